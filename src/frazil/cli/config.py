@@ -1,0 +1,53 @@
+"""`frazil config`: the settings that hold here, and where each came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from pydantic import BaseModel, SecretStr
+
+from frazil.cli.context import Context
+from frazil.config import Settings, redact_url
+
+
+@click.command()
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_obj
+def config(context: Context, output: str) -> None:
+    """Show the settings that hold here and where each came from."""
+    rows = [(key, value, context.settings.source_of(key)) for key, value in printable(context.settings)]
+    if output == "json":
+        click.echo(json.dumps([{"key": k, "value": v, "source": s} for k, v, s in rows], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("setting", "value", "source", title=f"profile {context.settings.profile}")
+    for key, value, source in rows:
+        table.add_row(key, "" if value is None else str(value), source)
+    Console().print(table)
+
+
+def printable(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Each setting as (dotted key, value fit for a screen): secrets hidden, passwords in URLs too."""
+    for section in type(settings).model_fields:
+        if section not in ("sources", "profile"):
+            yield from _rows(getattr(settings, section), section)
+
+
+def _rows(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _rows(getattr(value, name), f"{key}.{name}")
+    elif isinstance(value, SecretStr):
+        secret = value.get_secret_value()
+        yield key, redact_url(secret) if "://" in secret else str(value)
+    elif isinstance(value, dict):
+        # A connection's own properties may hold credentials under any name: their values stay hidden.
+        hidden = key == "catalog.properties"
+        yield key, {k: "**********" if hidden else v for k, v in value.items()}
+    else:
+        yield key, value if isinstance(value, int | float | str | None) else str(value)

@@ -1,0 +1,73 @@
+"""`frazil`: the table of commands, loaded only when called, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+import frazil
+from frazil.errors import FrazilError
+
+# name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the modules; a test compares both.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, and listed from a table."""
+
+    def __init__(self, *args: object, lazy: dict[str, tuple[str, str]], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # click's own signature, passed through
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return None
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.lazy.items()])
+
+
+@click.command(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--profile", metavar="NAME", help="Use this profile of frazil.toml.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting, e.g. stack.ports.kafka=19092.")
+@click.version_option(frazil.__version__, prog_name="frazil")
+@click.pass_context
+def cli(ctx: click.Context, profile: str | None, overrides: Sequence[str]) -> None:
+    """An open lakehouse for Python data teams.
+
+    An Iceberg REST catalog, tables as code, Spark pipelines and exactly-once sinks, from a laptop to a cluster.
+    """
+    from frazil.cli.context import Context  # pydantic: not needed for --help
+
+    ctx.obj = Context(profile=profile, overrides=_parse_overrides(overrides))
+
+
+def _parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in overrides]
+    for (key, sign, _), text in zip(pairs, overrides, strict=True):
+        if not key or not sign:
+            raise click.BadParameter(f"'{text}' is not KEY=VALUE", param_hint="--set")
+    return {key: value for key, _, value in pairs}
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line; a FrazilError prints as one message on stderr, without a traceback."""
+    try:
+        cli.main(args=args, prog_name="frazil", standalone_mode=True)
+    except FrazilError as exc:
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {exc.message}", err=True)
+        if exc.hint:
+            click.echo(f"{click.style('  try:', bold=True)} {exc.hint}", err=True)
+        sys.exit(exc.exit_code)

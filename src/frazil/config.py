@@ -1,0 +1,331 @@
+"""Settings and profiles: one model, filled by flags > environment > frazil.toml > defaults.
+
+    frazil.toml                        environment                      flag
+    [stack.ports] kafka = 19092        FRAZIL_STACK__PORTS__KAFKA       frazil --set stack.ports.kafka=19092
+
+A profile is a named set of overrides: `[profiles.prod.catalog]` wins over `[catalog]` when the profile is `prod`. The profile comes from
+`--profile`, `FRAZIL_PROFILE`, the file's `profile`, or is `local`. Connections that PyIceberg knows (`.pyiceberg.yaml`,
+`PYICEBERG_CATALOG__NAME__KEY`) are read too, each one step below Frazil's own of the same kind.
+
+Any text value may hold `${ENV:NAME}`, which is replaced by that environment variable, so that a file never holds a secret. Secrets are
+`SecretStr`: they print as `**********` and only `.get_secret_value()` reveals them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+
+from frazil.errors import ConfigError
+
+FILE_NAME = "frazil.toml"
+Tree = dict[str, Any]  # nested settings as read from a source; leaves are what TOML can hold
+
+
+def _split_commas(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+CommaList = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CatalogSettings(_Section):
+    """How Frazil, and the engines it configures, reach the REST catalog."""
+
+    name: str = "lake"
+    uri: str = "http://127.0.0.1:8181"
+    warehouse: str | None = None
+    token: SecretStr | None = None
+    properties: dict[str, str] = Field(default_factory=dict)
+
+
+class S3Settings(_Section):
+    """How the object store is reached; keys left out come from the usual AWS variables."""
+
+    endpoint: str | None = None
+    region: str = "us-east-1"
+    access_key_id: SecretStr | None = None
+    secret_access_key: SecretStr | None = None
+    path_style_access: bool = True
+
+
+class ServerSettings(_Section):
+    """What `frazil serve` starts."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8181, ge=0, le=65535)
+    workers: int = Field(default=1, ge=1)
+    database: SecretStr = SecretStr("sqlite:///.frazil/catalog/catalog.db")
+    warehouses: dict[str, str] = Field(default_factory=lambda: {"default": ".frazil/warehouse"})
+    allow_locations: CommaList = ()
+
+
+class Ports(_Section):
+    catalog: int = Field(default=8181, ge=0, le=65535)
+    object_store: int = Field(default=8333, ge=0, le=65535)
+    postgres: int = Field(default=5432, ge=0, le=65535)
+    kafka: int = Field(default=9092, ge=0, le=65535)
+    trino: int = Field(default=8080, ge=0, le=65535)
+
+
+class StackSettings(_Section):
+    """The local servers that `frazil up` starts."""
+
+    folder: Path = Path(".frazil")
+    bucket: str = "lakehouse"
+    access_key_id: str = "frazil"
+    secret_access_key: SecretStr = SecretStr("frazil-local-secret")
+    ready_seconds: float = Field(default=90.0, gt=0)
+    ports: Ports = Ports()
+
+
+class SparkSettings(_Section):
+    """What a pipeline's Spark session is built with; `conf` holds any Spark setting."""
+
+    master: str = "local[*]"
+    driver_memory: str = "2g"
+    java_home: Path | None = None
+    ivy_settings: Path | None = None
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
+class Settings(_Section):
+    """All settings of one profile, and where each value came from."""
+
+    profile: str = "local"
+    catalog: CatalogSettings = CatalogSettings()
+    s3: S3Settings = S3Settings()
+    server: ServerSettings = ServerSettings()
+    stack: StackSettings = StackSettings()
+    spark: SparkSettings = SparkSettings()
+    sources: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+
+    def source_of(self, key: str) -> str:
+        """Where the value of a dotted key came from: a file, a variable, a flag, or `default`."""
+        return self.sources.get(key, "default")
+
+
+def load_settings(
+    *,
+    flags: Mapping[str, str] | None = None,
+    profile: str | None = None,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings that hold in `folder`: flags (dotted keys) > environment > files > defaults."""
+    environ = os.environ if environ is None else environ
+    folder = folder or Path.cwd()
+    file, file_tree = _read_toml(folder, environ)
+    profiles = file_tree.pop("profiles", {})
+    chosen = profile or environ.get("FRAZIL_PROFILE") or file_tree.pop("profile", None) or "local"
+    file_tree.pop("profile", None)
+    if chosen != "local" and chosen not in profiles:
+        known = ", ".join(["local", *profiles])
+        raise ConfigError(
+            f"profile '{chosen}' is not defined in {file or FILE_NAME}; known: {known}",
+            hint=f"add [profiles.{chosen}] to {FILE_NAME}",
+        )
+    label = str(file) if file else FILE_NAME
+    own_env = _env_tree(environ)
+    name = _catalog_name(flags, own_env, profiles.get(chosen, {}), file_tree)
+    layers: list[tuple[str, Tree]] = [
+        *_pyiceberg_file(folder, environ, name),
+        (label, file_tree),
+        (f"{label} [profiles.{chosen}]", profiles.get(chosen, {})),
+        *_pyiceberg_env(environ, name),
+        ("environment", own_env),
+        ("flag", _dotted_tree(flags or {})),
+    ]
+    merged: Tree = {}
+    sources: dict[str, str] = {}
+    for source, tree in layers:
+        _merge(merged, tree)
+        for key, _ in _leaves(tree):
+            sources[key] = f"FRAZIL_{key.upper().replace('.', '__')}" if source == "environment" else source
+    try:
+        return Settings.model_validate({**_resolve(merged, environ, sources), "profile": chosen, "sources": sources})
+    except ValidationError as exc:
+        raise _explain(exc, sources) from exc
+
+
+# --- the sources -----------------------------------------------------------------------------------------------------------------
+
+
+def _read_toml(folder: Path, environ: Mapping[str, str]) -> tuple[Path | None, Tree]:
+    named = environ.get("FRAZIL_CONFIG")
+    path = Path(named) if named else folder / FILE_NAME
+    if not path.exists():
+        if named:
+            raise ConfigError(f"FRAZIL_CONFIG names {path}, which does not exist")
+        return None, {}
+    try:
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+
+
+def _env_tree(environ: Mapping[str, str]) -> Tree:
+    """`FRAZIL_STACK__PORTS__KAFKA=1` as {"stack": {"ports": {"kafka": "1"}}}; names without `__` are not settings."""
+    found = {k[7:].lower().replace("__", "."): v for k, v in environ.items() if k.startswith("FRAZIL_") and "__" in k}
+    return _dotted_tree(found)
+
+
+def _dotted_tree(values: Mapping[str, str]) -> Tree:
+    """
+    >>> _dotted_tree({"s3.region": "eu", "s3.endpoint": "http://x"})
+    {'s3': {'region': 'eu', 'endpoint': 'http://x'}}
+    """
+    tree: Tree = {}
+    for key, value in values.items():
+        *parents, leaf = key.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[leaf] = value
+    return tree
+
+
+def _catalog_name(flags: Mapping[str, str] | None, *trees: Tree) -> str:
+    """The catalog's name decides which of PyIceberg's connections is ours, so it is looked up before they are read."""
+    if flags and "catalog.name" in flags:
+        return flags["catalog.name"]
+    return next((tree["catalog"]["name"] for tree in trees if "name" in tree.get("catalog", {})), CatalogSettings().name)
+
+
+def _pyiceberg_env(environ: Mapping[str, str], name: str) -> Iterator[tuple[str, Tree]]:
+    prefix = f"PYICEBERG_CATALOG__{name.upper().replace('-', '_')}__"
+    for variable, value in environ.items():
+        if variable.startswith(prefix):
+            # PyIceberg writes `__` for a dot and `_` for a dash: S3__ACCESS_KEY_ID is s3.access-key-id.
+            key = variable[len(prefix) :].lower().replace("__", ".").replace("_", "-")
+            yield variable, _from_pyiceberg({key: value})
+
+
+def _pyiceberg_file(folder: Path, environ: Mapping[str, str], name: str) -> Iterator[tuple[str, Tree]]:
+    homes = [environ.get("PYICEBERG_HOME"), environ.get("HOME"), str(folder)]
+    path = next((p for home in homes if home and (p := Path(home) / ".pyiceberg.yaml").exists()), None)
+    if path is None:
+        return
+    import yaml  # only here: the file is rare
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        connection = (content.get("catalog") or {}).get(name) or {}
+    except (yaml.YAMLError, AttributeError) as exc:
+        raise ConfigError(f"{path} is not a valid PyIceberg configuration: {exc}") from exc
+    yield str(path), _from_pyiceberg({str(k): str(v) for k, v in connection.items()})
+
+
+_PYICEBERG_KEYS = {
+    "uri": "catalog.uri",
+    "warehouse": "catalog.warehouse",
+    "token": "catalog.token",
+    "s3.endpoint": "s3.endpoint",
+    "s3.region": "s3.region",
+    "s3.access-key-id": "s3.access_key_id",
+    "s3.secret-access-key": "s3.secret_access_key",
+}
+
+
+def _from_pyiceberg(connection: Mapping[str, str]) -> Tree:
+    """
+    >>> _from_pyiceberg({"uri": "http://h", "s3.region": "eu", "header.x": "1"})
+    {'catalog': {'uri': 'http://h', 'properties': {'header.x': '1'}}, 's3': {'region': 'eu'}}
+    """
+    tree = _dotted_tree({_PYICEBERG_KEYS[k]: v for k, v in connection.items() if k in _PYICEBERG_KEYS})
+    if rest := {k: v for k, v in connection.items() if k not in _PYICEBERG_KEYS and k != "type"}:
+        tree.setdefault("catalog", {})["properties"] = rest
+    return tree
+
+
+# --- merging and checking --------------------------------------------------------------------------------------------------------
+
+
+def _merge(base: Tree, over: Tree) -> None:
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            _merge(base[key], value)
+        else:
+            base[key] = _copy(value)
+
+
+def _copy(value: Any) -> Any:
+    return {k: _copy(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+_REFERENCE = re.compile(r"\$\{ENV:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _resolve(value: Any, environ: Mapping[str, str], sources: Mapping[str, str], key: str = "") -> Any:
+    """The value with each `${ENV:NAME}` replaced."""
+    if isinstance(value, dict):
+        return {k: _resolve(v, environ, sources, f"{key}.{k}" if key else k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_resolve(v, environ, sources, key) for v in value]
+    if not isinstance(value, str):
+        return value
+
+    def lookup(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in environ:
+            raise ConfigError(
+                f"setting '{key}' refers to ${{ENV:{name}}}, but {name} is not set ({sources.get(key, 'default')})",
+                hint=f"export {name}=...",
+            )
+        return environ[name]
+
+    return _REFERENCE.sub(lookup, value)
+
+
+def _explain(exc: ValidationError, sources: Mapping[str, str]) -> ConfigError:
+    """The first fault in words: the key, where it was set, what was found (never for secrets), and the nearest name."""
+    fault = exc.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in fault["loc"])
+    source = next((s for k, s in sources.items() if k == key or k.startswith(f"{key}.")), "default")
+    if fault["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, sorted(known_keys()), n=1)
+        hint = f"did you mean '{near[0]}'?" if near else "frazil config lists all settings"
+        return ConfigError(f"unknown setting '{key}' ({source})", hint=hint)
+    found = "" if _is_secret(key) else f", found {fault['input']!r}"
+    return ConfigError(f"setting '{key}' ({source}): {fault['msg']}{found}")
+
+
+def known_keys() -> list[str]:
+    """Every setting as a dotted key."""
+    return [key for key, _ in _leaves(Settings().model_dump())]
+
+
+def _is_secret(key: str) -> bool:
+    return bool(re.search(r"secret|token|password|access_key|database", key))
+
+
+def redact_url(url: str) -> str:
+    """The URL with its password hidden.
+
+    >>> redact_url("postgresql://frazil:hunter2@127.0.0.1/cat")
+    'postgresql://frazil:***@127.0.0.1/cat'
+    """
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return url.replace(f":{parts.password}@", ":***@", 1)
