@@ -1,0 +1,60 @@
+# The one front door: it needs Python 3.11+ and make, and makes the rest by itself.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+# The first of these that is 3.11 or newer.
+PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.13; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+READY := .venv/.ready
+UV_VERSION := 0.13.7
+# uv does not read pip's settings: hand it the index and certificates of this site, if it has any.
+export UV_DEFAULT_INDEX ?= $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
+ifeq ($(strip $(UV_DEFAULT_INDEX)),)
+unexport UV_DEFAULT_INDEX
+endif
+export PYTHONWARNINGS ?=
+
+.PHONY: help setup run test check fix bench soak docs lock clean
+
+help: ## List these commands
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: $(READY) ## Make .venv with everything that is pinned (a second run takes no time)
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH. Install one, or say make PYTHON=/path/to/python3.12"; exit 1; }
+	@test -x $(BIN)/python && $(BIN)/python -c '' 2>/dev/null || { rm -rf .venv; $(PYTHON) -m venv .venv || \
+		{ echo "error: $(PYTHON) cannot make a virtual environment. On Debian: apt install python3-venv"; exit 1; }; }
+	@$(BIN)/python -c 'import uv' 2>/dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	@echo "installing pinned packages into .venv"
+	@$(BIN)/uv pip install --python $(BIN)/python -c constraints.txt -e '.[all]' --group dev
+	@touch $@
+
+run: $(READY) ## The main job: catalog, table, Spark pipeline and a first query, in examples/sales
+	@cd examples/sales && ../../$(BIN)/frazil demo .
+
+test: $(READY) ## Everything that CI checks, with the time of each stage
+	@$(BIN)/python -m tools.stages
+
+check: $(READY) ## ruff and mypy
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+fix: $(READY) ## Format, and mend what ruff can mend
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: $(READY) ## Every benchmark, beside its peer (one alone: python -m benchmarks.NAME --quick)
+	@$(BIN)/python -m benchmarks
+
+soak: $(READY) ## Fault campaigns and soaks at full size; prints the seed that repeats a failure
+	@$(BIN)/python -m pytest tests/faults --full --timeout 0 $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+docs: $(READY) ## Write the generated pages of docs/
+	@$(BIN)/python -m tools.docs
+
+lock: $(READY) ## Compile constraints.txt from pyproject.toml (no download addresses)
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+		--no-header --no-annotate --no-emit-index-url -q -o constraints.txt
+
+clean: ## Remove .venv and the caches of the tools (not .frazil: that may be data)
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Tools of this repository: the stages of `make test` and the generated pages of docs/."""

@@ -1,0 +1,42 @@
+"""`make test`: each stage in turn, with its time; fails if any of them failed, after all have run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+PYTEST = [sys.executable, "-m", "pytest", "-q"]
+STAGES: list[tuple[str, list[str]]] = [
+    ("ruff", ["ruff", "check", "."]),
+    ("format", ["ruff", "format", "--check", "."]),
+    ("mypy", ["mypy"]),
+    ("docs", [sys.executable, "-m", "tools.docs", "--check"]),
+    ("unit", [*PYTEST, "tests/unit", "src"]),
+    ("contract", [*PYTEST, "tests/contract"]),
+    ("engines", [*PYTEST, "tests/engines"]),
+    ("faults", [*PYTEST, "tests/faults"]),
+]
+
+
+def run_stage(name: str, command: list[str]) -> tuple[float, int]:
+    """The seconds that a stage took, and its exit code."""
+    print(f"\n=== {name}: {' '.join(command)}", flush=True)
+    start = time.monotonic()
+    tool = [sys.executable, "-m", *command] if command[0] in ("ruff", "mypy") else command
+    code = subprocess.run(tool, check=False).returncode
+    return time.monotonic() - start, code
+
+
+def main() -> int:
+    wanted = sys.argv[1:]
+    results = [(name, *run_stage(name, command)) for name, command in STAGES if not wanted or name in wanted]
+    print("\nstage          seconds  result")
+    for name, seconds, code in results:
+        print(f"{name:<12} {seconds:>9.1f}  {'ok' if code == 0 else f'FAILED ({code})'}")
+    print(f"{'total':<12} {sum(seconds for _, seconds, _ in results):>9.1f}")
+    return 1 if any(code for _, _, code in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
