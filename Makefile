@@ -1,6 +1,5 @@
 # The one front door: it needs Python 3.11+ and make, and makes the rest by itself.
 .DEFAULT_GOAL := help
-SHELL := /bin/bash
 
 # The first of these that is 3.11 or newer.
 PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.13; do \
@@ -13,12 +12,11 @@ export UV_DEFAULT_INDEX ?= $(shell $(PYTHON) -m pip config get global.index-url 
 ifeq ($(strip $(UV_DEFAULT_INDEX)),)
 unexport UV_DEFAULT_INDEX
 endif
-export PYTHONWARNINGS ?=
 
 .PHONY: help setup run test check fix bench soak docs lock clean
 
 help: ## List these commands
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with everything that is pinned (a second run takes no time)
 

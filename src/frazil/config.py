@@ -114,7 +114,7 @@ class Settings(_Section):
 
     def source_of(self, key: str) -> str:
         """Where the value of a dotted key came from: a file, a variable, a flag, or `default`."""
-        return self.sources.get(key, "default")
+        return next((source for known, source in self.sources.items() if known == key or known.startswith(f"{key}.")), "default")
 
 
 def load_settings(
@@ -301,7 +301,7 @@ def _explain(exc: ValidationError, sources: Mapping[str, str]) -> ConfigError:
     """The first fault in words: the key, where it was set, what was found (never for secrets), and the nearest name."""
     fault = exc.errors(include_url=False)[0]
     key = ".".join(str(part) for part in fault["loc"])
-    source = next((s for k, s in sources.items() if k == key or k.startswith(f"{key}.")), "default")
+    source = Settings(sources=dict(sources)).source_of(key)
     if fault["type"] == "extra_forbidden":
         near = difflib.get_close_matches(key, sorted(known_keys()), n=1)
         hint = f"did you mean '{near[0]}'?" if near else "frazil config lists all settings"

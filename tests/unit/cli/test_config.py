@@ -1,0 +1,45 @@
+"""`frazil config` shows where a value came from, and never a secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from frazil.cli.main import cli
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_secrets_are_hidden_wherever_they_came_from(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "frazil.toml").write_text(
+        '[s3]\nsecret_access_key = "${ENV:MY_KEY}"\n[server]\ndatabase = "postgresql://u:pw-sekrit@h/db"\n'
+    )
+    (project / ".pyiceberg.yaml").write_text("catalog:\n  lake:\n    credential: id:credential-sekrit\n    token: token-sekrit\n")
+    monkeypatch.setenv("MY_KEY", "key-sekrit")
+    for output in ("text", "json"):
+        result = CliRunner().invoke(cli, ["config", "--output", output], env={"COLUMNS": "200"})
+        assert result.exit_code == 0, result.output
+        assert "sekrit" not in result.output
+        assert "postgresql://u:***@h/db" in result.output
+
+
+def test_each_value_names_its_source(project: Path) -> None:
+    (project / "frazil.toml").write_text('[s3]\nregion = "eu"\n')
+    result = CliRunner().invoke(
+        cli, ["--set", "spark.master=local[1]", "config", "--output", "json"], env={"FRAZIL_CATALOG__URI": "http://h"}
+    )
+    rows = {row["key"]: row["source"] for row in json.loads(result.output)}
+    assert (rows["s3.region"], rows["spark.master"], rows["catalog.uri"], rows["server.port"]) == (
+        str(project / "frazil.toml"),
+        "flag",
+        "FRAZIL_CATALOG__URI",
+        "default",
+    )
