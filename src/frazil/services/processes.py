@@ -34,13 +34,15 @@ class Account:
 class Launch:
     """All that starting a server takes: decided first, compared with what runs, then done.
 
-    `files` are written before the start; `secrets` is added to the environment like `env`, but never printed.
+    `files` are written before the start; `secrets` are added to the environment like `env`, but never printed; `depends_on` holds what else
+    the server was prepared with, so that a change of it is seen.
     """
 
     argv: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     files: Mapping[Path, str] = field(default_factory=dict, repr=False)
+    depends_on: Sequence[str] = field(default=(), repr=False)
     cwd: Path | None = None
     account: Account | None = None
 

@@ -97,6 +97,11 @@ class Service(ABC):
     def endpoint(self) -> str:
         return f"{self.scheme}://{ports.HOST}:{self.port}"
 
+    @property
+    def disk_folder(self) -> Path:
+        """Where the data lies, and so the disk that must have room."""
+        return self.folder
+
     def extra_port(self, name: str) -> int:
         """One of `extra_ports`, as remembered from the last start."""
         number: int = self.state()["ports"][name]
@@ -111,6 +116,8 @@ class Service(ABC):
             self._stop(report)
             report("preparing")
             self._check_disk()
+            with self.log.open("a") as file:
+                file.write(f"{_START_MARK} {self.name} at {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
             self.prepare(report)
             self._choose_extra_ports()
             self._check_port()
@@ -125,6 +132,10 @@ class Service(ABC):
             return False
         with self._lock():
             return self._stop(report)
+
+    def purge_paths(self) -> list[Path]:
+        """The folders that hold this service's data, for a preview and for deletion."""
+        return [self.folder] if self.folder.exists() else []
 
     def process(self) -> ProcessId | None:
         """The server's process, if it runs; one whose parent died before writing the pid down is found as well."""
@@ -191,9 +202,13 @@ class Service(ABC):
 
     def _check_disk(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(self.folder).free
+        free = self._free_bytes()
         if free < self.min_free_bytes:
             raise self._disk_full(f"{free / 2**20:.0f} MB free, {self.min_free_bytes / 2**20:.0f} MB needed")
+
+    def _free_bytes(self) -> int:
+        existing = next(path for path in (self.disk_folder, *self.disk_folder.parents) if path.exists())
+        return shutil.disk_usage(existing).free
 
     def _choose_extra_ports(self) -> None:
         known: dict[str, int] = self.state().get("ports", {})
@@ -216,8 +231,6 @@ class Service(ABC):
         launch = self.launch()
         for path, text in launch.files.items():
             write_private(path, text)
-        with self.log.open("a") as file:
-            file.write(f"{_START_MARK} {self.name} {self.version()} at {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
         process = processes.spawn(launch, log=self.log, marker=self.folder)
         facts = {"version": self.version(), "port": self.port, "fingerprint": _fingerprint(launch), "started_at": time.time()}
         self._write_state({**self.state(), **asdict(process), **facts})
@@ -242,7 +255,7 @@ class Service(ABC):
 
     def _died(self) -> ServiceError:
         tail = self.log_tail()
-        if os.strerror(errno.ENOSPC) in tail or shutil.disk_usage(self.folder).free < 1024 * 1024:
+        if os.strerror(errno.ENOSPC) in tail or self._free_bytes() < 1024 * 1024:
             return self._disk_full("the server ended while starting")
         hint = f"the whole log: frazil logs {self.name}. If its data is damaged and can go: frazil down --purge, then frazil up"
         return ServiceDied(self.name, "the server ended while starting", hint=hint, log=self.log, log_tail=tail)
@@ -250,7 +263,7 @@ class Service(ABC):
     def _disk_full(self, found: str) -> DiskFull:
         tail = self.log_tail()
         hint = "free some space, or put the stack elsewhere: frazil --set stack.folder=/a/larger/disk up"
-        return DiskFull(self.name, f"no room on the disk of {self.folder}: {found}", hint=hint, log=self.log, log_tail=tail)
+        return DiskFull(self.name, f"no room on the disk of {self.disk_folder}: {found}", hint=hint, log=self.log, log_tail=tail)
 
     def _stop(self, report: Report) -> bool:
         """Asks politely, waits, then kills; also whatever carries this service's mark."""
@@ -303,10 +316,6 @@ def write_private(path: Path, text: str) -> None:
 
 def _fingerprint(launch: Launch) -> str:
     """A short text that changes with anything that a start depends on."""
-    facts = [
-        list(launch.argv),
-        sorted(launch.env.items()),
-        sorted(launch.secrets.items()),
-        sorted((str(p), t) for p, t in launch.files.items()),
-    ]
+    files = sorted((str(path), text) for path, text in launch.files.items())
+    facts = [list(launch.argv), sorted(launch.env.items()), sorted(launch.secrets.items()), files, list(launch.depends_on)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

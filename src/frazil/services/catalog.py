@@ -1,0 +1,51 @@
+"""The catalog as a service of the stack: `frazil serve` on the stack's bucket, in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import frazil
+from frazil.services import ports
+from frazil.services.processes import Launch
+from frazil.services.service import Service
+
+
+class Catalog(Service):
+    """The REST catalog. Its warehouse `default` is the stack's bucket; warehouses that the user set stand beside it."""
+
+    name = "catalog"
+    requires = ("object-store", "postgres")
+
+    def version(self) -> str:
+        return frazil.__version__
+
+    def launch(self) -> Launch:
+        server = self.settings.server
+        argv = [sys.executable, "-m", "frazil", "serve", "--host", ports.HOST, "--port", str(self.port), "--workers", str(server.workers)]
+        argv += [part for name, place in self._warehouses().items() for part in ("--warehouse", f"{name}={place}")]
+        argv += [part for prefix in server.allow_locations for part in ("--allow-location", prefix)]
+        env = {"AWS_ENDPOINT_URL": self._s3_endpoint(), "AWS_REGION": self.settings.s3.region, "PYTHONUNBUFFERED": "1"}
+        # A command line can be read by every user of the machine, an environment cannot: so the database's password goes there too.
+        return Launch(argv, env=env, secrets={**self._s3_keys(), "FRAZIL_SERVER__DATABASE": self._database()}, cwd=Path.cwd())
+
+    def ready(self) -> bool:
+        """`/readyz` says that the store behind the catalog answers."""
+        return ports.http_status(self.port, "/readyz") == 200
+
+    def _database(self) -> str:
+        if self.settings.source_of("server.database") != "default":
+            return self.settings.server.database.get_secret_value()
+        return f"sqlite:///{self.data / 'catalog.db'}"
+
+    def _warehouses(self) -> dict[str, str]:
+        own = self.settings.server.warehouses
+        chosen = {name: place for name, place in own.items() if self.settings.source_of(f"server.warehouses.{name}") != "default"}
+        return {"default": f"s3://{self.settings.stack.bucket}/", **chosen}
+
+    def _s3_endpoint(self) -> str:
+        return f"http://{ports.HOST}:{self.settings.stack.ports.object_store}"
+
+    def _s3_keys(self) -> dict[str, str]:
+        stack = self.settings.stack
+        return {"AWS_ACCESS_KEY_ID": stack.access_key_id, "AWS_SECRET_ACCESS_KEY": stack.secret_access_key.get_secret_value()}
