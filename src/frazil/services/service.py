@@ -116,14 +116,12 @@ class Service(ABC):
             self._stop(report)
             report("preparing")
             self._check_disk()
-            with self.log.open("a") as file:
-                file.write(f"{_START_MARK} {self.name} at {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+            self._begin_log()
             self.prepare(report)
             self._choose_extra_ports()
             self._check_port()
             process = self._spawn(report)
             self._wait_ready(process, report, seconds=self.settings.stack.ready_seconds)
-        report("ready")
         return True
 
     def stop(self, report: Report = silent) -> bool:
@@ -179,7 +177,7 @@ class Service(ABC):
                 text = file.read().decode(errors="replace")
         except OSError:
             return ""
-        return "\n".join(text.rpartition(_START_MARK)[2].splitlines()[-lines:])
+        return "\n".join(text.rpartition(_START_MARK)[2].splitlines()[1:][-lines:])
 
     # --- the steps of a start ----------------------------------------------------------------------------------------------------
 
@@ -197,7 +195,6 @@ class Service(ABC):
             self._wait_ready(running, report, seconds=max(5.0, self.settings.stack.ready_seconds - age))
         except ServiceError:
             return False
-        report("ready (was running)")
         return True
 
     def _check_disk(self) -> None:
@@ -205,6 +202,12 @@ class Service(ABC):
         free = self._free_bytes()
         if free < self.min_free_bytes:
             raise self._disk_full(f"{free / 2**20:.0f} MB free, {self.min_free_bytes / 2**20:.0f} MB needed")
+
+    def _begin_log(self) -> None:
+        if self.log.exists() and self.log.stat().st_size > _LOG_BYTES:
+            self.log.replace(self.log.with_suffix(".log.old"))
+        with self.log.open("a") as file:
+            file.write(f"{_START_MARK} {self.name} at {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
 
     def _free_bytes(self) -> int:
         existing = next(path for path in (self.disk_folder, *self.disk_folder.parents) if path.exists())
@@ -300,6 +303,7 @@ class Service(ABC):
 
 
 _START_MARK = "---- frazil starts"
+_LOG_BYTES = 32 * 1024 * 1024  # a longer log is put aside at the next start
 
 
 def write_private(path: Path, text: str) -> None:

@@ -1,0 +1,146 @@
+"""`frazil up`, `down`, `status` and `logs`: the local servers of a project."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from frazil.cli.context import Context
+from frazil.cli.stack_display import show_events
+from frazil.errors import FrazilError
+from frazil.services.progress import folder_bytes
+from frazil.services.service import ServiceStatus
+from frazil.services.stack import PLAIN, Stack, check_name
+
+_COLOURS = {"ready": "green", "starting": "yellow", "failed": "red", "stopped": "dim"}
+
+
+@click.command()
+@click.option("--with", "extra", metavar="SERVICES", default="", help="Start these too: trino, kafka, postgres (separated by commas).")
+@click.pass_obj
+def up(context: Context, extra: str) -> None:
+    """Start the local servers: object store and catalog, and others by --with."""
+    stack = Stack(context.settings)
+    wanted = {*PLAIN, *(check_name(name) for name in extra.split(",") if name.strip())}
+    with show_events(Console()) as listener:
+        running = stack.up(wanted, listener)
+    _print_endpoints(stack, running)
+
+
+@click.command()
+@click.option("--purge", is_flag=True, help="Delete the data of all services as well; shows what would go unless --yes is given.")
+@click.option("--yes", is_flag=True, help="With --purge: really delete.")
+@click.pass_context
+def down(click_context: click.Context, purge: bool, yes: bool) -> None:
+    """Stop the local servers; their data stays unless --purge."""
+    stack = Stack(click_context.obj.settings)
+    if purge and not yes:
+        _print_purge(stack)
+        click_context.exit(1)
+    stopped = stack.down(lambda event: click.echo(f"{event.service}: {event.text}"))
+    if not stopped:
+        click.echo("nothing was running")
+    if purge:
+        gone = stack.purge_paths()
+        stack.purge()
+        click.echo("\n".join(f"deleted {path}" for path in gone) or "there was no data")
+
+
+@click.command()
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_obj
+def status(context: Context, output: str) -> None:
+    """Show the local servers: state, endpoint, process, version, memory, log."""
+    rows = Stack(context.settings).status()
+    if output == "json":
+        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    table = Table("service", "state", "endpoint", "pid", "version", "memory", "log", box=None, header_style="bold")
+    for row in rows:
+        state = f"[{_COLOURS[row.state]}]{row.state}[/]"
+        table.add_row(row.service, state, row.endpoint, _text(row.pid), _text(row.version), _megabytes(row.memory_bytes), _short(row.log))
+    _console().print(table)
+
+
+@click.command()
+@click.argument("service")
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=50, show_default=True, help="How many lines from the end.")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
+@click.pass_obj
+def logs(context: Context, service: str, lines: int, follow: bool) -> None:
+    """Print the end of a server's log."""
+    log = Stack(context.settings).service(service).log
+    if not log.exists():
+        raise FrazilError(f"{service} has no log yet: {log} does not exist", hint=f"frazil up --with {check_name(service)}")
+    with log.open(errors="replace") as file:
+        click.echo("".join(deque(file, maxlen=lines)), nl=False)
+        while follow:
+            text = file.read()
+            click.echo(text, nl=False) if text else time.sleep(0.2)
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------------------
+
+
+def _print_endpoints(stack: Stack, running: list[ServiceStatus]) -> None:
+    table = Table("service", "endpoint", "version", box=None, header_style="bold")
+    for row in running:
+        table.add_row(row.service, row.endpoint, _text(row.version))
+    console = _console()
+    console.print()
+    console.print(table)
+    store = stack.service("object-store")
+    region = stack.settings.s3.region
+    click.echo(
+        f"\nFor other S3 clients: AWS_ENDPOINT_URL={store.endpoint} AWS_REGION={region} and the keys\n"
+        "  AWS_ACCESS_KEY_ID      from the setting stack.access_key_id      (FRAZIL_STACK__ACCESS_KEY_ID)\n"
+        "  AWS_SECRET_ACCESS_KEY  from the setting stack.secret_access_key  (FRAZIL_STACK__SECRET_ACCESS_KEY)\n"
+        f"The bucket is s3://{stack.settings.stack.bucket}/, the catalog's warehouse 'default'.\n"
+        f"Data and logs: {_short(str(stack.folder))}\n\n"
+        "Try next:\n"
+        "  frazil status            what runs, and how much memory it takes\n"
+        "  frazil logs catalog -f   what the catalog does\n"
+        "  frazil apply             make the tables of lakehouse.py\n"
+        "  frazil down              stop everything; the data stays"
+    )
+
+
+def _print_purge(stack: Stack) -> None:
+    paths = stack.purge_paths()
+    if not paths:
+        click.echo("there is no data to delete")
+        return
+    running = [row.service for row in stack.status() if row.pid]
+    click.echo(f"This would stop {', '.join(running) or 'nothing'} and delete:")
+    for path in paths:
+        click.echo(f"  {path}  ({folder_bytes(path) / 1e6:.1f} MB)")
+    click.echo("Nothing was stopped or deleted. To do it: frazil down --purge --yes")
+
+
+def _console() -> Console:
+    """Wide when nobody looks: a pipe gets whole paths, not folded ones."""
+    console = Console()
+    return console if console.is_terminal else Console(width=240)
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _megabytes(count: int | None) -> str:
+    return "-" if count is None else f"{count / 1e6:.0f} MB"
+
+
+def _short(path: str | None) -> str:
+    """The path as seen from here, when it lies here."""
+    if path is None:
+        return "-"
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
