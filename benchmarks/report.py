@@ -1,0 +1,107 @@
+"""What every benchmark shares: its options, its figures, the table and the JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a benchmark is run."""
+
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured value beside its peer; `ratio` says how many times better ours is, whatever better means here."""
+
+    figure: str
+    ours: float
+    peer: float | None = None
+    peer_name: str | None = None
+    ratio: float | None = None
+    goal: float | None = None
+    met: bool | None = None
+
+
+def compare(
+    figure: str,
+    ours: float,
+    peer: float | None = None,
+    peer_name: str | None = None,
+    *,
+    goal: float | None = None,
+    less_is_better: bool = False,
+) -> Figure:
+    """A figure with its ratio, and whether that reaches the goal.
+
+    >>> compare("loads/s", 400.0, 100.0, "Java reference", goal=4.0)
+    Figure(figure='loads/s', ours=400.0, peer=100.0, peer_name='Java reference', ratio=4.0, goal=4.0, met=True)
+    >>> compare("CPU ms a load", 0.5, 1.0, "Java reference", less_is_better=True).ratio
+    2.0
+    """
+    ratio = None
+    if peer is not None:
+        above, below = (peer, ours) if less_is_better else (ours, peer)
+        ratio = round(above / below, 2) if below else None
+    met = None if goal is None else ratio is not None and ratio >= goal
+    return Figure(figure, _short(ours), None if peer is None else _short(peer), peer_name, ratio, goal, met)
+
+
+def _short(value: float) -> float:
+    """Three significant digits, as many as a measurement on a shared machine deserves.
+
+    >>> _short(12345.6), _short(0.012345)
+    (12300.0, 0.0123)
+    """
+    return float(f"{value:.3g}")
+
+
+def print_table(title: str, figures: Sequence[Figure], *, console: Console | None = None) -> None:
+    """The figures as a table; a goal that was missed stands out."""
+    table = Table("figure", title=title, title_justify="left")
+    for column in ("ours", "peer", "ratio", "goal"):
+        table.add_column(column, justify="right")
+    table.add_column("met")
+    table.add_column("peer is")
+    for f in figures:
+        met = {True: "yes", False: "[bold red]NO[/]", None: ""}[f.met]
+        goal = "" if f.goal is None else f"{f.goal:g}x"
+        table.add_row(f.figure, f"{f.ours:g}", _text(f.peer), "" if f.ratio is None else f"{f.ratio:g}x", goal, met, f.peer_name or "")
+    (console or Console()).print(table)
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+Run = Callable[[Options], list[Figure]]
+
+
+def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> int:
+    """Runs the benchmarks, prints a table for each and writes all figures; the exit code is 1 when a goal was missed."""
+    parser = argparse.ArgumentParser(description="Benchmarks of Frazil, each beside a peer measured in the same run.")
+    parser.add_argument("--quick", action="store_true", help="a short run: to find hot spots, not to quote")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, as a list of objects")
+    given = parser.parse_args(arguments)
+    figures: list[Figure] = []
+    for name, run in benchmarks.items():
+        found = run(Options(quick=given.quick))
+        print_table(f"benchmarks.{name}{' --quick' if given.quick else ''}", found)
+        figures += found
+    if given.json:
+        given.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+    missed = [figure.figure for figure in figures if figure.met is False]
+    if missed:
+        print(f"goals missed: {'; '.join(missed)}", file=sys.stderr)
+    # A short run is too noisy to fail on.
+    return 1 if missed and not given.quick else 0

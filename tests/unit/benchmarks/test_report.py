@@ -1,0 +1,63 @@
+"""The figures, the table and the JSON file that all benchmarks share, and that all of them have one interface."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.__main__ import find_benchmarks
+from benchmarks.report import Figure, Options, compare, main, print_table
+
+
+def test_a_ratio_says_how_many_times_better_ours_is() -> None:
+    rate = compare("loads/s", 450.0, 100.0, "Java reference", goal=4.0)
+    cost = compare("CPU ms a load", 0.5, 1.0, "Java reference", goal=4.0, less_is_better=True)
+    assert rate == Figure("loads/s", 450.0, 100.0, "Java reference", 4.5, 4.0, True)
+    assert cost == Figure("CPU ms a load", 0.5, 1.0, "Java reference", 2.0, 4.0, False)
+
+
+def test_a_figure_without_a_peer_has_no_ratio_and_misses_no_goal() -> None:
+    assert compare("PostgreSQL appends/s", 1234.5) == Figure("PostgreSQL appends/s", 1230.0)
+
+
+def test_a_peer_that_measured_nothing_meets_no_goal() -> None:
+    assert compare("loads/s", 100.0, 0.0, "broken", goal=2.0).met is False
+
+
+def test_the_table_shows_each_figure_and_a_missed_goal() -> None:
+    out = io.StringIO()
+    print_table("t", [compare("loads/s", 100.0, 50.0, "Java reference", goal=4.0)], console=Console(file=out, width=120))
+    assert all(word in out.getvalue() for word in ("loads/s", "100", "50", "2x", "4x", "NO", "Java reference"))
+
+
+def test_main_writes_the_figures_as_a_list_of_objects(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    code = main({"x": lambda options: [compare("loads/s", 8.0, 2.0, "peer", goal=3.0)]}, ["--json", str(file)])
+    assert (code, json.loads(file.read_text())) == (
+        0,
+        [{"figure": "loads/s", "ours": 8.0, "peer": 2.0, "peer_name": "peer", "ratio": 4.0, "goal": 3.0, "met": True}],
+    )
+
+
+def test_a_missed_goal_fails_a_full_run_and_not_a_quick_one(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = {"x": lambda options: [compare("loads/s", 1.0, 2.0, "peer", goal=3.0)]}
+    assert (main(bad, []), main(bad, ["--quick"])) == (1, 0)
+    assert "goals missed: loads/s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", find_benchmarks())
+def test_every_benchmark_takes_options_gives_figures_and_runs_alone(name: str) -> None:
+    run = importlib.import_module(f"benchmarks.{name}").run
+    signature = inspect.signature(run, eval_str=True)
+    assert ([p.annotation for p in signature.parameters.values()], signature.return_annotation) == ([Options], list[Figure])
+    shown = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", "--help"], capture_output=True, text=True, check=True).stdout
+    assert "--quick" in shown
+    assert "--json" in shown
