@@ -33,6 +33,10 @@ class Catalog(Service):
         """`/readyz` says that the store behind the catalog answers."""
         return ports.http_status(self.port, "/readyz") == 200
 
+    def purge_paths(self) -> list[Path]:
+        """Only what the stack made: `frazil serve` without a stack keeps its own database beside it."""
+        return [path for path in (self.data, self.log, self.state_file, self.folder / "lock") if path.exists()]
+
     def _database(self) -> str:
         if self.settings.source_of("server.database") != "default":
             return self.settings.server.database.get_secret_value()

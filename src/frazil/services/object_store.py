@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import shutil
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +16,7 @@ from frazil.services import ports
 from frazil.services.processes import Launch
 from frazil.services.service import Service
 
+_SOCKET_LENGTH = 100  # the system's limit for the path of a socket is 107 or 103
 _GRPC_OFFSET = 10_000  # SeaweedFS finds its gRPC ports there when it is not told otherwise
 
 
@@ -41,6 +44,9 @@ class ObjectStore(Service):
             "ip.bind": ports.HOST,
             "s3.port": self.port,
             "s3.config": keys,
+            # By default these lie in /tmp under the port's number, and one that another user left there ends the start.
+            "s3.localSocket": self._socket("s3"),
+            "filer.localSocket": self._socket("filer"),
             "bucket": self.settings.stack.bucket,
             "s3.port.iceberg": 0,  # its default is 8181, the catalog's own port
             "s3.port.lance": 0,
@@ -80,6 +86,12 @@ class ObjectStore(Service):
         except (BaseError, OSError):
             return False
         return True
+
+    def _socket(self, name: str) -> Path:
+        path = self.folder / f"{name}.sock"
+        if len(str(path)) < _SOCKET_LENGTH:
+            return path
+        return Path(tempfile.gettempdir()) / f"frazil-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}-{name}.sock"
 
     def _identities(self) -> str:
         stack = self.settings.stack

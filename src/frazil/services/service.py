@@ -109,7 +109,7 @@ class Service(ABC):
 
     def start(self, report: Report = silent) -> bool:
         """The server runs and is ready. True if it was started now, False if it was left alone."""
-        with self._lock(), self._translated_errors():
+        with self._translated_errors(), self._lock():
             running = self.process()
             if running and self._unchanged() and self._adopt(running, report):
                 return False
@@ -132,7 +132,7 @@ class Service(ABC):
             return self._stop(report)
 
     def purge_paths(self) -> list[Path]:
-        """The folders that hold this service's data, for a preview and for deletion."""
+        """What holds this service's data, for a preview and for deletion."""
         return [self.folder] if self.folder.exists() else []
 
     def process(self) -> ProcessId | None:
@@ -299,6 +299,9 @@ class Service(ABC):
         except OSError as exc:
             if exc.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self._disk_full(str(exc)) from exc
+            if isinstance(exc, PermissionError):
+                hint = "another user made it: run as that user, or use another folder: frazil --set stack.folder=... up"
+                raise ServiceError(self.name, f"could not start: {exc}", hint=hint) from exc
             raise ServiceError(self.name, f"could not start: {exc}", hint="frazil doctor", log=self.log) from exc
 
 

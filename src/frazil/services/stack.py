@@ -61,6 +61,7 @@ class Stack:
     def up(self, names: Iterable[str], listener: Listener) -> list[ServiceStatus]:
         """The services run and are ready. Those that do not wait for each other start at the same time; raises the first error."""
         chosen = {check_name(name) for name in names}
+        _make_folder(self.folder)
         self.settings = _choose_ports(self.settings, self.folder, chosen)
         starts = {name: _Start(self.service(name)) for name in SERVICES if name in chosen}
         threads = [threading.Thread(target=start.run, args=(starts, listener), daemon=True) for start in starts.values()]
@@ -93,7 +94,7 @@ class Stack:
     def purge(self) -> None:
         """The stack's data is gone; call it after `down`."""
         for path in self.purge_paths():
-            shutil.rmtree(path)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         for leftover in (_ports_file(self.folder), self.folder / "lock"):
             leftover.unlink(missing_ok=True)
 
@@ -104,6 +105,17 @@ def check_name(name: str) -> str:
     if written not in SERVICES:
         raise ConfigError(f"there is no service '{name}'", hint=f"known services: {', '.join(SERVICES)}")
     return written
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "lock").touch()
+    except OSError as exc:
+        reason = exc.strerror or str(exc)
+        raise ConfigError(
+            f"the stack's folder {folder} cannot be used: {reason}", hint="frazil --set stack.folder=/some/folder up"
+        ) from exc
 
 
 class _Start:
@@ -159,7 +171,6 @@ def _with_known_ports(settings: Settings, folder: Path) -> Settings:
 
 def _choose_ports(settings: Settings, folder: Path, names: Iterable[str]) -> Settings:
     """The settings with a real port for every service; under a lock, so that two starts at once agree."""
-    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = _read_ports(folder)
