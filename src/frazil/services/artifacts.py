@@ -1,0 +1,147 @@
+"""Jars and servers by their coordinates, fetched once into the cache.
+
+    resolve_jars(["org.apache.iceberg:iceberg-aws-bundle:1.12.0"])               the jar alone
+    resolve_jars(["org.apache.kafka:kafka_2.13:4.3.1"], transitive=True)         with all that it depends on
+    unpack_server("io.trino:trino-server:476@tar.gz", keep=...)                  an archive, unpacked
+
+The first call downloads, with a progress display; later calls read a manifest: offline, in a millisecond, without a JVM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from frazil.errors import ConfigError, DownloadError
+from frazil.services.cache import Work, cache_folder, fill_once
+from frazil.services.ivy import Coordinate, run_ivy
+from frazil.services.java import JavaNeed, find_java
+from frazil.services.progress import OnProgress, watch_folder
+
+__all__ = ["cache_folder", "jars_folder", "resolve_jars", "unpack_server"]
+
+MANIFEST = "manifest.json"
+
+
+def resolve_jars(
+    coordinates: Sequence[str],
+    *,
+    transitive: bool = False,
+    ivy_settings: Path | None = None,
+    total_bytes: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[Path]:
+    """The files of these coordinates (`group:name:version[:classifier][@ext]`), from the cache or downloaded into it.
+
+    `ivy_settings` is a site's own settings file (else FRAZIL_IVY_SETTINGS); `total_bytes`, where known, gives the progress bar an end.
+    """
+    if not transitive and len(coordinates) != 1:
+        # Each by itself, so that two sets which share a jar share its download.
+        each = (resolve_jars([one], ivy_settings=ivy_settings, on_progress=on_progress) for one in dict.fromkeys(coordinates))
+        return [file for files in each for file in files]
+    wanted = sorted({Coordinate.parse(text) for text in coordinates})
+    settings = _site_settings(ivy_settings)
+
+    def build(work: Work) -> Path:
+        java = find_java(JavaNeed.JARS, on_progress=on_progress)
+        with watch_folder(work.folder, _title(wanted), on_progress, total_bytes=total_bytes):
+            found = run_ivy(wanted, java=java, work=work, transitive=transitive, settings=settings)
+        return _collect(found, wanted, work.folder)
+
+    folder = fill_once(jars_folder(coordinates, transitive=transitive), build, is_whole=lambda f: _listed_files(f) is not None)
+    return _listed_files(folder) or []
+
+
+def jars_folder(coordinates: Sequence[str], *, transitive: bool = False) -> Path:
+    """Where these coordinates are kept once they are resolved; their order does not matter."""
+    wanted = sorted({Coordinate.parse(text) for text in coordinates})
+    text = "\n".join([*map(str, wanted), f"transitive={transitive}"])
+    return cache_folder() / "jars" / f"{wanted[0].name}-{wanted[0].version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def unpack_server(
+    coordinate: str, *, keep: Callable[[str], bool], total_bytes: int | None = None, on_progress: OnProgress | None = None
+) -> Path:
+    """The folder inside a tar.gz archive, unpacked once; only paths (below the archive's top folder) that `keep` accepts stay."""
+    parsed = Coordinate.parse(coordinate)
+
+    def build(work: Work) -> Path:
+        [archive] = resolve_jars([coordinate], total_bytes=total_bytes, on_progress=on_progress)
+        try:
+            return _unpack(archive, work.folder / "unpacked", keep)
+        except (tarfile.TarError, EOFError, OSError) as exc:
+            raise DownloadError(
+                coordinate, f"its archive could not be unpacked: {exc}", hint=f"see that {archive.parent} has room"
+            ) from exc
+
+    folder = fill_once(cache_folder() / "servers" / f"{parsed.name}-{parsed.version}", build)
+    shutil.rmtree(jars_folder([coordinate]), ignore_errors=True)  # the archive is as large as what came out of it
+    return folder
+
+
+def _unpack(archive: Path, target: Path, keep: Callable[[str], bool]) -> Path:
+    """The archive's top folder below `target`. Kept hard links need what they point to, which may lie in a part that is not kept."""
+    shutil.rmtree(target, ignore_errors=True)
+
+    def below_top(name: str) -> str:
+        return name.partition("/")[2]
+
+    with tarfile.open(archive, "r:gz") as tar:
+        members = tar.getmembers()
+        kept = {m.name for m in members if keep(below_top(m.name))}
+        targets = {m.linkname for m in members if m.islnk() and m.name in kept}
+        tar.extractall(target, members=[m for m in members if m.name in kept | targets], filter="data")
+        for name in targets - kept:
+            (target / name).unlink()
+    [top] = target.iterdir()
+    return top
+
+
+# --- the manifest ----------------------------------------------------------------------------------------------------------------
+
+
+def _collect(found: Sequence[Path], wanted: Sequence[Coordinate], work: Path) -> Path:
+    """A folder with all files side by side and the manifest that lists them with their sizes."""
+    folder = work / "whole"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    names = [_place(file, folder, work) for file in found]
+    files = {name: (folder / name).stat().st_size for name in names}
+    manifest = {"coordinates": [str(c) for c in wanted], "files": files}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def _place(file: Path, folder: Path, work: Path) -> str:
+    name = file.name if not (folder / file.name).exists() else f"{file.parent.parent.name}-{file.name}"
+    # Ivy's own copy is moved; a file that a site's settings keep elsewhere is theirs.
+    (shutil.move if file.is_relative_to(work) else shutil.copyfile)(file, folder / name)
+    return name
+
+
+def _listed_files(folder: Path) -> list[Path] | None:
+    """The files of a manifest, or None if it is missing or a file is not as it says."""
+    try:
+        files: dict[str, int] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        whole = all((folder / name).stat().st_size == size for name, size in files.items())
+    except (OSError, ValueError, KeyError):
+        return None
+    return [folder / name for name in files] if whole else None
+
+
+def _site_settings(given: Path | None) -> Path | None:
+    named = given or (Path(value) if (value := os.environ.get("FRAZIL_IVY_SETTINGS")) else None)
+    if named is None:
+        return None
+    if not named.expanduser().is_file():
+        raise ConfigError(f"the Ivy settings {named} do not exist", hint="correct spark.ivy_settings or FRAZIL_IVY_SETTINGS")
+    return named.expanduser().absolute()
+
+
+def _title(wanted: Sequence[Coordinate]) -> str:
+    return f"{wanted[0].name} {wanted[0].version}" + (f" and {len(wanted) - 1} more" if len(wanted) > 1 else "")
