@@ -236,7 +236,11 @@ class Service(ABC):
             write_private(path, text)
         process = processes.spawn(launch, log=self.log, marker=self.folder)
         facts = {"version": self.version(), "port": self.port, "fingerprint": _fingerprint(launch), "started_at": time.time()}
-        self._write_state({**self.state(), **asdict(process), **facts})
+        try:
+            self._write_state({**self.state(), **asdict(process), **facts})
+        except OSError:
+            processes.kill(process)  # a server that nobody knows of must not stay
+            raise
         return process
 
     def _wait_ready(self, process: ProcessId, report: Report, *, seconds: float) -> None:
@@ -247,21 +251,24 @@ class Service(ABC):
                 raise self._died()
             if time.monotonic() > deadline:
                 processes.stop(process, sign=self.stop_signal, seconds=self.stop_seconds)
-                raise ServiceNotReady(
-                    self.name,
-                    f"not ready after {seconds:g} s",
-                    hint=f"read the log with 'frazil logs {self.name}'; on a slow machine: frazil --set stack.ready_seconds=300 up",
-                    log=self.log,
-                    log_tail=self.log_tail(),
-                )
+                raise self._not_ready(seconds)
             time.sleep(0.05)
 
     def _died(self) -> ServiceError:
-        tail = self.log_tail()
-        if os.strerror(errno.ENOSPC) in tail or self._free_bytes() < 1024 * 1024:
+        if self._disk_is_full():
             return self._disk_full("the server ended while starting")
         hint = f"the whole log: frazil logs {self.name}. If its data is damaged and can go: frazil down --purge, then frazil up"
-        return ServiceDied(self.name, "the server ended while starting", hint=hint, log=self.log, log_tail=tail)
+        return ServiceDied(self.name, "the server ended while starting", hint=hint, log=self.log, log_tail=self.log_tail())
+
+    def _not_ready(self, seconds: float) -> ServiceError:
+        found = f"not ready after {seconds:g} s"
+        if self._disk_is_full():
+            return self._disk_full(found)
+        hint = f"the whole log: frazil logs {self.name}. On a slow machine: frazil --set stack.ready_seconds=300 up"
+        return ServiceNotReady(self.name, found, hint=hint, log=self.log, log_tail=self.log_tail())
+
+    def _disk_is_full(self) -> bool:
+        return os.strerror(errno.ENOSPC) in self.log_tail() or self._free_bytes() < 64 * 1024
 
     def _disk_full(self, found: str) -> DiskFull:
         tail = self.log_tail()
@@ -278,7 +285,10 @@ class Service(ABC):
             processes.kill(rest)
         state = self.state()
         if state.pop("pid", None):
-            self._write_state(state)
+            try:
+                self._write_state(state)
+            except OSError:  # a full disk is no reason to keep a server running
+                self.state_file.unlink()
         return process is not None
 
     def _write_state(self, state: dict[str, Any]) -> None:
