@@ -1,0 +1,147 @@
+"""The catalog that users hold: PyIceberg's, with transactions, keys, ETags and commits that end in one of three ways."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+
+import requests
+from pydantic import Field
+from pyiceberg.catalog.rest import (
+    _RETRY_ARGS,
+    SNAPSHOT_LOADING_MODE,
+    Capability,
+    Endpoint,
+    Endpoints,
+    HttpMethod,
+    RestCatalog,
+    TableResponse,
+)
+from pyiceberg.catalog.rest.response import _handle_non_200_response
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import CommitTableRequest, CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import IcebergBaseModel, Identifier
+from requests import HTTPError, Response, Session
+from tenacity import retry
+
+from frazil.client.changes import Change
+from frazil.client.endings import end_commit
+from frazil.client.transaction import CatalogTransaction
+from frazil.client.transport import KEY_LIFETIME, Transport
+from frazil.config import Settings, load_settings
+
+CACHED_TABLES = 256
+COMMIT_TRANSACTION = Endpoint(http_method=HttpMethod.POST, path="/v1/{prefix}/transactions/commit")
+
+
+class _TransactionRequest(IcebergBaseModel):
+    table_changes: list[CommitTableRequest] = Field(alias="table-changes")
+
+
+def connect(settings: Settings | None = None, **properties: str) -> FrazilCatalog:
+    """The catalog of the settings (default: those that hold in this folder); PyIceberg properties given here win."""
+    settings = settings or load_settings()
+    return FrazilCatalog(settings.catalog.name, **{**catalog_properties(settings), **properties})
+
+
+def catalog_properties(settings: Settings) -> dict[str, str]:
+    """The settings as PyIceberg's properties; what is not set is left to PyIceberg and the AWS variables."""
+    catalog, s3 = settings.catalog, settings.s3
+    secrets = {"token": catalog.token, "s3.access-key-id": s3.access_key_id, "s3.secret-access-key": s3.secret_access_key}
+    values = {"uri": catalog.uri, "warehouse": catalog.warehouse, "s3.endpoint": s3.endpoint}
+    if s3.endpoint or settings.source_of("s3.region") != "default":
+        values["s3.region"] = s3.region
+    if not s3.path_style_access:
+        values["s3.force-virtual-addressing"] = "true"
+    values |= {key: secret.get_secret_value() for key, secret in secrets.items() if secret is not None}
+    return {**{key: value for key, value in values.items() if value is not None}, **catalog.properties}
+
+
+class FrazilCatalog(RestCatalog):
+    """A REST catalog as PyIceberg's `load_catalog` gives it; see `frazil.client` for what it adds and promises.
+
+    PyIceberg makes one, too, from `py-catalog-impl: frazil.client.FrazilCatalog` in `.pyiceberg.yaml`.
+    """
+
+    def __init__(self, name: str, **properties: str) -> None:
+        self._loaded: OrderedDict[str, tuple[str, TableResponse]] = OrderedDict()  # by URL: ETag and what came with it
+        self._loaded_lock = Lock()
+        super().__init__(name, **properties)
+
+    def transaction(self) -> CatalogTransaction:
+        """A block whose changes to several tables happen together or not at all."""
+        self._check_endpoint(COMMIT_TRANSACTION)
+        return CatalogTransaction(self)
+
+    # --- commits -----------------------------------------------------------------------------------------------------------------
+
+    def commit_changes(self, changes: Sequence[Change]) -> None:
+        """All changes have happened, in one commit; else `CommitConflict` (none has) or `CommitUnknown`."""
+        if not changes:
+            return
+        request = _TransactionRequest(**{"table-changes": [change.request for change in changes]})
+        self._commit("transactions/commit", request, changes)
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """The table after its change has happened; else `CommitConflict` or `CommitUnknown`, neither of which PyIceberg retries."""
+        change = Change(table.name(), requirements, updates)
+        path = Endpoints.update_table.format(**self._split_identifier_for_path(change.identifier))
+        response = self._commit(path, change.request, [change])
+        if response is not None:
+            return CommitTableResponse.model_validate_json(response.text)
+        fresh = self.load_table(change.identifier)
+        return CommitTableResponse(**{"metadata": fresh.metadata, "metadata-location": fresh.metadata_location})
+
+    def _commit(self, path: str, request: IcebergBaseModel, changes: Sequence[Change]) -> Response | None:
+        body = request.model_dump_json().encode()
+        return end_commit(lambda: self._session.post(self.url(path), data=body), self._look, changes)
+
+    def _look(self, identifier: Identifier) -> TableMetadata | None:
+        try:
+            table: Table = self.load_table(identifier)
+            return table.metadata
+        except NoSuchTableError:
+            return None
+
+    # --- loads -------------------------------------------------------------------------------------------------------------------
+
+    @retry(**_RETRY_ARGS)  # type: ignore[call-overload, untyped-decorator]  # a dict of arguments, as PyIceberg passes it
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """The table as it is now; one that has not changed since the last load is neither sent nor parsed again."""
+        self._check_endpoint(Capability.V1_LOAD_TABLE)
+        url = self.url(Endpoints.load_table, **self._split_identifier_for_path(identifier))
+        mode = self.properties.get(SNAPSHOT_LOADING_MODE)
+        known = self._loaded.get(url)
+        response = self._session.get(url, params={"snapshots": mode} if mode else {}, headers={"If-None-Match": known[0]} if known else {})
+        if response.status_code == requests.codes.not_modified and known:
+            return self._response_to_table(self.identifier_to_tuple(identifier), known[1])
+        try:
+            response.raise_for_status()
+        except HTTPError as exc:
+            _handle_non_200_response(exc, {404: NoSuchTableError})
+        loaded = TableResponse.model_validate_json(response.text)
+        self._remember(url, response.headers.get("ETag"), loaded)
+        return self._response_to_table(self.identifier_to_tuple(identifier), loaded)
+
+    def _remember(self, url: str, tag: str | None, loaded: TableResponse) -> None:
+        with self._loaded_lock:
+            self._loaded.pop(url, None)
+            # Credentials run out while the table stays the same: such an answer is asked for anew each time.
+            if tag and not loaded.storage_credentials:
+                self._loaded[url] = (tag, loaded)
+            while len(self._loaded) > CACHED_TABLES:
+                self._loaded.popitem(last=False)
+
+    # --- the session -------------------------------------------------------------------------------------------------------------
+
+    def _create_session(self) -> Session:
+        session = super()._create_session()
+        transport = Transport(keys=KEY_LIFETIME in self.properties)
+        for scheme in ("http://", "https://"):  # a signing adapter that PyIceberg mounted on the catalog's own URL stays in front
+            session.mount(scheme, transport)
+        return session

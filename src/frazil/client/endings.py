@@ -1,0 +1,86 @@
+"""The one edge where a commit's reply becomes one of three endings: a return, `CommitConflict` or `CommitUnknown`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import requests
+from pyiceberg.catalog.rest.response import ErrorResponse, _handle_non_200_response
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import Identifier
+from requests import HTTPError, Response
+
+from frazil.client.changes import Change, Verdict, judge, judge_all
+from frazil.client.transport import was_never_sent, was_repeated
+from frazil.errors import CommitConflict, CommitUnknown, Unavailable
+
+DOUBTFUL = {500, 502, 503, 504}
+LOOKS_SECONDS = (0.0, 0.2, 0.5, 1.0)  # the server may still be at it when we look first
+
+Look = Callable[[Identifier], TableMetadata | None]
+
+
+def end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Change]) -> Response | None:
+    """The reply of a commit that has happened; None when the reply was lost and the tables show that it has."""
+    try:
+        response = send()
+    except (requests.ConnectionError, requests.Timeout) as exc:
+        if was_never_sent(exc):
+            raise Unavailable(
+                f"the catalog cannot be reached, nothing was committed: {exc}", hint="start it, or check catalog.uri"
+            ) from exc
+        _look_around(look, changes, f"the reply was lost ({exc})", exc)
+        return None
+    if response.ok:
+        return response
+    said = _what_it_said(response)
+    if response.status_code == 409 and not was_repeated(response):
+        raise CommitConflict(_message(changes, "was refused", said), hint="load the tables again, then repeat the change")
+    if response.status_code == 409 or response.status_code in DOUBTFUL:
+        _look_around(look, changes, f"the catalog answered {response.status_code}: {said}", None)
+    else:
+        _raise_as_pyiceberg_does(response)
+    return None
+
+
+def _look_around(look: Look, changes: Sequence[Change], what: str, cause: Exception | None) -> None:
+    """Returns when the tables show that the commit has happened; raises what else they show, or that they show nothing."""
+    for pause in LOOKS_SECONDS:
+        time.sleep(pause)
+        try:
+            verdict = judge_all(judge(change, look(change.identifier)) for change in changes)
+        except Exception as exc:  # a look that fails, however it fails, has told nothing
+            what, cause = f"{what}; looking at the tables failed ({exc})", cause or exc
+            continue
+        if verdict is Verdict.COMMITTED:
+            return
+        if verdict is Verdict.REFUSED:
+            raise CommitConflict(
+                _message(changes, "has not happened", f"{what}, and another commit came first"),
+                hint="load the tables again, then repeat the change",
+            ) from cause
+    raise CommitUnknown(
+        _message(changes, "may or may not have happened", what),
+        hint="before repeating it, load the tables and look for the change (its snapshot, its properties)",
+    ) from cause
+
+
+def _message(changes: Sequence[Change], ending: str, why: str) -> str:
+    return f"the commit to {', '.join(change.name for change in changes)} {ending}: {why}"
+
+
+def _what_it_said(response: Response) -> str:
+    try:
+        return ErrorResponse.model_validate_json(response.text).error.message
+    except ValueError:
+        return response.text[:200] or response.reason
+
+
+def _raise_as_pyiceberg_does(response: Response) -> None:
+    """Everything that is no question of commits keeps PyIceberg's own errors."""
+    try:
+        response.raise_for_status()
+    except HTTPError as exc:
+        _handle_non_200_response(exc, {404: NoSuchTableError})
