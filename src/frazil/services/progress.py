@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a download is; `total_bytes` is None where nobody knows before the end."""
+    """How far a download is: `what` is done (`fetching kafka 4.3.1`); `total_bytes` is None where nobody knows it before the end."""
 
     what: str
     got_bytes: int
@@ -94,8 +94,7 @@ class _Lines:
             if progress.seconds < self.next_line:
                 return
             self.next_line = progress.seconds + self.every_seconds
-        verb = {"running": "fetching", "done": "fetched", "failed": "failed to fetch"}[progress.state]
-        print(f"{verb} {progress.what}: {_amount(progress)}, {progress.seconds:.0f} s", file=self.stream, flush=True)
+        print(describe(progress), file=self.stream, flush=True)
 
 
 class _Bar:
@@ -130,10 +129,17 @@ class _Bar:
         return Progress(*columns, console=Console(file=self.stream))
 
 
-def _amount(progress: Progress) -> str:
+def describe(progress: Progress) -> str:
+    """One line for people.
+
+    >>> describe(Progress("fetching kafka", 12_300_000, 45_000_000, 3.0))
+    'fetching kafka: 12.3 of 45.0 MB, 3 s'
+    >>> describe(Progress("fetching kafka", 45_000_000, None, 51.0, "done"))
+    'fetching kafka: done, 45.0 MB in 51 s'
     """
-    >>> _amount(Progress("kafka", 12_300_000, 45_000_000, 3.0)), _amount(Progress("kafka", 12_300_000, None, 3.0))
-    ('12.3 of 45.0 MB', '12.3 MB')
-    """
-    total = f" of {progress.total_bytes / 1e6:.1f}" if progress.total_bytes and progress.state != "done" else ""
-    return f"{progress.got_bytes / 1e6:.1f}{total} MB"
+    amount, seconds = f"{progress.got_bytes / 1e6:.1f}", f"{progress.seconds:.0f} s"
+    if progress.state == "done":
+        return f"{progress.what}: done, {amount} MB in {seconds}"
+    if progress.state == "failed":
+        return f"{progress.what}: failed after {seconds}"
+    return f"{progress.what}: {amount}{f' of {progress.total_bytes / 1e6:.1f}' if progress.total_bytes else ''} MB, {seconds}"
