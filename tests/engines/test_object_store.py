@@ -1,0 +1,89 @@
+"""The object store on its own: keys, bucket, restarts, a full disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from frazil.config import load_settings
+from frazil.services import ports
+from frazil.services.object_store import ObjectStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ObjectStore]:
+    flags = {"stack.folder": str(tmp_path), "stack.ports.object_store": str(ports.free_port())}
+    service = ObjectStore(load_settings(flags=flags, environ={}, folder=tmp_path))
+    yield service
+    service.stop()
+
+
+def s3(service: ObjectStore, secret: str = "frazil-local-secret"):
+    import boto3
+
+    keys = {"aws_access_key_id": "frazil", "aws_secret_access_key": secret, "region_name": "us-east-1"}
+    return boto3.client("s3", endpoint_url=service.endpoint, **keys)
+
+
+def test_objects_survive_a_restart_and_wrong_keys_are_refused(store: ObjectStore) -> None:
+    from botocore.exceptions import ClientError
+
+    store.start()
+    s3(store).put_object(Bucket="lakehouse", Key="a/b.txt", Body=b"ice")
+    store.stop()
+    store.start()
+    assert s3(store).get_object(Bucket="lakehouse", Key="a/b.txt")["Body"].read() == b"ice"
+    with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
+        s3(store, secret="wrong").list_objects_v2(Bucket="lakehouse")
+
+
+def test_every_port_is_on_loopback(store: ObjectStore) -> None:
+    import psutil
+
+    store.start()
+    listening = [c.laddr for c in psutil.Process(store.state()["pid"]).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    assert {address.ip for address in listening} == {"127.0.0.1"}
+    assert {address.port for address in listening} >= {store.port, *store.state()["ports"].values()}
+
+
+# Runs in a mount namespace of its own, so that the small disk vanishes with it.
+FULL_DISK = """
+import sys
+from frazil.config import load_settings
+from frazil.errors import DiskFull
+from frazil.services.object_store import ObjectStore
+ObjectStore.min_free_bytes = int(sys.argv[3])
+service = ObjectStore(load_settings(flags={"stack.folder": sys.argv[1], "stack.ports.object_store": sys.argv[2]}))
+try:
+    service.start()
+except DiskFull as exc:
+    print(exc)
+service.stop()
+"""
+
+
+def start_on_disk_of(size: str, folder: Path, *, min_free_bytes: int) -> str:
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    script = f'mount -t tmpfs -o size={size} tmpfs "$1" && shift && exec "$@"'
+    program = [sys.executable, "-c", FULL_DISK, str(folder), str(ports.free_port()), str(min_free_bytes)]
+    done = subprocess.run([*namespace, "sh", "-c", script, "-", str(folder), *program], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_a_disk_that_fills_up_during_the_start_is_reported_as_full(tmp_path: Path) -> None:
+    said = start_on_disk_of("64k", tmp_path, min_free_bytes=0)
+    assert f"object-store: no room on the disk of {tmp_path}/object-store" in said
+    assert "the end of" in said
+    assert "stack.folder=" in said
+
+
+def test_a_disk_with_too_little_room_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    said = start_on_disk_of("8m", tmp_path, min_free_bytes=ObjectStore.min_free_bytes)
+    assert "8 MB free, 128 MB needed" in said
+    assert "the end of" not in said

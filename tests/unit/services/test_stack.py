@@ -1,0 +1,100 @@
+"""A stack as a whole: names, ports and folders, decided without a server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from frazil.config import Settings, load_settings
+from frazil.errors import ConfigError
+from frazil.services import stack as stacks
+from frazil.services.object_store import ObjectStore
+from frazil.services.stack import SERVICES, Stack, check_name
+
+
+def with_port_zero(folder: Path) -> Settings:
+    return load_settings(flags={"stack.folder": str(folder), "stack.ports.catalog": "0"}, environ={}, folder=folder)
+
+
+def test_an_unknown_service_is_refused_with_the_known_names() -> None:
+    with pytest.raises(ConfigError, match="no service 'redis'") as caught:
+        check_name("redis")
+    assert all(name in str(caught.value.hint) for name in SERVICES)
+    assert check_name("object_store") == "object-store"
+
+
+def test_every_service_has_a_port_in_the_settings_and_its_own_name(settings: Settings) -> None:
+    services = {name: Stack(settings).service(name) for name in SERVICES}
+    assert [service.name for service in services.values()] == list(SERVICES)
+    assert len({service.port for service in services.values()}) == len(SERVICES)
+
+
+def test_every_required_service_comes_earlier_in_the_order(settings: Settings) -> None:
+    order = list(SERVICES)
+    for name in order:
+        assert all(order.index(other) < order.index(name) for other in Stack(settings).service(name).requires)
+
+
+def test_port_zero_becomes_a_free_port_that_the_folder_remembers(tmp_path: Path) -> None:
+    settings = with_port_zero(tmp_path)
+    assert Stack(settings).settings.stack.ports.catalog == 0
+    chosen = stacks._choose_ports(settings, tmp_path, ["catalog"]).stack.ports.catalog
+    assert chosen > 0
+    assert Stack(settings).settings.stack.ports.catalog == chosen
+    assert json.loads((tmp_path / "ports.json").read_text()) == {"catalog": chosen}
+
+
+def test_two_that_choose_at_once_agree_on_the_port(tmp_path: Path) -> None:
+    found: list[int] = []
+    settings = with_port_zero(tmp_path)
+
+    def choose() -> None:
+        found.append(stacks._choose_ports(settings, tmp_path, ["catalog"]).stack.ports.catalog)
+
+    threads = [threading.Thread(target=choose) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+
+
+def test_a_stack_that_never_ran_has_the_plain_services_stopped_and_nothing_to_purge(settings: Settings) -> None:
+    stack = Stack(settings)
+    assert [(row.service, row.state) for row in stack.status()] == [("object-store", "stopped"), ("catalog", "stopped")]
+    assert stack.down(lambda _: None) == []
+    assert stack.purge_paths() == []
+
+
+def test_purge_takes_the_services_and_leaves_what_is_not_theirs(settings: Settings) -> None:
+    stack = Stack(settings)
+    for made in ("object-store/data/1.dat", "catalog/data/catalog.db", "catalog/catalog.db", "warehouse/rows.parquet"):
+        (stack.folder / made).parent.mkdir(parents=True, exist_ok=True)
+        (stack.folder / made).write_text("x")
+    stack.purge()
+    left = sorted(str(path.relative_to(stack.folder)) for path in stack.folder.rglob("*") if path.is_file())
+    assert left == ["catalog/catalog.db", "warehouse/rows.parquet"]
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_error(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "stack").write_text("a file where the folder should be")
+    with pytest.raises(ConfigError, match="cannot be used: File exists"):
+        Stack(settings).up(["object-store"], lambda _: None)
+
+
+def test_the_socket_of_a_deep_folder_is_short_enough_for_the_system(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["a-rather-long-name"] * 8)
+    store = ObjectStore(load_settings(flags={"stack.folder": str(deep)}, environ={}, folder=tmp_path))
+    assert len(str(store._socket("filer"))) < 100
+
+
+def test_the_keys_of_the_object_store_are_readable_by_their_owner_only(settings: Settings) -> None:
+    from frazil.services.service import write_private
+
+    path = settings.stack.folder / "s3.json"
+    write_private(path, "secret")
+    assert path.stat().st_mode & 0o777 == 0o600
