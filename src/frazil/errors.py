@@ -3,7 +3,43 @@
     FrazilError                      base; `hint` says what to do next
     ├── ConfigError                  a setting is wrong; names the key and where it came from
     ├── MissingExtra                 a heavy library is not installed; says the install command
+    ├── ProjectError                 lakehouse.py is missing, does not load, or lacks what was asked for
+    ├── DeclarationError             a table is declared wrongly, or cannot become what is declared
+    ├── PipelineError                a run stopped; nothing of it was committed
     ├── DownloadError                an artifact could not be fetched into the cache
+    ├── CatalogError                 what the REST catalog answers; its HTTP status is in catalog/problems.py
+    │   ├── BadRequest               the request is malformed; names the field
+    │   │   └── MalformedLocation    a location that could mean two places
+    │   ├── UnknownRoute             no operation has this path
+    │   ├── MethodNotAllowed         the path exists, not with this method
+    │   ├── NotFound
+    │   │   ├── NoSuchWarehouse
+    │   │   ├── NoSuchNamespace
+    │   │   ├── NoSuchTable
+    │   │   ├── NoSuchView
+    │   │   ├── NoSuchFunction
+    │   │   └── MetadataMissing      the pointer is there, the metadata file is not
+    │   ├── AlreadyExists
+    │   ├── NamespaceNotEmpty
+    │   ├── LocationRefused          outside the warehouse and every allowed prefix
+    │   ├── Unprocessable            well-formed, and contradicts itself
+    │   │   ├── KeyReused            an idempotency key sent with another request
+    │   │   └── MetadataCorrupt      the metadata file is there, and is no table metadata
+    │   ├── BodyTooLarge
+    │   ├── BodyTooSlow
+    │   ├── UnsupportedBody          an encoding of the body that the server does not read
+    │   ├── CommitConflict           certain: nothing was committed; refresh and retry
+    │   ├── CommitUnknown            doubt: look before you retry
+    │   └── Unavailable              the database or the object store cannot be reached; nothing was changed
+    ├── SchemaBehind                 the database has an older schema than this program; says the command
+    ├── SinkError                    the sink stopped; what was not committed before is not committed
+    │   ├── PartitionSpecError       a partition spec does not fit the schema; names the column and its type
+    │   ├── SchemaMismatch           a batch lacks a field, has one too many, or one of another type
+    │   ├── RowRefused               a row fails its type, NOT NULL or a check, and the policy is to stop
+    │   ├── CheckError               a check cannot be understood, or names a column that is not there
+    │   ├── WriteFailed              a data file or a temporary file could not be written: full, read-only, not reachable
+    │   ├── WriterFenced             another writer took over this part of the sink; stop, do not retry
+    │   └── ProgressMismatch         rows were offered that do not follow what the table already holds
     └── ServiceError                 a server of the local stack; carries the service's name and the end of its log
         ├── PortInUse
         ├── JavaMissing
@@ -51,12 +87,234 @@ class MissingExtra(FrazilError):
         self.extra = extra
 
 
+class ProjectError(FrazilError):
+    """`lakehouse.py` is missing, does not load, or lacks what was asked for."""
+
+
+class DeclarationError(FrazilError):
+    """A table is declared wrongly, or the live one cannot become what is declared."""
+
+
+class PipelineError(FrazilError):
+    """A run stopped; nothing of it was committed."""
+
+
 class DownloadError(FrazilError):
     """An artifact could not be fetched into the cache."""
 
     def __init__(self, artifact: str, reason: str, *, hint: str | None = None) -> None:
         super().__init__(f"could not download {artifact}: {reason}", hint=hint)
         self.artifact = artifact
+
+
+class CatalogError(FrazilError):
+    """What the REST catalog answers with an error status."""
+
+
+class BadRequest(CatalogError):
+    """The request is malformed."""
+
+
+class MalformedLocation(BadRequest):
+    """A location that could mean two places: `..`, an encoded separator, a control character."""
+
+
+class UnknownRoute(CatalogError):
+    """No operation has this path."""
+
+
+class MethodNotAllowed(CatalogError):
+    """The path exists, not with this method."""
+
+    def __init__(self, message: str, *, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class NotFound(CatalogError):
+    """Something that the request names does not exist."""
+
+
+class NoSuchWarehouse(NotFound):
+    """The server has no warehouse of this name."""
+
+
+class NoSuchNamespace(NotFound):
+    """The namespace does not exist."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Namespace does not exist: {name}")
+        self.name = name
+
+
+class NoSuchTable(NotFound):
+    """The table does not exist."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Table does not exist: {name}")
+        self.name = name
+
+
+class NoSuchView(NotFound):
+    """The view does not exist."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"View does not exist: {name}")
+        self.name = name
+
+
+class NoSuchFunction(NotFound):
+    """The function does not exist."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Function does not exist: {name}")
+        self.name = name
+
+
+class MetadataMissing(NotFound):
+    """The catalog points to a metadata file that is not there."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(
+            f"Failed to open input stream for file: {location}", hint="frazil table recover NAME lists the versions that are readable"
+        )
+        self.location = location
+
+
+class AlreadyExists(CatalogError):
+    """The name is taken."""
+
+
+class NamespaceNotEmpty(CatalogError):
+    """The namespace still holds tables, views or namespaces."""
+
+
+class LocationRefused(CatalogError):
+    """A location outside the warehouse and outside every prefix that the operator allowed."""
+
+    def __init__(self, location: str, *, warehouse: str) -> None:
+        super().__init__(
+            f"Location {location} lies outside the warehouse {warehouse}",
+            hint="use a location inside the warehouse, or start the server with --allow-location PREFIX",
+        )
+        self.location = location
+
+
+class Unprocessable(CatalogError):
+    """The request is well-formed and contradicts itself, or what is stored."""
+
+
+class KeyReused(Unprocessable):
+    """An idempotency key that was sent before with another request."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"Idempotency-Key {key} was already used for another request",
+            hint="use a new key for each operation; the same key only to repeat the same request",
+        )
+        self.key = key
+
+
+class MetadataCorrupt(Unprocessable):
+    """The metadata file is there and cannot be read as metadata."""
+
+    def __init__(self, location: str, reason: str) -> None:
+        super().__init__(
+            f"Cannot read metadata file {location}: {reason}", hint="frazil table recover NAME lists the versions that are readable"
+        )
+        self.location = location
+
+
+class BodyTooLarge(CatalogError):
+    """The request's body is longer than the server accepts."""
+
+
+class BodyTooSlow(CatalogError):
+    """The request's body did not arrive in time."""
+
+
+class UnsupportedBody(CatalogError):
+    """The body is encoded in a way that the server does not read."""
+
+
+class CommitConflict(CatalogError):
+    """Nothing was committed, for certain: refresh and retry."""
+
+
+class CommitUnknown(CatalogError):
+    """The commit may or may not have happened: look before you retry."""
+
+
+class Unavailable(CatalogError):
+    """The database or the object store cannot be reached; nothing was changed."""
+
+
+class SchemaBehind(FrazilError):
+    """The catalog's database has an older schema than this program."""
+
+
+class SinkError(FrazilError):
+    """The sink stopped; what it had not committed before stays uncommitted."""
+
+
+class PartitionSpecError(SinkError):
+    """A partition spec names a column that is not there, or one of a type that its transform does not take."""
+
+
+class SchemaMismatch(SinkError):
+    """A batch lacks a field, has one too many, or one of another type."""
+
+    def __init__(self, table: str, field: str, *, expected: str, found: str, hint: str | None = None) -> None:
+        super().__init__(f"{table}: field '{field}': expected {expected}, found {found}", hint=hint)
+        self.table = table
+        self.field = field
+        self.expected = expected
+        self.found = found
+
+
+class RowRefused(SinkError):
+    """A row fails its type, NOT NULL or a check, and the policy is to stop."""
+
+    def __init__(self, table: str, reason: str, *, position: str, row: str) -> None:
+        super().__init__(
+            f"{table}: a row at {position} is refused: {reason}\n  the row: {row}",
+            hint="mend the source, or open the sink with bad_rows='quarantine'; nothing of this batch was committed",
+        )
+        self.table = table
+        self.reason = reason
+        self.position = position
+        self.row = row
+
+
+class CheckError(SinkError):
+    """A check is no SQL expression that the sink understands, or names a column that is not there."""
+
+
+class WriteFailed(SinkError):
+    """A data file or a temporary file could not be written; nothing that it belongs to was committed."""
+
+    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"cannot write {path}: {reason}", hint=hint)
+        self.path = path
+        self.reason = reason
+
+
+class WriterFenced(SinkError):
+    """Another writer took over this part of the sink: this one must stop, and none of its open rows are committed."""
+
+    def __init__(self, table: str, part: str, *, ours: int, current: int) -> None:
+        super().__init__(
+            f"{table}: part '{part}' belongs to writer generation {current} now; this one is {ours}",
+            hint="the newer writer goes on where the table's progress stands; stop this one",
+        )
+        self.table = table
+        self.part = part
+        self.ours = ours
+        self.current = current
+
+
+class ProgressMismatch(SinkError):
+    """Rows were offered that do not follow what the table already holds."""
 
 
 class ServiceError(FrazilError):

@@ -1,0 +1,1 @@
+"""Arrow sinks: rows wait in a bounded buffer, become well-sized files, and are committed exactly once."""

@@ -1,0 +1,153 @@
+"""What a table is partitioned by: the spec from names or field ids, and the keys of a batch of rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import IcebergType, NestedField, StructType
+
+from frazil.errors import PartitionSpecError
+from frazil.sinks.transforms import AnyTransform, ArrayFunction, array_transform, check_source
+
+_CALL = re.compile(r"\s*(?P<name>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,)?\s*(?P<source>[^()]+?)\s*\)\s*")
+_TRANSFORMS = ("identity", "year", "month", "day", "hour", "bucket", "truncate", "void")
+
+
+@dataclass(frozen=True)
+class Key:
+    """One partition field, ready to be computed: where its source is in a row, and what it becomes."""
+
+    name: str
+    path: tuple[str, ...]
+    transform: AnyTransform
+    source: IcebergType
+    compute: ArrayFunction
+
+    @property
+    def result(self) -> IcebergType:
+        return self.transform.result_type(self.source)
+
+
+def partition_spec(schema: Schema, fields: Sequence[str | int], *, spec_id: int = 0) -> PartitionSpec:
+    """The spec that `fields` describe: columns by name or by field id, alone or inside a transform.
+
+    >>> from pyiceberg.types import LongType, TimestampType
+    >>> schema = Schema(NestedField(1, "id", LongType()), NestedField(3, "ts", TimestampType()))
+    >>> partition_spec(schema, ["day(ts)", "bucket(16, id)"]) == partition_spec(schema, ["day(3)", "bucket(16, 1)"])
+    True
+    >>> partition_spec(schema, [1]) == partition_spec(schema, ["id"])
+    True
+    """
+    made: list[PartitionField] = []
+    for offset, text in enumerate(fields):
+        transform, source = _parse(schema, text)
+        check_source(transform, source.field_type, field=_name_of(schema, source))
+        made.append(
+            PartitionField(source.field_id, PARTITION_FIELD_ID_START + offset, transform, _partition_name(schema, source, transform))
+        )
+    if twice := sorted({field.name for field in made if [other.name for other in made].count(field.name) > 1}):
+        raise PartitionSpecError(f"two partition fields would be named '{twice[0]}': {', '.join(map(str, fields))}")
+    return PartitionSpec(*made, spec_id=spec_id)
+
+
+def partition_keys(schema: Schema, spec: PartitionSpec) -> tuple[Key, ...]:
+    """The fields of a table's spec, checked against its schema."""
+    return tuple(_key(schema, field) for field in spec.fields)
+
+
+def compute_keys(rows: pa.RecordBatch, keys: Sequence[Key]) -> list[pa.Array]:
+    """The partition values of every row, an array a field."""
+    return [key.compute(column_at(rows, key.path)) for key in keys]
+
+
+def column_at(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    """A column, or a field inside structs; NULL where a struct on the way is NULL."""
+    array = rows.column(path[0])
+    for name in path[1:]:
+        array = pc.struct_field(array, name)
+    return array
+
+
+def _key(schema: Schema, field: PartitionField) -> Key:
+    transform: AnyTransform = field.transform
+    try:
+        source = schema.find_field(field.source_id)
+    except ValueError as exc:
+        raise _unknown_field(schema, field.source_id) from exc
+    path = _path_of(schema, source.field_id)
+    return Key(field.name, path, transform, source.field_type, array_transform(transform, source.field_type, field=".".join(path)))
+
+
+def _parse(schema: Schema, text: str | int) -> tuple[AnyTransform, NestedField]:
+    if isinstance(text, int):
+        return parse_transform("identity"), _find(schema, text)
+    if not (call := _CALL.fullmatch(text)):
+        return parse_transform("identity"), _find(schema, text)
+    name, width = call["name"].lower(), call["width"]
+    if name not in _TRANSFORMS:
+        raise PartitionSpecError(
+            f"'{text}' is not a partition: there is no transform '{name}'", hint=f"transforms are {', '.join(_TRANSFORMS)}"
+        )
+    if (name in ("bucket", "truncate")) != (width is not None) or width == "0":
+        example = f"{name}(16, {call['source']})" if name in ("bucket", "truncate") else f"{name}({call['source']})"
+        raise PartitionSpecError(f"'{text}' is not a partition: write {example}")
+    return parse_transform(f"{name}[{width}]" if width else name), _find(schema, call["source"])
+
+
+def _find(schema: Schema, source: str | int) -> NestedField:
+    """A field by name, or by its id: `2` as well as `"2"` unless a column has that name."""
+    candidates: list[Any] = [source]
+    if isinstance(source, str) and source.isdigit():
+        candidates.append(int(source))
+    for candidate in candidates:
+        try:
+            return schema.find_field(candidate)
+        except ValueError:
+            continue
+    raise _unknown_field(schema, source)
+
+
+def _unknown_field(schema: Schema, source: str | int) -> PartitionSpecError:
+    has = ", ".join(f"{field.field_id}: {field.name}" for field in schema.fields)
+    what = f"column '{source}'" if isinstance(source, str) else f"field id {source}"
+    return PartitionSpecError(f"cannot partition by {what}: the schema has no such field", hint=f"it has {has}")
+
+
+def _path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
+    """The names from the root to a field; a field inside a list or a map has many values a row, so no partition."""
+    path = _search(schema.as_struct(), field_id)
+    if path is None:
+        raise PartitionSpecError(f"cannot partition by '{schema.find_column_name(field_id)}': it lies inside a list or a map")
+    return path
+
+
+def _search(struct: StructType, field_id: int) -> tuple[str, ...] | None:
+    for field in struct.fields:
+        if field.field_id == field_id:
+            return (field.name,)
+        if isinstance(field.field_type, StructType) and (rest := _search(field.field_type, field_id)):
+            return (field.name, *rest)
+    return None
+
+
+def _name_of(schema: Schema, field: NestedField) -> str:
+    return ".".join(_path_of(schema, field.field_id))
+
+
+def _partition_name(schema: Schema, source: NestedField, transform: AnyTransform) -> str:
+    """The name that Iceberg's engines give: `ts_day`, `id_bucket_16`, and the column's own for identity."""
+    kind, _, width = str(transform).rstrip("]").partition("[")
+    parts = [
+        _name_of(schema, source),
+        *([] if kind == "identity" else ["trunc" if kind == "truncate" else kind]),
+        *([width] if width else []),
+    ]
+    return "_".join(parts)
