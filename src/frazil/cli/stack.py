@@ -29,8 +29,12 @@ def up(context: Context, extra: str) -> None:
     """Start the local servers: object store and catalog, and others by --with."""
     stack = Stack(context.settings)
     wanted = {*PLAIN, *(check_name(name) for name in extra.split(",") if name.strip())}
-    with show_events(Console()) as listener:
-        running = stack.up(wanted, listener)
+    try:
+        with show_events(Console()) as listener:
+            running = stack.up(wanted, listener)
+    except KeyboardInterrupt:
+        click.echo("interrupted: what was started goes on; 'frazil up' takes it over, 'frazil down' stops it", err=True)
+        raise click.Abort from None
     _print_endpoints(stack, running)
 
 

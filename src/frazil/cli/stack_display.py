@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from frazil.services.stack import Event, Listener
+from frazil.services.stack import SERVICES, Event, Listener
 
 LINE_SECONDS = 5.0
 
@@ -62,7 +62,8 @@ class _Board:
     def table(self) -> Table:
         table = Table.grid(padding=(0, 2))
         with self.lock:
-            for name, event in self.events.items():
+            for name in (name for name in SERVICES if name in self.events):
+                event = self.events[name]
                 sign = self.spinners[name] if not event.done else Text("✗", "red") if event.error else Text("✓", "green")
                 seconds = "" if event.done else f"{time.monotonic() - self.began[name]:.0f} s"
                 table.add_row(sign, name, event.text, Text(seconds, "dim"))
