@@ -39,7 +39,7 @@ class Coordinate:
         """
         body, _, ext = text.partition("@")
         parts = body.split(":")
-        if len(parts) not in (3, 4) or not all(re.fullmatch(r"[\w.+-]+", part) for part in [*parts, ext or "jar"]):
+        if len(parts) not in (3, 4) or not all(re.fullmatch(r"\w[\w.+-]*", part) for part in [*parts, ext or "jar"]):
             raise ConfigError(f"'{text}' is not a coordinate", hint="write group:name:version, then :classifier and @ext if need be")
         return cls(parts[0], parts[1], parts[2], "".join(parts[3:]), ext or "jar")
 
@@ -135,10 +135,10 @@ def explain(output: str, coordinates: Sequence[Coordinate], *, java: Java, log: 
 def _unresolved(text: str) -> str | None:
     """The artifacts that Ivy lists as unresolved, as coordinates.
 
-    >>> _unresolved(":: org.x#lib;9: not found\\n  [FAILED     ] org.y#lib;2!lib.jar: (0ms)")
+    >>> _unresolved(":: org.x#lib;9: not found\\n\\t:: org.y#lib;2!lib.jar")
     'org.x:lib:9, org.y:lib:2'
     """
-    found = re.findall(r"(?::: |\[FAILED\s*\] )([\w.+-]+)#([\w.+-]+);([\w.+-]+?)(?:!\S*)?: ", text)
+    found = re.findall(r":: ([\w.+-]+)#([\w.+-]+);([\w.+-]+)(?:!\S+)?(?:: |$)", text, flags=re.MULTILINE)
     return ", ".join(dict.fromkeys(":".join(parts) for parts in found)) or None
 
 

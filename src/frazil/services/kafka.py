@@ -107,6 +107,9 @@ def server_properties(data: Path, *, port: int, controller_port: int) -> str:
         "share.coordinator.state.topic.min.isr": 1,
         "share.coordinator.state.topic.num.partitions": 4,
         "group.initial.rebalance.delay.ms": 0,
+        # A killed broker may come back only after its old session ran out: 9 s by default.
+        "broker.session.timeout.ms": 5000,
+        "broker.heartbeat.interval.ms": 1000,
     }
     return "".join(f"{key}={value}\n" for key, value in properties.items())
 

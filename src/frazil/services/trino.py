@@ -139,7 +139,12 @@ def jvm_options(java: Java) -> list[str]:
     """A modest heap, and what Trino asks of its JVM; the vector module where the runtime has it."""
     vector = [f"--add-modules={VECTOR_MODULE}"] if VECTOR_MODULE in java.modules else []
     sizes = ["-Xms256m", "-Xmx1500m", "-XX:ReservedCodeCacheSize=256M", "-XX:+ExitOnOutOfMemoryError"]
-    access = ["-Djdk.attach.allowAttachSelf=true", "--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
+    access = [
+        "-Djdk.attach.allowAttachSelf=true",
+        "-XX:+EnableDynamicAgentLoading",
+        "--enable-native-access=ALL-UNNAMED",
+        "--sun-misc-unsafe-memory-access=allow",
+    ]
     return [*sizes, *access, *vector, "-Dfile.encoding=UTF-8", "-Djdk.nio.maxCachedBufferSize=2000000"]
 
 

@@ -1,0 +1,126 @@
+"""Kafka on its own, on the Java of a wheel: messages, restarts, kills, loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from frazil.config import load_settings
+from frazil.errors import ServiceDied, ServiceError
+from frazil.services import ports
+from frazil.services.java import JavaNeed, find_java
+from frazil.services.kafka import Kafka, count_brokers
+
+
+@pytest.fixture
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kafka]:
+    monkeypatch.setenv("FRAZIL_JAVA_HOME", str(find_java(JavaNeed.KAFKA, search=[]).home))
+    flags = {"stack.folder": str(tmp_path), "stack.ports.kafka": str(ports.free_port())}
+    service = Kafka(load_settings(flags=flags, environ={}, folder=tmp_path))
+    yield service
+    service.stop()
+
+
+def produce(service: Kafka, *values: bytes) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": service.endpoint})
+    for value in values:
+        producer.produce("uplink", value)
+    assert producer.flush(20) == 0
+
+
+def consume(service: Kafka, count: int) -> list[bytes]:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer({"bootstrap.servers": service.endpoint, "group.id": "test", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["uplink"])
+    try:
+        return [message.value() for message in consumer.consume(count, timeout=20)]
+    finally:
+        consumer.close()
+
+
+def test_messages_survive_a_restart_and_a_kill(broker: Kafka) -> None:
+    broker.start()
+    produce(broker, b"one", b"two")
+    broker.stop()
+    broker.start()
+    produce(broker, b"three")
+    os.kill(broker.state()["pid"], signal.SIGKILL)
+    assert broker.start() is True
+    assert consume(broker, 3) == [b"one", b"two", b"three"]
+
+
+def test_it_listens_on_loopback_only_and_stays_within_its_memory(broker: Kafka) -> None:
+    import psutil
+
+    assert (broker.start(), broker.start()) == (True, False)  # the second finds it running
+    process = psutil.Process(broker.state()["pid"])
+    listening = [c.laddr for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    assert {address.port for address in listening} == {broker.port, broker.extra_port("controller")}
+    assert process.memory_info().rss < 700_000_000
+    assert Path(process.exe()).is_relative_to(find_java(JavaNeed.KAFKA, search=[]).home)
+
+
+def test_a_taken_controller_port_is_replaced_and_the_messages_stay(broker: Kafka) -> None:
+    broker.start()
+    produce(broker, b"one")
+    broker.stop()
+    before = broker.extra_port("controller")
+    with socket.create_server((ports.HOST, before)):
+        broker.start()
+    assert broker.extra_port("controller") != before
+    assert consume(broker, 1) == [b"one"]
+
+
+def test_a_transaction_and_the_internal_topics_work_on_one_node(broker: Kafka) -> None:
+    from confluent_kafka import Producer
+
+    broker.start()
+    producer = Producer({"bootstrap.servers": broker.endpoint, "transactional.id": "test"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("uplink", b"kept")
+    producer.commit_transaction(20)
+    assert consume(broker, 1) == [b"kept"]
+
+
+def test_damaged_data_is_told_with_the_brokers_own_words(broker: Kafka) -> None:
+    broker.start()
+    broker.stop()
+    (broker.data / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=7\n")
+    with pytest.raises(ServiceDied) as caught:
+        broker.start()
+    assert "kafka: the server ended while starting" in caught.value.message
+    assert "node.id" in caught.value.log_tail or "node id" in caught.value.log_tail
+
+
+def test_a_data_folder_that_cannot_be_formatted_is_named(broker: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xnonsense")
+    with pytest.raises(ServiceError, match=f"kafka: could not format {broker.data}") as caught:
+        broker.start()
+    assert "Unrecognized option: -Xnonsense" in caught.value.log_tail
+
+
+def test_a_server_that_is_no_broker_is_not_taken_for_one() -> None:
+    def answer(server: socket.socket, reply: bytes) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(reply)
+
+    for reply in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\0\0"):
+        with socket.create_server((ports.HOST, 0)) as server:
+            thread = threading.Thread(target=answer, args=(server, reply))
+            thread.start()
+            assert count_brokers(server.getsockname()[1]) == 0
+            thread.join()
+    assert count_brokers(ports.free_port()) == 0
