@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from frazil.config import load_settings
+from frazil.errors import ServiceDied
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
 
@@ -49,6 +50,16 @@ def test_every_port_is_on_loopback(store: ObjectStore) -> None:
     listening = [c.laddr for c in psutil.Process(store.state()["pid"]).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
     assert {address.ip for address in listening} == {"127.0.0.1"}
     assert {address.port for address in listening} >= {store.port, *store.state()["ports"].values()}
+
+
+def test_a_damaged_data_folder_shows_the_end_of_the_log(store: ObjectStore) -> None:
+    store.data.mkdir(parents=True)
+    (store.data / "filerldb2").write_text("a file where the folder of the file names should be")
+    with pytest.raises(ServiceDied) as caught:
+        store.start()
+    assert "object-store: the server ended while starting" in caught.value.message
+    assert "filerldb2" in caught.value.log_tail
+    assert "frazil down --purge" in str(caught.value.hint)
 
 
 # Runs in a mount namespace of its own, so that the small disk vanishes with it.

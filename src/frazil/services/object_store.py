@@ -53,6 +53,7 @@ class ObjectStore(Service):
             "webdav": "false",
             "admin.ui": "false",
             "master.telemetry": "false",
+            "volume.preStopSeconds": 0,  # there is no other node that must hear of the end
             **{name: self.extra_port(name) for name in self.extra_ports},
         }
         argv = [str(find_weed()), "-logtostderr", "mini", *(f"-{name}={value}" for name, value in flags.items())]
