@@ -11,6 +11,10 @@ from frazil.services.processes import Launch
 from frazil.services.service import Service
 
 
+# What the caller uses for another S3 must not be mixed with the stack's endpoint and keys.
+_OTHER_AWS = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION")
+
+
 class Catalog(Service):
     """The REST catalog. Its warehouse `default` is the stack's bucket; warehouses that the user set stand beside it."""
 
@@ -27,7 +31,8 @@ class Catalog(Service):
         argv += [part for prefix in server.allow_locations for part in ("--allow-location", prefix)]
         env = {"AWS_ENDPOINT_URL": self._s3_endpoint(), "AWS_REGION": self.settings.s3.region, "PYTHONUNBUFFERED": "1"}
         # A command line can be read by every user of the machine, an environment cannot: so the database's password goes there too.
-        return Launch(argv, env=env, secrets={**self._s3_keys(), "FRAZIL_SERVER__DATABASE": self._database()}, cwd=Path.cwd())
+        secrets = {**self._s3_keys(), "FRAZIL_SERVER__DATABASE": self._database()}
+        return Launch(argv, env=env, secrets=secrets, unset=_OTHER_AWS, cwd=Path.cwd())
 
     def ready(self) -> bool:
         """`/readyz` says that the store behind the catalog answers."""

@@ -34,13 +34,14 @@ class Account:
 class Launch:
     """All that starting a server takes: decided first, compared with what runs, then done.
 
-    `files` are written before the start; `secrets` are added to the environment like `env`, but never printed; `depends_on` holds what else
-    the server was prepared with, so that a change of it is seen.
+    `files` are written before the start; `secrets` are added to the environment like `env`, but never printed; `unset` names variables of the
+    caller that would mislead the server; `depends_on` holds what else it was prepared with, so that a change of it is seen.
     """
 
     argv: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unset: Sequence[str] = ()
     files: Mapping[Path, str] = field(default_factory=dict, repr=False)
     depends_on: Sequence[str] = field(default=(), repr=False)
     cwd: Path | None = None
@@ -67,7 +68,8 @@ _children: dict[int, _Detached] = {}  # held so that a dead child of this very p
 
 def spawn(launch: Launch, *, log: Path, marker: Path) -> ProcessId:
     """The server's process, running in its own session with its output appended to `log`."""
-    env = {**os.environ, **launch.env, **launch.secrets, MARKER: str(marker)}
+    inherited = {name: value for name, value in os.environ.items() if name not in launch.unset}
+    env = {**inherited, **launch.env, **launch.secrets, MARKER: str(marker)}
     as_user: dict[str, Any] = {}
     if launch.account is not None:
         as_user = {"user": launch.account.uid, "group": launch.account.gid, "extra_groups": [launch.account.gid]}
