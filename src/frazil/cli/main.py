@@ -13,7 +13,17 @@ from frazil.errors import FrazilError
 
 # name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the modules; a test compares both.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("frazil.cli.demo:demo", "Try the sales lakehouse here: one process, SQLite and local files."),
+    "plan": ("frazil.cli.project:plan", "Show what apply would change."),
+    "apply": ("frazil.cli.project:apply", "Make the live tables what lakehouse.py declares."),
+    "run": ("frazil.cli.project:run", "Run a pipeline: everything new since the last run, then stop."),
+    "up": ("frazil.cli.stack:up", "Start the local servers: object store and catalog, and others by --with."),
+    "down": ("frazil.cli.stack:down", "Stop the local servers; their data stays unless --purge."),
+    "status": ("frazil.cli.stack:status", "Show the local servers: state, endpoint, process, version, memory, log."),
+    "logs": ("frazil.cli.stack:logs", "Print the end of a server's log."),
+    "doctor": ("frazil.cli.doctor:doctor", "Check Python, extras, Java, disk, ports, cache and services; say how to mend what is broken."),
     "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
+    "serve": ("frazil.cli.serve:serve", "Serve the Iceberg REST catalog."),
 }
 
 

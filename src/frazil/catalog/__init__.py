@@ -1,0 +1,1 @@
+"""The Iceberg REST catalog server. `app.py` is the route table; follow a request from there."""

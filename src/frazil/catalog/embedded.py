@@ -1,0 +1,98 @@
+"""A catalog inside this process, for tests and notebooks.
+
+    from frazil.catalog.embedded import running_catalog
+
+    with running_catalog() as catalog:
+        lake = load_catalog("lake", type="rest", uri=catalog.uri)
+
+The same server as `frazil serve`, on SQLite and local files, on a free port of the loopback interface. With pytest, the fixture
+`frazil_catalog` is there as soon as Frazil is installed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from frazil.catalog.app import CatalogApp
+from frazil.catalog.context import Limits
+from frazil.catalog.server import ServerOptions, build_app, listen
+
+START_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class EmbeddedCatalog:
+    """A running catalog: where it answers, and where its files are."""
+
+    uri: str
+    folder: Path
+    warehouse: str  # the location of the default warehouse
+    app: CatalogApp
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What PyIceberg's `load_catalog(name, **properties)` needs."""
+        return {"type": "rest", "uri": self.uri}
+
+
+@contextmanager
+def running_catalog(
+    folder: Path | None = None,
+    *,
+    database: str | None = None,
+    warehouses: Mapping[str, str] | None = None,
+    allow_locations: Sequence[str] = (),
+    limits: Limits | None = None,
+) -> Iterator[EmbeddedCatalog]:
+    """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
+    with tempfile.TemporaryDirectory(prefix="frazil-catalog-") as temporary:
+        home = Path(folder) if folder is not None else Path(temporary)
+        options = ServerOptions(
+            database or f"sqlite:///{home / 'catalog.db'}",
+            warehouses or {"default": str(home / "warehouse")},
+            allow_locations,
+            limits or Limits(),
+        )
+        app = build_app(options)
+        with _serving(app) as port:
+            yield EmbeddedCatalog(f"http://127.0.0.1:{port}", home, app.ctx.warehouses.default.root, app)
+
+
+@contextmanager
+def _serving(app: CatalogApp) -> Iterator[int]:
+    listener = listen("127.0.0.1", 0)
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", loop="auto", http="httptools", ws="none")
+    server = _Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="frazil-embedded-catalog", daemon=True)
+    thread.start()
+    if not server.answering.wait(START_SECONDS):
+        raise RuntimeError(f"the embedded catalog did not start within {START_SECONDS:g} seconds")
+    try:
+        yield int(listener.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn in a thread that is not the main one, and that tells when it answers instead of being polled."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.answering = threading.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # signals belong to the program around us
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(sockets)  # type: ignore[arg-type]
+        self.answering.set()

@@ -1,0 +1,39 @@
+"""Reading and writing metadata files: local files and S3 behind one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from frazil.catalog.locations import Place
+
+__all__ = ["Entry", "FileStore", "Place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file as a listing shows it."""
+
+    location: str
+    bytes: int
+    modified_ms: int
+
+
+class FileStore(Protocol):
+    """Where files live. `FileNotFoundError` and `OSError` come out as they are."""
+
+    remote: bool  # a look costs a round trip
+
+    def read(self, place: Place) -> bytes: ...
+
+    def write_new(self, place: Place, content: bytes | memoryview) -> None:
+        """Writes a file that did not exist; when it returns, the file is durable."""
+
+    def exists(self, place: Place) -> bool: ...
+
+    def delete(self, place: Place) -> None:
+        """Deletes a file; it is no error when there is none."""
+
+    def list(self, place: Place) -> Iterator[Entry]:
+        """All files below a place."""

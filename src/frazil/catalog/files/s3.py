@@ -1,0 +1,89 @@
+"""S3 through obstore. The keys come from the server's own environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL...)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import S3Store
+
+from frazil.catalog.files import Entry
+from frazil.catalog.locations import Place
+from frazil.errors import Unavailable
+
+T = TypeVar("T")
+
+
+def s3_environment() -> dict[str, str]:
+    """What clients may know about the object store: where it is, never the keys."""
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    found = {"s3.region": region, "client.region": region}
+    if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
+        found |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+    return found
+
+
+class S3Files:
+    remote = True
+
+    def __init__(self) -> None:
+        self._stores: dict[str, S3Store] = {}
+        self._lock = threading.Lock()
+
+    def _store(self, bucket: str) -> S3Store:
+        with self._lock:
+            if bucket not in self._stores:
+                known = s3_environment()
+                options: dict[str, Any] = {"region": known["s3.region"]}
+                if endpoint := known.get("s3.endpoint"):
+                    options |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
+                if endpoint and endpoint.startswith("http://"):
+                    options["client_options"] = {"allow_http": True}
+                self._stores[bucket] = S3Store(bucket, **options)
+            return self._stores[bucket]
+
+    def read(self, place: Place) -> bytes:
+        return _call(place, lambda: bytes(obstore.get(self._store(place.bucket), place.path).bytes()))
+
+    def write_new(self, place: Place, content: bytes | memoryview) -> None:
+        # The name holds a fresh UUID: a file that is already there is our own first try, whose answer was lost.
+        try:
+            _call(place, lambda: obstore.put(self._store(place.bucket), place.path, bytes(content), mode="create", use_multipart=False))
+        except FileExistsError:
+            if self.read(place) != bytes(content):
+                raise
+
+    def exists(self, place: Place) -> bool:
+        try:
+            _call(place, lambda: obstore.head(self._store(place.bucket), place.path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def delete(self, place: Place) -> None:
+        try:
+            _call(place, lambda: obstore.delete(self._store(place.bucket), place.path))
+        except FileNotFoundError:
+            return
+
+    def list(self, place: Place) -> Iterator[Entry]:
+        prefix = place.path.rstrip("/")
+        for page in _call(place, lambda: obstore.list(self._store(place.bucket), prefix=prefix or None)):
+            for item in page:
+                yield Entry(f"s3://{place.bucket}/{item['path']}", item["size"], int(item["last_modified"].timestamp() * 1000))
+
+
+def _call(place: Place, action: Callable[[], T]) -> T:
+    """The action's result; obstore's errors as Python's own where these have a name, else Unavailable."""
+    try:
+        return action()
+    except AlreadyExistsError as exc:
+        raise FileExistsError(f"s3://{place.bucket}/{place.path}") from exc
+    except FileNotFoundError:
+        raise
+    except BaseError as exc:
+        raise Unavailable(f"the object store failed for s3://{place.bucket}/{place.path}: {str(exc)[:500]}") from exc

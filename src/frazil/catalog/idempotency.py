@@ -1,0 +1,107 @@
+"""Idempotency keys: a request that is sent again with its key is answered again, not carried out again.
+
+The answer is kept in the transaction that carries the request out, so there is no moment at which one exists without the other. A key
+belongs to one request (a hash of method, path, query and body). Final answers are kept: 2xx, and the 4xx that would be the same next
+time; never a 5xx.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable
+
+from frazil.catalog.context import Context
+from frazil.catalog.http import JSON_TYPE, Request, Response
+from frazil.catalog.problems import problem_response, status_of
+from frazil.catalog.store import idempotency as store
+from frazil.catalog.store.database import Sql
+from frazil.errors import BadRequest, CatalogError, KeyReused, MetadataMissing
+
+LIFETIME = "PT30M"  # what clients are told
+KEEP_MS = 2 * 30 * 60 * 1000  # what is kept: with an hour, clocks may differ and retries may be late
+FINAL = frozenset((400, 404, 409, 422))
+HEADER = b"idempotency-key"
+
+
+class KeyTaken(Exception):
+    """The same request is carried out at the same time, and was first: its answer is ours."""
+
+
+def answer_once(ctx: Context, run: Callable[[Context, Request], Response], request: Request) -> Response:
+    """The operation's answer, or the one that was given before to the same request with the same key."""
+    text = request.header(HEADER)
+    if text is None:
+        return run(ctx, request)
+    request.key, request.fingerprint = _check_key(text), _fingerprint(request)
+    known = _replay(ctx, request)
+    if known is not None:
+        return known
+    try:
+        return run(ctx, request)
+    except KeyTaken:
+        known = _replay(ctx, request)
+        assert known is not None, "a key that is taken has a record"
+        return known
+    except CatalogError as exc:
+        # The same request may have been carried out meanwhile by another connection; then this failure is only its echo.
+        known = _replay(ctx, request)
+        if known is not None:
+            return known
+        if status_of(exc) in FINAL:
+            answer = problem_response(exc)
+            ctx.database.write(lambda sql: _keep(ctx, sql, request, answer))
+        raise
+
+
+def transact(ctx: Context, request: Request, work: Callable[[Sql], Response]) -> Response:
+    """The answer of `work`, which is carried out in one transaction together with the record of its idempotency key."""
+
+    def work_and_record(sql: Sql) -> Response:
+        response = work(sql)
+        if request.key is not None and not _keep(ctx, sql, request, response):
+            raise KeyTaken
+        return response
+
+    return ctx.database.write(work_and_record)
+
+
+def _keep(ctx: Context, sql: Sql, request: Request, response: Response) -> bool:
+    assert request.key is not None
+    now = ctx.clock()
+    store.forget(sql, before_ms=now - KEEP_MS)
+    body = None if response.metadata_location else response.body.decode()
+    record = store.Record(request.fingerprint, response.status, body, response.metadata_location)
+    return store.keep(sql, request.key, record, now_ms=now)
+
+
+def _replay(ctx: Context, request: Request) -> Response | None:
+    assert request.key is not None
+    record = store.find(ctx.database.read(), request.key)
+    if record is None:
+        return None
+    if record.request != request.fingerprint:
+        raise KeyReused(request.key)
+    if record.metadata_location is None:
+        return Response(record.status, (record.body or "").encode(), [JSON_TYPE] if record.body else [])
+    try:
+        version = ctx.files.load(record.metadata_location, {})
+    except MetadataMissing:
+        # It was committed, and later versions have outlived its file: say so without the body.
+        raise BadRequest(f"The request was carried out before; its metadata file {record.metadata_location} is gone since") from None
+    return Response(record.status, version.reply, [JSON_TYPE, (b"etag", version.etag.encode())])
+
+
+def _check_key(text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise BadRequest(f"Invalid Idempotency-Key {text[:60]!r}: expected a UUID") from None
+
+
+def _fingerprint(request: Request) -> str:
+    digest = hashlib.sha256()
+    for part in (request.method.encode(), request.path.encode("utf-8", "surrogatepass"), request.query_string, request.body):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,116 @@
+"""Locations of tables and files: one meaning each, or a refusal. Pure, but for the look at symbolic links on local files.
+
+`file:/x`, `file:///x` and `/x` are the same place; so are `s3://b/k`, `s3a://b/k` and `s3n://b/k`. A location that engines could read
+in two ways (`..`, an encoded slash, a backslash, a control character) is refused before anything is compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+
+from frazil.catalog.names import Name, Namespace
+from frazil.errors import MalformedLocation
+
+MAX_LENGTH = 4096
+_ENCODED = re.compile(r"%(2e|2f|5c|00)", re.IGNORECASE)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_S3 = ("s3", "s3a", "s3n")
+_SAFE_SEGMENT = re.compile(r"[\w.=@+~ -]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a location points: a path of this machine, or a key in a bucket."""
+
+    scheme: str  # file or s3
+    bucket: str
+    path: str  # absolute for file; the key for s3
+
+    def contains(self, other: Place) -> bool:
+        """Whether `other` is this place or lies below it."""
+        if self.scheme != other.scheme or self.bucket != other.bucket:
+            return False
+        return other.path == self.path or other.path.startswith(self.path.rstrip("/") + "/") or self.path in ("", "/")
+
+    @property
+    def real(self) -> Place:
+        """The place with symbolic links followed, as far as the path exists."""
+        return Place("file", "", os.path.realpath(self.path)) if self.scheme == "file" else self
+
+
+def parse_location(location: str) -> Place:
+    """
+    >>> parse_location("file:/tmp/x") == parse_location("file:///tmp/x") == parse_location("/tmp/x/")
+    True
+    >>> parse_location("s3a://bucket/a/b")
+    Place(scheme='s3', bucket='bucket', path='a/b')
+    """
+    _refuse_tricks(location)
+    match = _SCHEME.fullmatch(location)
+    if match is None:
+        if not location.startswith("/"):
+            raise MalformedLocation(f"Location {location!r} is neither absolute nor has a scheme (file:// or s3://)")
+        return Place("file", "", _clean(location, location))
+    scheme, rest = match[1].lower(), match[2]
+    if scheme == "file":
+        return Place("file", "", _clean(_file_path(rest, location), location))
+    if scheme in _S3:
+        bucket, _, key = rest.removeprefix("//").partition("/")
+        if not rest.startswith("//") or not re.fullmatch(r"[A-Za-z0-9._-]+", bucket):
+            raise MalformedLocation(f"Location {location!r} names no valid bucket")
+        return Place("s3", bucket, _clean(key, location).lstrip("/"))
+    raise MalformedLocation(f"Location {location!r}: the scheme '{scheme}' is not supported; use file:// or s3://")
+
+
+def _file_path(rest: str, location: str) -> str:
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise MalformedLocation(f"Location {location!r} names the host {host!r}; write file:///path")
+        rest = slash + path
+    if not rest.startswith("/"):
+        raise MalformedLocation(f"Location {location!r} is not absolute")
+    return rest
+
+
+def _refuse_tricks(location: str) -> None:
+    if not location or len(location) > MAX_LENGTH:
+        raise MalformedLocation(f"Location {location[:60]!r} is empty or longer than {MAX_LENGTH} characters")
+    if "\\" in location or any(ord(c) < 0x20 or ord(c) == 0x7F or 0xD800 <= ord(c) <= 0xDFFF for c in location):
+        raise MalformedLocation(f"Location {location!r} holds a backslash or a control character")
+    if _ENCODED.search(location) or "?" in location or "#" in location:
+        raise MalformedLocation(f"Location {location!r} holds an encoded separator, '?' or '#'; write the path as it is")
+
+
+def _clean(path: str, location: str) -> str:
+    segments = path.split("/")
+    if any(segment in (".", "..") for segment in segments):
+        raise MalformedLocation(f"Location {location!r} holds '.' or '..'; write the path as it is")
+    kept = [segment for segment in segments if segment]
+    return ("/" if path.startswith("/") else "") + "/".join(kept)
+
+
+def folder_name(name: str) -> str:
+    """A name as one segment of a path; one with unusual characters is replaced by a readable, distinct one.
+
+    >>> folder_name("orders"), folder_name("a/b"), folder_name("..")
+    ('orders', 'a_b-c14cddc0', '__-5ec1f7e7')
+    """
+    if _SAFE_SEGMENT.fullmatch(name) and name.strip(". ") == name and len(name) <= 120:
+        return name
+    readable = re.sub(r"[^\w=@+~ -]", "_", name).strip()[:80]
+    return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def default_location(root: str, name: Name, namespace_location: str | None) -> str:
+    """Where a table goes when its creator does not say: below its namespace's location, if that has one."""
+    if namespace_location:
+        return f"{namespace_location.rstrip('/')}/{folder_name(name.name)}"
+    return "/".join((root.rstrip("/"), *_folders(name.namespace), folder_name(name.name)))
+
+
+def _folders(namespace: Namespace) -> list[str]:
+    return [folder_name(level) for level in namespace]

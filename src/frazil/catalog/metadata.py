@@ -1,0 +1,220 @@
+"""Table metadata between its file, the plain JSON that commits work on, and the bytes that a load answers.
+
+A `Version` is one immutable metadata file. Its load reply is kept as bytes, with the list of snapshots at the very end:
+
+    {"metadata-location":"...","config":{...},"metadata":{...,"snapshots":[ A , B , C ]}}
+                                                                         ^ snapshots_at
+
+so that the next version's reply is a new head, the same bytes of snapshots, and one more. A commit's cost then grows with the number of
+snapshots by a copy in memory and the write of the file, not by serialising them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from frazil.catalog import schemas
+from frazil.catalog.fields import Json
+from frazil.catalog.http import pack
+from frazil.catalog.locations import Place, parse_location
+from frazil.catalog.updates import MAX_FORMAT_VERSION, NO_SNAPSHOT
+from frazil.errors import MetadataCorrupt
+
+_TAIL = b"]}}"
+
+
+@dataclass(slots=True)
+class Version:
+    """One metadata file: parsed, and as the bytes of a reply."""
+
+    location: str
+    metadata: Json
+    reply: bytes
+    metadata_at: int  # where the metadata starts in the reply
+    snapshots_at: int  # where the first snapshot starts; -1 for a view
+    etag: str
+    place: Place
+    checked_at: float = 0.0  # when the file was last seen in the object store
+    _refs_reply: bytes | None = None
+    _packed: dict[str, bytes] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def file_bytes(self) -> memoryview:
+        """What the metadata file holds."""
+        return memoryview(self.reply)[self.metadata_at : -1]
+
+    @property
+    def refs_etag(self) -> str:
+        return self.etag[:-1] + '-refs"'
+
+    def refs_reply(self) -> bytes:
+        """The reply with only the snapshots that a branch or tag points to."""
+        if self._refs_reply is None:
+            wanted = {ref["snapshot-id"] for ref in self.metadata["refs"].values()}
+            few = [s for s in self.metadata["snapshots"] if s["snapshot-id"] in wanted]
+            head = self.reply[: self.snapshots_at]
+            self._refs_reply = head + orjson.dumps(few)[1:-1] + _TAIL
+        return self._refs_reply
+
+    def packed(self, which: str = "all") -> bytes:
+        """The reply in gzip, made once."""
+        with self._lock:
+            if which not in self._packed:
+                self._packed[which] = pack(self.reply if which == "all" else self.refs_reply())
+            return self._packed[which]
+
+    def is_packed(self, which: str = "all") -> bool:
+        return which in self._packed
+
+    @property
+    def bytes_held(self) -> int:
+        """About what it costs to keep: the reply, and the parsed form at five times the size of its text."""
+        return 6 * len(self.reply) + 2048
+
+
+def etag_of(location: str) -> str:
+    """
+    >>> etag_of("file:///w/t/metadata/00000-a.metadata.json")
+    '"a16fa5d6b807589c0188989903eb55b3"'
+    """
+    return f'"{hashlib.sha256(location.encode("utf-8", "surrogatepass")).hexdigest()[:32]}"'
+
+
+def table_version(location: str, metadata: Json, config: dict[str, str], previous: Version | None = None) -> Version:
+    """The version as a whole; `previous` lends the bytes of the snapshots that both share."""
+    head = b'{"metadata-location":' + orjson.dumps(location) + b',"config":' + orjson.dumps(config) + b',"metadata":'
+    body = orjson.dumps(_to_write(metadata))
+    start = head + body[:-1] + b',"snapshots":['
+    reply = b"".join((start, _snapshot_bytes(metadata["snapshots"], previous), _TAIL))
+    return Version(location, metadata, reply, len(head), len(start), etag_of(location), parse_location(location))
+
+
+def _snapshot_bytes(snapshots: list[Json], previous: Version | None) -> bytes:
+    if previous is not None:
+        old = previous.metadata["snapshots"]
+        count = len(old)
+        # Equal here means the very same objects: commits add to the list, or build another one.
+        if 0 < count <= len(snapshots) and snapshots[:count] == old:
+            known = previous.reply[previous.snapshots_at : -len(_TAIL)]
+            return known if count == len(snapshots) else known + b"," + orjson.dumps(snapshots[count:])[1:-1]
+    return orjson.dumps(snapshots)[1:-1]
+
+
+def staged_reply(metadata: Json, config: dict[str, str]) -> bytes:
+    """The reply to a staged create: metadata without a file."""
+    return orjson.dumps({"metadata": {**_to_write(metadata), "snapshots": []}, "config": config})
+
+
+def _to_write(metadata: Json) -> Json:
+    """The metadata without its snapshots, as the file has it."""
+    version = metadata["format-version"]
+    out: Json = {"format-version": version, "table-uuid": metadata["table-uuid"], "location": metadata["location"]}
+    if version > 1:
+        out["last-sequence-number"] = metadata["last-sequence-number"]
+    for key in ("last-updated-ms", "last-column-id", "current-schema-id", "schemas", "default-spec-id", "partition-specs"):
+        out[key] = metadata[key]
+    if version == 1:  # for readers that know only the first edition of version 1
+        out["schema"] = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
+        out["partition-spec"] = next(s for s in metadata["partition-specs"] if s["spec-id"] == metadata["default-spec-id"])["fields"]
+    for key in ("last-partition-id", "default-sort-order-id", "sort-orders", "properties"):
+        out[key] = metadata[key]
+    current = metadata["current-snapshot-id"]
+    out["current-snapshot-id"] = None if version >= 3 and current == NO_SNAPSHOT else current
+    if version >= 3:
+        out["next-row-id"] = metadata["next-row-id"]
+    if metadata["encryption-keys"]:
+        out["encryption-keys"] = metadata["encryption-keys"]
+    for key in ("refs", "statistics", "partition-statistics", "snapshot-log", "metadata-log"):
+        out[key] = metadata[key]
+    return out
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------------------
+
+
+def parse_file(location: str, content: bytes) -> Json:
+    """The JSON object that a metadata file holds, packed or not."""
+    try:
+        if content[:2] == b"\x1f\x8b":
+            content = zlib.decompress(content, wbits=31)
+        value = orjson.loads(content)
+    except (zlib.error, orjson.JSONDecodeError) as exc:
+        raise MetadataCorrupt(location, str(exc)) from exc
+    if not isinstance(value, dict):
+        raise MetadataCorrupt(location, "it is not a JSON object")
+    return value
+
+
+def normalise(found: Json, location: str) -> Json:
+    """Metadata as commits work on it: what older versions leave out or name otherwise is filled in."""
+    try:
+        return _normalise(found)
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as exc:
+        raise MetadataCorrupt(location, f"it is not table metadata ({type(exc).__name__}: {exc})") from exc
+
+
+_DEFAULTS: tuple[tuple[str, Any], ...] = (
+    ("properties", {}),
+    ("snapshots", []),
+    ("statistics", []),
+    ("partition-statistics", []),
+    ("snapshot-log", []),
+    ("metadata-log", []),
+    ("encryption-keys", []),
+)
+
+
+def _normalise(found: Json) -> Json:
+    version = found["format-version"]
+    if type(version) is not int or not 1 <= version <= MAX_FORMAT_VERSION:
+        raise ValueError(f"format version {version!r} is not supported")
+    out = {k: v for k, v in found.items() if k not in ("schema", "partition-spec")}
+    _fill_shape(out, found)
+    for key, default in _DEFAULTS:
+        if out.get(key) is None:
+            out[key] = type(default)()
+    out["table-uuid"] = str(found["table-uuid"])
+    out["location"] = str(found["location"]).rstrip("/")
+    out["last-sequence-number"] = found.get("last-sequence-number", 0)
+    out["next-row-id"] = found.get("next-row-id") or 0
+    out["last-updated-ms"] = int(found["last-updated-ms"])
+    out["last-column-id"] = int(found["last-column-id"])
+    _fill_refs(out)
+    return out
+
+
+def _fill_shape(out: Json, found: Json) -> None:
+    """Schemas, specs and sort orders; the first edition of version 1 has one of each, without ids."""
+    if "schemas" not in found:
+        out["schemas"] = [{"schema-id": 0, **found["schema"]}]
+        out["current-schema-id"] = out["schemas"][0]["schema-id"]
+    if "partition-specs" not in found:
+        terms = [{"field-id": schemas.FIRST_PARTITION_ID + i, **f} for i, f in enumerate(found.get("partition-spec", []))]
+        out["partition-specs"], out["default-spec-id"] = [{"spec-id": 0, "fields": terms}], 0
+    if found.get("last-partition-id") is None:
+        ids = [f["field-id"] for s in out["partition-specs"] for f in s["fields"]]
+        out["last-partition-id"] = max(ids, default=schemas.FIRST_PARTITION_ID - 1)
+    if "sort-orders" not in found:
+        out["sort-orders"], out["default-sort-order-id"] = [{"order-id": 0, "fields": []}], 0
+    next(s for s in out["schemas"] if s["schema-id"] == out["current-schema-id"])
+    next(s for s in out["partition-specs"] if s["spec-id"] == out["default-spec-id"])
+    next(o for o in out["sort-orders"] if o["order-id"] == out["default-sort-order-id"])
+
+
+def _fill_refs(out: Json) -> None:
+    current = out.get("current-snapshot-id")
+    out["current-snapshot-id"] = NO_SNAPSHOT if current is None else int(current)
+    out["refs"] = dict(out.get("refs") or {})
+    if out["current-snapshot-id"] != NO_SNAPSHOT:
+        out["refs"].setdefault("main", {"snapshot-id": out["current-snapshot-id"], "type": "branch"})
+    ids = {s["snapshot-id"] for s in out["snapshots"]}
+    lost = [name for name, ref in out["refs"].items() if ref["snapshot-id"] not in ids]
+    if lost:
+        raise ValueError(f"refs {lost} point to snapshots that are not in the list")

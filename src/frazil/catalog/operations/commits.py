@@ -1,0 +1,32 @@
+"""Commits: of one table, and of several in one transaction."""
+
+from __future__ import annotations
+
+from frazil.catalog import fields
+from frazil.catalog.commit import parse_change
+from frazil.catalog.context import Context
+from frazil.catalog.http import NO_CONTENT, Request, Response
+from frazil.catalog.names import parse_name
+from frazil.catalog.operations.tables import table_response
+from frazil.catalog.publish import commit_changes
+from frazil.errors import BadRequest
+
+MAX_TABLES = 1000
+
+
+def update_table(ctx: Context, request: Request) -> Response:
+    """Commits updates to a table, if its requirements hold; creates the table when that is what they assert."""
+    body, name = request.json(), request.name()
+    if body.get("identifier") is not None and parse_name(body["identifier"], "identifier") != name:
+        raise BadRequest(f"The body's identifier is not the table of the path, {name}")
+    change = parse_change(body, name)
+    return commit_changes(ctx, request, ctx.warehouse(request), [change], lambda versions: table_response(versions[0]))
+
+
+def commit_transaction(ctx: Context, request: Request) -> Response:
+    """Commits updates to several tables at once: all, or none."""
+    parts = fields.objects(request.json(), "table-changes", "Commit transaction")
+    if not 1 <= len(parts) <= MAX_TABLES:
+        raise BadRequest(f"Commit transaction: 'table-changes' has {len(parts)} entries; 1 to {MAX_TABLES} are accepted")
+    changes = [parse_change(part, parse_name(part.get("identifier"), f"table-changes[{i}].identifier")) for i, part in enumerate(parts)]
+    return commit_changes(ctx, request, ctx.warehouse(request), changes, lambda _: NO_CONTENT)

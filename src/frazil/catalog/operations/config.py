@@ -1,0 +1,30 @@
+"""What a client learns first: its warehouse, and what this server can do."""
+
+from __future__ import annotations
+
+from frazil.catalog.context import Context
+from frazil.catalog.http import Request, Response, json_response
+from frazil.catalog.idempotency import LIFETIME
+from frazil.catalog.names import SEPARATOR_ENCODED
+from frazil.catalog.warehouse import Warehouse
+
+
+def get_config(ctx: Context, request: Request) -> Response:
+    """The configuration of the warehouse that the client names, by its name or its location; none named means the default."""
+    warehouse = ctx.warehouses.named(request.query.get("warehouse"))
+    return json_response(
+        {
+            "defaults": _defaults(warehouse),
+            "overrides": {"prefix": warehouse.name, "namespace-separator": SEPARATOR_ENCODED},
+            "endpoints": list(ctx.endpoints),
+            "idempotency-key-lifetime": LIFETIME,
+        }
+    )
+
+
+def _defaults(warehouse: Warehouse) -> dict[str, str]:
+    if warehouse.place.scheme != "s3":
+        return {}
+    from frazil.catalog.files.s3 import s3_environment
+
+    return s3_environment()

@@ -1,0 +1,102 @@
+"""Namespaces: list, create, load, check, drop, and change their properties."""
+
+from __future__ import annotations
+
+from frazil.catalog import fields
+from frazil.catalog.context import Context
+from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
+from frazil.catalog.idempotency import transact
+from frazil.catalog.names import SEPARATOR, Namespace, check_namespace, show, split_namespace
+from frazil.catalog.pages import page_of
+from frazil.catalog.store import namespaces as store
+from frazil.catalog.store.database import ConstraintBroken, Sql
+from frazil.catalog.warehouse import Warehouse
+from frazil.errors import BadRequest, CommitConflict, NamespaceNotEmpty, NoSuchNamespace, Unprocessable
+
+
+def list_namespaces(ctx: Context, request: Request) -> Response:
+    """The namespaces right below the parent, or at the top."""
+    warehouse, page = ctx.warehouse(request), page_of(request)
+    text = request.query.get("parent", "")
+    parent = split_namespace(text) if text else ()
+    sql = ctx.database.read()
+    if parent:
+        store.load(sql, warehouse.name, parent)
+    keys, token = page.cut(store.list_children(sql, warehouse.name, parent, after=page.after, limit=page.limit))
+    return json_response({"namespaces": [key.split(SEPARATOR) for key in keys], "next-page-token": token})
+
+
+def create_namespace(ctx: Context, request: Request) -> Response:
+    body = request.json()
+    levels = body.get("namespace")
+    if not isinstance(levels, list):
+        raise BadRequest("Create namespace: 'namespace' must be a list of text")
+    namespace = check_namespace(levels)
+    properties = fields.properties(body, "properties", "Create namespace", optional=True)
+    warehouse = ctx.warehouse(request)
+    _check_location(ctx, warehouse, properties)
+    response = json_response({"namespace": list(namespace), "properties": properties})
+
+    def create(sql: Sql) -> Response:
+        try:
+            store.create(sql, warehouse.name, namespace, properties)
+        except ConstraintBroken as exc:  # the parent went away in between
+            raise NoSuchNamespace(show(namespace[:-1])) from exc
+        return response
+
+    return transact(ctx, request, create)
+
+
+def load_namespace(ctx: Context, request: Request) -> Response:
+    namespace = request.namespace
+    properties = store.load(ctx.database.read(), ctx.warehouse(request).name, namespace)
+    return json_response({"namespace": list(namespace), "properties": properties})
+
+
+def namespace_exists(ctx: Context, request: Request) -> Response:
+    store.load(ctx.database.read(), ctx.warehouse(request).name, request.namespace)
+    return NO_CONTENT
+
+
+def drop_namespace(ctx: Context, request: Request) -> Response:
+    warehouse, namespace = ctx.warehouse(request), request.namespace
+
+    def drop(sql: Sql) -> Response:
+        try:
+            store.drop(sql, warehouse.name, namespace)
+        except ConstraintBroken as exc:  # something was created inside in between
+            raise NamespaceNotEmpty(f"Namespace {show(namespace)} is not empty") from exc
+        return NO_CONTENT
+
+    return transact(ctx, request, drop)
+
+
+def update_properties(ctx: Context, request: Request) -> Response:
+    """Sets and removes properties; what is in neither list stays."""
+    body, namespace, warehouse = request.json(), request.namespace, ctx.warehouse(request)
+    where = f"Properties of {show(namespace)}"
+    removals = fields.texts(body, "removals", where) if body.get("removals") is not None else []
+    updates = fields.properties(body, "updates", where, optional=True)
+    both = sorted(set(removals) & set(updates))
+    if both:
+        raise Unprocessable(f"Invalid namespace update, cannot simultaneously set and remove keys: {', '.join(both)}")
+    _check_location(ctx, warehouse, updates)
+    return transact(ctx, request, lambda sql: _change(sql, warehouse, namespace, removals, updates))
+
+
+def _change(sql: Sql, warehouse: Warehouse, namespace: Namespace, removals: list[str], updates: dict[str, str]) -> Response:
+    seen = store.load(sql, warehouse.name, namespace)
+    changed = {k: v for k, v in (seen | updates).items() if k not in removals}
+    if not store.update(sql, warehouse.name, namespace, changed, seen=seen):
+        raise CommitConflict(f"Properties of {show(namespace)} were changed at the same time; retry")
+    answer = {
+        "updated": sorted(updates),
+        "removed": sorted(set(removals) & set(seen)),
+        "missing": sorted(set(removals) - set(seen)),
+    }
+    return json_response(answer)
+
+
+def _check_location(ctx: Context, warehouse: Warehouse, properties: dict[str, str]) -> None:
+    if "location" in properties:
+        ctx.warehouses.check(warehouse, properties["location"])

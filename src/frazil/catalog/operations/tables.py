@@ -1,0 +1,233 @@
+"""Tables: list, create, load, check, drop, rename, register, unregister."""
+
+from __future__ import annotations
+
+import orjson
+
+from frazil.catalog import fields, metadata, publish
+from frazil.catalog.commit import new_table
+from frazil.catalog.context import Context
+from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers, Request, Response, accepts_gzip
+from frazil.catalog.idempotency import transact
+from frazil.catalog.metadata import Version, table_version
+from frazil.catalog.names import Name, check_name, parse_name, show
+from frazil.catalog.pages import page_of
+from frazil.catalog.publish import LostRace, Plan
+from frazil.catalog.store import namespaces, relations
+from frazil.catalog.store.database import ConstraintBroken, Sql
+from frazil.catalog.store.relations import Relation
+from frazil.catalog.warehouse import Warehouse, WouldBlock
+from frazil.errors import AlreadyExists, BadRequest, CommitConflict, MetadataCorrupt, MetadataMissing, NoSuchNamespace, NoSuchTable
+
+KINDS = {"table": "Table", "view": "View"}
+
+
+def table_response(version: Version) -> Response:
+    """The table as a load answers it."""
+    headers: Headers = [JSON_TYPE, (b"etag", version.etag.encode())]
+    return Response(200, version.reply, headers, metadata_location=version.location)
+
+
+# --- read ------------------------------------------------------------------------------------------------------------------------
+
+
+def list_tables(ctx: Context, request: Request) -> Response:
+    return list_relations(ctx, request, "table")
+
+
+def list_relations(ctx: Context, request: Request, kind: str) -> Response:
+    warehouse, namespace, page = ctx.warehouse(request), request.namespace, page_of(request)
+    sql, key = ctx.database.read(), "\x1f".join(namespace)
+    names, token = page.cut(relations.list_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit))
+    if not names and namespaces.find(sql, warehouse.name, namespace) is None:
+        raise NoSuchNamespace(show(namespace))
+    # Every entry starts with the same bytes: joined, not built one by one, a list of thousands costs a third.
+    start = b'{"namespace":' + orjson.dumps(namespace) + b',"name":'
+    entries = b"},".join([start + orjson.dumps(name) for name in names])
+    body = b'{"identifiers":[' + entries + (b"}]" if names else b"]") + b',"next-page-token":' + orjson.dumps(token) + b"}"
+    return Response(200, body, [JSON_TYPE])
+
+
+def load_table(ctx: Context, request: Request) -> Response:
+    """The table's current metadata; 304 when the client has it already."""
+    name, which = request.name(), _snapshots_wanted(request)
+    relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, name)
+    if relation is None or relation.kind != "table":
+        raise NoSuchTable(str(name))
+    version = ctx.files.load(relation.metadata_location, {}, inline=request.inline)
+    etag = version.etag if which == "all" else version.refs_etag
+    tag = (b"etag", etag.encode())
+    wanted = request.headers.get(b"if-none-match")
+    if wanted is not None and _matches(wanted.decode("latin-1"), etag):
+        return Response(304, b"", [tag])
+    body = version.reply if which == "all" else version.refs_reply()
+    if len(body) >= GZIP_FROM_BYTES and accepts_gzip(request.headers):
+        if request.inline and not version.is_packed(which):
+            raise WouldBlock
+        return Response(200, version.packed(which), [JSON_TYPE, tag, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")])
+    return Response(200, body, [JSON_TYPE, tag])
+
+
+def _snapshots_wanted(request: Request) -> str:
+    if not request.query_string:
+        return "all"
+    which = request.query.get("snapshots", "all").lower()
+    if which not in ("all", "refs"):
+        raise BadRequest(f"Invalid query parameter snapshots: expected all or refs, found {which[:20]!r}")
+    return which
+
+
+def _matches(header: str, etag: str) -> bool:
+    """
+    >>> _matches('"a", W/"b"', '"b"'), _matches("*", '"b"'), _matches('"a"', '"b"')
+    (True, True, False)
+    """
+    return header.strip() == "*" or etag in (tag.strip().removeprefix("W/") for tag in header.split(","))
+
+
+def table_exists(ctx: Context, request: Request) -> Response:
+    find_relation(ctx.database.read(), ctx.warehouse(request), request.name(), "table")
+    return NO_CONTENT
+
+
+def find_relation(sql: Sql, warehouse: Warehouse, name: Name, kind: str) -> Relation:
+    relation = relations.find(sql, warehouse.name, name)
+    if relation is None or relation.kind != kind:
+        raise NoSuchTable(str(name))
+    return relation
+
+
+# --- create and register ---------------------------------------------------------------------------------------------------------
+
+
+def create_table(ctx: Context, request: Request) -> Response:
+    """A new table; with `stage-create` only its metadata, for a commit that creates it later."""
+    body, warehouse = request.json(), ctx.warehouse(request)
+    name = Name(request.namespace, check_name(body.get("name"), "table name"))
+    _check_free(ctx.database.read(), warehouse, name)
+    location = fields.text_or_none(body, "location", "Create table")
+    location = location.rstrip("/") if location else publish.new_location(ctx, warehouse, name)
+    found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
+    publish.check_places(ctx, warehouse, found, None)
+    if fields.boolean(body, "stage-create", "Create table", default=False):
+        return Response(200, metadata.staged_reply(found, {}), [JSON_TYPE])
+    version = table_version(publish.metadata_location(found, None, ctx.new_uuid()), found, {})
+    try:
+        return publish.publish(ctx, request, warehouse, [Plan(name, None, version)], table_response(version))
+    except LostRace:
+        raise _taken(ctx.database.read(), warehouse, name) from None
+
+
+def _check_free(sql: Sql, warehouse: Warehouse, name: Name) -> None:
+    if namespaces.find(sql, warehouse.name, name.namespace) is None:
+        raise NoSuchNamespace(show(name.namespace))
+    relation = relations.find(sql, warehouse.name, name)
+    if relation is not None:
+        raise taken_error(name, relation.kind, wanted="table")
+
+
+def _taken(sql: Sql, warehouse: Warehouse, name: Name) -> AlreadyExists:
+    relation = relations.find(sql, warehouse.name, name)
+    return taken_error(name, relation.kind if relation else "table", wanted="table")
+
+
+def taken_error(name: Name, kind: str, *, wanted: str) -> AlreadyExists:
+    text = f"{KINDS[kind]} already exists" if kind == wanted else f"{KINDS[kind]} with same name already exists"
+    return AlreadyExists(f"{text}: {name}")
+
+
+def register_table(ctx: Context, request: Request) -> Response:
+    """A table for a metadata file that exists already; with `overwrite` it may replace the table of that name."""
+    body, warehouse = request.json(), ctx.warehouse(request)
+    name = Name(request.namespace, check_name(body.get("name"), "table name"))
+    location = fields.text(body, "metadata-location", "Register table")
+    overwrite = fields.boolean(body, "overwrite", "Register table", default=False)
+    if not overwrite:
+        _check_free(ctx.database.read(), warehouse, name)
+    ctx.warehouses.check(warehouse, location)
+    version = _read_foreign(ctx, location)
+    publish.check_places(ctx, warehouse, version.metadata, None)
+    return transact(ctx, request, lambda sql: _point_to(sql, warehouse, name, version, overwrite=overwrite))
+
+
+def _read_foreign(ctx: Context, location: str) -> Version:
+    try:
+        return ctx.files.load(location, {})
+    except (MetadataMissing, MetadataCorrupt) as exc:
+        raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
+
+
+def _point_to(sql: Sql, warehouse: Warehouse, name: Name, version: Version, *, overwrite: bool) -> Response:
+    if namespaces.find(sql, warehouse.name, name.namespace) is None:
+        raise NoSuchNamespace(show(name.namespace))
+    relation = relations.find(sql, warehouse.name, name)
+    if relation is not None and (relation.kind == "view" or not overwrite):
+        raise taken_error(name, relation.kind, wanted="table")
+    old = relation.metadata_location if relation else None
+    uuid, place = version.metadata["table-uuid"], version.metadata["location"]
+    if not relations.swap(sql, warehouse.name, relations.Swap(name, "table", old, version.location, uuid, place)):
+        raise CommitConflict(f"Table {name} was changed at the same time; retry")
+    return table_response(version)
+
+
+# --- drop and rename -------------------------------------------------------------------------------------------------------------
+
+
+def drop_table(ctx: Context, request: Request) -> Response:
+    """Removes the table from the catalog; with `purgeRequested` its files are deleted afterwards."""
+    warehouse, name, purge = ctx.warehouse(request), request.name(), request.flag("purgeRequested")
+    dropped: list[Relation] = []
+
+    def drop(sql: Sql) -> Response:
+        dropped[:] = [_remove(sql, warehouse, name)]
+        return NO_CONTENT
+
+    response = transact(ctx, request, drop)
+    if purge:
+        from frazil.catalog.purge import purge_table
+
+        ctx.background.submit(purge_table, ctx, warehouse, dropped[0].metadata_location)
+    return response
+
+
+def _remove(sql: Sql, warehouse: Warehouse, name: Name) -> Relation:
+    relation = find_relation(sql, warehouse, name, "table")
+    if not relations.drop(sql, warehouse.name, name, "table", relation.metadata_location):
+        raise CommitConflict(f"Table {name} was changed at the same time; retry")
+    return relation
+
+
+def unregister_table(ctx: Context, request: Request) -> Response:
+    """Removes the table from the catalog and answers with its last metadata; all files stay."""
+    warehouse, name = ctx.warehouse(request), request.name()
+
+    def unregister(sql: Sql) -> Response:
+        return table_response(ctx.files.load(_remove(sql, warehouse, name).metadata_location, {}))
+
+    return transact(ctx, request, unregister)
+
+
+def rename_table(ctx: Context, request: Request) -> Response:
+    return rename_relation(ctx, request, "table")
+
+
+def rename_relation(ctx: Context, request: Request, kind: str) -> Response:
+    body, warehouse = request.json(), ctx.warehouse(request)
+    source, target = parse_name(body.get("source"), "source"), parse_name(body.get("destination"), "destination")
+    return transact(ctx, request, lambda sql: _rename(sql, warehouse, source, target, kind))
+
+
+def _rename(sql: Sql, warehouse: Warehouse, source: Name, target: Name, kind: str) -> Response:
+    find_relation(sql, warehouse, source, kind)
+    if namespaces.find(sql, warehouse.name, target.namespace) is None:
+        raise NoSuchNamespace(show(target.namespace))
+    taken = relations.find(sql, warehouse.name, target)
+    if taken is not None:
+        raise AlreadyExists(f"Cannot rename {source} to {target}. {KINDS[taken.kind]} already exists")
+    try:
+        renamed = relations.rename(sql, warehouse.name, source, target, kind)
+    except ConstraintBroken as exc:
+        raise AlreadyExists(f"Cannot rename {source} to {target}. {KINDS[kind]} already exists") from exc
+    if not renamed:
+        raise NoSuchTable(str(source))
+    return NO_CONTENT

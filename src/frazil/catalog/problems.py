@@ -1,0 +1,56 @@
+"""Errors become HTTP here, in one table: the status, and the type name that Java clients know."""
+
+from __future__ import annotations
+
+import orjson
+
+from frazil import errors
+from frazil.catalog.http import JSON_TYPE, Response
+
+# Looked up along the class's ancestors: a subclass without a row of its own answers like its parent, but a test demands a row for each.
+PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
+    errors.CatalogError: (500, "InternalServerError"),
+    errors.BadRequest: (400, "BadRequestException"),
+    errors.MalformedLocation: (400, "BadRequestException"),
+    errors.UnknownRoute: (404, "NoSuchRouteException"),
+    errors.MethodNotAllowed: (405, "MethodNotAllowedException"),
+    errors.NotFound: (404, "NotFoundException"),
+    errors.NoSuchWarehouse: (404, "NoSuchWarehouseException"),
+    errors.NoSuchNamespace: (404, "NoSuchNamespaceException"),
+    errors.NoSuchTable: (404, "NoSuchTableException"),
+    errors.NoSuchView: (404, "NoSuchViewException"),
+    errors.NoSuchFunction: (404, "NoSuchFunctionException"),
+    errors.MetadataMissing: (404, "NotFoundException"),
+    errors.AlreadyExists: (409, "AlreadyExistsException"),
+    errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),
+    errors.LocationRefused: (403, "ForbiddenException"),
+    errors.Unprocessable: (422, "UnprocessableEntityException"),
+    errors.KeyReused: (422, "UnprocessableEntityException"),
+    errors.MetadataCorrupt: (422, "UnprocessableEntityException"),
+    errors.BodyTooLarge: (413, "PayloadTooLargeException"),
+    errors.BodyTooSlow: (408, "RequestTimeoutException"),
+    errors.UnsupportedBody: (415, "UnsupportedMediaTypeException"),
+    errors.CommitConflict: (409, "CommitFailedException"),
+    errors.CommitUnknown: (500, "CommitStateUnknownException"),
+    errors.Unavailable: (503, "ServiceUnavailableException"),
+}
+
+
+def status_of(error: errors.CatalogError) -> int:
+    return _row(type(error))[0]
+
+
+def _row(kind: type[BaseException]) -> tuple[int, str]:
+    return next(PROBLEMS[ancestor] for ancestor in kind.__mro__ if ancestor in PROBLEMS)
+
+
+def problem_response(error: errors.CatalogError) -> Response:
+    """The error in the specification's shape; the hint, when there is one, follows the message."""
+    status, kind = _row(type(error))
+    message = f"{error.message}. {error.hint}" if error.hint else error.message
+    return problem(status, kind, message)
+
+
+def problem(status: int, kind: str, message: str) -> Response:
+    body = {"error": {"message": message.encode("utf-8", "replace").decode(), "type": kind, "code": status}}
+    return Response(status, orjson.dumps(body), [JSON_TYPE])

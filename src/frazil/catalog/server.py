@@ -1,0 +1,94 @@
+"""Starting the catalog: the context from settings, and uvicorn around the application."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from frazil.catalog.app import CatalogApp, endpoints
+from frazil.catalog.cache import VersionCache
+from frazil.catalog.context import Context, Limits
+from frazil.catalog.store import open_database
+from frazil.catalog.store.migrations import check_schema, migrate
+from frazil.catalog.store.sqlite import SqliteDatabase
+from frazil.catalog.warehouse import MetadataFiles, Warehouses
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """What a server is started with."""
+
+    database: str
+    warehouses: Mapping[str, str]
+    allow_locations: Sequence[str] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+def open_context(options: ServerOptions) -> Context:
+    """The context of a server. A new SQLite file gets its schema; any other database must have it."""
+    warehouses = Warehouses(options.warehouses, options.allow_locations)
+    database = open_database(options.database)
+    try:
+        if isinstance(database, SqliteDatabase) and database.is_new:
+            migrate(database)
+        check_schema(database, options.database)
+    except BaseException:
+        database.close()
+        raise
+    files = MetadataFiles(VersionCache(options.limits.cache_bytes))
+    return Context(database, warehouses, files, limits=options.limits, endpoints=tuple(endpoints()))
+
+
+def build_app(options: ServerOptions) -> CatalogApp:
+    return CatalogApp(open_context(options))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    listener.listen(2048)
+    os.set_inheritable(listener.fileno(), True)
+    return listener
+
+
+OPTIONS_VARIABLE = "FRAZIL_SERVER_OPTIONS"  # how the options reach worker processes
+
+
+def app_from_environment() -> CatalogApp:
+    """The application of a worker process."""
+    found = json.loads(os.environ[OPTIONS_VARIABLE])
+    return build_app(ServerOptions(**{**found, "limits": Limits(**found["limits"])}))
+
+
+def serve(options: ServerOptions, listener: socket.socket, *, workers: int = 1) -> None:
+    """Serves until a signal says stop; then finishes what is in flight. Several workers share the socket and the database."""
+    common: dict[str, Any] = {
+        "log_config": None,
+        "access_log": False,
+        "lifespan": "on",
+        "http": "httptools",
+        "ws": "none",
+        "server_header": False,
+        "timeout_keep_alive": 75,
+    }
+    if workers == 1:
+        uvicorn.Server(uvicorn.Config(build_app(options), **common)).run(sockets=[listener])
+        return
+    open_context(options).close()  # what is wrong with the settings is said once, not by each worker
+    os.environ[OPTIONS_VARIABLE] = json.dumps(asdict(options))
+    config = uvicorn.Config("frazil.catalog.server:app_from_environment", factory=True, workers=workers, **common)
+    Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listener]).run()

@@ -1,0 +1,46 @@
+"""The seam between the catalog and its database: what a statement runs on, and where a transaction is opened.
+
+The statements are the same for both databases, written with `?`. A write is one function that runs inside one transaction; it must
+be safe to run again, and must not keep what it read when it raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+class Sql(Protocol):
+    """Runs statements: inside a transaction when it was given by `write`, else each on its own."""
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        """All rows of a query."""
+
+    def run(self, statement: str, *parameters: object) -> int:
+        """The number of rows that a statement changed."""
+
+
+class Database(Protocol):
+    """A database that any number of servers share."""
+
+    dialect: str
+    local: bool  # an indexed lookup is quick enough to be made in the event loop
+
+    def read(self) -> Sql:
+        """Statements outside a transaction; raises Unavailable when the database cannot be reached."""
+
+    def write(self, work: Callable[[Sql], T]) -> T:
+        """The result of `work` after its transaction is durable.
+
+        An exception of `work` undoes it and comes out. `Unavailable` means that nothing was changed, for certain; `CommitUnknown` that
+        the transaction may have been committed.
+        """
+
+    def close(self) -> None: ...
+
+
+class ConstraintBroken(Exception):
+    """A foreign key or a unique key was broken by a change that came in between: read again and decide again."""

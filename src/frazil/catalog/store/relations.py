@@ -1,0 +1,86 @@
+"""Tables and views in SQL: one name belongs to one of them. The pointer to the metadata file is swapped by compare-and-set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.catalog.names import Name
+from frazil.catalog.store.database import Sql
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A row: what kind of thing has this name, and where its current metadata file is."""
+
+    kind: str
+    uuid: str
+    metadata_location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A pointer to be moved: from `old` (None for a new table) to `new`."""
+
+    name: Name
+    kind: str
+    old: str | None
+    new: str
+    uuid: str
+    location: str
+
+
+def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
+    rows = sql.rows(
+        "SELECT kind, uuid, metadata_location FROM relations WHERE warehouse = ? AND namespace = ? AND name = ?",
+        warehouse,
+        name.key,
+        name.name,
+    )
+    return Relation(*rows[0]) if rows else None
+
+
+def swap(sql: Sql, warehouse: str, change: Swap) -> bool:
+    """Whether the pointer was moved; false when it was no longer at `old` (or, for a new table, when the name is taken)."""
+    if change.old is None:
+        statement = (
+            "INSERT INTO relations (warehouse, namespace, name, kind, uuid, metadata_location, location) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        )
+        name = change.name
+        return sql.run(statement, warehouse, name.key, name.name, change.kind, change.uuid, change.new, change.location) == 1
+    statement = (
+        "UPDATE relations SET metadata_location = ?, uuid = ?, location = ? "
+        "WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND metadata_location = ?"
+    )
+    key = (warehouse, change.name.key, change.name.name, change.kind, change.old)
+    return sql.run(statement, change.new, change.uuid, change.location, *key) == 1
+
+
+def drop(sql: Sql, warehouse: str, name: Name, kind: str, metadata_location: str) -> bool:
+    """Whether the row was removed; false when its pointer has moved since it was read."""
+    statement = "DELETE FROM relations WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND metadata_location = ?"
+    return sql.run(statement, warehouse, name.key, name.name, kind, metadata_location) == 1
+
+
+def rename(sql: Sql, warehouse: str, source: Name, target: Name, kind: str) -> bool:
+    statement = "UPDATE relations SET namespace = ?, name = ? WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ?"
+    return sql.run(statement, target.key, target.name, warehouse, source.key, source.name, kind) == 1
+
+
+def list_names(sql: Sql, warehouse: str, namespace_key: str, kind: str, *, after: str, limit: int) -> list[str]:
+    """The names in a namespace, in order, from the one after `after`."""
+    statement = "SELECT name FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ? AND name > ? ORDER BY name LIMIT ?"
+    return [row[0] for row in sql.rows(statement, warehouse, namespace_key, kind, after, limit)]
+
+
+def location_is_used(sql: Sql, location: str) -> bool:
+    """Whether a table or view of any warehouse lives at this very location."""
+    return bool(sql.rows("SELECT 1 FROM relations WHERE location = ? LIMIT 1", location))
+
+
+def metadata_locations(sql: Sql, warehouse: str) -> list[tuple[str, str, str, str]]:
+    """(namespace key, name, kind, metadata location) of all tables and views of a warehouse."""
+    return [
+        (row[0], row[1], row[2], row[3])
+        for row in sql.rows("SELECT namespace, name, kind, metadata_location FROM relations WHERE warehouse = ?", warehouse)
+    ]

@@ -1,0 +1,166 @@
+"""Warehouses: where the tables of a catalog live, what may be written where, and reading and writing of metadata files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from frazil.catalog.cache import VersionCache
+from frazil.catalog.fields import Json
+from frazil.catalog.files import FileStore
+from frazil.catalog.files.local import LocalFiles
+from frazil.catalog.http import pack
+from frazil.catalog.locations import Place, parse_location
+from frazil.catalog.metadata import Version, normalise, parse_file, table_version
+from frazil.catalog.routing import RESERVED_PREFIXES
+from frazil.errors import ConfigError, LocationRefused, MetadataMissing, NoSuchWarehouse, Unavailable
+
+SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there after it was seen
+
+
+class WouldBlock(Exception):
+    """The event loop must not wait for this: the same call is made again in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """A name, and the location below which its tables live."""
+
+    name: str
+    root: str
+    place: Place
+
+
+class Warehouses:
+    """All warehouses of a server, and the prefixes outside of them that its operator allowed."""
+
+    def __init__(self, roots: Mapping[str, str], allowed: Iterable[str] = ()) -> None:
+        if not roots:
+            raise ConfigError("the server has no warehouse", hint="frazil serve --warehouse FOLDER or --warehouse NAME=s3://bucket/path")
+        self._by_name = {name: _open(name, root) for name, root in roots.items()}
+        self.allowed = [parse_location(_absolute(prefix)) for prefix in allowed]
+
+    @property
+    def default(self) -> Warehouse:
+        """The one named `default`, else the first."""
+        return self._by_name.get("default") or next(iter(self._by_name.values()))
+
+    def __iter__(self) -> Iterable[Warehouse]:  # type: ignore[misc]  # a generator is one
+        yield from self._by_name.values()
+
+    def named(self, name: str | None) -> Warehouse:
+        """The warehouse that a client asks for, by its name or by its location; none named means the default."""
+        if not name:
+            return self.default
+        if name in self._by_name:
+            return self._by_name[name]
+        if ":" in name or name.startswith("/"):
+            place = parse_location(name)
+            for warehouse in self._by_name.values():
+                if warehouse.place == place:
+                    return warehouse
+        raise NoSuchWarehouse(f"Warehouse does not exist: {name}", hint=f"this server has: {', '.join(self._by_name)}")
+
+    def check(self, warehouse: Warehouse, location: str) -> Place:
+        """The place, if it may be written: inside the warehouse or an allowed prefix, also when symbolic links are followed."""
+        place = parse_location(location)
+        homes = [warehouse.place, *self.allowed]
+        if not any(home.contains(place) for home in homes) or not any(home.real.contains(place.real) for home in homes):
+            raise LocationRefused(location, warehouse=f"{warehouse.name} ({warehouse.root})")
+        return place
+
+
+def _open(name: str, root: str) -> Warehouse:
+    if name in RESERVED_PREFIXES or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise ConfigError(f"warehouse name '{name}' is not allowed", hint="use letters, digits, '-', '_' and '.'")
+    absolute = _absolute(root)
+    place = parse_location(absolute)
+    return Warehouse(name, absolute if place.scheme == "s3" else f"file://{place.path}", place)
+
+
+def _absolute(location: str) -> str:
+    is_path = "://" not in location and not location.startswith("file:")
+    return str(Path(os.path.abspath(location))) if is_path else location.rstrip("/") or location  # noqa: PTH100
+
+
+class MetadataFiles:
+    """Metadata files by location, through the cache."""
+
+    def __init__(self, cache: VersionCache) -> None:
+        self.cache = cache
+        self._local = LocalFiles()
+        self._s3: FileStore | None = None
+
+    def store(self, place: Place) -> FileStore:
+        if place.scheme == "file":
+            return self._local
+        if self._s3 is None:
+            from frazil.catalog.files.s3 import S3Files
+
+            self._s3 = S3Files()
+        return self._s3
+
+    def load(self, location: str, config: dict[str, str], *, inline: bool = False) -> Version:
+        """The version at a location. A file that has vanished is noticed: at once on local files, within seconds in an object store."""
+        version = self.cache.get(location)
+        if version is None:
+            if inline:
+                raise WouldBlock
+            version = table_version(location, self.read(location), config)
+            version.checked_at = time.monotonic()
+            self.cache.put(version)
+            return version
+        self._look(version, inline=inline)
+        return version
+
+    def _look(self, version: Version, *, inline: bool) -> None:
+        place = version.place
+        store = self.store(place)
+        if store.remote:
+            if time.monotonic() - version.checked_at < SEEN_SECONDS:
+                return
+            if inline:
+                raise WouldBlock
+        if not store.exists(place):
+            self.cache.drop(version.location)
+            raise MetadataMissing(version.location)
+        version.checked_at = time.monotonic()
+
+    def read(self, location: str) -> Json:
+        """The metadata at a location, from the file itself."""
+        return normalise(parse_file(location, self.read_bytes(location)), location)
+
+    def read_bytes(self, location: str) -> bytes:
+        place = parse_location(location)
+        try:
+            return self.store(place).read(place)
+        except FileNotFoundError as exc:
+            raise MetadataMissing(location) from exc
+        except (IsADirectoryError, NotADirectoryError) as exc:
+            raise MetadataMissing(location) from exc
+        except OSError as exc:
+            raise Unavailable(f"cannot read {location}: {exc}") from exc
+
+    def write(self, location: str, content: bytes | memoryview) -> None:
+        place = parse_location(location)
+        try:
+            self.store(place).write_new(place, content)
+        except OSError as exc:
+            raise Unavailable(f"cannot write {location}: {exc}", hint="check the room and the permissions of the warehouse") from exc
+
+    def write_version(self, version: Version) -> None:
+        """Writes the version's metadata file; packed when its name says so."""
+        content: bytes | memoryview = version.file_bytes
+        self.write(version.location, pack(bytes(content)) if version.location.endswith(".gz.metadata.json") else content)
+
+    def delete(self, location: str) -> None:
+        """Deletes a file, as far as that works: one that stays is found by the sweeper."""
+        self.cache.drop(location)
+        place = parse_location(location)
+        try:
+            self.store(place).delete(place)
+        except (OSError, Unavailable):
+            return

@@ -1,0 +1,73 @@
+"""`frazil serve`: the Iceberg REST catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from frazil.cli.context import Context
+
+
+@click.command()
+@click.option("--host", metavar="ADDRESS", help="Listen on this address.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port; 0 takes a free one.  [default: 8181]")
+@click.option("--workers", type=click.IntRange(1), help="Worker processes that share the port and the database.  [default: 1]")
+@click.option(
+    "--database", metavar="URL", help="sqlite:///file.db or postgresql://user@host/name.  [default: sqlite:///.frazil/catalog/catalog.db]"
+)
+@click.option(
+    "--warehouse",
+    "warehouses",
+    multiple=True,
+    metavar="[NAME=]LOCATION",
+    help="Where tables live: a folder or s3://bucket/path. May be repeated.",
+)
+@click.option(
+    "--allow-location",
+    "allowed",
+    multiple=True,
+    metavar="PREFIX",
+    help="A prefix outside the warehouses where tables may lie. May be repeated.",
+)
+@click.pass_obj
+def serve(
+    context: Context,
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    database: str | None,
+    warehouses: Sequence[str],
+    allowed: Sequence[str],
+) -> None:
+    """Serve the Iceberg REST catalog."""
+    settings = context.settings_with(server__host=host, server__port=port, server__workers=workers, server__database=database).server
+    from frazil.catalog.server import ServerOptions, listen
+    from frazil.catalog.server import serve as run
+    from frazil.errors import PortInUse
+
+    options = ServerOptions(
+        settings.database.get_secret_value(),
+        parse_warehouses(warehouses) or dict(settings.warehouses),
+        tuple(allowed) or settings.allow_locations,
+    )
+    try:
+        listener = listen(settings.host, settings.port)
+    except OSError as exc:
+        raise PortInUse("catalog", settings.port, hint="frazil serve --port 0 takes a free one") from exc
+    address, bound = listener.getsockname()[:2]
+    click.echo(f"Iceberg REST catalog on http://{address}:{bound}", err=True)
+    run(options, listener, workers=settings.workers)
+
+
+def parse_warehouses(given: Sequence[str]) -> dict[str, str]:
+    """
+    >>> parse_warehouses(["lake", "cold=s3://b/c"])
+    {'default': 'lake', 'cold': 's3://b/c'}
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, location = text.partition("=")
+        named = bool(sign) and "/" not in name and ":" not in name
+        found[name if named else "default"] = location if named else text
+    return found
