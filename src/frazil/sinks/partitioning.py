@@ -82,7 +82,7 @@ def _key(schema: Schema, field: PartitionField) -> Key:
         source = schema.find_field(field.source_id)
     except ValueError as exc:
         raise _unknown_field(schema, field.source_id) from exc
-    path = _path_of(schema, source.field_id)
+    path = path_of(schema, source.field_id)
     return Key(field.name, path, transform, source.field_type, array_transform(transform, source.field_type, field=".".join(path)))
 
 
@@ -121,7 +121,7 @@ def _unknown_field(schema: Schema, source: str | int) -> PartitionSpecError:
     return PartitionSpecError(f"cannot partition by {what}: the schema has no such field", hint=f"it has {has}")
 
 
-def _path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
+def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
     """The names from the root to a field; a field inside a list or a map has many values a row, so no partition."""
     path = _search(schema.as_struct(), field_id)
     if path is None:
@@ -139,7 +139,7 @@ def _search(struct: StructType, field_id: int) -> tuple[str, ...] | None:
 
 
 def _name_of(schema: Schema, field: NestedField) -> str:
-    return ".".join(_path_of(schema, field.field_id))
+    return ".".join(path_of(schema, field.field_id))
 
 
 def _partition_name(schema: Schema, source: NestedField, transform: AnyTransform) -> str:
