@@ -1,0 +1,77 @@
+"""What a later look at a table says about a commit of unknown fate."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCreate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    AssignUUIDUpdate,
+    SetPropertiesUpdate,
+)
+
+from frazil.client.changes import Change, Verdict, judge, judge_all
+
+OURS, THEIRS = UUID(int=1), UUID(int=2)
+
+
+def table(*snapshot_ids: int, uuid: UUID = OURS) -> TableMetadata:
+    """A table with these snapshots; main is at the last."""
+    empty = new_table_metadata(
+        schema=Schema(), partition_spec=UNPARTITIONED_PARTITION_SPEC, sort_order=UNSORTED_SORT_ORDER, location="file:/x", table_uuid=uuid
+    )
+    snapshots = [snapshot(number) for number in snapshot_ids]
+    refs = {"main": SnapshotRef(snapshot_id=snapshot_ids[-1], snapshot_ref_type="branch")} if snapshot_ids else {}
+    return empty.model_copy(update={"snapshots": snapshots, "refs": refs})
+
+
+def snapshot(number: int) -> Snapshot:
+    return Snapshot(snapshot_id=number, timestamp_ms=1, manifest_list="file:/m", summary=Summary(operation=Operation.APPEND))
+
+
+APPEND = Change(
+    ("ns", "t"),
+    (AssertTableUUID(uuid=OURS), AssertRefSnapshotId(ref="main", snapshot_id=10)),
+    (AddSnapshotUpdate(snapshot=snapshot(11)),),
+)
+CREATE = Change(("ns", "t"), (AssertCreate(),), (AssignUUIDUpdate(uuid=OURS),))
+PROPERTIES = Change(("ns", "t"), (AssertTableUUID(uuid=OURS),), (SetPropertiesUpdate(updates={"a": "b"}),))
+
+
+@pytest.mark.parametrize(
+    ("change", "found", "verdict"),
+    [
+        (APPEND, table(10, 11), Verdict.COMMITTED),
+        (APPEND, table(10, 11, 12), Verdict.COMMITTED),
+        (APPEND, table(10), Verdict.UNDECIDED),
+        (APPEND, table(10, 12), Verdict.REFUSED),
+        (APPEND, table(10, 11, uuid=THEIRS), Verdict.REFUSED),
+        (APPEND, None, Verdict.UNDECIDED),
+        (CREATE, table(), Verdict.COMMITTED),
+        (CREATE, table(uuid=THEIRS), Verdict.REFUSED),
+        (CREATE, None, Verdict.UNDECIDED),
+        (PROPERTIES, table(10), Verdict.UNDECIDED),
+    ],
+)
+def test_the_table_tells_what_became_of_the_change(change: Change, found: TableMetadata | None, verdict: Verdict) -> None:
+    assert judge(change, found) is verdict
+
+
+def test_an_append_to_an_empty_table_is_refused_once_somebody_else_has_written() -> None:
+    first = Change(("ns", "t"), (AssertRefSnapshotId(ref="main", snapshot_id=None),), (AddSnapshotUpdate(snapshot=snapshot(11)),))
+    assert (judge(first, table()), judge(first, table(12))) == (Verdict.UNDECIDED, Verdict.REFUSED)
+
+
+def test_tables_that_contradict_each_other_decide_nothing() -> None:
+    assert judge_all([Verdict.COMMITTED, Verdict.REFUSED]) is Verdict.UNDECIDED
+    assert judge_all([Verdict.UNDECIDED, Verdict.REFUSED]) is Verdict.REFUSED

@@ -1,0 +1,148 @@
+"""A commit returns, or raises CommitConflict or CommitUnknown; and each of them is the truth."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from frazil.client import FrazilCatalog
+from frazil.client.transport import KEY_LIFETIME, Transport
+from frazil.errors import CommitConflict, CommitUnknown, Unavailable
+from tests.unit.client.conftest import ids, rows
+from tests.unit.client.proxy import LossyProxy
+
+COMMIT = b"POST /v1/"
+
+
+def without_keys(client: FrazilCatalog) -> FrazilCatalog:
+    """The client as it would be with a server that promises nothing about repeated requests."""
+    client._session.mount("http://", Transport(keys=False))
+    return client
+
+
+def table_path(client: FrazilCatalog, name: str) -> bytes:
+    return b"POST " + client.url(f"namespaces/ns/tables/{name}").removeprefix(client.uri.rstrip("/")).encode()
+
+
+def test_the_server_promises_keys(catalog: FrazilCatalog) -> None:
+    assert KEY_LIFETIME in catalog.properties
+
+
+def test_the_second_of_two_writers_gets_a_conflict_and_adds_nothing(catalog: FrazilCatalog, uri: str) -> None:
+    first, second = catalog.load_table("ns.a"), FrazilCatalog("lake", uri=uri).load_table("ns.a")
+    first.append(rows(1, 2))
+    with pytest.raises(CommitConflict, match=r"ns\.a was refused"):
+        second.append(rows(1, 2))
+    assert ids(catalog, "ns.a") == [1, 2]
+
+
+def test_after_a_conflict_a_refreshed_table_takes_the_rows(catalog: FrazilCatalog) -> None:
+    stale = catalog.load_table("ns.a")
+    catalog.load_table("ns.a").append(rows(1))
+    with pytest.raises(CommitConflict):
+        stale.append(rows(2))
+    stale.refresh().append(rows(2))
+    assert ids(catalog, "ns.a") == [1, 2]
+
+
+@pytest.mark.parametrize("keys", [True, False])
+def test_a_lost_reply_to_an_append_is_found_committed_and_no_row_is_doubled(
+    keys: bool, catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
+    if not keys:
+        without_keys(shaky)
+    table = shaky.load_table("ns.a")
+    proxy.lose_reply(table_path(shaky, "a"))
+    table.append(rows(1, 2, 3))
+    table.append(rows(4))
+    assert ids(catalog, "ns.a") == [1, 2, 3, 4]
+
+
+def test_a_request_that_never_arrived_is_repeated_under_its_key(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+    table = shaky.load_table("ns.a")
+    proxy.lose_request(table_path(shaky, "a"))
+    table.append(rows(1))
+    keys = {line for head in proxy.requests for line in head.lower().split(b"\r\n") if line.startswith(b"idempotency-key")}
+    assert (len(keys), ids(catalog, "ns.a")) == (1, [1])
+
+
+def test_a_lost_reply_whose_place_was_taken_is_a_conflict(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+    stale = without_keys(shaky).load_table("ns.a")
+    catalog.load_table("ns.a").append(rows(1))
+    proxy.lose_request(table_path(shaky, "a"))
+    with pytest.raises(CommitConflict, match="another commit came first"):
+        stale.append(rows(2))
+    assert ids(catalog, "ns.a") == [1]
+
+
+def test_a_repeated_request_that_is_refused_is_looked_up_before_it_is_called_a_conflict(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A server whose memory of keys is gone: the repetition meets the first one's commit and is refused.
+    monkeypatch.setattr(Transport, "send", _with_fresh_keys(Transport.send))
+    table = shaky.load_table("ns.a")
+    proxy.lose_reply(table_path(shaky, "a"))
+    table.append(rows(1))
+    assert ids(catalog, "ns.a") == [1]
+
+
+def test_when_the_catalog_is_gone_after_the_request_the_ending_is_unknown(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
+    table = without_keys(shaky).load_table("ns.a")
+    proxy.lose_reply(table_path(shaky, "a"), then_vanish=True)
+    with pytest.raises(CommitUnknown, match="may or may not have happened") as caught:
+        table.append(rows(1))
+    assert "load the tables and look" in str(caught.value.hint)
+    assert ids(catalog, "ns.a") == [1]  # this time it has; the client could not know
+
+
+def test_a_change_of_properties_alone_cannot_be_seen_and_is_unknown_without_keys(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
+    table = without_keys(shaky).load_table("ns.a")
+    proxy.lose_reply(table_path(shaky, "a"))
+    with pytest.raises(CommitUnknown), table.transaction() as change:
+        change.set_properties(colour="blue")
+
+
+def test_a_change_of_properties_alone_is_answered_once_with_keys(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+    table = shaky.load_table("ns.a")
+    proxy.lose_reply(table_path(shaky, "a"))
+    with table.transaction() as change:
+        change.set_properties(colour="blue")
+    assert catalog.load_table("ns.a").properties["colour"] == "blue"
+
+
+def test_a_lost_reply_to_a_new_namespace_is_no_already_exists(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+    proxy.lose_reply(b"POST " + shaky.url("namespaces").removeprefix(shaky.uri.rstrip("/")).encode())
+    shaky.create_namespace("fresh")
+    assert catalog.namespace_exists("fresh")
+    catalog.drop_namespace("fresh")
+
+
+def test_a_catalog_that_does_not_listen_is_certain_to_have_committed_nothing(shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+    table = shaky.load_table("ns.a")
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    shaky.uri = f"http://127.0.0.1:{port}"
+    with pytest.raises(Unavailable, match="nothing was committed"):
+        table.append(rows(1))
+
+
+def _with_fresh_keys(send):  # type: ignore[no-untyped-def]
+    from requests.adapters import HTTPAdapter
+
+    original = HTTPAdapter.send
+
+    def forgetting(self, request, **options):  # type: ignore[no-untyped-def]
+        request.headers.pop("Idempotency-Key", None)
+        return original(self, request, **options)
+
+    def patched(self, request, *args, **options):  # type: ignore[no-untyped-def]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(HTTPAdapter, "send", forgetting)
+            return send(self, request, *args, **options)
+
+    return patched
