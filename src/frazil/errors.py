@@ -9,6 +9,7 @@
     ├── DownloadError                an artifact could not be fetched into the cache
     ├── CatalogError                 what the REST catalog answers; its HTTP status is in catalog/problems.py
     │   ├── BadRequest               the request is malformed; names the field
+    │   │   ├── InvalidChange        well-formed, and not possible for this table or view
     │   │   └── MalformedLocation    a location that could mean two places
     │   ├── UnknownRoute             no operation has this path
     │   ├── MethodNotAllowed         the path exists, not with this method
@@ -113,6 +114,10 @@ class CatalogError(FrazilError):
 
 class BadRequest(CatalogError):
     """The request is malformed."""
+
+
+class InvalidChange(BadRequest):
+    """A change that is well-formed and not possible for this table or view."""
 
 
 class MalformedLocation(BadRequest):

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from frazil.catalog.context import Context
 from frazil.catalog.http import Receive, Request, Response, Scope, Send, read_body
 from frazil.catalog.idempotency import answer_once
-from frazil.catalog.operations import commits, config, health, namespaces, tables
+from frazil.catalog.operations import commits, config, functions, health, namespaces, reports, tables, views
 from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
@@ -38,10 +38,21 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{_NS}/tables/{{table}}", "updateTable", commits.update_table, writes=True, commits=True),
     Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, writes=True),
     Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, quick=True),
+    Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics),
     Route("POST", f"{_NS}/register", "registerTable", tables.register_table, writes=True, commits=True),
     Route("POST", f"{_NS}/tables/{{table}}/unregister", "unregisterTable", tables.unregister_table, writes=True),
     Route("POST", "/v1/{prefix}/tables/rename", "renameTable", tables.rename_table, writes=True),
     Route("POST", "/v1/{prefix}/transactions/commit", "commitTransaction", commits.commit_transaction, writes=True, commits=True),
+    Route("GET", f"{_NS}/views", "listViews", views.list_views),
+    Route("POST", f"{_NS}/views", "createView", views.create_view, writes=True, commits=True),
+    Route("GET", f"{_NS}/views/{{view}}", "loadView", views.load_view, quick=True),
+    Route("POST", f"{_NS}/views/{{view}}", "replaceView", views.replace_view, writes=True, commits=True),
+    Route("DELETE", f"{_NS}/views/{{view}}", "dropView", views.drop_view, writes=True),
+    Route("HEAD", f"{_NS}/views/{{view}}", "viewExists", views.view_exists, quick=True),
+    Route("POST", "/v1/{prefix}/views/rename", "renameView", views.rename_view, writes=True),
+    Route("POST", f"{_NS}/register-view", "registerView", views.register_view, writes=True, commits=True),
+    Route("GET", f"{_NS}/functions", "listFunctions", functions.list_functions),
+    Route("GET", f"{_NS}/functions/{{function}}", "loadFunction", functions.load_function, quick=True),
 )
 # Not of the specification: the server's own.
 OWN_ROUTES: tuple[Route, ...] = (

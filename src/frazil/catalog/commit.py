@@ -18,7 +18,7 @@ from frazil.catalog.fields import Json
 from frazil.catalog.names import Name
 from frazil.catalog.requirements import check_requirements, is_create
 from frazil.catalog.updates import MAX_FORMAT_VERSION, NO_SNAPSHOT, TABLE_UPDATES, Draft, current_schema
-from frazil.errors import BadRequest
+from frazil.errors import BadRequest, InvalidChange
 
 DEFAULT_FORMAT_VERSION = 2
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
@@ -81,7 +81,7 @@ def _start(base: Json | None, change: Change, *, now_ms: int, new_uuid: str) -> 
 def empty_metadata(format_version: int, uuid: str) -> Json:
     """Metadata with nothing in it yet, not even a location."""
     if not 1 <= format_version <= MAX_FORMAT_VERSION:
-        raise BadRequest(f"Unsupported format version: v{format_version} (supported: v{MAX_FORMAT_VERSION})")
+        raise InvalidChange(f"Unsupported format version: v{format_version} (supported: v{MAX_FORMAT_VERSION})")
     return {
         "format-version": format_version,
         "table-uuid": uuid,
@@ -126,9 +126,9 @@ def _check_shape(metadata: Json) -> None:
     spec = next((s for s in metadata["partition-specs"] if s["spec-id"] == metadata["default-spec-id"]), None)
     order = next((o for o in metadata["sort-orders"] if o["order-id"] == metadata["default-sort-order-id"]), None)
     if spec is None:
-        raise BadRequest("Partition specs cannot be null or empty: the table has no default spec")
+        raise InvalidChange("Partition specs cannot be null or empty: the table has no default spec")
     if order is None:
-        raise BadRequest("Sort orders cannot be null or empty: the table has no default sort order")
+        raise InvalidChange("Sort orders cannot be null or empty: the table has no default sort order")
     schemas.check_terms(schema, spec["fields"], "partition field")
     schemas.check_terms(schema, order["fields"], "sort field")
 
@@ -148,7 +148,7 @@ def _trim_snapshot_log(draft: Draft) -> None:
         elif draft.removed_snapshots:
             log.clear()  # a gap would make time travel answer with the wrong snapshot: history starts after it
     if current in alive and (not log or log[-1]["snapshot-id"] != current):
-        raise BadRequest("Cannot set invalid snapshot log: latest entry is not the current snapshot")
+        raise InvalidChange("Cannot set invalid snapshot log: latest entry is not the current snapshot")
     metadata["snapshot-log"] = log
 
 
@@ -164,7 +164,7 @@ def int_property(metadata: Json, key: str, default: int) -> int:
     try:
         return default if text is None else int(text)
     except ValueError:
-        raise BadRequest(f"Table property {key} must be an integer, found {text!r}") from None
+        raise InvalidChange(f"Table property {key} must be an integer, found {text!r}") from None
 
 
 def new_table(request: Json, *, location: str, now_ms: int, uuid: str) -> Json:
@@ -181,7 +181,7 @@ def new_table(request: Json, *, location: str, now_ms: int, uuid: str) -> Json:
     name = Name(("new",), "table")
     spec = _renumber(fields.mapping(request, "partition-spec", where) if request.get("partition-spec") else {"fields": []}, ids, spec=True)
     order = _renumber(fields.mapping(request, "write-order", where) if request.get("write-order") else {"fields": []}, ids, spec=False)
-    shape = [
+    shape: list[Json] = [
         {"action": "add-spec", "spec": spec},
         {"action": "set-default-spec", "spec-id": -1},
         {"action": "add-sort-order", "sort-order": order},
@@ -194,7 +194,7 @@ def new_table(request: Json, *, location: str, now_ms: int, uuid: str) -> Json:
 def _requested_version(properties: dict[str, str]) -> int:
     text = properties.get("format-version", str(DEFAULT_FORMAT_VERSION))
     if not text.isdigit() or not 1 <= int(text) <= MAX_FORMAT_VERSION:
-        raise BadRequest(f"Unsupported format version: v{text[:20]} (supported: v{MAX_FORMAT_VERSION})")
+        raise InvalidChange(f"Unsupported format version: v{text[:20]} (supported: v{MAX_FORMAT_VERSION})")
     return int(text)
 
 
@@ -208,5 +208,5 @@ def _renumber(source: Json, ids: dict[int, int], *, spec: bool) -> Json:
     terms = schemas.check_spec(source, "Create table: partition-spec") if spec else schemas.check_order(source, "Create table: write-order")
     for term in terms:
         if term["source-id"] not in ids:
-            raise BadRequest(f"Cannot find source column {term['source-id']} of the {'partition spec' if spec else 'write order'}")
+            raise InvalidChange(f"Cannot find source column {term['source-id']} of the {'partition spec' if spec else 'write order'}")
     return {"fields": [{**{k: v for k, v in t.items() if k != "field-id"}, "source-id": ids[t["source-id"]]} for t in terms]}

@@ -22,7 +22,7 @@ import uvicorn
 
 from frazil.catalog.app import CatalogApp
 from frazil.catalog.context import Limits
-from frazil.catalog.server import ServerOptions, build_app, listen
+from frazil.catalog.server import ServerOptions, build_app, listen, uvicorn_config
 
 START_SECONDS = 20.0
 
@@ -68,8 +68,7 @@ def running_catalog(
 @contextmanager
 def _serving(app: CatalogApp) -> Iterator[int]:
     listener = listen("127.0.0.1", 0)
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", loop="auto", http="httptools", ws="none")
-    server = _Server(config)
+    server = _Server(uvicorn_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="frazil-embedded-catalog", daemon=True)
     thread.start()
     if not server.answering.wait(START_SECONDS):

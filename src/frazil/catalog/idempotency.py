@@ -85,11 +85,15 @@ def _replay(ctx: Context, request: Request) -> Response | None:
     if record.metadata_location is None:
         return Response(record.status, (record.body or "").encode(), [JSON_TYPE] if record.body else [])
     try:
-        version = ctx.files.load(record.metadata_location, {})
+        version = ctx.files.load(record.metadata_location, kind=record_kind(request))
     except MetadataMissing:
         # It was committed, and later versions have outlived its file: say so without the body.
         raise BadRequest(f"The request was carried out before; its metadata file {record.metadata_location} is gone since") from None
     return Response(record.status, version.reply, [JSON_TYPE, (b"etag", version.etag.encode())])
+
+
+def record_kind(request: Request) -> str:
+    return "view" if request.path.rstrip("/").endswith("register-view") or "/views" in request.path else "table"
 
 
 def _check_key(text: str) -> str:

@@ -6,9 +6,9 @@ import io
 from collections.abc import Callable
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
-from pyiceberg.manifest import read_manifest_list
+from pyiceberg.manifest import ManifestFile, read_manifest_list
 
-__all__ = ["MemoryIO", "read_manifest_list"]
+__all__ = ["ManifestFile", "MemoryIO", "read_manifest_list"]
 
 
 class MemoryIO(FileIO):
@@ -39,5 +39,5 @@ class _MemoryFile(InputFile):
     def exists(self) -> bool:
         return True
 
-    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002  # the signature is PyIceberg's
-        return io.BytesIO(self._content)  # type: ignore[return-value]  # a BytesIO reads, seeks, tells and closes
+    def open(self, seekable: bool = True) -> InputStream:
+        return io.BytesIO(self._content)

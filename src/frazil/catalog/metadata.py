@@ -2,7 +2,7 @@
 
 A `Version` is one immutable metadata file. Its load reply is kept as bytes, with the list of snapshots at the very end:
 
-    {"metadata-location":"...","config":{...},"metadata":{...,"snapshots":[ A , B , C ]}}
+    {"metadata-location":"...","config":{},"metadata":{...,"snapshots":[ A , B , C ]}}
                                                                          ^ snapshots_at
 
 so that the next version's reply is a new head, the same bytes of snapshots, and one more. A commit's cost then grows with the number of
@@ -87,9 +87,9 @@ def etag_of(location: str) -> str:
     return f'"{hashlib.sha256(location.encode("utf-8", "surrogatepass")).hexdigest()[:32]}"'
 
 
-def table_version(location: str, metadata: Json, config: dict[str, str], previous: Version | None = None) -> Version:
+def table_version(location: str, metadata: Json, previous: Version | None = None) -> Version:
     """The version as a whole; `previous` lends the bytes of the snapshots that both share."""
-    head = b'{"metadata-location":' + orjson.dumps(location) + b',"config":' + orjson.dumps(config) + b',"metadata":'
+    head = b'{"metadata-location":' + orjson.dumps(location) + b',"config":{},"metadata":'
     body = orjson.dumps(_to_write(metadata))
     start = head + body[:-1] + b',"snapshots":['
     reply = b"".join((start, _snapshot_bytes(metadata["snapshots"], previous), _TAIL))
@@ -107,9 +107,9 @@ def _snapshot_bytes(snapshots: list[Json], previous: Version | None) -> bytes:
     return orjson.dumps(snapshots)[1:-1]
 
 
-def staged_reply(metadata: Json, config: dict[str, str]) -> bytes:
+def staged_reply(metadata: Json) -> bytes:
     """The reply to a staged create: metadata without a file."""
-    return orjson.dumps({"metadata": {**_to_write(metadata), "snapshots": []}, "config": config})
+    return orjson.dumps({"metadata": {**_to_write(metadata), "snapshots": []}, "config": {}})
 
 
 def _to_write(metadata: Json) -> Json:

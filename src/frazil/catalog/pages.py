@@ -45,7 +45,7 @@ def page_of(request: Request) -> Page:
 def _size(text: str | None) -> int:
     if text is None:
         return DEFAULT_SIZE
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:10]):
+    if not text.isascii() or not text.isdigit() or int(text[:10]) < 1:
         raise BadRequest(f"Invalid pageSize {text[:20]!r}: expected a number from 1")
     return min(int(text[:10]), MAX_SIZE)
 

@@ -11,6 +11,7 @@ from frazil.catalog.http import JSON_TYPE, Response
 PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.CatalogError: (500, "InternalServerError"),
     errors.BadRequest: (400, "BadRequestException"),
+    errors.InvalidChange: (400, "IllegalArgumentException"),
     errors.MalformedLocation: (400, "BadRequestException"),
     errors.UnknownRoute: (404, "NoSuchRouteException"),
     errors.MethodNotAllowed: (405, "MethodNotAllowedException"),

@@ -49,6 +49,7 @@ class Plan:
     name: Name
     base: Version | None
     new: Version | None
+    kind: str = "table"
 
     @property
     def result(self) -> Version:
@@ -67,7 +68,7 @@ def commit_changes(ctx: Context, request: Request, warehouse: Warehouse, changes
             plans = [_plan(ctx, warehouse, change) for change in changes]
             faults.reach("commit.decided")
             try:
-                return publish(ctx, request, warehouse, plans, respond(([plan.result for plan in plans])))
+                return publish(ctx, request, warehouse, plans, respond([plan.result for plan in plans]))
             except LostRace:
                 continue
     raise CommitConflict(f"Cannot commit {', '.join(map(str, names))}: other commits were faster {MAX_TRIES} times in a row; retry")
@@ -78,24 +79,16 @@ def commit_changes(ctx: Context, request: Request, warehouse: Warehouse, changes
 
 def _plan(ctx: Context, warehouse: Warehouse, change: Change) -> Plan:
     relation = relations.find(ctx.database.read(), warehouse.name, change.name)
-    if change.creates:
-        base = _check_free(ctx, warehouse, change.name, relation)
-    else:
-        base = load_base(ctx, change.name, relation)
-    metadata = decide(
-        base and base.metadata,
-        change,
-        base_location=base and base.location,
-        now_ms=ctx.clock(),
-        new_uuid=ctx.new_uuid(),
-    )
+    base = _check_free(ctx, warehouse, change.name, relation) if change.creates else load_base(ctx, change.name, relation)
+    old, old_location = (base.metadata, base.location) if base else (None, None)
+    metadata = decide(old, change, base_location=old_location, now_ms=ctx.clock(), new_uuid=ctx.new_uuid())
     if metadata is None:
         return Plan(change.name, base, None)
     if base is None and "location" not in metadata:
         metadata["location"] = new_location(ctx, warehouse, change.name)
-    check_places(ctx, warehouse, metadata, base and base.metadata)
-    location = metadata_location(metadata, base and base.location, ctx.new_uuid())
-    return Plan(change.name, base, table_version(location, metadata, {}, base))
+    check_places(ctx, warehouse, metadata, old)
+    location = metadata_location(metadata, old_location, ctx.new_uuid())
+    return Plan(change.name, base, table_version(location, metadata, base))
 
 
 def _check_free(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation | None) -> Version | None:
@@ -112,7 +105,7 @@ def load_base(ctx: Context, name: Name, relation: Relation | None) -> Version:
     """The table's current version."""
     if relation is None or relation.kind != "table":
         raise NoSuchTable(str(name))
-    return ctx.files.load(relation.metadata_location, {})
+    return ctx.files.load(relation.metadata_location)
 
 
 def new_location(ctx: Context, warehouse: Warehouse, name: Name) -> str:
@@ -181,10 +174,11 @@ def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequenc
 
 
 def _swap_all(sql: Sql, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
-    for plan in plans:
+    for plan in sorted(plans, key=lambda plan: (plan.name.key, plan.name.name)):  # in one order everywhere: no deadlock
         old = plan.base.location if plan.base else None
         target = plan.result  # a table that is only looked at must still be where it was when the others move
-        swap = Swap(plan.name, "table", old, target.location, target.metadata["table-uuid"], target.metadata["location"])
+        uuid, place = target.metadata[f"{plan.kind}-uuid"], target.metadata["location"]
+        swap = Swap(plan.name, plan.kind, old, target.location, uuid, place)
         try:
             moved = relations.swap(sql, warehouse.name, swap)
         except ConstraintBroken as exc:
@@ -214,7 +208,8 @@ def _remember(ctx: Context, plans: Sequence[Plan]) -> None:
         ctx.files.cache.put(plan.new)
         if plan.base is not None:
             ctx.files.cache.drop(plan.base.location)
-            _delete_expired(ctx, plan.base, plan.new)
+            if plan.kind == "table":
+                _delete_expired(ctx, plan.base, plan.new)
 
 
 def _delete_expired(ctx: Context, base: Version, new: Version) -> None:

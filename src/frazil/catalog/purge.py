@@ -18,7 +18,7 @@ log = logging.getLogger("frazil.catalog")
 
 
 def purge_table(ctx: Context, warehouse: Warehouse, location: str) -> None:
-    """Deletes what the metadata file leads to, and it last. Runs after the pointer is gone; a failure leaves orphans, never a broken table."""
+    """Deletes what the metadata file leads to, and it last. The pointer is gone already: a failure leaves orphans, no broken table."""
     try:
         metadata = ctx.files.read(location)
         count = 0
@@ -52,9 +52,10 @@ def _reachable(ctx: Context, metadata: Json, location: str) -> Iterator[str]:
 
 
 def _data_files(ctx: Context, metadata: Json) -> Iterator[str]:
-    from frazil.catalog.manifests import MemoryIO, read_manifest_list
+    from frazil.catalog.manifests import ManifestFile, MemoryIO, read_manifest_list
 
-    io, seen, manifests = MemoryIO(ctx.files.read_bytes), set[str](), {}
+    io, seen = MemoryIO(ctx.files.read_bytes), set[str]()
+    manifests: dict[str, ManifestFile] = {}
     for snapshot in metadata["snapshots"]:
         if "manifest-list" in snapshot:
             for manifest in read_manifest_list(io.new_input(snapshot["manifest-list"])):

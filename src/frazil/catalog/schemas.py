@@ -11,7 +11,7 @@ from typing import Any
 
 from frazil.catalog import fields
 from frazil.catalog.fields import Json
-from frazil.errors import BadRequest
+from frazil.errors import BadRequest, InvalidChange
 
 MAX_DEPTH = 50
 FIRST_PARTITION_ID = 1000
@@ -115,7 +115,7 @@ def check_version(schema: Json, format_version: int) -> None:
         if field.get("initial-default") is not None:
             problems.append(f"Invalid initial default for {path}: non-null default ({field['initial-default']}) is not supported until v3")
     if problems:
-        raise BadRequest(f"Invalid schema for v{format_version}:\n- " + "\n- ".join(problems))
+        raise InvalidChange(f"Invalid schema for v{format_version}:\n- " + "\n- ".join(problems))
 
 
 def walk(struct: Json, prefix: str = "") -> Iterator[tuple[str, Json]]:

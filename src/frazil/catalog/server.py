@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
 
 from frazil.catalog.app import CatalogApp, endpoints
 from frazil.catalog.cache import VersionCache
@@ -65,30 +62,19 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-OPTIONS_VARIABLE = "FRAZIL_SERVER_OPTIONS"  # how the options reach worker processes
+def serve_here(options: ServerOptions, listener: socket.socket) -> None:
+    """Serves in this process until a signal says stop; then finishes what is in flight."""
+    uvicorn.Server(uvicorn_config(build_app(options))).run(sockets=[listener])
 
 
-def app_from_environment() -> CatalogApp:
-    """The application of a worker process."""
-    found = json.loads(os.environ[OPTIONS_VARIABLE])
-    return build_app(ServerOptions(**{**found, "limits": Limits(**found["limits"])}))
-
-
-def serve(options: ServerOptions, listener: socket.socket, *, workers: int = 1) -> None:
-    """Serves until a signal says stop; then finishes what is in flight. Several workers share the socket and the database."""
-    common: dict[str, Any] = {
-        "log_config": None,
-        "access_log": False,
-        "lifespan": "on",
-        "http": "httptools",
-        "ws": "none",
-        "server_header": False,
-        "timeout_keep_alive": 75,
-    }
-    if workers == 1:
-        uvicorn.Server(uvicorn.Config(build_app(options), **common)).run(sockets=[listener])
-        return
-    open_context(options).close()  # what is wrong with the settings is said once, not by each worker
-    os.environ[OPTIONS_VARIABLE] = json.dumps(asdict(options))
-    config = uvicorn.Config("frazil.catalog.server:app_from_environment", factory=True, workers=workers, **common)
-    Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
+def uvicorn_config(app: CatalogApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        http="httptools",
+        ws="none",
+        timeout_keep_alive=75,  # longer than the idle time after which clients and proxies close: they close first
+    )

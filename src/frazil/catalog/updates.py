@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from frazil.catalog import fields, schemas
 from frazil.catalog.fields import LONG_MAX, Json
-from frazil.errors import BadRequest, CommitConflict
+from frazil.errors import CommitConflict, InvalidChange
 
 LAST_ADDED = -1
 NO_SNAPSHOT = -1
@@ -49,16 +49,16 @@ def _assign_uuid(draft: Draft, update: Json, where: str) -> None:
     if uuid == draft.metadata["table-uuid"]:
         return
     if not draft.is_new:
-        raise BadRequest(f"{where}: the table already has the UUID {draft.metadata['table-uuid']}; it cannot be assigned again")
+        raise InvalidChange(f"{where}: the table already has the UUID {draft.metadata['table-uuid']}; it cannot be assigned again")
     draft.put(table_uuid=uuid)
 
 
 def _upgrade_format_version(draft: Draft, update: Json, where: str) -> None:
     new, old = fields.integer(update, "format-version", where), draft.metadata["format-version"]
     if new > MAX_FORMAT_VERSION or new < 1:
-        raise BadRequest(f"Cannot upgrade table to unsupported format version: v{new} (supported: v{MAX_FORMAT_VERSION})")
+        raise InvalidChange(f"Cannot upgrade table to unsupported format version: v{new} (supported: v{MAX_FORMAT_VERSION})")
     if new < old:
-        raise BadRequest(f"Cannot downgrade v{old} table to v{new}")
+        raise InvalidChange(f"Cannot downgrade v{old} table to v{new}")
     if new == old:
         return
     draft.put(format_version=new)
@@ -90,7 +90,7 @@ def _set_current_schema(draft: Draft, update: Json, where: str) -> None:
     if schema_id == draft.metadata["current-schema-id"]:
         return
     if not any(s["schema-id"] == schema_id for s in draft.metadata["schemas"]):
-        raise BadRequest(f"Cannot set current schema to unknown schema: {schema_id}")
+        raise InvalidChange(f"Cannot set current schema to unknown schema: {schema_id}")
     draft.put(current_schema_id=schema_id)
     draft.shape_changed = True
 
@@ -108,9 +108,9 @@ def _add_spec(draft: Draft, update: Json, where: str) -> None:
     new_fields = _partition_field_ids(draft, wanted)
     ids = [f["field-id"] for f in new_fields]
     if len(set(ids)) != len(ids):
-        raise BadRequest(f"{where}: a partition field id is used twice: {ids}")
+        raise InvalidChange(f"{where}: a partition field id is used twice: {ids}")
     if draft.metadata["format-version"] == 1 and ids != list(range(schemas.FIRST_PARTITION_ID, schemas.FIRST_PARTITION_ID + len(ids))):
-        raise BadRequest(f"Spec does not use sequential IDs that are required in v1: {ids}")
+        raise InvalidChange(f"Spec does not use sequential IDs that are required in v1: {ids}")
     draft.put(
         partition_specs=[*known, {"spec-id": new_id, "fields": new_fields}],
         last_partition_id=max([draft.metadata["last-partition-id"], schemas.FIRST_PARTITION_ID - 1, *ids]),
@@ -138,13 +138,13 @@ def _check_partition_names(draft: Draft, wanted: list[Json]) -> None:
     for wanted_field in wanted:
         column_id = columns.get(wanted_field["name"])
         if column_id is not None and column_id != wanted_field["source-id"]:
-            raise BadRequest(f"Cannot create partition field '{wanted_field['name']}': a column of the schema has this name")
+            raise InvalidChange(f"Cannot create partition field '{wanted_field['name']}': a column of the schema has this name")
 
 
 def _set_default_spec(draft: Draft, update: Json, where: str) -> None:
     spec_id = _last_or_given(update, "spec-id", draft.last_spec_id, "spec", where)
     if not any(s["spec-id"] == spec_id for s in draft.metadata["partition-specs"]):
-        raise BadRequest(f"Cannot set default partition spec to unknown spec: {spec_id}")
+        raise InvalidChange(f"Cannot set default partition spec to unknown spec: {spec_id}")
     if spec_id != draft.metadata["default-spec-id"]:
         draft.put(default_spec_id=spec_id)
         draft.shape_changed = True
@@ -168,7 +168,7 @@ def _add_sort_order(draft: Draft, update: Json, where: str) -> None:
 def _set_default_sort_order(draft: Draft, update: Json, where: str) -> None:
     order_id = _last_or_given(update, "sort-order-id", draft.last_order_id, "sort order", where)
     if not any(o["order-id"] == order_id for o in draft.metadata["sort-orders"]):
-        raise BadRequest(f"Cannot set default sort order to unknown sort order: {order_id}")
+        raise InvalidChange(f"Cannot set default sort order to unknown sort order: {order_id}")
     if order_id != draft.metadata["default-sort-order-id"]:
         draft.put(default_sort_order_id=order_id)
         draft.shape_changed = True
@@ -179,14 +179,14 @@ def _last_or_given(update: Json, name: str, last: int | None, what: str, where: 
     if given != LAST_ADDED:
         return given
     if last is None:
-        raise BadRequest(f"Cannot set last added {what}: no {what} has been added")
+        raise InvalidChange(f"Cannot set last added {what}: no {what} has been added")
     return last
 
 
 def _remove_specs(draft: Draft, update: Json, where: str) -> None:
     ids = set(fields.integers(update, "spec-ids", where))
     if draft.metadata["default-spec-id"] in ids:
-        raise BadRequest("Cannot remove the default partition spec")
+        raise InvalidChange("Cannot remove the default partition spec")
     if ids:
         draft.put(partition_specs=[s for s in draft.metadata["partition-specs"] if s["spec-id"] not in ids])
 
@@ -194,7 +194,7 @@ def _remove_specs(draft: Draft, update: Json, where: str) -> None:
 def _remove_schemas(draft: Draft, update: Json, where: str) -> None:
     ids = set(fields.integers(update, "schema-ids", where))
     if draft.metadata["current-schema-id"] in ids:
-        raise BadRequest("Cannot remove the current schema")
+        raise InvalidChange("Cannot remove the current schema")
     if ids:
         draft.put(schemas=[s for s in draft.metadata["schemas"] if s["schema-id"] not in ids])
 
@@ -203,7 +203,7 @@ def current_schema(metadata: Json) -> Json:
     wanted = metadata["current-schema-id"]
     found: Json | None = next((s for s in metadata["schemas"] if s["schema-id"] == wanted), None)
     if found is None:
-        raise BadRequest(f"The table has no schema {wanted}: add one and set it as current first")
+        raise InvalidChange(f"The table has no schema {wanted}: add one and set it as current first")
     return found
 
 
@@ -214,10 +214,10 @@ def _add_snapshot(draft: Draft, update: Json, where: str) -> None:
     snapshot, metadata = fields.mapping(update, "snapshot", where), draft.metadata
     for needed in ("schemas", "partition-specs", "sort-orders"):
         if not metadata[needed]:
-            raise BadRequest(f"Attempting to add a snapshot before {needed} are added")
+            raise InvalidChange(f"Attempting to add a snapshot before {needed} are added")
     snapshot_id = _check_snapshot(snapshot, where)
     if any(s["snapshot-id"] == snapshot_id for s in metadata["snapshots"]):
-        raise BadRequest(f"Snapshot already exists for id: {snapshot_id}")
+        raise InvalidChange(f"Snapshot already exists for id: {snapshot_id}")
     version = metadata["format-version"]
     sequence, last = snapshot.get("sequence-number") or 0, metadata["last-sequence-number"]
     if version > 1:
@@ -249,13 +249,13 @@ def _check_snapshot(snapshot: Json, where: str) -> int:
 def _count_rows(metadata: Json, snapshot: Json) -> None:
     first, rows, following = snapshot.get("first-row-id"), snapshot.get("added-rows"), metadata.get("next-row-id", 0)
     if first is None:
-        raise BadRequest("Cannot add a snapshot: first-row-id is null")
+        raise InvalidChange("Cannot add a snapshot: first-row-id is null")
     if first < following:
         raise CommitConflict(
             f"Validation failed, please retry: Cannot add a snapshot, first-row-id is behind table next-row-id: {first} < {following}"
         )
     if rows is None or rows < 0:
-        raise BadRequest(f"Cannot add a snapshot: added-rows must be a number that is not negative, found {rows}")
+        raise InvalidChange(f"Cannot add a snapshot: added-rows must be a number that is not negative, found {rows}")
     metadata["next-row-id"] = following + rows
 
 
@@ -265,20 +265,20 @@ _REF_AGES = (("min-snapshots-to-keep", fields.INT_MAX), ("max-snapshot-age-ms", 
 def _set_snapshot_ref(draft: Draft, update: Json, where: str) -> None:
     name, kind = fields.text(update, "ref-name", where), update.get("type")
     if kind not in ("branch", "tag"):
-        raise BadRequest(f"{where}: 'type' must be branch or tag, found {kind!r}")
+        raise InvalidChange(f"{where}: 'type' must be branch or tag, found {kind!r}")
     snapshot_id = fields.integer(update, "snapshot-id", where, most=LONG_MAX)
     ref: Json = {"snapshot-id": snapshot_id, "type": kind}
     for key, most in _REF_AGES:
         if (value := fields.integer_or_none(update, key, where, most=most)) is not None:
             if value <= 0 or (kind == "tag" and key != "max-ref-age-ms"):
-                raise BadRequest(f"{where}: '{key}' must be positive, and tags take max-ref-age-ms only")
+                raise InvalidChange(f"{where}: '{key}' must be positive, and tags take max-ref-age-ms only")
             ref[key] = value
     metadata = draft.metadata
     if metadata["refs"].get(name) == ref:
         return
     snapshot = next((s for s in reversed(metadata["snapshots"]) if s["snapshot-id"] == snapshot_id), None)
     if snapshot is None:
-        raise BadRequest(f"Cannot set {name} to unknown snapshot: {snapshot_id}")
+        raise InvalidChange(f"Cannot set {name} to unknown snapshot: {snapshot_id}")
     if name == "main":
         _move_main(draft, snapshot, kind)
     draft.put(refs={**metadata["refs"], name: ref})
@@ -286,7 +286,7 @@ def _set_snapshot_ref(draft: Draft, update: Json, where: str) -> None:
 
 def _move_main(draft: Draft, snapshot: Json, kind: str) -> None:
     if kind != "branch":
-        raise BadRequest("Cannot set main to a tag, it must be a branch")
+        raise InvalidChange("Cannot set main to a tag, it must be a branch")
     snapshot_id, log = snapshot["snapshot-id"], draft.metadata["snapshot-log"]
     is_added = snapshot_id in draft.added_snapshots
     # Readers refuse a log that goes back in time, as a client with a slow clock would make it.

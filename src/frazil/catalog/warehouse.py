@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, normalise, parse_file, table_version
 from frazil.catalog.routing import RESERVED_PREFIXES
+from frazil.catalog.views import normalise_view, view_version
 from frazil.errors import ConfigError, LocationRefused, MetadataMissing, NoSuchWarehouse, Unavailable
 
 SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there after it was seen
@@ -48,8 +49,8 @@ class Warehouses:
         """The one named `default`, else the first."""
         return self._by_name.get("default") or next(iter(self._by_name.values()))
 
-    def __iter__(self) -> Iterable[Warehouse]:  # type: ignore[misc]  # a generator is one
-        yield from self._by_name.values()
+    def __iter__(self) -> Iterator[Warehouse]:
+        return iter(self._by_name.values())
 
     def named(self, name: str | None) -> Warehouse:
         """The warehouse that a client asks for, by its name or by its location; none named means the default."""
@@ -103,18 +104,24 @@ class MetadataFiles:
             self._s3 = S3Files()
         return self._s3
 
-    def load(self, location: str, config: dict[str, str], *, inline: bool = False) -> Version:
-        """The version at a location. A file that has vanished is noticed: at once on local files, within seconds in an object store."""
+    def load(self, location: str, *, kind: str = "table", inline: bool = False) -> Version:
+        """The version of a table or view. A file that vanished is noticed: at once on local files, within seconds in an object store."""
         version = self.cache.get(location)
         if version is None:
             if inline:
                 raise WouldBlock
-            version = table_version(location, self.read(location), config)
+            version = self._read_version(location, kind)
             version.checked_at = time.monotonic()
             self.cache.put(version)
             return version
         self._look(version, inline=inline)
         return version
+
+    def _read_version(self, location: str, kind: str) -> Version:
+        content = parse_file(location, self.read_bytes(location))
+        if kind == "view":
+            return view_version(location, normalise_view(content, location))
+        return table_version(location, normalise(content, location))
 
     def _look(self, version: Version, *, inline: bool) -> None:
         place = version.place

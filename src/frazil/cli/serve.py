@@ -43,7 +43,7 @@ def serve(
     """Serve the Iceberg REST catalog."""
     settings = context.settings_with(server__host=host, server__port=port, server__workers=workers, server__database=database).server
     from frazil.catalog.server import ServerOptions, listen
-    from frazil.catalog.server import serve as run
+    from frazil.catalog.workers import serve as run
     from frazil.errors import PortInUse
 
     options = ServerOptions(

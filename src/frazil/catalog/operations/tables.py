@@ -17,7 +17,17 @@ from frazil.catalog.store import namespaces, relations
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse, WouldBlock
-from frazil.errors import AlreadyExists, BadRequest, CommitConflict, MetadataCorrupt, MetadataMissing, NoSuchNamespace, NoSuchTable
+from frazil.errors import (
+    AlreadyExists,
+    BadRequest,
+    CommitConflict,
+    MetadataCorrupt,
+    MetadataMissing,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NotFound,
+)
 
 KINDS = {"table": "Table", "view": "View"}
 
@@ -54,7 +64,7 @@ def load_table(ctx: Context, request: Request) -> Response:
     relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, name)
     if relation is None or relation.kind != "table":
         raise NoSuchTable(str(name))
-    version = ctx.files.load(relation.metadata_location, {}, inline=request.inline)
+    version = ctx.files.load(relation.metadata_location, inline=request.inline)
     etag = version.etag if which == "all" else version.refs_etag
     tag = (b"etag", etag.encode())
     wanted = request.headers.get(b"if-none-match")
@@ -91,10 +101,15 @@ def table_exists(ctx: Context, request: Request) -> Response:
 
 
 def find_relation(sql: Sql, warehouse: Warehouse, name: Name, kind: str) -> Relation:
+    """The table or view of this name."""
     relation = relations.find(sql, warehouse.name, name)
     if relation is None or relation.kind != kind:
-        raise NoSuchTable(str(name))
+        raise missing_error(name, kind)
     return relation
+
+
+def missing_error(name: Name, kind: str) -> NotFound:
+    return NoSuchView(str(name)) if kind == "view" else NoSuchTable(str(name))
 
 
 # --- create and register ---------------------------------------------------------------------------------------------------------
@@ -104,26 +119,27 @@ def create_table(ctx: Context, request: Request) -> Response:
     """A new table; with `stage-create` only its metadata, for a commit that creates it later."""
     body, warehouse = request.json(), ctx.warehouse(request)
     name = Name(request.namespace, check_name(body.get("name"), "table name"))
-    _check_free(ctx.database.read(), warehouse, name)
+    check_free(ctx.database.read(), warehouse, name, "table")
     location = fields.text_or_none(body, "location", "Create table")
     location = location.rstrip("/") if location else publish.new_location(ctx, warehouse, name)
     found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
     publish.check_places(ctx, warehouse, found, None)
     if fields.boolean(body, "stage-create", "Create table", default=False):
-        return Response(200, metadata.staged_reply(found, {}), [JSON_TYPE])
-    version = table_version(publish.metadata_location(found, None, ctx.new_uuid()), found, {})
+        return Response(200, metadata.staged_reply(found), [JSON_TYPE])
+    version = table_version(publish.metadata_location(found, None, ctx.new_uuid()), found)
     try:
         return publish.publish(ctx, request, warehouse, [Plan(name, None, version)], table_response(version))
     except LostRace:
         raise _taken(ctx.database.read(), warehouse, name) from None
 
 
-def _check_free(sql: Sql, warehouse: Warehouse, name: Name) -> None:
+def check_free(sql: Sql, warehouse: Warehouse, name: Name, wanted: str) -> None:
+    """Passes when the namespace exists and the name is free."""
     if namespaces.find(sql, warehouse.name, name.namespace) is None:
         raise NoSuchNamespace(show(name.namespace))
     relation = relations.find(sql, warehouse.name, name)
     if relation is not None:
-        raise taken_error(name, relation.kind, wanted="table")
+        raise taken_error(name, relation.kind, wanted=wanted)
 
 
 def _taken(sql: Sql, warehouse: Warehouse, name: Name) -> AlreadyExists:
@@ -143,7 +159,7 @@ def register_table(ctx: Context, request: Request) -> Response:
     location = fields.text(body, "metadata-location", "Register table")
     overwrite = fields.boolean(body, "overwrite", "Register table", default=False)
     if not overwrite:
-        _check_free(ctx.database.read(), warehouse, name)
+        check_free(ctx.database.read(), warehouse, name, "table")
     ctx.warehouses.check(warehouse, location)
     version = _read_foreign(ctx, location)
     publish.check_places(ctx, warehouse, version.metadata, None)
@@ -152,7 +168,7 @@ def register_table(ctx: Context, request: Request) -> Response:
 
 def _read_foreign(ctx: Context, location: str) -> Version:
     try:
-        return ctx.files.load(location, {})
+        return ctx.files.load(location)
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
 
@@ -202,7 +218,7 @@ def unregister_table(ctx: Context, request: Request) -> Response:
     warehouse, name = ctx.warehouse(request), request.name()
 
     def unregister(sql: Sql) -> Response:
-        return table_response(ctx.files.load(_remove(sql, warehouse, name).metadata_location, {}))
+        return table_response(ctx.files.load(_remove(sql, warehouse, name).metadata_location))
 
     return transact(ctx, request, unregister)
 
@@ -229,5 +245,5 @@ def _rename(sql: Sql, warehouse: Warehouse, source: Name, target: Name, kind: st
     except ConstraintBroken as exc:
         raise AlreadyExists(f"Cannot rename {source} to {target}. {KINDS[kind]} already exists") from exc
     if not renamed:
-        raise NoSuchTable(str(source))
+        raise missing_error(source, kind)
     return NO_CONTENT

@@ -27,13 +27,13 @@ class SqliteSql:
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         try:
-            return self._connection.execute(statement, parameters).fetchall()  # type: ignore[arg-type]  # plain values
+            return self._connection.execute(statement, parameters).fetchall()
         except sqlite3.Error as exc:
             raise _translate(exc) from exc
 
     def run(self, statement: str, *parameters: object) -> int:
         try:
-            return self._connection.execute(statement, parameters).rowcount  # type: ignore[arg-type]
+            return self._connection.execute(statement, parameters).rowcount
         except sqlite3.Error as exc:
             raise _translate(exc) from exc
 

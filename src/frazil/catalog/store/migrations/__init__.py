@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import resources
 
 from frazil.catalog.store.database import Database, Sql
@@ -39,12 +40,13 @@ def migrate(database: Database) -> list[str]:
     """The names of the steps that were taken; none when the schema is up to date. Several servers may call it at once."""
     taken = []
     for version, (name, text) in steps().items():
-        if version > current_version(database) and database.write(lambda sql, v=version, t=text: _take(sql, database.dialect, v, t)):
+        step = functools.partial(_take, dialect=database.dialect, version=version, text=text)
+        if version > current_version(database) and database.write(step):
             taken.append(f"{version:04d} {name}")
     return taken
 
 
-def _take(sql: Sql, dialect: str, version: int, text: str) -> bool:
+def _take(sql: Sql, *, dialect: str, version: int, text: str) -> bool:
     if dialect == "postgresql":
         sql.rows("SELECT pg_advisory_xact_lock(7203951)")  # one migration at a time; another server may have been first
     sql.run("CREATE TABLE IF NOT EXISTS frazil_schema (version INTEGER PRIMARY KEY)")

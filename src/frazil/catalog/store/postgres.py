@@ -1,0 +1,184 @@
+"""PostgreSQL: a pool of connections, and the truth about a COMMIT whose answer was lost.
+
+Each write asks for its transaction's id. When the connection breaks while COMMIT is on its way, another connection asks the server what
+became of that id (`pg_xact_status`): committed, aborted, or still in progress. Only if nobody answers does doubt remain.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from frazil.catalog import faults
+from frazil.catalog.store.database import ConstraintBroken, Row, Sql
+from frazil.config import redact_url
+from frazil.errors import CommitUnknown, Unavailable
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Row]
+
+MAX_CONNECTIONS = 16
+WAIT_SECONDS = 10.0  # for a connection, and for the truth about a lost COMMIT
+# A server that vanished without a word must not hold a commit, nor its locks, for the two hours of TCP's own patience.
+CONNECT = {"connect_timeout": 5, "tcp_user_timeout": 20_000, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3}
+SETTINGS = "SET idle_in_transaction_session_timeout = '20s'; SET lock_timeout = '15s'; SET statement_timeout = '60s'"
+
+
+@functools.cache
+def _adapt(statement: str) -> str:
+    """The statement in psycopg's style of parameters."""
+    return statement.replace("?", "%s")
+
+
+class PostgresSql:
+    """Runs statements on one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        return self._execute(statement, parameters).fetchall()
+
+    def run(self, statement: str, *parameters: object) -> int:
+        return self._execute(statement, parameters).rowcount
+
+    def _execute(self, statement: str, parameters: tuple[object, ...]) -> psycopg.Cursor[Row]:
+        try:
+            return self._connection.execute(_adapt(statement), parameters)
+        except psycopg.IntegrityError as exc:
+            raise ConstraintBroken(str(exc)) from exc
+
+
+class _PooledSql:
+    """Runs each statement on whatever connection is free. A read may be repeated: one that broke is."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        return self._database.on_connection(lambda connection: PostgresSql(connection).rows(statement, *parameters))
+
+    def run(self, statement: str, *parameters: object) -> int:
+        return self._database.on_connection(lambda connection: PostgresSql(connection).run(statement, *parameters))
+
+
+class PostgresDatabase:
+    """A database that any number of servers share."""
+
+    dialect = "postgresql"
+    local = False
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._shown = redact_url(url)
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=MAX_CONNECTIONS,
+            timeout=WAIT_SECONDS,
+            kwargs={"autocommit": True, **CONNECT},
+            configure=_configure,
+            open=False,
+        )
+        self._sql = _PooledSql(self)
+        self._closed = threading.Event()
+        self._pool.open()
+        try:
+            self._pool.wait(WAIT_SECONDS)
+        except PoolTimeout as exc:
+            self._pool.close()
+            raise Unavailable(
+                f"cannot reach the catalog's database {self._shown}", hint="is PostgreSQL running, and is the URL right?"
+            ) from exc
+
+    def read(self) -> Sql:
+        return self._sql
+
+    def on_connection(self, action: Callable[[Connection], T]) -> T:
+        """The action's result; it is run once more when its connection turns out to be broken."""
+        try:
+            return self._try(action)
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            try:
+                return self._try(action)
+            except psycopg.Error as exc:
+                raise Unavailable(f"the catalog's database {self._shown} failed: {_first_line(exc)}") from exc
+        except psycopg.Error as exc:
+            raise Unavailable(f"the catalog's database {self._shown} failed: {_first_line(exc)}") from exc
+
+    def _try(self, action: Callable[[Connection], T]) -> T:
+        try:
+            with self._pool.connection() as connection:
+                return action(connection)
+        except PoolTimeout as exc:
+            raise Unavailable(f"no connection to the catalog's database {self._shown} within {WAIT_SECONDS:g} seconds") from exc
+
+    def write(self, work: Callable[[Sql], T]) -> T:
+        return self.on_connection(lambda connection: self._transact(connection, work))
+
+    def _transact(self, connection: Connection, work: Callable[[Sql], T]) -> T:
+        # Whatever breaks before COMMIT is sent undoes the transaction: it may be run again. After that, only the server knows.
+        xid = _begin(connection)
+        try:
+            result = work(PostgresSql(connection))
+            faults.reach("database.before-commit")
+        except BaseException:
+            if not connection.closed:
+                _rollback(connection)
+            raise
+        try:
+            ended = connection.execute("COMMIT").statusmessage
+        except psycopg.Error as exc:
+            ended = "COMMIT" if self._was_committed(xid) else _first_line(exc)
+        if ended != "COMMIT":
+            raise Unavailable(f"the catalog's database {self._shown} did not commit: {ended}")
+        faults.reach("database.after-commit")
+        return result
+
+    def _was_committed(self, xid: str) -> bool:
+        """What became of a transaction whose end we did not hear; raises CommitUnknown when nobody can tell in time."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline and not self._closed.is_set():
+            try:
+                with psycopg.connect(self._url, autocommit=True, **CONNECT) as connection:  # type: ignore[arg-type]
+                    row = connection.execute("SELECT pg_xact_status(%s::text::xid8)", (xid,)).fetchone()
+            except psycopg.Error:
+                row = None
+            if row is not None and row[0] in ("committed", "aborted"):
+                return bool(row[0] == "committed")
+            time.sleep(0.1)
+        raise CommitUnknown(f"the catalog's database {self._shown} went away while committing, and has not answered since")
+
+    def close(self) -> None:
+        self._closed.set()
+        self._pool.close()
+
+
+def _configure(connection: Connection) -> None:
+    connection.execute(SETTINGS)
+
+
+def _begin(connection: Connection) -> str:
+    """The new transaction's id; both statements travel together."""
+    cursor = connection.execute("BEGIN; SELECT pg_current_xact_id()::text")
+    cursor.nextset()
+    row = cursor.fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def _rollback(connection: Connection) -> None:
+    try:
+        connection.execute("ROLLBACK")
+    except psycopg.Error:
+        connection.close()  # the server undoes what a closed connection has not committed
+
+
+def _first_line(exc: BaseException) -> str:
+    return str(exc).strip().split("\n", 1)[0]

@@ -1,0 +1,83 @@
+"""Several worker processes behind one port: the parent listens and watches, the workers serve.
+
+A worker that dies is replaced. A signal to the parent reaches every worker, which finishes what is in flight. A worker whose parent has
+died sees the end of a pipe and stops too, so that a killed server leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from types import FrameType
+
+from frazil.catalog.context import Limits
+from frazil.catalog.server import ServerOptions, open_context, serve_here
+
+PAUSE_SECONDS = 0.2  # between looks at the workers
+RESTART_SECONDS = 1.0  # a worker that lived shorter than this is not replaced at once
+
+
+def serve(options: ServerOptions, listener: socket.socket, *, workers: int = 1) -> None:
+    """Serves until a signal says stop."""
+    if workers == 1:
+        serve_here(options, listener)
+        return
+    open_context(options).close()  # what is wrong with the settings is said once, not by each worker
+    _Supervisor(options, listener, workers).run()
+
+
+class _Supervisor:
+    def __init__(self, options: ServerOptions, listener: socket.socket, count: int) -> None:
+        self._options = json.dumps(asdict(options))
+        self._listener = listener
+        self._lifeline, self._kept_open = os.pipe()
+        self._stopping = threading.Event()
+        self._workers: list[tuple[subprocess.Popen[bytes], float]] = [self._start() for _ in range(count)]
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], float]:
+        # The options hold the database's password: they travel through a pipe, not through arguments that anyone can list.
+        command = [sys.executable, "-m", "frazil.catalog.workers", str(self._listener.fileno()), str(self._lifeline)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(self._listener.fileno(), self._lifeline))
+        assert process.stdin is not None
+        process.stdin.write(self._options.encode())
+        process.stdin.close()
+        return process, time.monotonic()
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        while not self._stopping.wait(PAUSE_SECONDS):
+            for position, (process, started) in enumerate(self._workers):
+                if process.poll() is not None and time.monotonic() - started > RESTART_SECONDS:
+                    self._workers[position] = self._start()
+        for process, _ in self._workers:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process, _ in self._workers:
+            process.wait()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping.set()
+
+
+def _work(listener_fd: int, lifeline: int) -> None:
+    found = json.loads(sys.stdin.read())
+    options = ServerOptions(**{**found, "limits": Limits(**found["limits"])})
+    threading.Thread(target=_watch, args=(lifeline,), daemon=True, name="frazil-lifeline").start()
+    serve_here(options, socket.socket(fileno=listener_fd))
+
+
+def _watch(lifeline: int) -> None:
+    os.read(lifeline, 1)  # returns when the parent's end is closed
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    _work(int(sys.argv[1]), int(sys.argv[2]))
