@@ -48,7 +48,8 @@ def down(click_context: click.Context, purge: bool, yes: bool) -> None:
     if purge and not yes:
         _print_purge(stack)
         click_context.exit(1)
-    stopped = stack.down(lambda event: click.echo(f"{event.service}: {event.text}"))
+    with show_events(Console()) as listener:
+        stopped = stack.down(listener)
     if not stopped:
         click.echo("nothing was running")
     if purge:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from frazil.config import Settings
@@ -79,7 +80,7 @@ class Stack:
         stopped = []
         for name in reversed(self.present()):
             began = time.monotonic()
-            if self.service(name).stop():
+            if self.service(name).stop(partial(_tell, listener, name)):
                 stopped.append(name)
                 listener(Event(name, f"stopped in {time.monotonic() - began:.1f} s", done=True))
         return stopped
@@ -118,6 +119,10 @@ def _make_folder(folder: Path) -> None:
         ) from exc
 
 
+def _tell(listener: Listener, service: str, text: str) -> None:
+    listener(Event(service, text))
+
+
 class _Start:
     """One service on its way up: waits for those it requires, then starts."""
 
@@ -137,7 +142,7 @@ class _Start:
                     self.error = required.error
                     listener(Event(name, f"not started: {required.service.name} failed", done=True, error=required.error))
                     return
-            fresh = self.service.start(lambda text: listener(Event(name, text)))
+            fresh = self.service.start(partial(_tell, listener, name))
             listener(Event(name, f"ready in {time.monotonic() - began:.1f} s" if fresh else "was ready", done=True))
         except FrazilError as exc:
             self.error = exc
