@@ -20,11 +20,11 @@ def own_server(
     """Our catalog on `database` (default: SQLite) and local files below `folder`: its address and its process."""
     port = ports.free_port()
     (folder / "warehouse").mkdir(parents=True, exist_ok=True)
-    database = database or f"sqlite:///{folder / 'catalog.db'}"
     frazil = [sys.executable, "-m", "frazil"]
     # The database may hold a password: it goes by the environment, where no list of processes shows it.
-    environment = {**os.environ, "FRAZIL_SERVER__DATABASE": database}
-    subprocess.run([*frazil, "catalog", "migrate"], env=environment, check=True, cwd=folder, stdout=subprocess.DEVNULL)
+    environment = {**os.environ, "FRAZIL_SERVER__DATABASE": database or f"sqlite:///{folder / 'catalog.db'}"}
+    if database:  # a new SQLite file gets its tables by itself
+        subprocess.run([*frazil, "catalog", "migrate"], env=environment, check=True, cwd=folder, stdout=subprocess.DEVNULL)
     command = [*frazil, "serve", "--host", ports.HOST, "--port", str(port), "--workers", str(workers)]
     command += ["--warehouse", f"default={folder / 'warehouse'}", *options]
     with (folder / "server.log").open("wb") as log:

@@ -69,6 +69,7 @@ class FrazilCatalog(RestCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         self._loaded: OrderedDict[str, tuple[str, TableResponse]] = OrderedDict()  # by URL: ETag and what came with it
         self._loaded_lock = Lock()
+        self._server_answers_keys = False
         super().__init__(name, **properties)
 
     def transaction(self) -> CatalogTransaction:
@@ -141,7 +142,13 @@ class FrazilCatalog(RestCatalog):
 
     def _create_session(self) -> Session:
         session = super()._create_session()
-        transport = Transport(keys=KEY_LIFETIME in self.properties)
+        session.hooks["response"].append(self._note_promise)
+        transport = Transport(keys=self._server_answers_keys)
         for scheme in ("http://", "https://"):  # a signing adapter that PyIceberg mounted on the catalog's own URL stays in front
             session.mount(scheme, transport)
         return session
+
+    def _note_promise(self, response: Response, **_: object) -> None:
+        """The configuration says whether the server answers a repeated key once; PyIceberg drops that field."""
+        if response.ok and response.url.partition("?")[0] == self.url(Endpoints.get_config, prefixed=False):
+            self._server_answers_keys = bool(response.json().get(KEY_LIFETIME))

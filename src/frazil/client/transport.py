@@ -15,7 +15,7 @@ from urllib3.exceptions import ConnectTimeoutError as UrllibConnectTimeout
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 KEY_HEADER = "Idempotency-Key"
-KEY_LIFETIME = "idempotency-key-lifetime"  # the property by which a server promises to answer a key once
+KEY_LIFETIME = "idempotency-key-lifetime"  # the field of the configuration by which a server promises to answer a key once
 CONNECT_SECONDS, READ_SECONDS = 10, 120
 PAUSES_SECONDS = (0.1, 0.3, 0.9)  # before each repetition
 _CHANGING = {"POST", "PUT", "DELETE", "PATCH"}

@@ -40,7 +40,13 @@ def run_kit(uri: str, folder: Path) -> Outcomes:
     """The outcome of each test of the kit against the (empty) catalog at `uri`; reports go below `folder`."""
     ours = [path for path in _LEFTOVERS if not path.exists()]
     # The first compiler only: the kit is over before the second one pays (6 s of CPU instead of 16).
-    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Duri={uri}", *(f"-D{k}={v}" for k, v in SWITCHES.items())]
+    options = [
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        f"-Duri={uri}",
+        "-Dwarehouse=default",
+        *(f"-D{k}={v}" for k, v in SWITCHES.items()),
+    ]
     suite = ["execute", "--select-class", "org.apache.iceberg.rest.RESTCompatibilityKitSuite"]
     reports = ["--reports-dir", str(folder), "--details", "none", "--disable-banner"]
     command = [*java_command(*options), "org.junit.platform.console.ConsoleLauncher", *suite, *reports]

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from frazil.client import FrazilCatalog
-from frazil.client.transport import KEY_LIFETIME, Transport
+from frazil.client.transport import Transport
 from frazil.errors import CommitConflict, CommitUnknown, Unavailable
 from tests.unit.client.conftest import ids, rows
 from tests.unit.client.proxy import LossyProxy
@@ -25,8 +25,9 @@ def table_path(client: FrazilCatalog, name: str) -> bytes:
     return b"POST " + client.url(f"namespaces/ns/tables/{name}").removeprefix(client.uri.rstrip("/")).encode()
 
 
-def test_the_server_promises_keys(catalog: FrazilCatalog) -> None:
-    assert KEY_LIFETIME in catalog.properties
+def test_a_server_that_promises_to_answer_keys_gets_them(shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+    shaky.load_table("ns.a").append(rows(1))
+    assert [b"idempotency-key" in head.lower() for head in proxy.requests] == [False, False, True]
 
 
 def test_the_second_of_two_writers_gets_a_conflict_and_adds_nothing(catalog: FrazilCatalog, uri: str) -> None:
