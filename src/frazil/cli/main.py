@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("frazil.cli.doctor:doctor", "Check Python, extras, Java, disk, ports, cache and services; say how to mend what is broken."),
     "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
     "serve": ("frazil.cli.serve:serve", "Serve the Iceberg REST catalog."),
+    "catalog": ("frazil.cli.catalog:catalog", "Look after the catalog's database and files."),
+    "table": ("frazil.cli.table:table", "Repair single tables."),
 }
 
 

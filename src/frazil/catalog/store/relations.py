@@ -10,11 +10,12 @@ from frazil.catalog.store.database import Sql
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A row: what kind of thing has this name, and where its current metadata file is."""
+    """A row: what kind of thing has this name, where its current metadata file is, and where the one before."""
 
     kind: str
     uuid: str
     metadata_location: str
+    previous_location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Swap:
 
 def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
     rows = sql.rows(
-        "SELECT kind, uuid, metadata_location FROM relations WHERE warehouse = ? AND namespace = ? AND name = ?",
+        "SELECT kind, uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND namespace = ? AND name = ?",
         warehouse,
         name.key,
         name.name,
@@ -49,7 +50,7 @@ def swap(sql: Sql, warehouse: str, change: Swap) -> bool:
         name = change.name
         return sql.run(statement, warehouse, name.key, name.name, change.kind, change.uuid, change.new, change.location) == 1
     statement = (
-        "UPDATE relations SET metadata_location = ?, uuid = ?, location = ? "
+        "UPDATE relations SET previous_location = metadata_location, metadata_location = ?, uuid = ?, location = ? "
         "WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND metadata_location = ?"
     )
     key = (warehouse, change.name.key, change.name.name, change.kind, change.old)

@@ -14,6 +14,7 @@ CREATE TABLE relations (
     kind {text} NOT NULL CHECK (kind IN ('table', 'view')),
     uuid {text} NOT NULL,
     metadata_location {text} NOT NULL,
+    previous_location {text},
     location {text} NOT NULL,
     PRIMARY KEY (warehouse, namespace, name),
     FOREIGN KEY (warehouse, namespace) REFERENCES namespaces (warehouse, namespace)

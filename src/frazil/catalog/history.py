@@ -1,0 +1,71 @@
+"""The metadata files of a table, as they lie in its folder: which were once current, which can still be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frazil.catalog.fields import Json
+from frazil.catalog.files import Entry
+from frazil.catalog.locations import Place, parse_location
+from frazil.catalog.metadata import normalise, parse_file
+from frazil.catalog.warehouse import MetadataFiles
+from frazil.errors import MetadataCorrupt, MetadataMissing, Unavailable
+
+_NAME = re.compile(r"(\d{1,9})-.*\.metadata\.json")
+
+
+def number_of(location: str) -> int | None:
+    """
+    >>> number_of("s3://b/t/metadata/00042-x.metadata.json"), number_of("s3://b/t/metadata/snap-1.avro")
+    (42, None)
+    """
+    found = _NAME.fullmatch(location.rpartition("/")[2])
+    return int(found[1]) if found else None
+
+
+def list_metadata_files(files: MetadataFiles, current: str) -> list[Entry]:
+    """The metadata files that lie beside the current one, the newest number first."""
+    folder = current.rpartition("/")[0]
+    place = parse_location(folder)
+    entries = [e for e in files.store(place).list(place) if number_of(e.location) is not None]
+    return sorted(entries, key=lambda e: (number_of(e.location) or 0, e.modified_ms), reverse=True)
+
+
+def read_or_reason(files: MetadataFiles, location: str) -> tuple[Json | None, str]:
+    """The metadata, or None and why it cannot be read."""
+    try:
+        return normalise(parse_file(location, files.read_bytes(location)), location), ""
+    except (MetadataCorrupt, MetadataMissing, Unavailable) as exc:
+        return None, exc.message
+
+
+@dataclass(frozen=True)
+class Ancestry:
+    """The files that were once current, as far back as the logs tell; below `known_from` nobody can say."""
+
+    places: frozenset[Place]
+    known_from: int
+
+
+def ancestry(files: MetadataFiles, current: str) -> Ancestry:
+    """The table's versions from the current one back. A log holds a hundred or so: its oldest entry's own log goes on from there."""
+    seen: set[Place] = set()
+    known_from = number_of(current) or 0
+    for location in _walk_back(files, current):
+        seen.add(parse_location(location))
+        known_from = min(known_from, number_of(location) or 0)
+    return Ancestry(frozenset(seen), known_from)
+
+
+def _walk_back(files: MetadataFiles, current: str) -> Iterator[str]:
+    location: str | None = current
+    visited: set[str] = set()
+    while location is not None and location not in visited:
+        visited.add(location)
+        yield location
+        metadata, _ = read_or_reason(files, location)
+        log = [entry["metadata-file"] for entry in metadata["metadata-log"]] if metadata else []
+        yield from log
+        location = log[0] if log else None

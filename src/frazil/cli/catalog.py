@@ -1,0 +1,100 @@
+"""`frazil catalog`: the database's schema, and metadata files that no table points to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.serve import parse_warehouses
+from frazil.errors import ConfigError
+
+if TYPE_CHECKING:
+    from frazil.catalog.context import Context as ServerContext
+
+DATABASE = click.option("--database", metavar="URL", help="The catalog's database.  [default: the server's]")
+WAREHOUSE = click.option(
+    "--warehouse", "warehouses", multiple=True, metavar="[NAME=]LOCATION", help="A warehouse.  [default: the server's]"
+)
+OUTPUT = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+_UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@click.group()
+def catalog() -> None:
+    """Look after the catalog's database and files."""
+
+
+@catalog.command()
+@DATABASE
+@click.pass_obj
+def migrate(context: Context, database: str | None) -> None:
+    """Bring the database's schema up to date; creates it in an empty database."""
+    from frazil.catalog.store import open_database
+    from frazil.catalog.store.migrations import current_version
+    from frazil.catalog.store.migrations import migrate as take_steps
+
+    opened = open_database(context.settings_with(server__database=database).server.database.get_secret_value())
+    try:
+        for step in take_steps(opened):
+            click.echo(f"migrated: {step}")
+        click.echo(f"the schema is at version {current_version(opened)}")
+    finally:
+        opened.close()
+
+
+@catalog.command()
+@DATABASE
+@WAREHOUSE
+@click.option("--older-than", default="24h", show_default=True, metavar="AGE", help="Only files older than this: 30m, 24h, 7d.")
+@click.option("--yes", is_flag=True, help="Delete them. Without it, they are only listed.")
+@OUTPUT
+@click.pass_obj
+def sweep(context: Context, database: str | None, warehouses: Sequence[str], older_than: str, yes: bool, output: str) -> None:
+    """List metadata files that no table has ever pointed to; delete them with --yes."""
+    from dataclasses import asdict
+
+    from frazil.catalog.sweep import delete_orphans, find_orphans
+
+    age_ms = parse_age(older_than)
+    with opened_server(context, database, warehouses) as server:
+        orphans = find_orphans(server, older_than_ms=age_ms)
+        deleted = delete_orphans(server, orphans) if yes else 0
+    if output == "json":
+        click.echo(json.dumps({"orphans": [asdict(o) for o in orphans], "deleted": deleted}, indent=2))
+        return
+    for orphan in orphans:
+        click.echo(f"{orphan.table}  {orphan.location}  {orphan.bytes} bytes  {orphan.age_ms / 3_600_000:.1f} h old")
+    size = sum(orphan.bytes for orphan in orphans)
+    word = f"deleted {deleted}" if yes else "nothing was deleted; --yes deletes them" if orphans else "nothing to do"
+    click.echo(f"{len(orphans)} orphan metadata files, {size} bytes: {word}")
+
+
+@contextmanager
+def opened_server(context: Context, database: str | None, warehouses: Sequence[str]) -> Iterator[ServerContext]:
+    """What a server of these settings works with: its database and its files, without the server."""
+    from frazil.catalog.server import ServerOptions, open_context
+
+    settings = context.settings_with(server__database=database).server
+    roots = parse_warehouses(warehouses) or dict(settings.warehouses)
+    server = open_context(ServerOptions(settings.database.get_secret_value(), roots, settings.allow_locations))
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def parse_age(text: str) -> int:
+    """
+    >>> parse_age("24h"), parse_age("30m"), parse_age("0m")
+    (86400000, 1800000, 0)
+    """
+    found = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if found is None:
+        raise ConfigError(f"--older-than '{text}' is not an age", hint="30m, 24h or 7d")
+    return int(found[1]) * _UNITS[found[2]]
