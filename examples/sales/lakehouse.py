@@ -1,0 +1,29 @@
+"""The sales lakehouse: one table, filled from daily landing files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil import Table, column, pipeline, sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+sales = Table(
+    "lakehouse.sales",
+    column("order_id", "string", required=True, doc="Unique order identifier, such as ORD-001"),
+    column("customer_id", "string", required=True, doc="Customer identifier, such as CUST-101"),
+    column("amount", "decimal(12,2)", required=True, doc="Order amount in the transaction currency"),
+    column("country", "string", doc="Country of the customer"),
+    column("ingestion_date", "date", required=True, doc="Date the record was ingested; also the partition key"),
+    partition_by=["ingestion_date"],
+    properties={"write.format.default": "parquet", "write.parquet.compression-codec": "snappy"},
+)
+
+
+@pipeline(source=sources.csv("landing/*.csv"), target=sales)
+def daily_sales(orders: DataFrame) -> DataFrame:
+    """Orders as they landed, with country codes in capitals."""
+    from pyspark.sql import functions as F
+
+    return orders.withColumn("country", F.upper("country"))

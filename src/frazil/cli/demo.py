@@ -1,0 +1,97 @@
+"""`frazil demo`: the whole way once, on this machine alone: catalog, table, landing files, Spark, a first look at the rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.progress import spark_progress
+from frazil.cli.project import describe, spark_log
+from frazil.errors import ProjectError
+from frazil.project import FILE_NAME, Project, load_project
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as LiveTable
+    from pyspark.sql import SparkSession
+
+SUMMARY = """
+    SELECT ingestion_date, count(*) AS orders, count(DISTINCT customer_id) AS customers, sum(amount) AS revenue
+    FROM {table} GROUP BY ingestion_date ORDER BY ingestion_date
+"""
+
+NEXT = """Try next, in {folder}:
+  frazil serve                 the catalog on http://127.0.0.1:8181, for PyIceberg, Spark, Trino, DuckDB
+  python landing.py --days 7   two more days land; then, with the catalog up:
+  frazil run daily_sales       loads the two new files, and only those"""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("frazil-demo"))
+@click.pass_obj
+def demo(context: Context, folder: Path) -> None:
+    """Try the sales lakehouse here: one process, SQLite and local files."""
+    _copy_example(folder)
+    os.chdir(folder)  # so that settings and relative paths are those of the project, as for every other command there
+    started = time.monotonic()
+    subprocess.run([sys.executable, "landing.py"], check=True)
+    from frazil.catalog.embedded import running_catalog
+
+    server = context.settings.server
+    with running_catalog(database=server.database.get_secret_value(), warehouses=server.warehouses) as catalog:
+        click.echo(f"catalog    {catalog.uri}, tables in {catalog.warehouse}")
+        _load_and_show(Context(context.profile, {**context.overrides, "catalog.uri": catalog.uri}), load_project(Path.cwd()))
+    click.echo(f"done in {time.monotonic() - started:.1f} s; the tables stay. {NEXT.format(folder=folder)}")
+
+
+def _load_and_show(context: Context, project: Project) -> None:
+    from frazil.pipelines.run import run_pipeline
+    from frazil.pipelines.session import spark_session
+    from frazil.tables.apply import apply_steps, plan
+
+    catalog = context.catalog
+    for table in project.tables:
+        steps = plan(table, catalog)
+        for step in apply_steps(steps, catalog):
+            click.echo(f"apply      {step}")
+        if not steps:
+            click.echo(f"apply      {table.name} is as declared")
+    with spark_session(context.settings, app_name="frazil demo", log=spark_log(context)) as spark:
+        for pipeline in project.pipelines:
+            with spark_progress(spark, pipeline.name):
+                result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
+            click.echo(f"run        {describe(result)}")
+            _show(spark, catalog.load_table(pipeline.target.identifier), f"{catalog.name}.{pipeline.target.name}")
+
+
+def _show(spark: SparkSession, live: LiveTable, name: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    frame = spark.sql(SUMMARY.format(table=name))
+    snapshot = live.current_snapshot()
+    table = Table(title=f"{name} at snapshot {snapshot.snapshot_id if snapshot else 'none'}")
+    for column in frame.columns:
+        table.add_column(column, justify="left" if column == "ingestion_date" else "right")
+    for row in frame.collect():
+        table.add_row(*(f"{value:,}" if column != "ingestion_date" else str(value) for column, value in row.asDict().items()))
+    Console().print(table)
+
+
+def _copy_example(folder: Path) -> None:
+    """Puts the sales example into `folder`, unless a project is there."""
+    if (folder / FILE_NAME).exists():
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise ProjectError(f"{folder} holds files, but no {FILE_NAME}", hint="name an empty or new folder: frazil demo my-demo")
+    package = Path(__file__).resolve().parent.parent
+    # Inside a wheel the examples lie in the package; in a checkout, beside src/.
+    source = next(path for path in (package / "examples/sales", package.parent.parent / "examples/sales") if path.exists())
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True)

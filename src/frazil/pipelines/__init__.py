@@ -1,0 +1,1 @@
+"""Data pipelines on Spark: session, sources, transforms (DataFrame -> DataFrame), jobs."""

@@ -1,0 +1,62 @@
+"""Which landing files a table already holds: a table beside it, appended to in the same commit as the rows.
+
+A property would grow with every file; a table does not, and any engine can read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from frazil.pipelines.sources import SourceFile
+from frazil.tables.declare import Table, column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table as LiveTable
+
+COLUMNS = (
+    column("pipeline", "string", required=True, doc="The pipeline that loaded the file"),
+    column("path", "string", required=True, doc="The file, relative to the project"),
+    column("size", "long", required=True, doc="Its size in bytes"),
+    column("tag", "string", required=True, doc="What changes when the file is rewritten: its modification time or ETag"),
+    column("run_id", "string", required=True, doc="The run that loaded it"),
+)
+
+
+def ledger_of(target: Table) -> Table:
+    """The declaration of a table's ledger."""
+    return Table(f"{target.name}__ledger", *COLUMNS)
+
+
+def loaded_files(ledger: LiveTable, pipeline: str) -> set[SourceFile]:
+    """The files that a pipeline has committed."""
+    rows = ledger.scan(row_filter=_equal("pipeline", pipeline), selected_fields=("path", "size", "tag")).to_arrow()
+    return {SourceFile(row["path"], row["size"], row["tag"]) for row in rows.to_pylist()}
+
+
+def ledger_rows(files: Sequence[SourceFile], *, pipeline: str, run_id: str, ledger: LiveTable) -> pa.Table:
+    """What a run appends to the ledger."""
+    import pyarrow as pa
+
+    columns = {
+        "pipeline": [pipeline] * len(files),
+        "path": [file.path for file in files],
+        "size": [file.size for file in files],
+        "tag": [file.tag for file in files],
+        "run_id": [run_id] * len(files),
+    }
+    return pa.table(columns, schema=ledger.schema().as_arrow())
+
+
+def holds_run(ledger: LiveTable, run_id: str) -> bool:
+    """Whether a run's commit is in."""
+    found: int = ledger.scan(row_filter=_equal("run_id", run_id), selected_fields=("run_id",), limit=1).to_arrow().num_rows
+    return found > 0
+
+
+def _equal(column_name: str, value: str) -> BooleanExpression:
+    from pyiceberg.expressions import EqualTo
+
+    return EqualTo(column_name, value)  # type: ignore[call-arg, arg-type]  # PyIceberg takes these two, its annotations do not

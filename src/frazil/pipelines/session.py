@@ -1,0 +1,106 @@
+"""A Spark session that is ready for our catalog: a Java that fits, the jars, the settings; its noise goes to a log file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frazil.config import Settings
+from frazil.errors import MissingExtra, PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """The Spark settings that make `<catalog name>.<namespace>.<table>` work; the user's own come last and win."""
+    catalog = settings.catalog
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    conf = {
+        "spark.master": settings.spark.master,
+        "spark.driver.memory": settings.spark.driver_memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "rest",
+        f"{prefix}.uri": catalog.uri,
+        f"{prefix}.cache-enabled": "false",
+        **{f"{prefix}.{key}": value for key, value in catalog.properties.items()},
+    }
+    if catalog.warehouse:
+        conf[f"{prefix}.warehouse"] = catalog.warehouse
+    if catalog.token:
+        conf[f"{prefix}.token"] = catalog.token.get_secret_value()
+    if settings.s3.endpoint:
+        conf |= {f"{prefix}.{key}": value for key, value in _s3_conf(settings).items()}
+    return conf | settings.spark.conf
+
+
+def _s3_conf(settings: Settings) -> dict[str, str]:
+    s3 = settings.s3
+    conf = {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.endpoint": s3.endpoint or "",
+        "s3.path-style-access": str(s3.path_style_access).lower(),
+        "client.region": s3.region,
+    }
+    if s3.access_key_id and s3.secret_access_key:
+        conf["s3.access-key-id"] = s3.access_key_id.get_secret_value()
+        conf["s3.secret-access-key"] = s3.secret_access_key.get_secret_value()
+    return conf
+
+
+@contextmanager
+def spark_session(settings: Settings, *, app_name: str, log: Path) -> Iterator[SparkSession]:
+    """A running session, stopped at the end; what the JVM prints is in `log`."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as exc:
+        raise MissingExtra("pyspark", extra="spark") from exc
+    from frazil.services.artifacts import resolve_jars
+    from frazil.services.java import JavaNeed, find_java
+    from frazil.services.progress import show_progress
+
+    java = find_java(JavaNeed.SPARK, java_home=settings.spark.java_home, on_progress=show_progress())
+    wanted = [ICEBERG_RUNTIME, ICEBERG_AWS] if settings.s3.endpoint else [ICEBERG_RUNTIME]
+    jars = resolve_jars(wanted, ivy_settings=settings.spark.ivy_settings, on_progress=show_progress())
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName(app_name).config("spark.jars", ",".join(str(jar) for jar in jars))
+    for key, value in spark_conf(settings).items():
+        builder = builder.config(key, value)
+    try:
+        with _stderr_to(log):
+            spark = builder.getOrCreate()
+    except Exception as exc:
+        raise PipelineError(f"Spark did not start with {java.home}: {exc}", hint=f"see {log}, or run: frazil doctor") from exc
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Sends the standard error of processes started inside to `log`: a JVM keeps the descriptor that it was started with."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as target:
+        os.dup2(target.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

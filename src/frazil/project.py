@@ -1,0 +1,59 @@
+"""A user's project: the tables and pipelines that `lakehouse.py` declares."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from frazil.errors import ProjectError
+from frazil.pipelines.declare import Pipeline
+from frazil.tables.declare import Table
+
+FILE_NAME = "lakehouse.py"
+
+
+@dataclass(frozen=True)
+class Project:
+    """What `lakehouse.py` in `folder` declares, in the order it does."""
+
+    folder: Path
+    tables: tuple[Table, ...]
+    pipelines: tuple[Pipeline, ...]
+
+    def pipeline(self, name: str) -> Pipeline:
+        """The pipeline of that name."""
+        for found in self.pipelines:
+            if found.name == name:
+                return found
+        known = ", ".join(p.name for p in self.pipelines) or "none"
+        raise ProjectError(f"{self.folder / FILE_NAME} declares no pipeline '{name}'; it declares: {known}")
+
+
+def load_project(folder: Path) -> Project:
+    """The project in `folder`."""
+    path = folder / FILE_NAME
+    if not path.exists():
+        raise ProjectError(f"no {FILE_NAME} in {folder.resolve()}", hint="go to the project's folder, or start with: frazil demo")
+    values = list(vars(_import(path)).values())
+    tables = tuple({v.name: v for v in values if isinstance(v, Table)}.values())
+    pipelines = tuple(v for v in values if isinstance(v, Pipeline))
+    return Project(folder.resolve(), tables, pipelines)
+
+
+def _import(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("lakehouse", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.parent.resolve())
+    sys.path.insert(0, folder)  # so that lakehouse.py can import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except Exception as exc:
+        raise ProjectError(f"{path} could not be loaded: {type(exc).__name__}: {exc}") from exc
+    finally:
+        sys.path.remove(folder)
+    return module

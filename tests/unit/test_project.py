@@ -1,0 +1,33 @@
+"""lakehouse.py: what it declares is found, and what is wrong with it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import ProjectError
+from frazil.project import load_project
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
+
+
+def test_the_sales_example_declares_one_table_and_one_pipeline() -> None:
+    project = load_project(EXAMPLE)
+    assert ([t.name for t in project.tables], [p.name for p in project.pipelines]) == (["lakehouse.sales"], ["daily_sales"])
+
+
+def test_an_unknown_pipeline_names_the_known_ones() -> None:
+    with pytest.raises(ProjectError, match=r"no pipeline 'daily'; it declares: daily_sales"):
+        load_project(EXAMPLE).pipeline("daily")
+
+
+def test_a_folder_without_a_project_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match=r"no lakehouse.py in "):
+        load_project(tmp_path)
+
+
+def test_a_project_that_does_not_load_says_why(tmp_path: Path) -> None:
+    (tmp_path / "lakehouse.py").write_text("import nothing_of_that_name\n")
+    with pytest.raises(ProjectError, match=r"could not be loaded: ModuleNotFoundError: No module named 'nothing_of_that_name'"):
+        load_project(tmp_path)
