@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 
 import pytest
@@ -23,11 +22,9 @@ def test_status_shows_five_services_ready_with_their_facts(live_stack: Project) 
         assert row["log"].endswith(f".frazil/{row['service']}/server.log")
 
 
-def test_a_second_up_leaves_everything_alone_and_takes_a_moment(live_stack: Project) -> None:
+def test_a_second_up_leaves_everything_alone(live_stack: Project) -> None:
     before = {name: row["pid"] for name, row in live_stack.status().items()}
-    began = time.monotonic()
     said = live_stack.frazil("up", "--with", "trino,kafka,postgres").stdout
-    assert time.monotonic() - began < 10
     assert {name: row["pid"] for name, row in live_stack.status().items()} == before
     assert said.count("was ready") == 5
 

@@ -189,10 +189,9 @@ class Service(ABC):
         return bool(state.get("fingerprint") == _fingerprint(self.launch()))
 
     def _adopt(self, running: ProcessId, report: Report) -> bool:
-        """Waits for a server that somebody else started; False if it is a lost case."""
-        age = time.time() - self.state().get("started_at", 0.0)
+        """Waits for a server that somebody else started; False if it is a lost case. As patient as with a new one: the machine may be busy."""
         try:
-            self._wait_ready(running, report, seconds=max(5.0, self.settings.stack.ready_seconds - age))
+            self._wait_ready(running, report, seconds=self.settings.stack.ready_seconds)
         except ServiceError:
             return False
         return True
