@@ -189,7 +189,7 @@ class Service(ABC):
         return bool(state.get("fingerprint") == _fingerprint(self.launch()))
 
     def _adopt(self, running: ProcessId, report: Report) -> bool:
-        """Waits for a server that somebody else started; False if it is a lost case. As patient as with a new one: the machine may be busy."""
+        """Waits for a server that somebody else started; False if it is a lost case. As patient as with a new one."""
         try:
             self._wait_ready(running, report, seconds=self.settings.stack.ready_seconds)
         except ServiceError:
