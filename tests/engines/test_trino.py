@@ -73,17 +73,21 @@ def test_a_query_that_fails_gives_no_rows_and_a_silent_port_is_not_ready(engine:
 
 @pytest.mark.requirement("sales.trino-config")
 def test_tables_made_in_trino_live_in_the_stacks_catalog_and_bucket(live_stack: Project) -> None:
-    from pyiceberg.catalog.rest import RestCatalog
-
-    settings = live_stack.settings
-    stack = settings.stack
-    ask(stack.ports.trino, "CREATE SCHEMA iceberg.engines")
+    stack = live_stack.settings.stack
+    ask(stack.ports.trino, f"CREATE SCHEMA iceberg.engines WITH (location = 's3://{stack.bucket}/engines')")
     ask(stack.ports.trino, "CREATE TABLE iceberg.engines.words AS SELECT * FROM (VALUES (1, 'ice'), (2, 'water')) AS t (id, word)")
-    keys = {"s3.access-key-id": stack.access_key_id, "s3.secret-access-key": stack.secret_access_key.get_secret_value()}
-    endpoints = {"uri": f"http://127.0.0.1:{stack.ports.catalog}", "s3.endpoint": f"http://127.0.0.1:{stack.ports.object_store}"}
-    table = RestCatalog("test", **endpoints, **keys).load_table("engines.words")
-    assert table.location().startswith(f"s3://{stack.bucket}/")
+    table = load_table(live_stack, "engines.words")
+    assert table.location() == f"s3://{stack.bucket}/engines/words"
     assert table.properties["write.parquet.compression-codec"].lower() == "snappy"
     assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "word": "ice"}, {"id": 2, "word": "water"}]
     ask(stack.ports.trino, "DROP TABLE iceberg.engines.words")
     assert ask(stack.ports.trino, "SHOW TABLES FROM iceberg.engines") == []
+
+
+def load_table(project: Project, name: str) -> Any:
+    from pyiceberg.catalog.rest import RestCatalog
+
+    stack = project.settings.stack
+    keys = {"s3.access-key-id": stack.access_key_id, "s3.secret-access-key": stack.secret_access_key.get_secret_value()}
+    endpoints = {"uri": f"http://127.0.0.1:{stack.ports.catalog}", "s3.endpoint": f"http://127.0.0.1:{stack.ports.object_store}"}
+    return RestCatalog("test", **endpoints, **keys).load_table(name)

@@ -96,6 +96,7 @@ def trino_catalog_properties(*, uri: str, s3_endpoint: str, s3_region: str = "us
     iceberg.rest-catalog.uri=http://127.0.0.1:8181
     iceberg.file-format=PARQUET
     iceberg.compression-codec=SNAPPY
+    iceberg.unique-table-location=false
     fs.native-s3.enabled=true
     s3.endpoint=http://127.0.0.1:8333
     s3.region=us-east-1
@@ -113,6 +114,8 @@ def trino_catalog_properties(*, uri: str, s3_endpoint: str, s3_region: str = "us
             "iceberg.file-format": "PARQUET",
             # CREATE TABLE writes the codec into the table; Trino's own choice, ZSTD, is not what the other writers here use.
             "iceberg.compression-codec": "SNAPPY",
+            # A table lies where the other engines would put it, not in a folder with a random ending.
+            "iceberg.unique-table-location": "false",
             "fs.native-s3.enabled": "true",
             "s3.endpoint": s3_endpoint,
             "s3.region": s3_region,
