@@ -68,7 +68,7 @@ def compute_keys(rows: pa.RecordBatch, keys: Sequence[Key]) -> list[pa.Array]:
     return [key.compute(column_at(rows, key.path)) for key in keys]
 
 
-def column_at(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+def column_at(rows: pa.RecordBatch | pa.Table, path: Sequence[str]) -> pa.Array:
     """A column, or a field inside structs; NULL where a struct on the way is NULL."""
     array = rows.column(path[0])
     for name in path[1:]:
@@ -123,17 +123,18 @@ def _unknown_field(schema: Schema, source: str | int) -> PartitionSpecError:
 
 def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
     """The names from the root to a field; a field inside a list or a map has many values a row, so no partition."""
-    path = _search(schema.as_struct(), field_id)
+    path = struct_path(schema.as_struct(), field_id)
     if path is None:
         raise PartitionSpecError(f"cannot partition by '{schema.find_column_name(field_id)}': it lies inside a list or a map")
     return path
 
 
-def _search(struct: StructType, field_id: int) -> tuple[str, ...] | None:
+def struct_path(struct: StructType, field_id: int) -> tuple[str, ...] | None:
+    """The names from a struct to a field inside it; None for one that lies in a list or a map."""
     for field in struct.fields:
         if field.field_id == field_id:
             return (field.name,)
-        if isinstance(field.field_type, StructType) and (rest := _search(field.field_type, field_id)):
+        if isinstance(field.field_type, StructType) and (rest := struct_path(field.field_type, field_id)):
             return (field.name, *rest)
     return None
 

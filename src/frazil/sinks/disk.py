@@ -1,0 +1,35 @@
+"""The one edge where errors of disks and object stores become ours."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from frazil.errors import WriteFailed
+
+_MEANINGS = {
+    errno.ENOSPC: ("no space left", "free some space, or point the sink at another folder; nothing of this batch was committed"),
+    errno.EDQUOT: ("the quota is used up", "raise the quota or free some space; nothing of this batch was committed"),
+    errno.EFBIG: ("the file would pass the largest size allowed", "raise the limit (ulimit -f); nothing of this batch was committed"),
+    errno.EROFS: ("the file system is read-only", "point the sink at a folder that it may write; nothing of this batch was committed"),
+    errno.EACCES: ("permission denied", "let this user write there; nothing of this batch was committed"),
+    errno.EPERM: ("permission denied", "let this user write there; nothing of this batch was committed"),
+    errno.ENOENT: ("the folder is not there", "make the folder; nothing of this batch was committed"),
+    errno.ENOTDIR: ("a part of the path is not a folder", "nothing of this batch was committed"),
+}
+
+_OTHERWISE = "nothing of this batch was committed; write it again when the store answers"
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Turns what a disk or an object store says into `WriteFailed`, with the path and the next step."""
+    try:
+        yield
+    except OSError as exc:
+        # Arrow wraps the number of the system in a text of its own.
+        reason, hint = _MEANINGS.get(
+            exc.errno or 0, (str(exc), "nothing of this batch was committed; write it again when the store answers")
+        )
+        raise WriteFailed(path, reason, hint=hint) from exc

@@ -1,0 +1,118 @@
+"""What a writer must know of a table, as plain values: it travels to Spark's executors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, sanitize_column_names
+from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.table.sorting import SortOrder
+from pyiceberg.typedef import Record
+from pyiceberg.types import DoubleType, FloatType
+
+from frazil.errors import SinkError
+from frazil.sinks.options import WriteOptions
+from frazil.sinks.ordering import SortKey, sort_keys
+from frazil.sinks.partitioning import Key, partition_keys, struct_path
+from frazil.sinks.schema import arrow_schema, file_schema
+from frazil.sinks.split import Partition
+from frazil.sinks.statistics import ColumnPlan, plan_columns
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """A table's schema, spec, sort order, location and properties at one moment."""
+
+    name: str
+    schema: Schema
+    spec: PartitionSpec
+    order: SortOrder
+    location: str
+    properties: Mapping[str, str]
+    io_properties: Mapping[str, str]
+
+    @classmethod
+    def of(cls, table: Table) -> TableLayout:
+        """The layout of a table as it was loaded."""
+        name = ".".join(table.name())
+        if table.metadata.format_version not in (1, 2):
+            raise SinkError(
+                f"{name} has format version {table.metadata.format_version}; the sink writes versions 1 and 2",
+                hint="create the table with format-version 2, which all engines read",
+            )
+        return cls(
+            name, table.schema(), table.spec(), table.sort_order(), table.location(), dict(table.properties), dict(table.io.properties)
+        )
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The types of the rows."""
+        return arrow_schema(self.schema)
+
+    @cached_property
+    def arrow_in_files(self) -> pa.Schema:
+        return file_schema(self.schema)
+
+    @cached_property
+    def options(self) -> WriteOptions:
+        return WriteOptions.of(self.properties, table=self.name)
+
+    @cached_property
+    def keys(self) -> tuple[Key, ...]:
+        return partition_keys(self.schema, self.spec)
+
+    @cached_property
+    def sort(self) -> tuple[SortKey, ...]:
+        return sort_keys(self.schema, self.order)
+
+    @cached_property
+    def columns(self) -> dict[str, ColumnPlan]:
+        """What to record of each leaf column, by its path in the file."""
+        return plan_columns(sanitize_column_names(self.schema), self.properties, table=self.name)
+
+    @cached_property
+    def float_columns(self) -> list[tuple[int, tuple[str, ...]]]:
+        """The columns whose NaNs are counted, and where they are in a row."""
+        wanted = [plan for plan in self.columns.values() if plan.counts and isinstance(plan.type, FloatType | DoubleType)]
+        found = [(plan.field_id, struct_path(self.schema.as_struct(), plan.field_id)) for plan in wanted]
+        return [(field_id, path) for field_id, path in found if path is not None]
+
+    @cached_property
+    def io(self) -> FileIO:
+        return load_file_io(dict(self.io_properties), self.location)
+
+    def data_location(self, partition: Partition, file_name: str) -> str:
+        """Where a new data file goes: `data/<partition path>/` unless the table's properties say otherwise."""
+        where = _PartitionPath(self, partition) if self.keys else None
+        return self._locations.new_data_location(file_name, where)  # type: ignore[arg-type]  # it asks for to_path() alone
+
+    def metadata_location(self, file_name: str) -> str:
+        return self._locations.new_metadata_location(file_name)
+
+    @cached_property
+    def _locations(self) -> LocationProvider:
+        return load_location_provider(self.location, dict(self.properties))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is cached holds functions and open connections; the other side makes its own.
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class _PartitionPath:
+    """A partition's folder, for PyIceberg's location providers; its own PartitionKey wants two fields of one source to be an error."""
+
+    layout: TableLayout
+    partition: Partition
+
+    def to_path(self) -> str:
+        return self.layout.spec.partition_to_path(Record(*self.partition), self.layout.schema)
