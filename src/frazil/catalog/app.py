@@ -8,14 +8,17 @@ again in a thread, where everything else runs.
 from __future__ import annotations
 
 import asyncio
-import functools
+import itertools
+import logging
+import secrets
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from frazil.catalog.context import Context
-from frazil.catalog.http import Receive, Request, Response, Scope, Send, read_body
+from frazil.catalog.http import GZIP_FROM_BYTES, Receive, Request, Response, Scope, Send, accepts_gzip, pack, read_body
 from frazil.catalog.idempotency import answer_once
+from frazil.catalog.logs import SLOW_SECONDS, log, log_request
 from frazil.catalog.operations import commits, config, functions, health, namespaces, reports, tables, views
 from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routing import Route, Router
@@ -58,6 +61,8 @@ ROUTES: tuple[Route, ...] = (
 OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/livez", "livez", health.livez, quick=True),
     Route("GET", "/readyz", "readyz", health.readyz),
+    Route("GET", "/metrics", "metrics", health.metrics),
+    Route("GET", "/openapi.json", "openapi", health.openapi),
 )
 
 
@@ -71,10 +76,11 @@ class CatalogApp:
 
     def __init__(self, ctx: Context, *, routes: Iterable[Route] = (*ROUTES, *OWN_ROUTES)) -> None:
         self.ctx = ctx
-        self.limits = ctx.limits
         self._router = Router(routes)
         self._threads = ThreadPoolExecutor(ctx.limits.threads, thread_name_prefix="frazil-catalog")
-        self._run_quick_inline = ctx.database.local
+        self._quick_inline = ctx.database.local
+        self._numbers = itertools.count(1)
+        self._run_id = secrets.token_hex(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -99,42 +105,84 @@ class CatalogApp:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        route, response = await self._answer(scope, receive)
-        headers = response.headers
-        if response.status != 204 and response.status != 304:
-            headers = [*headers, (b"content-length", str(len(response.body)).encode())]
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else response.body})
-        del started, route
+        telemetry = self.ctx.telemetry
+        telemetry.in_flight += 1
+        try:
+            headers = dict(scope["headers"])
+            request_id = self._request_id(headers)
+            route, response = await self._answer(scope, headers, receive, request_id)
+            sent = [*response.headers, (b"x-request-id", request_id)]
+            if response.status not in (204, 304):
+                sent.append((b"content-length", str(len(response.body)).encode()))
+            await send({"type": "http.response.start", "status": response.status, "headers": sent})
+            await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else response.body})
+        finally:
+            telemetry.in_flight -= 1
+        seconds = time.perf_counter() - started
+        operation, writes = (route.operation, route.writes) if route else ("unknown", False)
+        telemetry.count(operation, response.status, seconds, commits=route is not None and route.commits)
+        if writes or response.status >= 400 or seconds > SLOW_SECONDS or log.isEnabledFor(logging.DEBUG):
+            facts = {"method": scope["method"], "path": scope["path"], "operation": operation, "status": response.status}
+            log_request(request_id.decode(), **facts, seconds=seconds, writes=writes)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[Route | None, Response]:
+    def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
+        """The client's own id, if it is short and printable; else a new one."""
+        given = headers.get(b"x-request-id")
+        if given is not None and len(given) <= 128 and given.isascii() and given.decode().isprintable():
+            return given
+        return f"{self._run_id}-{next(self._numbers):x}".encode()
+
+    async def _answer(
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, request_id: bytes
+    ) -> tuple[Route | None, Response]:
+        """The response, whatever happens: errors become HTTP here."""
         route = None
         try:
             method = scope["method"]
             route, variables = self._router.find(method, scope["raw_path"])
-            headers = dict(scope["headers"])
             body = b""
             if method == "POST":
-                body = await read_body(headers, receive, max_bytes=self.limits.body_bytes, seconds=self.limits.body_seconds)
+                limits = self.ctx.limits
+                body = await read_body(headers, receive, max_bytes=limits.body_bytes, seconds=limits.body_seconds)
             request = Request(method, scope["path"], variables, scope["query_string"], headers, body)
             return route, await self._run(route, request)
         except CatalogError as exc:
             return route, problem_response(exc)
+        except TimeoutError:
+            return route, _late(route, self.ctx.limits.request_seconds)
         except Exception as exc:
+            log.exception("a request failed in a way that nobody foresaw", extra={"fields": {"request_id": request_id.decode()}})
             kind = "CommitStateUnknownException" if route and route.commits else "InternalServerError"
-            self.ctx.log_failure(route, exc)
-            return route, problem(500, kind, f"The server failed: {type(exc).__name__}")
+            return route, problem(500, kind, f"The server failed ({type(exc).__name__}); its log has the details under this request's id")
 
     async def _run(self, route: Route, request: Request) -> Response:
-        if route.quick and self._run_quick_inline:
+        if route.quick and self._quick_inline:
             try:
                 request.inline = True
                 return route.run(self.ctx, request)
             except WouldBlock:
                 request.inline = False
-        work = (
-            functools.partial(answer_once, self.ctx, route.run, request)
-            if route.writes
-            else functools.partial(route.run, self.ctx, request)
-        )
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        async with asyncio.timeout(self.ctx.limits.request_seconds):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, route, request)
+
+    def _work(self, route: Route, request: Request) -> Response:
+        """The operation, in a thread."""
+        response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
+        return _packed(request, response)
+
+
+def _packed(request: Request, response: Response) -> Response:
+    """The response in gzip where that pays: long listings. What a commit answers changes with each commit: packing it would cost more
+    than the commit; loads keep their packed bytes."""
+    if len(response.body) < GZIP_FROM_BYTES or response.metadata_location is not None or not accepts_gzip(request.headers):
+        return response
+    if any(name == b"content-encoding" for name, _ in response.headers):
+        return response
+    headers = [*response.headers, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
+    return Response(response.status, pack(response.body), headers)
+
+
+def _late(route: Route | None, seconds: float) -> Response:
+    # The thread goes on; whether it will succeed is not known here.
+    kind = "CommitStateUnknownException" if route and route.commits else "GatewayTimeoutException"
+    return problem(504, kind, f"The request was not finished within {seconds:g} seconds; it may still be carried out")

@@ -19,6 +19,11 @@ class VersionCache:
         self._entries: OrderedDict[str, Version] = OrderedDict()
         self._lock = threading.Lock()
 
+    def gauges(self) -> dict[str, float]:
+        """What the metrics show of it."""
+        lookups = "frazil_cache_lookups_total"
+        return {"frazil_cache_bytes": self.bytes_held, f'{lookups}{{result="hit"}}': self.hits, f'{lookups}{{result="miss"}}': self.misses}
+
     def get(self, location: str) -> Version | None:
         with self._lock:
             version = self._entries.get(location)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import uuid
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 
 from frazil.catalog.http import Request
 from frazil.catalog.store.database import Database
+from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
 
 
@@ -72,13 +72,12 @@ class Context:
     new_uuid: Callable[[], str] = new_uuid
     limits: Limits = field(default_factory=Limits)
     endpoints: tuple[str, ...] = ()
+    telemetry: Telemetry = field(default_factory=Telemetry)
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))
 
-    def log_failure(self, route: object, exc: BaseException) -> None:
-        logging.getLogger("frazil.catalog").error("request failed: %s", route, exc_info=exc)
-
     def close(self) -> None:
         self.background.shutdown(wait=True)
+        self.telemetry.close()
         self.database.close()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import uvicorn
 
 from frazil.catalog.app import CatalogApp, endpoints
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.context import Context, Limits
+from frazil.catalog.logs import log_to_stderr
 from frazil.catalog.store import open_database
 from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
+from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouses
 
 
@@ -26,6 +30,8 @@ class ServerOptions:
     warehouses: Mapping[str, str]
     allow_locations: Sequence[str] = ()
     limits: Limits = field(default_factory=Limits)
+    log_level: str = "info"
+    metrics_folder: str | None = None  # where several workers put their counts together
 
 
 def open_context(options: ServerOptions) -> Context:
@@ -39,8 +45,10 @@ def open_context(options: ServerOptions) -> Context:
     except BaseException:
         database.close()
         raise
-    files = MetadataFiles(VersionCache(options.limits.cache_bytes))
-    return Context(database, warehouses, files, limits=options.limits, endpoints=tuple(endpoints()))
+    cache = VersionCache(options.limits.cache_bytes)
+    telemetry = Telemetry(Path(options.metrics_folder) if options.metrics_folder else None)
+    telemetry.watch(cache.gauges)
+    return Context(database, warehouses, MetadataFiles(cache), limits=options.limits, endpoints=tuple(endpoints()), telemetry=telemetry)
 
 
 def build_app(options: ServerOptions) -> CatalogApp:
@@ -64,6 +72,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve_here(options: ServerOptions, listener: socket.socket) -> None:
     """Serves in this process until a signal says stop; then finishes what is in flight."""
+    log_to_stderr(options.log_level)
+    sys.setswitchinterval(0.0005)  # a thread that comes back from an fsync must not wait 5 ms for its turn
     uvicorn.Server(uvicorn_config(build_app(options))).run(sockets=[listener])
 
 

@@ -12,9 +12,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import FrameType
 
 from frazil.catalog.context import Limits
@@ -30,7 +31,8 @@ def serve(options: ServerOptions, listener: socket.socket, *, workers: int = 1) 
         serve_here(options, listener)
         return
     open_context(options).close()  # what is wrong with the settings is said once, not by each worker
-    _Supervisor(options, listener, workers).run()
+    with tempfile.TemporaryDirectory(prefix="frazil-metrics-") as folder:
+        _Supervisor(replace(options, metrics_folder=folder), listener, workers).run()
 
 
 class _Supervisor:

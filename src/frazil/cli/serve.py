@@ -30,6 +30,7 @@ from frazil.cli.context import Context
     metavar="PREFIX",
     help="A prefix outside the warehouses where tables may lie. May be repeated.",
 )
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 @click.pass_obj
 def serve(
     context: Context,
@@ -39,6 +40,7 @@ def serve(
     database: str | None,
     warehouses: Sequence[str],
     allowed: Sequence[str],
+    log_level: str,
 ) -> None:
     """Serve the Iceberg REST catalog."""
     settings = context.settings_with(server__host=host, server__port=port, server__workers=workers, server__database=database).server
@@ -50,6 +52,7 @@ def serve(
         settings.database.get_secret_value(),
         parse_warehouses(warehouses) or dict(settings.warehouses),
         tuple(allowed) or settings.allow_locations,
+        log_level=log_level,
     )
     try:
         listener = listen(settings.host, settings.port)

@@ -1,9 +1,9 @@
-"""Whether the process lives, and whether it can serve."""
+"""The server's own pages: whether it lives, whether it can serve, its numbers, its OpenAPI document."""
 
 from __future__ import annotations
 
 from frazil.catalog.context import Context
-from frazil.catalog.http import Request, Response, json_response
+from frazil.catalog.http import JSON_TYPE, Request, Response, json_response
 
 
 def livez(_ctx: Context, _request: Request) -> Response:
@@ -15,3 +15,15 @@ def readyz(ctx: Context, _request: Request) -> Response:
     """The database answers too; raises Unavailable when it does not."""
     ctx.database.read().rows("SELECT 1")
     return json_response({"status": "ok"})
+
+
+def metrics(ctx: Context, _request: Request) -> Response:
+    """The server's numbers as Prometheus reads them."""
+    return Response(200, ctx.telemetry.render().encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+
+
+def openapi(_ctx: Context, _request: Request) -> Response:
+    """The document that describes every operation of this server."""
+    from frazil.catalog.openapi import document_bytes
+
+    return Response(200, document_bytes(), [JSON_TYPE])

@@ -1,0 +1,52 @@
+"""Structured logs: one JSON object a line on standard error.
+
+Every write, every error and every slow request is a line at level INFO (WARNING for 5xx); reads that went well are at DEBUG. A line of a
+request carries its id, which the client gave in X-Request-ID or the server made up, and which the answer carries too.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+
+import orjson
+
+SLOW_SECONDS = 1.0
+LEVELS = ("debug", "info", "warning", "error")
+log = logging.getLogger("frazil.catalog")
+
+
+class JsonFormatter(logging.Formatter):
+    """A log record as one JSON object; what is in `extra={"fields": {...}}` stands beside the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info and record.exc_info[1]:
+            line["error"] = "".join(traceback.format_exception(record.exc_info[1]))
+        return orjson.dumps(line, default=str).decode()
+
+
+def log_to_stderr(level: str) -> None:
+    """Sends the logs of the server, and of what it runs on, to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    for name in ("frazil", "uvicorn", "psycopg.pool"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(level.upper() if name == "frazil" else "WARNING")
+
+
+def log_request(request_id: str, *, method: str, path: str, operation: str, status: int, seconds: float, writes: bool) -> None:
+    level = logging.WARNING if status >= 500 else logging.INFO if writes or status >= 400 or seconds > SLOW_SECONDS else logging.DEBUG
+    if log.isEnabledFor(level):
+        facts = {"request_id": request_id, "method": method, "path": path, "operation": operation, "status": status}
+        log.log(level, "%s %s", operation, status, extra={"fields": {**facts, "ms": round(seconds * 1000, 2)}})

@@ -1,0 +1,115 @@
+"""The OpenAPI document of this server, built from the route table: what is served is what is described."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import orjson
+
+import frazil
+from frazil.catalog.openapi_schemas import SCHEMAS, TEXT, Schema, ref
+from frazil.catalog.routing import Route
+
+# operation -> (summary, schema of the request's body, status, schema of the answer)
+OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
+    "getConfig": ("Configuration of a warehouse", None, 200, "Config"),
+    "listNamespaces": ("Namespaces below a parent", None, 200, "Namespaces"),
+    "createNamespace": ("Create a namespace", "CreateNamespace", 200, "NamespaceResult"),
+    "loadNamespaceMetadata": ("Properties of a namespace", None, 200, "NamespaceResult"),
+    "namespaceExists": ("Whether a namespace exists", None, 204, None),
+    "dropNamespace": ("Drop an empty namespace", None, 204, None),
+    "updateProperties": ("Set and remove properties of a namespace", "UpdateProperties", 200, "PropertiesResult"),
+    "listTables": ("Tables of a namespace", None, 200, "Identifiers"),
+    "createTable": ("Create a table, or stage its creation", "CreateTable", 200, "TableResult"),
+    "loadTable": ("Metadata of a table", None, 200, "TableResult"),
+    "updateTable": ("Commit updates to a table", "CommitTable", 200, "TableResult"),
+    "dropTable": ("Drop a table", None, 204, None),
+    "tableExists": ("Whether a table exists", None, 204, None),
+    "registerTable": ("A table for an existing metadata file", "Register", 200, "TableResult"),
+    "unregisterTable": ("Remove a table and keep its files", None, 200, "TableResult"),
+    "renameTable": ("Rename a table", "Rename", 204, None),
+    "reportMetrics": ("Keep a metrics report", "Report", 204, None),
+    "commitTransaction": ("Commit updates to several tables at once", "CommitTransaction", 204, None),
+    "listViews": ("Views of a namespace", None, 200, "Identifiers"),
+    "createView": ("Create a view", "CreateView", 200, "ViewResult"),
+    "loadView": ("Metadata of a view", None, 200, "ViewResult"),
+    "replaceView": ("Commit updates to a view", "CommitView", 200, "ViewResult"),
+    "dropView": ("Drop a view", None, 204, None),
+    "viewExists": ("Whether a view exists", None, 204, None),
+    "renameView": ("Rename a view", "Rename", 204, None),
+    "registerView": ("A view for an existing metadata file", "Register", 200, "ViewResult"),
+    "listFunctions": ("Functions of a namespace", None, 200, "Functions"),
+    "loadFunction": ("Metadata of a function", None, 200, "FunctionResult"),
+    "livez": ("The process answers", None, 200, None),
+    "readyz": ("The database answers too", None, 200, None),
+    "metrics": ("Numbers for Prometheus", None, 200, None),
+    "openapi": ("This document", None, 200, None),
+}
+
+_PAGES = ("pageToken", "pageSize")
+_QUERY: dict[str, tuple[str, ...]] = {
+    "getConfig": ("warehouse",),
+    "listNamespaces": (*_PAGES, "parent"),
+    "listTables": _PAGES,
+    "listViews": _PAGES,
+    "listFunctions": _PAGES,
+    "loadTable": ("snapshots",),
+    "dropTable": ("purgeRequested",),
+}
+_KINDS: dict[str, Schema] = {
+    "pageSize": {"type": "integer", "minimum": 1},
+    "snapshots": {"type": "string", "enum": ["all", "refs"]},
+    "purgeRequested": {"type": "boolean", "default": False},
+}
+
+
+def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
+    """The document for these routes."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.template, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "Frazil: Iceberg REST catalog", "version": frazil.__version__, "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "components": {"schemas": SCHEMAS},
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    summary, body, status, answer = OPERATIONS[route.operation]
+    found: dict[str, Any] = {"operationId": route.operation, "summary": summary, "parameters": _parameters(route)}
+    if body is not None:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(body)}}}
+    ok: dict[str, Any] = {"description": "Success"}
+    if answer is not None:
+        ok["content"] = {"application/json": {"schema": ref(answer)}}
+    found["responses"] = {str(status): ok, "default": _error()}
+    if route.operation == "loadTable":
+        found["responses"]["304"] = {"description": "The client has it already"}
+    return found
+
+
+def _error() -> dict[str, Any]:
+    return {"description": "An error in the specification's shape", "content": {"application/json": {"schema": ref("Error")}}}
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    names = re.findall(r"\{([^}]+)\}", route.template)
+    found = [{"name": n, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for n in names]
+    found += [{"name": n, "in": "query", "schema": _KINDS.get(n, TEXT)} for n in _QUERY.get(route.operation, ())]
+    if route.writes:
+        found.append({"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "format": "uuid"}})
+    if route.operation == "loadTable":
+        found.append({"name": "If-None-Match", "in": "header", "schema": TEXT})
+    return found
+
+
+@functools.cache
+def document_bytes() -> bytes:
+    """The document of the server's own routes, serialised."""
+    from frazil.catalog.app import OWN_ROUTES, ROUTES
+
+    return orjson.dumps(build_document((*ROUTES, *OWN_ROUTES)))
