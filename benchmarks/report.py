@@ -77,7 +77,8 @@ def print_table(title: str, figures: Sequence[Figure], *, console: Console | Non
         met = {True: "yes", False: "[bold red]NO[/]", None: ""}[f.met]
         goal = "" if f.goal is None else f"{f.goal:g}x"
         table.add_row(f.figure, f"{f.ours:g}", _text(f.peer), "" if f.ratio is None else f"{f.ratio:g}x", goal, met, f.peer_name or "")
-    (console or Console()).print(table)
+    # Into a file or a pipe, rich assumes 80 columns, too few for a line a figure.
+    (console or Console(width=None if sys.stdout.isatty() else 140)).print(table)
 
 
 def _text(value: float | None) -> str:

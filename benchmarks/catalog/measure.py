@@ -63,7 +63,7 @@ def _measure(servers: AbstractContextManager[list[Server]], plan: Plan, folder: 
         for bench in benches:
             bench.prepare()
             for scenario in SCENARIOS:  # warms up: the JVM compiles, caches fill
-                _run(bench, scenario, 8, max(8, int(scenario.operations * plan.part / 2)))
+                _run(bench, scenario, 8, int(scenario.operations * plan.part))
         for round_number in range(plan.rounds):
             for scenario in SCENARIOS:
                 if scenario.name == "list the tables":
