@@ -16,17 +16,19 @@ import os
 import shutil
 import tarfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from frazil.errors import ConfigError, DownloadError
 from frazil.services.cache import Work, cache_folder, fill_once
 from frazil.services.ivy import Coordinate, run_ivy
 from frazil.services.java import JavaNeed, find_java
-from frazil.services.progress import OnProgress, watch_folder
+from frazil.services.progress import OnProgress, show_progress, watch_folder
 
 __all__ = ["cache_folder", "jars_folder", "resolve_jars", "unpack_server"]
 
 MANIFEST = "manifest.json"
+_AT_ONCE = 4  # downloads side by side
 
 
 def resolve_jars(
@@ -43,8 +45,10 @@ def resolve_jars(
     """
     if not transitive and len(coordinates) != 1:
         # Each by itself, so that two sets which share a jar share its download.
-        each = (resolve_jars([one], ivy_settings=ivy_settings, on_progress=on_progress) for one in dict.fromkeys(coordinates))
-        return [file for files in each for file in files]
+        show = on_progress or show_progress()
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            each = pool.map(lambda one: resolve_jars([one], ivy_settings=ivy_settings, on_progress=show), dict.fromkeys(coordinates))
+            return [file for files in each for file in files]
     wanted = sorted({Coordinate.parse(text) for text in coordinates})
     settings = _site_settings(ivy_settings)
 

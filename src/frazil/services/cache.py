@@ -55,7 +55,7 @@ def _locked(target: Path) -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"waiting for another process that fetches {target.name}", file=sys.stderr, flush=True)
+            print(f"waiting for {target.name}, which is being fetched already", file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock
     finally:

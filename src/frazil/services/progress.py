@@ -81,38 +81,49 @@ def folder_bytes(folder: Path) -> int:
 
 
 class _Lines:
-    """One line when something starts to take time, one every few seconds, one at the end."""
+    """For each thing: one line when it starts to take time, one every few seconds, one at the end."""
 
     every_seconds = 5.0
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        self.next_line = 1.0
+        self.next_line: dict[str, float] = {}
 
     def __call__(self, progress: Progress) -> None:
         if progress.state == "running":
-            if progress.seconds < self.next_line:
+            if progress.seconds < self.next_line.get(progress.what, 1.0):
                 return
-            self.next_line = progress.seconds + self.every_seconds
-        print(describe(progress), file=self.stream, flush=True)
+            self.next_line[progress.what] = progress.seconds + self.every_seconds
+        self.stream.write(describe(progress) + "\n")
+        self.stream.flush()
 
 
 class _Bar:
+    """A bar for each thing, below each other; the display ends with the last of them."""
+
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        self.bar: RichProgress | None = None
-        self.task: TaskID | None = None
+        self.lock = threading.Lock()  # several downloads may report at once
+        self.display: RichProgress | None = None
+        self.tasks: dict[str, TaskID] = {}
 
     def __call__(self, progress: Progress) -> None:
-        if self.bar is None or self.task is None:
-            self.bar = self._new_bar()
-            self.task = self.bar.add_task(progress.what, total=progress.total_bytes)
-            self.bar.start()
+        with self.lock:
+            self._show(progress)
+
+    def _show(self, progress: Progress) -> None:
+        if self.display is None:
+            self.display = self._new_bar()
+            self.display.start()
+        if progress.what not in self.tasks:
+            self.tasks[progress.what] = self.display.add_task(progress.what)
         total = progress.got_bytes if progress.state == "done" else progress.total_bytes
-        self.bar.update(self.task, completed=progress.got_bytes, total=total)
+        self.display.update(self.tasks[progress.what], completed=progress.got_bytes, total=total)
         if progress.state != "running":
-            self.bar.stop()
-            self.bar = self.task = None
+            del self.tasks[progress.what]
+        if not self.tasks:
+            self.display.stop()
+            self.display = None
 
     def _new_bar(self) -> RichProgress:
         from rich.console import Console

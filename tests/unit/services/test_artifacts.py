@@ -171,7 +171,7 @@ def test_two_processes_that_want_one_jar_download_it_once(repository: Repository
     said = [process.communicate(timeout=60) for process in started]
     assert [output for output, _ in said] == [b"ice".hex() + "\n"] * 2
     assert repository.asked_for("large-1.jar") == 1
-    assert sum("waiting for another process" in errors for _, errors in said) == 1
+    assert sum("which is being fetched already" in errors for _, errors in said) == 1
 
 
 def test_a_file_that_was_damaged_or_removed_in_the_cache_is_fetched_again(repository: Repository) -> None:
@@ -268,6 +268,20 @@ def test_a_terminal_gets_a_bar_with_bytes() -> None:
         show(Progress("fetching x", megabytes * 1_000_000, 10_000_000, 1.0, state))
     assert "fetching x" in terminal.getvalue()
     assert "10.0/10.0 MB" in terminal.getvalue()
+
+
+def test_several_downloads_at_once_have_a_bar_each(repository: Repository) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    coordinates = [f"org.x:jar{number}:1" for number in range(6)]
+    for coordinate in coordinates:
+        repository.publish(coordinate, coordinate.encode())
+    terminal = Terminal()
+    files = resolve_jars(coordinates, on_progress=show_progress(terminal))
+    assert [file.read_text() for file in files] == coordinates
+    assert all(f"fetching jar{number} 1" in terminal.getvalue() for number in range(6))
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
