@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from frazil.errors import DownloadError
+
 
 def cache_folder() -> Path:
     """Where downloads are kept: FRAZIL_CACHE, else `frazil` in the user's cache folder."""
@@ -35,16 +37,23 @@ def fill_once(target: Path, build: Callable[[Work], Path], *, is_whole: Callable
     """
     if is_whole(target):
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target) as lock:
-        if is_whole(target):
-            return target
-        shutil.rmtree(target, ignore_errors=True)  # damaged: it was here, but was not whole
-        work = target.with_name(f".{target.name}.partial")
-        work.mkdir(exist_ok=True)
-        build(Work(work, lock)).rename(target)
-        shutil.rmtree(work, ignore_errors=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(target) as lock:
+            if not is_whole(target):
+                _fill(target, build, lock)
+    except OSError as exc:
+        hint = "set FRAZIL_CACHE to a folder with room that you may write to"
+        raise DownloadError(target.name, f"the cache {target.parent} cannot be used: {exc.strerror or exc}", hint=hint) from exc
     return target
+
+
+def _fill(target: Path, build: Callable[[Work], Path], lock: int) -> None:
+    shutil.rmtree(target, ignore_errors=True)  # damaged: it was here, but was not whole
+    work = target.with_name(f".{target.name}.partial")
+    work.mkdir(exist_ok=True)
+    build(Work(work, lock)).rename(target)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 @contextmanager
