@@ -1,0 +1,49 @@
+"""What the walk-throughs share: how a client reaches the live stack, and the rows that they write."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tests.engines.conftest import Project
+
+DIMENSIONS = 128
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("embedding", pa.list_(pa.float32(), DIMENSIONS))])
+
+
+def connection(project: Project) -> dict[str, str]:
+    """The properties of a PyIceberg catalog on the stack: the catalog's address, the warehouse by its location, S3 with its keys."""
+    stack = project.settings.stack
+    return {
+        "type": "rest",
+        "uri": f"http://127.0.0.1:{stack.ports.catalog}",
+        "warehouse": f"s3://{stack.bucket}/",
+        "s3.endpoint": s3_endpoint(project),
+        "s3.access-key-id": stack.access_key_id,
+        "s3.secret-access-key": stack.secret_access_key.get_secret_value(),
+        "s3.region": "us-east-1",
+    }
+
+
+def s3_endpoint(project: Project) -> str:
+    return f"http://127.0.0.1:{project.settings.stack.ports.object_store}"
+
+
+def vector(number: int) -> list[float]:
+    """An embedding of which every engine can tell whose it is; exact in 32 bits."""
+    return [number + position / 128 for position in range(DIMENSIONS)]
+
+
+def rows(*ids: int) -> pa.Table:
+    """Rows as in the walk-through: an id, a name, an embedding."""
+    return pa.table({"id": list(ids), "name": [f"item-{n}" for n in ids], "embedding": [vector(n) for n in ids]}, schema=SCHEMA)
+
+
+def stored_objects(project: Project, prefix: str = "") -> list[str]:
+    """The keys in the stack's bucket."""
+    import boto3
+
+    stack = project.settings.stack
+    keys = {"aws_access_key_id": stack.access_key_id, "aws_secret_access_key": stack.secret_access_key.get_secret_value()}
+    client = boto3.client("s3", endpoint_url=s3_endpoint(project), region_name="us-east-1", **keys)
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=stack.bucket, Prefix=prefix)
+    return sorted(entry["Key"] for page in pages for entry in page.get("Contents", []))
