@@ -6,9 +6,9 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from frazil.services import processes
@@ -62,6 +62,17 @@ def test_a_catalog_that_cannot_open_its_database_shows_the_end_of_its_log(projec
     assert project.status()["object-store"]["state"] == "ready"  # what works stays up for the next try
 
 
+def test_the_catalog_keeps_its_tables_in_the_stacks_postgres_when_told_so(project: Project) -> None:
+    port = project.settings.stack.ports.postgres
+    with (project.folder / "frazil.toml").open("a") as file:
+        file.write(f'[server]\ndatabase = "postgresql://frazil:frazil-local-secret@127.0.0.1:{port}/frazil"\n')
+    project.frazil("up", "--with", "postgres")
+    with psycopg.connect(project.status()["postgres"]["endpoint"], password="frazil-local-secret") as connection:
+        assert connection.execute("SELECT count(*) > 0 FROM frazil_schema").fetchall() == [(True,)]
+    command_lines = [Path(f"/proc/{row['pid']}/cmdline").read_text() for row in project.status().values()]
+    assert not any("frazil-local-secret" in line for line in command_lines)
+
+
 def test_a_deadline_too_short_is_reported_as_not_ready(project: Project) -> None:
     done = project.frazil("--set", "stack.ready_seconds=0.01", "up", check=False)
     assert "object-store: not ready after 0.01 s" in done.stderr
@@ -102,15 +113,16 @@ def test_stacks_on_ports_of_their_own_choice_run_side_by_side(tmp_path: Path) ->
 def test_logs_follow_what_a_server_writes(project: Project) -> None:
     project.frazil("up")
     log = project.folder / ".frazil/catalog/server.log"
-    with subprocess.Popen(
-        project.command("logs", "catalog", "-n", "0", "-f"), cwd=project.folder, stdout=subprocess.PIPE, text=True
-    ) as tail:
-        time.sleep(1)
-        with log.open("a") as file:
-            file.write("a new line\n")
-        assert tail.stdout is not None
-        assert tail.stdout.readline() == "a new line\n"
-        tail.terminate()
+    follow = project.command("logs", "catalog", "-n", "1", "-f")
+    with subprocess.Popen(follow, cwd=project.folder, stdout=subprocess.PIPE, text=True) as tail:
+        try:
+            assert tail.stdout is not None
+            tail.stdout.readline()
+            with log.open("a") as file:
+                file.write("a new line\n")
+            assert "a new line\n" in iter(tail.stdout.readline, "")
+        finally:
+            tail.kill()
 
 
 def test_logs_of_a_service_that_never_ran_say_how_to_start_it(project: Project) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import frazil
 from frazil.services import ports
 from frazil.services.processes import Launch
-from frazil.services.service import Service
-
+from frazil.services.service import Report, Service, silent
 
 # What the caller uses for another S3 must not be mixed with the stack's endpoint and keys.
 _OTHER_AWS = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION")
@@ -38,9 +40,26 @@ class Catalog(Service):
         """`/readyz` says that the store behind the catalog answers."""
         return ports.http_status(self.port, "/readyz") == 200
 
+    def prepare(self, report: Report = silent) -> None:
+        """The stack's own database gets the schema that this version needs; any other is its owner's to migrate."""
+        super().prepare(report)
+        if self._owns_database():
+            environ = {**os.environ, "FRAZIL_SERVER__DATABASE": self._database()}
+            with self.log.open("ab") as log:
+                command = [sys.executable, "-m", "frazil", "catalog", "migrate"]
+                code = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode
+            if code != 0:
+                raise self._died()
+
     def purge_paths(self) -> list[Path]:
         """Only what the stack made: `frazil serve` without a stack keeps its own database beside it."""
         return [path for path in (self.data, self.log, self.state_file, self.folder / "lock") if path.exists()]
+
+    def _owns_database(self) -> bool:
+        if self.settings.source_of("server.database") == "default":
+            return (self.data / "catalog.db").exists()  # the server itself makes a new one
+        parts = urlsplit(self._database())
+        return (parts.hostname, parts.port) == (ports.HOST, self.settings.stack.ports.postgres)
 
     def _database(self) -> str:
         if self.settings.source_of("server.database") != "default":
