@@ -107,10 +107,10 @@ def folder_name(name: str) -> str:
 
 def default_location(root: str, name: Name, namespace_location: str | None) -> str:
     """Where a table goes when its creator does not say: below its namespace's location, if that has one."""
-    if namespace_location:
-        return f"{namespace_location.rstrip('/')}/{folder_name(name.name)}"
-    return "/".join((root.rstrip("/"), *_folders(name.namespace), folder_name(name.name)))
+    folder = namespace_location or default_namespace_location(root, name.namespace)
+    return f"{folder.rstrip('/')}/{folder_name(name.name)}"
 
 
-def _folders(namespace: Namespace) -> list[str]:
-    return [folder_name(level) for level in namespace]
+def default_namespace_location(root: str, namespace: Namespace) -> str:
+    """Where the tables of a namespace go when nobody says otherwise."""
+    return "/".join((root.rstrip("/"), *(folder_name(level) for level in namespace)))

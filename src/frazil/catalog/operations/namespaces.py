@@ -6,6 +6,7 @@ from frazil.catalog import fields
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
 from frazil.catalog.idempotency import transact
+from frazil.catalog.locations import default_namespace_location
 from frazil.catalog.names import SEPARATOR, Namespace, check_namespace, show, split_namespace
 from frazil.catalog.pages import page_of
 from frazil.catalog.store import namespaces as store
@@ -50,7 +51,12 @@ def create_namespace(ctx: Context, request: Request) -> Response:
 def load_namespace(ctx: Context, request: Request) -> Response:
     namespace = request.namespace
     properties = store.load(ctx.database.read(), ctx.warehouse(request).name, namespace)
-    return json_response({"namespace": list(namespace), "properties": properties})
+    return json_response({"namespace": list(namespace), "properties": _shown(ctx.warehouse(request), namespace, properties)})
+
+
+def _shown(warehouse: Warehouse, namespace: Namespace, properties: dict[str, str]) -> dict[str, str]:
+    """The properties with the location that holds if none is set: without one, Trino creates unstaged and trips over our own file."""
+    return {"location": default_namespace_location(warehouse.root, namespace), **properties}
 
 
 def namespace_exists(ctx: Context, request: Request) -> Response:
