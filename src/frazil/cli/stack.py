@@ -101,20 +101,34 @@ def _print_endpoints(stack: Stack, running: list[ServiceStatus]) -> None:
     console = _console()
     console.print()
     console.print(table)
-    store = stack.service("object-store")
-    region = stack.settings.s3.region
+    click.echo(_connection(stack))
     click.echo(
-        f"\nFor other S3 clients: AWS_ENDPOINT_URL={store.endpoint} AWS_REGION={region} and the keys\n"
-        "  AWS_ACCESS_KEY_ID      from the setting stack.access_key_id      (FRAZIL_STACK__ACCESS_KEY_ID)\n"
-        "  AWS_SECRET_ACCESS_KEY  from the setting stack.secret_access_key  (FRAZIL_STACK__SECRET_ACCESS_KEY)\n"
-        f"The bucket is s3://{stack.settings.stack.bucket}/, the catalog's warehouse 'default'.\n"
-        f"Data and logs: {_short(str(stack.folder))}\n\n"
         "Try next:\n"
         "  frazil status            what runs, and how much memory it takes\n"
         "  frazil logs catalog -f   what the catalog does\n"
         "  frazil apply             make the tables of lakehouse.py\n"
         "  frazil down              stop everything; the data stays"
     )
+
+
+def _connection(stack: Stack) -> str:
+    """How other programs, and this project's own pipelines, get at the stack: names of variables, never a secret."""
+    settings = stack.settings
+    catalog, store = stack.service("catalog").endpoint, stack.service("object-store").endpoint
+    text = (
+        f"\nS3: AWS_ENDPOINT_URL={store} AWS_REGION={settings.s3.region}, bucket s3://{settings.stack.bucket}/ (the warehouse 'default')\n"
+        "  AWS_ACCESS_KEY_ID      is the setting stack.access_key_id\n"
+        "  AWS_SECRET_ACCESS_KEY  is the setting stack.secret_access_key\n"
+        f"Data and logs: {_short(str(stack.folder))}\n"
+    )
+    if (settings.catalog.uri, settings.s3.endpoint) != (catalog, store):
+        text += (
+            "\nFor the tables and pipelines of this project, in frazil.toml:\n"
+            f'  [catalog]\n  uri = "{catalog}"\n'
+            f'  [s3]\n  endpoint = "{store}"\n'
+            "and the two keys in the environment.\n"
+        )
+    return text
 
 
 def _print_purge(stack: Stack) -> None:
