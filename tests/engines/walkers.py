@@ -102,7 +102,6 @@ class Daft:
 class Sql:
     """An engine that speaks SQL: the dialects differ in a few words."""
 
-    prefix: str
     types: str  # of the three columns
     insert: str  # a query over the ids {ids} that gives the three columns
     catalog_name = "lake"
@@ -158,8 +157,10 @@ class Spark(Sql):
 class Trino(Sql):
     catalog_name = "iceberg"
     types = "id BIGINT, name VARCHAR, embedding ARRAY(REAL)"
-    insert = "SELECT id, 'item-' || CAST(id AS VARCHAR), transform(sequence(0, 127), x -> CAST(id + x / 128e0 AS REAL)) "
+    insert = (
+        "SELECT id, 'item-' || CAST(id AS VARCHAR), transform(sequence(0, 127), x -> CAST(id + x / 128e0 AS REAL)) "
         "FROM (VALUES {ids}) AS t (id)"
+    )
 
     def __init__(self, project: Project, folder: Path) -> None:
         import trino
