@@ -34,14 +34,16 @@ def sort_keys(schema: Schema, order: SortOrder) -> tuple[SortKey, ...]:
     return tuple(keys)
 
 
-def sort_rows(rows: pa.RecordBatch, keys: Sequence[SortKey]) -> pa.RecordBatch:
+def sort_rows(rows: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
     """The rows in order; equal ones keep theirs, and rows that are in order already are not copied."""
     if not keys or rows.num_rows < 2:
         return rows
-    columns: list[pa.Array] = []
+    batches = rows.to_batches()
+    columns: list[pa.ChunkedArray] = []
     directions: list[str] = []
     for key in keys:
-        values = key.compute(column_at(rows, key.path))
+        chunks = [key.compute(column_at(batch, key.path)) for batch in batches]
+        values = pa.chunked_array(chunks)
         for column, descending in _ranks(values, key):
             columns.append(column)
             directions.append("descending" if descending else "ascending")
@@ -52,10 +54,10 @@ def sort_rows(rows: pa.RecordBatch, keys: Sequence[SortKey]) -> pa.RecordBatch:
     return rows.take(indices.cast(pa.uint32()))
 
 
-def _ranks(values: pa.Array, key: SortKey) -> list[tuple[pa.Array, bool]]:
+def _ranks(values: pa.ChunkedArray, key: SortKey) -> list[tuple[pa.ChunkedArray, bool]]:
     """The columns that order a key: its NULLs, its NaNs (the greatest numbers to Iceberg, next to NULL to Arrow), its values."""
-    if isinstance(values, pa.ExtensionArray):
-        values = values.storage
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.cast(values.type.storage_type)
     ranks = [(values, key.descending)]
     if pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values)).as_py()):
         ranks.insert(0, (pc.fill_null(pc.is_nan(values), False), key.descending))

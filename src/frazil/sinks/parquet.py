@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,12 +32,11 @@ class FileMaker:
     layout: TableLayout
     part: int = 0
     run: str = field(default_factory=lambda: str(uuid.uuid4()))
-    made: int = 0
     dictionary: list[str] | None = None  # the columns that get one; None until some rows were seen
+    _numbers: Iterator[int] = field(default_factory=itertools.count)  # several threads draw from it
 
     def next_name(self) -> str:
-        self.made += 1
-        return f"{self.part:05d}-{self.made - 1}-{self.run}.parquet"
+        return f"{self.part:05d}-{next(self._numbers)}-{self.run}.parquet"
 
     def learn(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Looks at some rows once, to decide which columns get a dictionary."""
@@ -92,9 +91,7 @@ class ParquetFile:
     def write(self, rows: pa.Table) -> None:
         """Writes the rows as one row group."""
         with writing(self.path):
-            self._writer.write_table(
-                rows.rename_columns(self._layout.arrow_in_files.names).cast(self._layout.arrow_in_files), rows.num_rows
-            )
+            self._writer.write_table(_as_in_files(rows, self._layout.arrow_in_files), rows.num_rows)
         self.rows += rows.num_rows
         _count_nans(rows, self._layout, self._nan_counts)
 
@@ -224,8 +221,8 @@ def abandoning_on_error(writers: Callable[[], Sequence[RollingWriter]]) -> Itera
         raise
 
 
-def write_files(rows: Any, layout: TableLayout) -> list[WrittenFile]:
-    """Writes rows that belong to one partition of an unpartitioned table; the shortest way from a table to its files."""
+def write_files(rows: pa.Table, layout: TableLayout) -> list[WrittenFile]:
+    """Writes the rows of an unpartitioned table: the shortest way from rows to files."""
     writer = RollingWriter(FileMaker(layout))
     with abandoning_on_error(lambda: [writer]):
         writer.write(rows)

@@ -37,14 +37,14 @@ class Slice:
     """The rows of one partition; its values are as a manifest holds them (a date is a number of days)."""
 
     partition: Partition
-    rows: pa.RecordBatch
+    rows: pa.Table
 
 
-def split(rows: pa.RecordBatch, keys: Sequence[Key]) -> list[Slice]:
+def split(rows: pa.Table, keys: Sequence[Key]) -> list[Slice]:
     """The rows apart by partition, in the order in which the partitions first appear; inside one, rows keep their order."""
     if not keys or rows.num_rows == 0:
         return [Slice((), rows)] if rows.num_rows else []
-    arrays = compute_keys(rows, keys)
+    arrays = _keys_of(rows, keys)
     codes = _number_groups(arrays)
     sizes = _sizes(codes)
     starts = list(accumulate(sizes[:-1], initial=0))
@@ -52,10 +52,16 @@ def split(rows: pa.RecordBatch, keys: Sequence[Key]) -> list[Slice]:
     if not _is_ascending(codes):
         order = pc.array_sort_indices(codes)
         firsts = order.take(firsts)
-        # Half the index, half the traffic: a batch never has 2**32 rows.
+        # Half the index, half the traffic: what waits in memory never has 2**32 rows.
         rows = rows.take(order.cast(pa.uint32()))
     partitions = _values_at(arrays, firsts, keys)
     return [Slice(partition, rows.slice(start, size)) for partition, start, size in zip(partitions, starts, sizes, strict=True)]
+
+
+def _keys_of(rows: pa.Table, keys: Sequence[Key]) -> list[pa.Array]:
+    """The partition values of all rows; the keys are joined, the rows stay in their batches until the one copy."""
+    by_batch = [compute_keys(batch, keys) for batch in rows.to_batches()]
+    return by_batch[0] if len(by_batch) == 1 else [pa.concat_arrays(arrays) for arrays in zip(*by_batch, strict=True)]
 
 
 def _number_groups(arrays: Sequence[pa.Array]) -> pa.Array:

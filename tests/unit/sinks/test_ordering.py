@@ -18,7 +18,7 @@ ASC, DESC, FIRST, LAST = SortDirection.ASC, SortDirection.DESC, NullOrder.NULLS_
 
 
 def ordered(rows: dict[str, list[object]], *fields: SortField) -> dict[str, list[object]]:
-    batch = pa.RecordBatch.from_pydict(rows)
+    batch = pa.Table.from_pydict(rows)
     found: dict[str, list[object]] = sort_rows(batch, sort_keys(SCHEMA, SortOrder(*fields))).to_pydict()
     return found
 
@@ -48,5 +48,5 @@ def test_rows_are_ordered_by_the_transformed_value_and_otherwise_stay() -> None:
 
 
 def test_rows_in_order_are_not_copied() -> None:
-    batch = pa.record_batch({"id": [1, 2, 3]})
+    batch = pa.table({"id": [1, 2, 3]})
     assert sort_rows(batch, sort_keys(SCHEMA, SortOrder(SortField(1, IdentityTransform(), ASC, FIRST)))) is batch
