@@ -6,6 +6,7 @@ in two ways (`..`, an encoded slash, a backslash, a control character) is refuse
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -15,7 +16,8 @@ from frazil.catalog.names import Name, Namespace
 from frazil.errors import MalformedLocation
 
 MAX_LENGTH = 4096
-_ENCODED = re.compile(r"%(2e|2f|5c|00)", re.IGNORECASE)
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\\\\]")
+_ENCODED = re.compile(r"%(2e|2f|5c|00)|[?#]", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _S3 = ("s3", "s3a", "s3n")
 _SAFE_SEGMENT = re.compile(r"[\w.=@+~ -]+")
@@ -41,8 +43,10 @@ class Place:
         return Place("file", "", os.path.realpath(self.path)) if self.scheme == "file" else self
 
 
+@functools.lru_cache(maxsize=8192)
 def parse_location(location: str) -> Place:
-    """
+    """The place that a location names.
+
     >>> parse_location("file:/tmp/x") == parse_location("file:///tmp/x") == parse_location("/tmp/x/")
     True
     >>> parse_location("s3a://bucket/a/b")
@@ -79,9 +83,9 @@ def _file_path(rest: str, location: str) -> str:
 def _refuse_tricks(location: str) -> None:
     if not location or len(location) > MAX_LENGTH:
         raise MalformedLocation(f"Location {location[:60]!r} is empty or longer than {MAX_LENGTH} characters")
-    if "\\" in location or any(ord(c) < 0x20 or ord(c) == 0x7F or 0xD800 <= ord(c) <= 0xDFFF for c in location):
+    if _UNPRINTABLE.search(location):
         raise MalformedLocation(f"Location {location!r} holds a backslash or a control character")
-    if _ENCODED.search(location) or "?" in location or "#" in location:
+    if _ENCODED.search(location):
         raise MalformedLocation(f"Location {location!r} holds an encoded separator, '?' or '#'; write the path as it is")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ MAX_LENGTH = 1024
 MAX_LEVELS = 64
 
 Namespace = tuple[str, ...]
+_CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def check_name(name: Any, field: str = "name") -> str:
         raise BadRequest(f"Invalid {field}: it is empty")
     if len(name) > MAX_LENGTH:
         raise BadRequest(f"Invalid {field}: {len(name)} characters; at most {MAX_LENGTH} are allowed")
-    if any(ord(c) < 0x20 or ord(c) == 0x7F or 0xD800 <= ord(c) <= 0xDFFF for c in name):
+    if _CONTROL.search(name):
         raise BadRequest(f"Invalid {field} {name!r}: it holds a control character")
     return name
 

@@ -151,17 +151,17 @@ class MetadataFiles:
         except OSError as exc:
             raise Unavailable(f"cannot read {location}: {exc}") from exc
 
-    def write(self, location: str, content: bytes | memoryview) -> None:
-        place = parse_location(location)
-        try:
-            self.store(place).write_new(place, content)
-        except OSError as exc:
-            raise Unavailable(f"cannot write {location}: {exc}", hint="check the room and the permissions of the warehouse") from exc
-
     def write_version(self, version: Version) -> None:
         """Writes the version's metadata file; packed when its name says so."""
         content: bytes | memoryview = version.file_bytes
-        self.write(version.location, pack(bytes(content)) if version.location.endswith(".gz.metadata.json") else content)
+        if version.location.endswith(".gz.metadata.json"):
+            content = pack(bytes(content))
+        try:
+            self.store(version.place).write_new(version.place, content)
+        except OSError as exc:
+            raise Unavailable(
+                f"cannot write {version.location}: {exc}", hint="check the room and the permissions of the warehouse"
+            ) from exc
 
     def delete(self, location: str) -> None:
         """Deletes a file, as far as that works: one that stays is found by the sweeper."""

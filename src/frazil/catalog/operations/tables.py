@@ -10,7 +10,7 @@ from frazil.catalog.context import Context
 from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers, Request, Response, accepts_gzip
 from frazil.catalog.idempotency import transact
 from frazil.catalog.metadata import Version, table_version
-from frazil.catalog.names import Name, check_name, parse_name, show
+from frazil.catalog.names import Name, Namespace, check_name, parse_name, show
 from frazil.catalog.pages import page_of
 from frazil.catalog.publish import LostRace, Plan
 from frazil.catalog.store import namespaces, relations
@@ -51,11 +51,23 @@ def list_relations(ctx: Context, request: Request, kind: str) -> Response:
     names, token = page.cut(relations.list_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit))
     if not names and namespaces.find(sql, warehouse.name, namespace) is None:
         raise NoSuchNamespace(show(namespace))
-    # Every entry starts with the same bytes: joined, not built one by one, a list of thousands costs a third.
-    start = b'{"namespace":' + orjson.dumps(namespace) + b',"name":'
-    entries = b"},".join([start + orjson.dumps(name) for name in names])
-    body = b'{"identifiers":[' + entries + (b"}]" if names else b"]") + b',"next-page-token":' + orjson.dumps(token) + b"}"
-    return Response(200, body, [JSON_TYPE])
+    return Response(200, _listing(namespace, names, token), [JSON_TYPE])
+
+
+def _listing(namespace: Namespace, names: list[str], token: str | None) -> bytes:
+    """The answer to a listing.
+
+    >>> _listing(("a",), ["x", "y"], None)
+    b'{"identifiers":[{"namespace":["a"],"name":"x"},{"namespace":["a"],"name":"y"}],"next-page-token":null}'
+    """
+    quoted = orjson.dumps(names)
+    if names and b'\\"' not in quoted:
+        # Every entry starts with the same bytes. Put between the names, a list of thousands costs a tenth of building it.
+        start = b'{"namespace":' + orjson.dumps(namespace) + b',"name":'
+        entries = b"[" + start + quoted[1:-1].replace(b'","', b'"},' + start + b'"') + b"}]"
+    else:
+        entries = orjson.dumps([{"namespace": namespace, "name": name} for name in names])
+    return b'{"identifiers":' + entries + b',"next-page-token":' + orjson.dumps(token) + b"}"
 
 
 def load_table(ctx: Context, request: Request) -> Response:

@@ -16,6 +16,8 @@ Row = tuple[Any, ...]
 class Sql(Protocol):
     """Runs statements: inside a transaction when it was given by `write`, else each on its own."""
 
+    join_names: str  # the aggregate that joins the column `name` with the separator 0x1F
+
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         """All rows of a query."""
 

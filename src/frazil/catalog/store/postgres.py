@@ -39,6 +39,8 @@ def _adapt(statement: str) -> str:
 class PostgresSql:
     """Runs statements on one connection."""
 
+    join_names = "string_agg(name, chr(31))"
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
@@ -57,6 +59,8 @@ class PostgresSql:
 
 class _PooledSql:
     """Runs each statement on whatever connection is free. A read may be repeated: one that broke is."""
+
+    join_names = PostgresSql.join_names
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

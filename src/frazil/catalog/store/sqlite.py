@@ -22,6 +22,8 @@ BUSY_MS = 30_000
 class SqliteSql:
     """Runs statements on one connection."""
 
+    join_names = "group_concat(name, char(31))"
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
@@ -105,42 +107,48 @@ class SqliteDatabase:
         fcntl.flock(self._gate, fcntl.LOCK_EX)
         try:
             self._run_batch(batch)
+        except sqlite3.Error as exc:
+            # A COMMIT that fails for want of room or a lock did not happen; after an I/O error nobody knows.
+            doubt = (getattr(exc, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_IOERR
+            kind = CommitUnknown if doubt else Unavailable
+            self._fail(batch, kind(f"the catalog's database {self.path} cannot be written: {exc}"))
         finally:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
+            for ticket in batch:
+                ticket.done = True
 
     def _run_batch(self, batch: list[_Ticket]) -> None:
-        try:
-            self._writer.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as exc:
-            _finish(batch, Unavailable(f"the catalog's database {self.path} cannot be written: {exc}"))
-            return
+        writer = self._writer
+        writer.execute("BEGIN IMMEDIATE")
         for ticket in batch:
-            self._run_one(ticket)
-        try:
+            self._run_one(ticket, alone=len(batch) == 1)
+        if not writer.in_transaction:  # SQLite undoes everything by itself when the disk is full
+            self._fail(batch, Unavailable(f"the catalog's database {self.path} undid a transaction; is its disk full?"))
+        elif all(ticket.error for ticket in batch):
+            writer.execute("ROLLBACK")
+        else:
             faults.reach("database.before-commit")
-            self._writer.execute("COMMIT")
+            writer.execute("COMMIT")
             faults.reach("database.after-commit")
-        except sqlite3.Error as exc:
-            self._undo(batch, exc)
-        _finish(batch)
 
-    def _run_one(self, ticket: _Ticket) -> None:
-        self._writer.execute("SAVEPOINT one")
+    def _run_one(self, ticket: _Ticket, *, alone: bool) -> None:
+        # A write that shares the transaction with others is undone alone when it fails; the only one is undone with it.
+        if not alone:
+            self._writer.execute("SAVEPOINT one")
         try:
             ticket.result = ticket.work(self._writer_sql)
         except BaseException as exc:
             ticket.error = exc
-            self._writer.execute("ROLLBACK TO one")
-        self._writer.execute("RELEASE one")
+            if not alone and self._writer.in_transaction:
+                self._writer.execute("ROLLBACK TO one")
+        if not alone and self._writer.in_transaction:
+            self._writer.execute("RELEASE one")
 
-    def _undo(self, batch: list[_Ticket], exc: sqlite3.Error) -> None:
-        """A COMMIT that fails for want of room or a lock did not happen; after an I/O error nobody knows."""
-        doubt = (getattr(exc, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_IOERR
+    def _fail(self, batch: list[_Ticket], error: Exception) -> None:
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
-        kind = CommitUnknown if doubt else Unavailable
         for ticket in batch:
-            ticket.error = ticket.error or kind(f"the catalog's database {self.path} failed while committing: {exc}")
+            ticket.error = ticket.error or error
 
     def close(self) -> None:
         with self._turn, self._mutex:
@@ -150,12 +158,6 @@ class SqliteDatabase:
             if self._gate >= 0:
                 os.close(self._gate)
                 self._gate = -1
-
-
-def _finish(batch: list[_Ticket], error: BaseException | None = None) -> None:
-    for ticket in batch:
-        ticket.error = ticket.error or error
-        ticket.done = True
 
 
 def _translate(exc: sqlite3.Error) -> Exception:

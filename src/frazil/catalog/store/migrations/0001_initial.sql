@@ -19,6 +19,7 @@ CREATE TABLE relations (
     PRIMARY KEY (warehouse, namespace, name),
     FOREIGN KEY (warehouse, namespace) REFERENCES namespaces (warehouse, namespace)
 );
+CREATE INDEX relations_by_kind ON relations (warehouse, namespace, kind, name);
 CREATE INDEX relations_by_location ON relations (location);
 CREATE TABLE idempotency (
     key {text} PRIMARY KEY,
