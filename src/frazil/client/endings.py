@@ -13,8 +13,8 @@ from pyiceberg.typedef import Identifier
 from requests import HTTPError, Response
 
 from frazil.client.changes import Change, Verdict, judge, judge_all
-from frazil.client.transport import was_never_sent, was_repeated
-from frazil.errors import CommitConflict, CommitUnknown, Unavailable
+from frazil.client.transport import was_repeated
+from frazil.errors import CommitConflict, CommitUnknown
 
 DOUBTFUL = {500, 502, 503, 504}
 LOOKS_SECONDS = (0.0, 0.2, 0.5, 1.0)  # the server may still be at it when we look first
@@ -27,10 +27,6 @@ def end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Chang
     try:
         response = send()
     except (requests.ConnectionError, requests.Timeout) as exc:
-        if was_never_sent(exc):
-            raise Unavailable(
-                f"the catalog cannot be reached, nothing was committed: {exc}", hint="start it, or check catalog.uri"
-            ) from exc
         _look_around(look, changes, f"the reply was lost ({exc})", exc)
         return None
     if response.ok:

@@ -14,12 +14,15 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import ConnectTimeoutError as UrllibConnectTimeout
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
+from frazil.errors import Unavailable
+
 KEY_HEADER = "Idempotency-Key"
 KEY_LIFETIME = "idempotency-key-lifetime"  # the field of the configuration by which a server promises to answer a key once
 CONNECT_SECONDS, READ_SECONDS = 10, 120
 PAUSES_SECONDS = (0.1, 0.3, 0.9)  # before each repetition
 _CHANGING = {"POST", "PUT", "DELETE", "PATCH"}
 _DOUBTFUL = {500, 502, 503, 504}
+_TRANSIENT = {502, 503, 504}
 
 
 def uuid7(*, now_ms: int | None = None, noise: bytes | None = None) -> uuid.UUID:
@@ -49,7 +52,7 @@ def was_never_sent(error: requests.RequestException) -> bool:
 
 
 class Transport(HTTPAdapter):
-    """Sends requests for PyIceberg's session. With `keys`, those that change something carry a key and may be repeated."""
+    """Sends requests for PyIceberg's session: those that only read may be repeated, and with `keys` so may those that change something."""
 
     def __init__(self, *, keys: bool) -> None:
         self.keys = keys
@@ -64,30 +67,35 @@ class Transport(HTTPAdapter):
         cert: Any = None,
         proxies: Mapping[str, str] | None = None,
     ) -> Response:
-        options = {
-            "stream": stream,
-            "timeout": timeout or (CONNECT_SECONDS, READ_SECONDS),
-            "verify": verify,
-            "cert": cert,
-            "proxies": proxies,
-        }
-        if request.method not in _CHANGING or not self.keys:
-            return super().send(request, **options)
-        request.headers.setdefault(KEY_HEADER, str(uuid7()))
-        return self._send_until_answered(request, options)
+        waits = timeout or (CONNECT_SECONDS, READ_SECONDS)
+        options = {"stream": stream, "timeout": waits, "verify": verify, "cert": cert, "proxies": proxies}
+        changing = request.method in _CHANGING
+        if changing and self.keys:
+            request.headers.setdefault(KEY_HEADER, str(uuid7()))
+        try:
+            if changing and not self.keys:
+                return super().send(request, **options)
+            return self._send_until_answered(request, options, _DOUBTFUL if changing else _TRANSIENT)
+        except (requests.ConnectionError, requests.Timeout) as exc:
+            if changing and not was_never_sent(exc):
+                raise  # it may have been done: whoever sent it decides what that means
+            hint = "start it (frazil up, frazil serve), or correct catalog.uri (frazil config shows it)"
+            raise Unavailable(f"the catalog does not answer at {request.url}; nothing was changed: {exc}", hint=hint) from exc
 
-    def _send_until_answered(self, request: PreparedRequest, options: dict[str, Any]) -> Response:
-        """The answer to one key: the request is repeated while its fate is open, for the server does its work once."""
-        repeated = False
+    def _send_until_answered(self, request: PreparedRequest, options: dict[str, Any], again: set[int]) -> Response:
+        """The answer to a request that may be repeated while its fate is open, for it is done once, or changes nothing."""
+        doubt: requests.RequestException | None = None  # set once a copy was sent that may have been done
         for pause in (*PAUSES_SECONDS, None):
             try:
                 response = super().send(request, **options)
-                if response.status_code not in _DOUBTFUL or pause is None:
-                    response.frazil_repeated = repeated  # type: ignore[attr-defined]
+                if response.status_code not in again or pause is None:
+                    response.frazil_repeated = doubt is not None  # type: ignore[attr-defined]
                     return response
-                repeated = True
+                doubt = doubt or requests.ConnectionError(f"the catalog answered {response.status_code}")
             except (requests.ConnectionError, requests.Timeout) as exc:
-                repeated = repeated or not was_never_sent(exc)
+                doubt = doubt or (None if was_never_sent(exc) else exc)
+                if pause is None and doubt not in (None, exc):
+                    raise doubt from exc  # that no further copy can be sent says nothing of the first
                 if pause is None:
                     raise
             time.sleep(pause)

@@ -51,9 +51,7 @@ def test_after_a_conflict_a_refreshed_table_takes_the_rows(catalog: FrazilCatalo
 def test_a_lost_reply_to_an_append_is_found_committed_and_no_row_is_doubled(
     keys: bool, catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
 ) -> None:
-    if not keys:
-        without_keys(shaky)
-    table = shaky.load_table("ns.a")
+    table = (shaky if keys else without_keys(shaky)).load_table("ns.a")
     proxy.lose_reply(table_path(shaky, "a"))
     table.append(rows(1, 2, 3))
     table.append(rows(4))
@@ -88,10 +86,11 @@ def test_a_repeated_request_that_is_refused_is_looked_up_before_it_is_called_a_c
     assert ids(catalog, "ns.a") == [1]
 
 
+@pytest.mark.parametrize("keys", [True, False])
 def test_when_the_catalog_is_gone_after_the_request_the_ending_is_unknown(
-    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+    keys: bool, catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
 ) -> None:
-    table = without_keys(shaky).load_table("ns.a")
+    table = (shaky if keys else without_keys(shaky)).load_table("ns.a")
     proxy.lose_reply(table_path(shaky, "a"), then_vanish=True)
     with pytest.raises(CommitUnknown, match="may or may not have happened") as caught:
         table.append(rows(1))
@@ -128,8 +127,14 @@ def test_a_catalog_that_does_not_listen_is_certain_to_have_committed_nothing(sha
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     shaky.uri = f"http://127.0.0.1:{port}"
-    with pytest.raises(Unavailable, match="nothing was committed"):
+    with pytest.raises(Unavailable, match="nothing was changed") as caught:
         table.append(rows(1))
+    assert "frazil up" in str(caught.value.hint)
+
+
+def test_a_load_is_repeated_when_its_reply_is_lost(shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+    proxy.lose_reply(b"GET /v1/default/namespaces/ns/tables/a")
+    assert shaky.load_table("ns.a").name() == ("ns", "a")
 
 
 def _with_fresh_keys(send):  # type: ignore[no-untyped-def]
