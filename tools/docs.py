@@ -1,16 +1,17 @@
-"""`make docs`: writes the generated pages of docs/; `--check` fails, naming the page, when one is not what the code gives."""
+"""`make docs`: writes what is generated in docs/ and README.md; `--check` fails, naming the page, when one is not what the code gives."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from tools import cli_reference, requirements
+from tools import cli_reference, readme, requirements
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
-    "requirements.md": requirements.render_page,
-    "cli.md": cli_reference.render_page,
+    "README.md": readme.render_page,
+    "docs/requirements.md": requirements.render_page,
+    "docs/cli.md": cli_reference.render_page,
 }
 
 
@@ -18,13 +19,13 @@ def main() -> int:
     check = "--check" in sys.argv[1:]
     stale = []
     for name, render in PAGES.items():
-        page, text = DOCS / name, render()
+        page, text = ROOT / name, render()
         if check and (not page.exists() or page.read_text(encoding="utf-8") != text):
             stale.append(name)
         elif not check:
             page.write_text(text, encoding="utf-8")
     if stale:
-        print(f"docs/{', docs/'.join(stale)}: not what the code gives; run `make docs` and commit the result")
+        print(f"{', '.join(stale)}: not what the code gives; run `make docs` and commit the result")
         return 1
     print(f"docs: {len(PAGES)} generated pages are {'up to date' if check else 'written'}")
     return 0

