@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,8 +73,16 @@ def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         made.frazil("up", "--with", "trino,kafka,postgres")
         yield made
     finally:
+        made.frazil("down")
+        keep_logs(made)
         made.frazil("down", "--purge", "--yes")
     assert made.processes() == []
+
+
+def keep_logs(project: Project) -> None:
+    """What the servers said stays in pytest's folder of this run, for whoever looks into a failure."""
+    for log in project.folder.glob(".frazil/*/server.log"):
+        shutil.copy(log, project.folder / f"{log.parent.name}.log")
 
 
 # An ordinary user. The tests may run as root with Python under root's private home: the capability lets the user read, and only that.
