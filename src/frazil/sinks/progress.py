@@ -1,0 +1,176 @@
+"""How far a sink has come, kept in the table itself. Pure: it reads and decides, and does nothing.
+
+For every part of a sink the table holds: who writes it (a generation that counts take-overs, and a token that is that writer's own), how
+many commits it made, and the offset reached in each source partition. It is one table property for each ref, changed only in a commit
+that adds a snapshot to that ref and is guarded by the snapshot that the writer read; so what one reads here is true of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from frazil.errors import ProgressMismatch, WriterFenced
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+MAIN = "main"
+SUMMARY_PROGRESS = "frazil.progress"  # in a snapshot's summary: all progress as of that snapshot
+SUMMARY_COMMIT = "frazil.commit"  # in a snapshot's summary: what this commit consumed
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class PartProgress:
+    """How far one part of a sink has come; `offsets` are the next ones to read, by source partition."""
+
+    generation: int = 0
+    writer: str = ""
+    commits: int = 0
+    offsets: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of every part of every sink that writes to a ref, by `sink/part`."""
+
+    parts: Mapping[str, PartProgress] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str | None) -> Progress:
+        """The progress that `dump` wrote; none, if there is no text.
+
+        >>> Progress.parse('{"v":1,"parts":{"uplink/part-0":[2,"a1",7,{"events/0":120}]}}').part("uplink/part-0").offsets["events/0"]
+        120
+        """
+        if text is None:
+            return cls()
+        try:
+            value = json.loads(text)
+            if value["v"] != _VERSION:
+                raise ProgressMismatch(f"the table's progress has version {value['v']}, not {_VERSION}", hint="upgrade Frazil")
+            return cls({name: PartProgress(*entry) for name, entry in value["parts"].items()})
+        except (ValueError, KeyError, TypeError) as exc:
+            raise ProgressMismatch(
+                f"the table's progress cannot be read: {text[:80]}", hint="take it from the summary of the last snapshot"
+            ) from exc
+
+    def dump(self) -> str:
+        """One line of text, as short as JSON allows.
+
+        >>> Progress({"s/0": PartProgress(1, "w", 2, {"p": 3})}).dump()
+        '{"v":1,"parts":{"s/0":[1,"w",2,{"p":3}]}}'
+        """
+        parts = {name: [one.generation, one.writer, one.commits, dict(one.offsets)] for name, one in sorted(self.parts.items())}
+        return json.dumps({"v": _VERSION, "parts": parts}, separators=(",", ":"))
+
+    def part(self, name: str) -> PartProgress:
+        return self.parts.get(name, PartProgress())
+
+    def with_part(self, name: str, part: PartProgress) -> Progress:
+        return Progress({**self.parts, name: part})
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a writer says of the rows that it wants to commit: whose they are, and from where to where they reach in the source.
+
+    `end` names every source partition that moved; `start` says where it stood for those that had moved before. A partition in `done` is
+    finished for good (a file that was read to its end) and needs no entry any more.
+    """
+
+    part: str
+    writer: str
+    generation: int
+    commit: int
+    start: Mapping[str, int]
+    end: Mapping[str, int]
+    done: frozenset[str] = frozenset()
+
+    def summary(self) -> str:
+        """What the snapshot's summary says of this commit; the audit reads it."""
+        value = {
+            "part": self.part,
+            "generation": self.generation,
+            "commit": self.commit,
+            "from": dict(self.start),
+            "to": dict(self.end),
+            **({"done": sorted(self.done)} if self.done else {}),
+        }
+        return json.dumps(value, separators=(",", ":"))
+
+
+def property_key(ref: str = MAIN) -> str:
+    """The table property that holds the progress of a ref."""
+    return f"frazil.progress.{ref}"
+
+
+def read_progress(metadata: TableMetadata, ref: str = MAIN) -> Progress:
+    """The progress that belongs to a ref of the table."""
+    return Progress.parse(metadata.properties.get(property_key(ref)))
+
+
+def progress_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Progress | None:
+    """The progress as of a snapshot: its own record of it, or its nearest ancestor's; None when that was expired."""
+    while snapshot is not None:
+        if snapshot.summary is not None and (text := snapshot.summary.get(SUMMARY_PROGRESS)):
+            return Progress.parse(text)
+        if snapshot.parent_snapshot_id is None:
+            return Progress()
+        snapshot = metadata.snapshot_by_id(snapshot.parent_snapshot_id)
+    return None
+
+
+def take_over(progress: Progress, part: str, writer: str) -> Progress:
+    """The progress once `writer` owns the part: every older writer of it is fenced.
+
+    >>> take_over(Progress(), "s/0", "w1").part("s/0")
+    PartProgress(generation=1, writer='w1', commits=0, offsets={})
+    """
+    current = progress.part(part)
+    return progress.with_part(part, replace(current, generation=current.generation + 1, writer=writer))
+
+
+def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | None:
+    """The progress once the claimed rows are in; None when they are in already. Refuses a writer that was fenced.
+
+    A commit has a number: the table holds that of the last one. So "is mine in?" has one answer after a lost reply, whatever
+    the offsets look like, and the offsets must then agree.
+    """
+    current = progress.part(claim.part)
+    if (current.writer, current.generation) != (claim.writer, claim.generation):
+        raise WriterFenced(table, claim.part, ours=claim.generation, current=current.generation)
+    if current.commits == claim.commit:
+        return None
+    if current.commits != claim.commit - 1:
+        raise ProgressMismatch(
+            f"{table}: part '{claim.part}' has made {current.commits} commits, but this one would be number {claim.commit}",
+            hint="start the writer again: it goes on where the table stands",
+        )
+    _check_offsets(current, claim, table=table)
+    offsets = {name: offset for name, offset in {**current.offsets, **claim.end}.items() if name not in claim.done}
+    return progress.with_part(claim.part, replace(current, commits=claim.commit, offsets=offsets))
+
+
+def _check_offsets(current: PartProgress, claim: Claim, *, table: str) -> None:
+    for name, end in claim.end.items():
+        reached, start = current.offsets.get(name), claim.start.get(name)
+        if reached != start or (start is not None and end < start):
+            raise ProgressMismatch(
+                f"{table}: part '{claim.part}' has reached {_spell(reached)} in source partition '{name}', "
+                f"but rows from {_spell(start)} to {end} were offered",
+                hint="start the writer again: it goes on where the table stands",
+            )
+
+
+def merge(theirs: Progress, ours: Iterable[str], from_other: Progress) -> Progress:
+    """The progress of a ref after another was moved onto it: the other's word counts for the parts named in `ours`."""
+    return Progress({**theirs.parts, **{name: from_other.part(name) for name in ours}})
+
+
+def _spell(offset: int | None) -> str:
+    return "its beginning" if offset is None else str(offset)
