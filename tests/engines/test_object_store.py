@@ -52,6 +52,15 @@ def test_every_port_is_on_loopback(store: ObjectStore) -> None:
     assert {address.port for address in listening} >= {store.port, *store.state()["ports"].values()}
 
 
+def test_stop_leaves_no_socket_in_the_temporary_folder(store: ObjectStore) -> None:
+    before = set(Path("/tmp").glob("seaweedfs-*.sock"))
+    store.start()
+    own = [path for path in set(Path("/tmp").glob("seaweedfs-*.sock")) - before if str(store.extra_port("master.port.grpc")) in path.name]
+    assert len(own) == 1
+    store.stop()
+    assert not own[0].exists()
+
+
 def test_a_damaged_data_folder_shows_the_end_of_the_log(store: ObjectStore) -> None:
     store.data.mkdir(parents=True)
     (store.data / "filerldb2").write_text("a file where the folder of the file names should be")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -14,7 +15,7 @@ from typing import ClassVar
 from frazil.errors import MissingExtra
 from frazil.services import ports
 from frazil.services.processes import Launch
-from frazil.services.service import Service
+from frazil.services.service import Report, Service
 
 _SOCKET_LENGTH = 100  # the system's limit for the path of a socket is 107 or 103
 _GRPC_OFFSET = 10_000  # SeaweedFS finds its gRPC ports there when it is not told otherwise
@@ -87,6 +88,16 @@ class ObjectStore(Service):
         except (BaseError, OSError):
             return False
         return True
+
+    def _stop(self, report: Report) -> bool:
+        """SeaweedFS puts a socket a gRPC port into /tmp, whatever it is told, and leaves it there."""
+        stopped = super()._stop(report)
+        remembered = self.state().get("ports", {}).values()
+        for port in {*remembered, *(port + _GRPC_OFFSET for port in remembered)}:
+            for socket in Path("/tmp").glob(f"seaweedfs-*-grpc-{port}.sock"):  # noqa: S108  # its choice, not ours
+                with contextlib.suppress(OSError):
+                    socket.unlink()
+        return stopped
 
     def _socket(self, name: str) -> Path:
         path = self.folder / f"{name}.sock"

@@ -34,8 +34,8 @@ class Account:
 class Launch:
     """All that starting a server takes: decided first, compared with what runs, then done.
 
-    `files` are written before the start; `secrets` are added to the environment like `env`, but never printed; `unset` names variables of the
-    caller that would mislead the server; `depends_on` holds what else it was prepared with, so that a change of it is seen.
+    `files` are written before the start; `secrets` are added to the environment like `env`, but never printed; `unset` names variables
+    of the caller that would mislead the server; `depends_on` holds what else it was prepared with, so that a change of it is seen.
     """
 
     argv: Sequence[str]
