@@ -298,10 +298,11 @@ class CheckError(SinkError):
 class WriteFailed(SinkError):
     """A data file or a temporary file could not be written; nothing that it belongs to was committed."""
 
-    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
+    def __init__(self, path: str, reason: str, *, lasting: bool = False, hint: str | None = None) -> None:
         super().__init__(f"cannot write {path}: {reason}", hint=hint)
         self.path = path
         self.reason = reason
+        self.lasting = lasting  # it will not go away by waiting
 
 
 class WriterFenced(SinkError):

@@ -32,4 +32,4 @@ def writing(path: str) -> Iterator[None]:
         reason, hint = _MEANINGS.get(
             exc.errno or 0, (str(exc), "nothing of this batch was committed; write it again when the store answers")
         )
-        raise WriteFailed(path, reason, hint=hint) from exc
+        raise WriteFailed(path, reason, lasting=exc.errno in _MEANINGS, hint=hint) from exc

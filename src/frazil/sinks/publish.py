@@ -1,0 +1,216 @@
+"""The commit core: rows and progress in one commit, exactly once.
+
+The loop is our own. Before every attempt the table is loaded again and its progress decides: what it covers is in, what it does not cover
+is not; after a conflict, after a lost reply and at the start, in the same way. PyIceberg's own retry never runs: it would append a batch
+again that another writer has brought in.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import requests
+from pyiceberg.exceptions import NoSuchTableError, ServerError, ServiceUnavailableError
+from pyiceberg.typedef import Identifier
+
+from frazil.client.changes import Change
+from frazil.errors import CommitConflict, CommitUnknown, SinkError, Unavailable, WriteFailed
+from frazil.sinks.progress import (
+    MAIN,
+    SUMMARY_COMMIT,
+    SUMMARY_PROGRESS,
+    Claim,
+    PartProgress,
+    Progress,
+    apply_claim,
+    property_key,
+    read_progress,
+    take_over,
+)
+from frazil.sinks.snapshots import Append, Move, head
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+T = TypeVar("T")
+
+
+class CommitCatalog(Protocol):
+    """What the core needs of a catalog: `frazil.client.FrazilCatalog` has it, and `SingleTableCatalog` gives it to any of PyIceberg's."""
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """The table as it is now."""
+
+    def commit_changes(self, changes: Sequence[Change]) -> None:
+        """All changes in one commit; else `CommitConflict` (none happened, ever) or `CommitUnknown`."""
+
+
+def ignore(step: str) -> None:
+    """Takes no notice of a step."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a commit is tried while others are faster or the catalog is away, and who is told of each step."""
+
+    give_up_seconds: float = 300.0
+    longest_pause_seconds: float = 2.0
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    chance: random.Random = field(default_factory=random.Random)
+    on_step: Callable[[str], None] = ignore
+
+    def pause(self, attempt: int) -> None:
+        """Waits for a random while that grows with the attempts, so that writers of one table get out of each other's way."""
+        self.sleep(self.chance.uniform(0, min(0.02 * 2**attempt, self.longest_pause_seconds)))
+
+
+@dataclass(frozen=True)
+class Published:
+    """A commit that has happened: the snapshot that the target's ref points to (None if it was in already), and after how many attempts."""
+
+    progress: PartProgress
+    snapshot_id: int | None
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """Commits for one ref of one table."""
+
+    catalog: CommitCatalog
+    identifier: Identifier
+    ref: str = MAIN
+    patience: Patience = field(default_factory=Patience)
+
+    @property
+    def table_name(self) -> str:
+        return ".".join(self.identifier)
+
+    def take_over(self, part: str, writer: str) -> PartProgress:
+        """Makes `writer` the one writer of a part: from now on every other one's commits are refused. Gives the progress to go on from."""
+        append = Append(self.identifier, ref=self.ref)
+
+        def attempt(number: int) -> PartProgress:
+            table = self._load(self.identifier)
+            before = read_progress(table.metadata, self.ref)
+            if before.part(part).writer == writer:  # the reply was lost, the commit was not
+                return before.part(part)
+            after = take_over(before, part, writer)
+            # An empty append: without a snapshot of its own, the take-over would pass unseen by the old writer's guard.
+            self._commit([self._change(append, table, number, after, None)])
+            return after.part(part)
+
+        return self._until_decided(attempt)
+
+    def publish(self, target: Append | Move, claim: Claim, *, also: Sequence[Append] = ()) -> Published:
+        """Commits the target's rows, those of the other tables and the progress, all at once; or finds that this has happened before.
+
+        Raises `WriterFenced` when another writer owns the part now, and `CommitConflict` when a staged snapshot was overtaken.
+        """
+
+        def attempt(number: int) -> Published:
+            table = self._load(self.identifier)
+            after = apply_claim(read_progress(table.metadata, self.ref), claim, table=self.table_name)
+            if after is None:
+                return Published(read_progress(table.metadata, self.ref).part(claim.part), None, number)
+            if isinstance(target, Move) and (now := head(table.metadata, self.ref)) and now.snapshot_id != target.base_id:
+                raise Overtaken(
+                    f"{self.table_name}: '{self.ref}' has moved since '{target.stage}' was begun", hint="stage the change again"
+                )
+            change = self._change(target, table, number, after, claim)
+            others = [one.build(self._load(one.identifier), attempt=number, summary={}, properties={}) for one in also if one.files]
+            self._commit([change, *others])
+            return Published(after.part(claim.part), next(iter(change.snapshot_ids), None), number)
+
+        return self._until_decided(attempt)
+
+    def progress(self) -> Progress:
+        """The progress of the ref as it is now."""
+        return self._until_decided(lambda _: read_progress(self._load(self.identifier).metadata, self.ref))
+
+    def _change(self, target: Append | Move, table: Table, attempt: int, after: Progress, claim: Claim | None) -> Change:
+        text = after.dump()
+        summary = {SUMMARY_PROGRESS: text, **({SUMMARY_COMMIT: claim.summary()} if claim else {})}
+        return target.build(table, attempt=attempt, summary=summary, properties={property_key(self.ref): text})
+
+    def _commit(self, changes: Sequence[Change]) -> None:
+        self.patience.on_step("before commit")
+        self.catalog.commit_changes(changes)
+        self.patience.on_step("after commit")
+
+    def _load(self, identifier: Identifier) -> Table:
+        self.patience.on_step("before load")
+        try:
+            return self.catalog.load_table(identifier)
+        except NoSuchTableError as exc:
+            raise SinkError(f"table {'.'.join(identifier)} is not there", hint="create it before the sink starts") from exc
+
+    def _until_decided(self, attempt: Callable[[int], T]) -> T:
+        """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in `progress`."""
+        start, number = self.patience.clock(), 0
+        while True:
+            number += 1
+            try:
+                return attempt(number)
+            except _TRANSIENT as exc:
+                if isinstance(exc, Overtaken) or (isinstance(exc, WriteFailed) and exc.lasting):
+                    raise
+                if self.patience.clock() - start > self.patience.give_up_seconds:
+                    raise _given_up(exc, self.table_name, number) from exc
+                self.patience.pause(number)
+
+
+def _given_up(error: Exception, table: str, attempts: int) -> Exception:
+    """The last error, as one of ours."""
+    known = isinstance(error, CommitConflict | CommitUnknown | Unavailable | WriteFailed)
+    return error if known else Unavailable(f"{table}: no answer after {attempts} attempts: {error}")
+
+
+class Overtaken(CommitConflict):
+    """A staged snapshot builds on a state that is no longer the latest: no attempt can succeed."""
+
+
+# What may be over at the next attempt.
+_TRANSIENT = (
+    CommitConflict,
+    CommitUnknown,
+    Unavailable,
+    WriteFailed,
+    ServerError,
+    ServiceUnavailableError,
+    requests.ConnectionError,
+    requests.Timeout,
+    OSError,
+)
+
+
+@dataclass(frozen=True)
+class SingleTableCatalog:
+    """Any catalog of PyIceberg as the core wants it: one table in a commit, no more."""
+
+    catalog: object
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        table: Table = self.catalog.load_table(identifier)  # type: ignore[attr-defined]
+        return table
+
+    def commit_changes(self, changes: Sequence[Change]) -> None:
+        from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+
+        if len(changes) != 1:
+            raise SinkError(
+                f"this catalog commits one table at a time, not {' and '.join(change.name for change in changes)} together",
+                hint="use a REST catalog with /transactions/commit (frazil serve), or bad_rows='stop'",
+            )
+        (change,) = changes
+        try:
+            self.catalog.commit_table(self.load_table(change.identifier), change.requirements, change.updates)  # type: ignore[attr-defined]
+        except CommitFailedException as exc:
+            raise CommitConflict(f"the commit to {change.name} was refused: {exc}") from exc
+        except CommitStateUnknownException as exc:
+            raise CommitUnknown(f"the commit to {change.name} may or may not have happened: {exc}") from exc

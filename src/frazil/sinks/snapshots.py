@@ -1,0 +1,130 @@
+"""A commit to one table, ready to be sent: requirements, updates, and the files that they refer to."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from pyiceberg.typedef import Identifier
+
+from frazil.client.changes import Change
+from frazil.sinks.files import WrittenFile
+from frazil.sinks.manifests import merge_small, write_added, write_list
+from frazil.sinks.progress import MAIN
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass
+class Append:
+    """Files for a table. What was written for one attempt serves the next: the snapshot keeps its id, its manifests are written once."""
+
+    identifier: Identifier
+    files: Sequence[WrittenFile] = ()
+    ref: str = MAIN
+    _snapshot_id: int | None = field(default=None, repr=False)
+    _added: list[ManifestFile] | None = field(default=None, repr=False)
+
+    def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
+        """The change that adds the files as a new snapshot, if the ref still is where `table` saw it."""
+        metadata = table.metadata
+        if self._snapshot_id is None:
+            self._snapshot_id = metadata.new_snapshot_id()
+        if self._added is None:
+            self._added = write_added(table, self.files, snapshot_id=self._snapshot_id)
+        parent = head(metadata, self.ref)
+        carried = merge_small(table, parent.manifests(table.io), snapshot_id=self._snapshot_id) if parent else []
+        parent_id = parent.snapshot_id if parent else None
+        location = write_list(table, [*self._added, *carried], snapshot_id=self._snapshot_id, parent_id=parent_id, attempt=attempt)
+        snapshot = Snapshot.model_validate(
+            {
+                "snapshot-id": self._snapshot_id,
+                "parent-snapshot-id": parent_id,
+                "sequence-number": metadata.next_sequence_number(),
+                # The clocks of two writers may differ: time must not run backwards along a ref.
+                "timestamp-ms": max(int(time.time() * 1000), parent.timestamp_ms if parent else 0),
+                "manifest-list": location,
+                "schema-id": metadata.current_schema_id,
+                "summary": _summary(self.files, parent, summary),
+            }
+        )
+        updates = (AddSnapshotUpdate(snapshot=snapshot), _move_ref(metadata, self.ref, self._snapshot_id), *_set(properties))
+        return Change(self.identifier, guards(metadata, self.ref, parent_id), updates)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A ref that moves to a snapshot which an engine has staged on a branch of its own."""
+
+    identifier: Identifier
+    snapshot_id: int
+    base_id: int | None  # where the ref stood when the stage began; if it has moved since, stage again
+    stage: str
+    ref: str = MAIN
+
+    def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
+        """The change that publishes the stage and drops its branch."""
+        updates = (_move_ref(table.metadata, self.ref, self.snapshot_id), _drop_ref(self.stage), *_set(properties))
+        return Change(self.identifier, guards(table.metadata, self.ref, self.base_id), updates)
+
+
+def head(metadata: TableMetadata, ref: str) -> Snapshot | None:
+    """The snapshot that a ref points to."""
+    return metadata.snapshot_by_name(ref)
+
+
+def guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> tuple[TableRequirement, ...]:
+    """What must still hold when the commit arrives: the same table, and the ref at the snapshot that was read."""
+    return (AssertTableUUID(uuid=metadata.table_uuid), AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot_id}))
+
+
+def _move_ref(metadata: TableMetadata, ref: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """Moves a branch, and keeps its own rules of retention."""
+    known = metadata.refs.get(ref)
+    return SetSnapshotRefUpdate.model_validate(
+        {
+            "ref-name": ref,
+            "type": SnapshotRefType.BRANCH,
+            "snapshot-id": snapshot_id,
+            "max-ref-age-ms": known.max_ref_age_ms if known else None,
+            "max-snapshot-age-ms": known.max_snapshot_age_ms if known else None,
+            "min-snapshots-to-keep": known.min_snapshots_to_keep if known else None,
+        }
+    )
+
+
+def _drop_ref(name: str) -> RemoveSnapshotRefUpdate:
+    return RemoveSnapshotRefUpdate.model_validate({"ref-name": name})
+
+
+def _set(properties: Mapping[str, str]) -> tuple[TableUpdate, ...]:
+    return (SetPropertiesUpdate(updates=dict(properties)),) if properties else ()
+
+
+def _summary(files: Sequence[WrittenFile], parent: Snapshot | None, extra: Mapping[str, str]) -> Summary:
+    added = {
+        "added-data-files": len(files),
+        "added-records": sum(file.rows for file in files),
+        "added-files-size": sum(file.size_bytes for file in files),
+        "changed-partition-count": len({(file.spec_id, file.partition) for file in files}),
+    }
+    counted = {key: json.dumps(value) for key, value in added.items() if value}
+    return update_snapshot_summaries(Summary(Operation.APPEND, **counted, **extra), parent.summary if parent else None)
