@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from frazil.config import Settings
-from frazil.errors import ConfigError, FrazilError
+from frazil.errors import ConfigError
 from frazil.services import ports
 from frazil.services.service import Service, ServiceStatus, write_private
 
@@ -36,7 +36,7 @@ class Event:
     service: str
     text: str
     done: bool = False
-    error: FrazilError | None = None
+    error: Exception | None = None
 
 
 Listener = Callable[[Event], None]
@@ -128,7 +128,7 @@ class _Start:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.error: FrazilError | None = None
+        self.error: Exception | None = None
         self.over = threading.Event()
 
     def run(self, starts: Mapping[str, _Start], listener: Listener) -> None:
@@ -144,7 +144,7 @@ class _Start:
                     return
             fresh = self.service.start(partial(_tell, listener, name))
             listener(Event(name, f"ready in {time.monotonic() - began:.1f} s" if fresh else "was ready", done=True))
-        except FrazilError as exc:
+        except Exception as exc:  # a fault of ours, too, must end `up` with an error: it happened in a thread
             self.error = exc
             listener(Event(name, "failed", done=True, error=exc))
         finally:

@@ -98,3 +98,16 @@ def test_the_keys_of_the_object_store_are_readable_by_their_owner_only(settings:
     path = settings.stack.folder / "s3.json"
     write_private(path, "secret")
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+class BrokenStore(ObjectStore):
+    """A service with a fault of our own in it."""
+
+    def start(self, report: object = None) -> bool:
+        raise TypeError("a fault of ours")
+
+
+def test_a_fault_that_nobody_foresaw_is_an_error_of_up_not_a_line_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stack, "service", lambda self, name: BrokenStore(self.settings))
+    with pytest.raises(TypeError, match="a fault of ours"):
+        Stack(with_port_zero(tmp_path)).up(["object-store"], lambda event: None)
