@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import re
 import select
 import socket
 import time
@@ -17,16 +18,23 @@ from urllib.parse import urlsplit
 
 
 class Reply(NamedTuple):
-    """A status and a body."""
+    """A status, and the bytes of the whole reply; the body is cut out only for those who want it."""
 
     status: int
-    body: bytes
+    raw: bytes | bytearray
+    body_at: int
+
+    @property
+    def body(self) -> bytes:
+        """The body, with chunks joined."""
+        chunked = _CHUNKED.search(self.raw, 0, self.body_at - 2)
+        return _join_chunks(bytes(self.raw), self.body_at) if chunked else bytes(self.raw[self.body_at :])
 
 
 Client = Generator[bytes, Reply, None]
 
 
-@dataclass
+@dataclass(slots=True)
 class Connection:
     """One keep-alive connection and the client that speaks on it."""
 
@@ -71,15 +79,26 @@ def drive(address: str, clients: Sequence[Client], *, seconds: float = 120) -> f
     return time.perf_counter() - start
 
 
+_BUFFER = memoryview(bytearray(1 << 20))  # one for all: a reply is taken out of it before the next is read
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
+
+
 def _advance(connection: Connection) -> bool:
     """Reads what arrived; with a whole reply, sends the client's next request. False when the client is done."""
-    data = connection.sock.recv(1 << 20)
-    if not data:
+    count = connection.sock.recv_into(_BUFFER)
+    if not count:
         raise ConnectionError("the server closed the connection in the middle of the work")
-    connection.received += data
-    reply = _take_reply(connection)
+    if connection.received:
+        connection.received += _BUFFER[:count]
+        received: bytes | bytearray = connection.received
+    else:
+        received = bytes(_BUFFER[:count])
+    reply = _whole_reply(received)
     if reply is None:
+        connection.received = received if isinstance(received, bytearray) else bytearray(received)
         return True
+    connection.received = bytearray()
     try:
         connection.sock.sendall(connection.client.send(reply))
     except StopIteration:
@@ -87,38 +106,30 @@ def _advance(connection: Connection) -> bool:
     return True
 
 
-def _take_reply(connection: Connection) -> Reply | None:
+def _whole_reply(received: bytes | bytearray) -> Reply | None:
     """The reply, once all of it is there."""
-    received = connection.received
     end = received.find(b"\r\n\r\n")
     if end < 0:
         return None
-    head = bytes(received[:end]).lower()
-    at = head.find(b"\r\ncontent-length:")
-    if at >= 0:
-        length = int(head[at + 17 :].split(b"\r\n", 1)[0])
-        if len(received) < end + 4 + length:
-            return None
-        body = bytes(received[end + 4 :])
-    elif b"\r\ntransfer-encoding: chunked" in head:
+    start = end + 4
+    if found := _LENGTH.search(received, 0, end):
+        whole = len(received) >= start + int(found[1])
+    elif _CHUNKED.search(received, 0, end + 2):
         # The generator sends one request at a time, so the last chunk ends what was received.
-        if not received.endswith(b"0\r\n\r\n"):
-            return None
-        body = _join_chunks(received, end + 4)
+        whole = received.endswith(b"0\r\n\r\n")
     else:
-        body = b""
-    received.clear()
-    return Reply(int(head[9:12]), body)
+        whole = True
+    return Reply(int(received[9:12]), received, start) if whole else None
 
 
-def _join_chunks(received: bytearray, start: int) -> bytes:
+def _join_chunks(received: bytes, start: int) -> bytes:
     parts = []
     while True:
         line = received.index(b"\r\n", start)
-        size = int(bytes(received[start:line]).split(b";")[0], 16)
+        size = int(received[start:line].split(b";")[0], 16)
         if size == 0:
             return b"".join(parts)
-        parts.append(bytes(received[line + 2 : line + 2 + size]))
+        parts.append(received[line + 2 : line + 2 + size])
         start = line + 2 + size + 2
 
 

@@ -46,14 +46,14 @@ def test_a_reply_is_read_whole_however_it_is_framed_and_cut(framing: str, piece:
     replies: list[Reply] = []
     with server_that_says(REPLIES[framing], piece=piece) as address:
         drive(address, [asking(replies, 3)])
-    assert replies == [Reply(200, b"hello")] * 3
+    assert [(reply.status, reply.body) for reply in replies] == [(200, b"hello")] * 3
 
 
 def test_a_reply_without_a_body_is_whole_at_once() -> None:
     replies: list[Reply] = []
     with server_that_says(b"HTTP/1.1 204 No Content\r\n\r\n", piece=1000) as address:
         drive(address, [asking(replies, 2)])
-    assert replies == [Reply(204, b"")] * 2
+    assert [(reply.status, reply.body) for reply in replies] == [(204, b"")] * 2
 
 
 def test_a_request_carries_its_body_and_length() -> None:
