@@ -1,0 +1,247 @@
+"""What the table asks of a row: its fields, their types, NOT NULL and the checks. Rows that keep it go on; the others are named."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import SchemaMismatch
+from frazil.sinks.checks import Check, compile_checks
+from frazil.sinks.convert import convert, extra_fields, fits, null_violations
+from frazil.sinks.layout import TableLayout
+
+Extra = Literal["error", "ignore", "evolve"]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A row that the table does not take: its number in what was written, why not, and the row itself as JSON."""
+
+    number: int
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Rows in the table's types, and those that were not accepted; `numbers` says which ones the former were, None if all."""
+
+    rows: pa.Table
+    rejected: tuple[Rejected, ...] = ()
+    numbers: pa.Array | None = None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The contract of one table. `extra` says what happens to fields that it does not have; to evolve is the caller's work."""
+
+    layout: TableLayout
+    checks: tuple[Check, ...] = ()
+    extra: Extra = "error"
+
+    @classmethod
+    def of(cls, layout: TableLayout, *, checks: Sequence[str] = (), extra: Extra = "error") -> Contract:
+        """The contract of a table with these checks; refuses a check that cannot work."""
+        return cls(layout, compile_checks(checks, layout.arrow), extra)
+
+    def accept(self, rows: pa.Table) -> Accepted:
+        """The rows in the table's types. No row is looked at by Python unless one is rejected; no column is copied that fits."""
+        self.check_fields(rows.schema)
+        verdicts = [self._judge(batch) for batch in rows.to_batches()]
+        if not verdicts:
+            return Accepted(self.layout.arrow.empty_table())
+        good = pa.Table.from_batches([verdict.rows for verdict in verdicts])
+        if all(verdict.faults is None for verdict in verdicts):
+            return Accepted(good)
+        faults = pa.concat_arrays([verdict.all_faults for verdict in verdicts])
+        numbers = pc.indices_nonzero(faults.is_null())
+        return Accepted(good, tuple(_rejections(rows, faults)), numbers)
+
+    def accept_dicts(self, rows: Sequence[Row]) -> Accepted:
+        """The same for rows as dictionaries; a field that a row does not have is NULL."""
+        self._check_extra(sorted({name for row in rows for name in row} - set(self.layout.arrow.names)))
+        faults: dict[int, str] = {}
+        columns = [_column(rows, one, self._spell(one.name), faults) for one in self.layout.arrow]
+        numbers = [number for number in range(len(rows)) if number not in faults]
+        table = pa.table(columns, schema=_nullable(self.layout.arrow))
+        found = self.accept(table.take(pa.array(numbers, pa.int64())) if faults else table)
+        # What Python could not turn into a value was set aside before: put the numbers back to what the caller counts.
+        kept = numbers if found.numbers is None else [numbers[n] for n in found.numbers.to_pylist()]
+        rejected = [Rejected(numbers[one.number], one.reason, as_json(rows[numbers[one.number]])) for one in found.rejected]
+        rejected += [Rejected(number, reason, as_json(rows[number])) for number, reason in faults.items()]
+        if not rejected:
+            return found
+        return Accepted(found.rows, tuple(sorted(rejected, key=lambda one: one.number)), pa.array(kept, pa.int64()))
+
+    def check_fields(self, found: pa.Schema) -> None:
+        """Refuses a batch that lacks a required field, has one of another type, or one too many where that is an error."""
+        for wanted in self.layout.arrow:
+            position = found.get_field_index(wanted.name)
+            if position < 0:
+                if found.get_all_field_indices(wanted.name):
+                    raise self._mismatch(wanted.name, "one such field", "several")
+                if not wanted.nullable:
+                    raise self._mismatch(wanted.name, f"{self._spell(wanted.name)}, required", "no such field")
+            elif not fits(found.field(position).type, wanted.type):
+                raise self._mismatch(wanted.name, self._spell(wanted.name), str(found.field(position).type))
+        self._check_extra(self.new_fields(found))
+
+    def new_fields(self, found: pa.Schema) -> list[str]:
+        """The fields, nested ones too, that the table does not have."""
+        return list(extra_fields(pa.struct(list(found)), pa.struct(list(self.layout.arrow))))
+
+    def _check_extra(self, names: Sequence[str]) -> None:
+        if names and self.extra != "ignore":
+            hint = "open the sink with extra_fields='ignore' to drop it, or 'evolve' to add the column"
+            raise self._mismatch(names[0], "no such field", "one", hint=hint)
+
+    def _judge(self, batch: pa.RecordBatch) -> _Verdict:
+        """The good rows of a batch, and the fault of each other one."""
+        faults = _Faults(batch.num_rows)
+        columns = [self._convert(batch, wanted, faults) for wanted in self.layout.arrow]
+        for values, wanted in zip(columns, self.layout.arrow, strict=True):
+            faults.add(null_violations(values, wanted), f"field '{wanted.name}': expected a value, found NULL")
+        rows = _assemble(columns, self.layout.arrow)
+        for check in self.checks:
+            faults.add(_one_chunk(check.fails(pa.Table.from_batches([rows]))), f"check '{check.text}' failed")
+        if faults.reasons is None:
+            return _Verdict(_assemble(columns, self.layout.arrow), None, batch.num_rows)
+        kept = faults.reasons.is_null()
+        return _Verdict(_assemble([values.filter(kept) for values in columns], self.layout.arrow), faults.reasons, batch.num_rows)
+
+    def _convert(self, batch: pa.RecordBatch, wanted: pa.Field, faults: _Faults) -> pa.Array:
+        position = batch.schema.get_field_index(wanted.name)
+        if position < 0:
+            return pa.nulls(batch.num_rows, wanted.type)
+        converted = convert(batch.column(position), wanted.type)
+        if converted.misfits is not None:
+            texts = _texts(batch.column(position), converted.misfits)
+            faults.add_each(converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, found ", texts)
+        return converted.values
+
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        return {one.name: str(one.field_type) for one in self.layout.schema.fields}
+
+    def _spell(self, name: str) -> str:
+        """The type of a field, in Iceberg's words."""
+        return self._types[name]
+
+    def _mismatch(self, name: str, expected: str, found: str, *, hint: str | None = None) -> SchemaMismatch:
+        return SchemaMismatch(self.layout.name, name, expected=expected, found=found, hint=hint)
+
+
+@dataclass
+class _Faults:
+    """The first fault of each row of a batch; None as long as there is none at all."""
+
+    count: int
+    reasons: pa.Array | None = None
+
+    def add(self, rows: pa.Array | None, reason: str) -> None:
+        if rows is not None:
+            self._join(pc.if_else(rows, reason, pa.scalar(None, pa.string())))
+
+    def add_each(self, rows: pa.Array, reason: str, texts: list[str]) -> None:
+        """The same, where each row has a text of its own at the end."""
+        found = iter(texts)
+        self._join(pa.array([reason + next(found) if failed else None for failed in rows.to_pylist()], pa.string()))
+
+    def _join(self, more: pa.Array) -> None:
+        self.reasons = more if self.reasons is None else pc.coalesce(self.reasons, more)
+
+
+@dataclass
+class _Verdict:
+    rows: pa.RecordBatch
+    faults: pa.Array | None
+    count: int
+
+    @property
+    def all_faults(self) -> pa.Array:
+        return self.faults if self.faults is not None else pa.nulls(self.count, pa.string())
+
+
+def as_table(rows: Any) -> pa.Table:
+    """Arrow rows of any kind as a table: pyarrow's own, or of any library that speaks the Arrow C interface (polars, DuckDB, ...)."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    if hasattr(rows, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(rows)])
+    raise TypeError(f"expected Arrow rows or dictionaries, found {type(rows).__name__}")
+
+
+def as_json(row: Row) -> str:
+    """A row as one line of JSON; what JSON has no word for is written as text."""
+    return json.dumps(dict(row), default=_plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(bytes(value)).decode()
+    return str(value)
+
+
+def _rejections(rows: pa.Table, faults: pa.Array) -> Iterable[Rejected]:
+    numbers = pc.indices_nonzero(faults.is_valid())
+    raw = rows.take(numbers).to_pylist()
+    for number, reason, row in zip(numbers.to_pylist(), faults.take(numbers).to_pylist(), raw, strict=True):
+        yield Rejected(number, reason, as_json(row))
+
+
+def _column(rows: Sequence[Row], wanted: pa.Field, spelled: str, faults: dict[int, str]) -> pa.Array:
+    """One field of all rows as Arrow; values that cannot be are noted as faults, and NULL."""
+    values = [row.get(wanted.name) for row in rows]
+    try:
+        return _array(values, wanted.type)
+    except (pa.ArrowException, ValueError, OverflowError):
+        pass
+    for number, value in enumerate(values):
+        try:
+            _array([value], wanted.type)
+        except (pa.ArrowException, ValueError, OverflowError):
+            faults.setdefault(number, f"field '{wanted.name}': expected {spelled}, found {value!r:.100}")
+            values[number] = None
+    return _array(values, wanted.type)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_integer(kind):
+        # Asked for integers, Arrow would cut 1.5 to 1 without a word; asked for nothing, it says that these are no integers.
+        guessed = pa.array(values)
+        if pa.types.is_floating(guessed.type):
+            return pc.cast(guessed, kind)
+    return pa.array(values, kind)
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([one.with_nullable(True) for one in schema])
+
+
+def _assemble(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _one_chunk(values: pa.ChunkedArray | pa.Array | None) -> pa.Array | None:
+    if isinstance(values, pa.ChunkedArray):
+        return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
+    return values
+
+
+def _texts(values: pa.Array, wanted: pa.Array) -> list[str]:
+    return [f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}" for value in values.filter(wanted).to_pylist()]

@@ -1,0 +1,261 @@
+"""What the table asks of a row, and what is said of one that does not keep it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from frazil.errors import SchemaMismatch
+from frazil.sinks.contract import Contract, Extra, Rejected, as_table
+from frazil.sinks.convert import convert
+from frazil.sinks.layout import TableLayout
+
+LayoutOf = Callable[..., TableLayout]
+SALES = Schema(
+    NestedField(1, "order_id", StringType(), required=True),
+    NestedField(2, "amount", DecimalType(12, 2), required=True),
+    NestedField(3, "quantity", IntegerType()),
+    NestedField(4, "at", TimestampType()),
+)
+MOMENT = dt.datetime(2024, 5, 1, 12)
+GOOD = {"order_id": "a", "amount": Decimal("1.50"), "quantity": 3, "at": MOMENT}
+
+
+def sales(layout_of: LayoutOf, *checks: str, extra: Extra = "error") -> Contract:
+    return Contract.of(layout_of(SALES), checks=checks, extra=extra)
+
+
+def table(*rows: dict[str, Any]) -> pa.Table:
+    kinds = [("order_id", pa.string()), ("amount", pa.decimal128(20, 3)), ("quantity", pa.int64()), ("at", pa.timestamp("ns"))]
+    return pa.Table.from_pylist(list(rows), pa.schema(kinds))
+
+
+def faults(rejected: tuple[Rejected, ...]) -> list[tuple[int, str]]:
+    return [(one.number, one.reason) for one in rejected]
+
+
+@pytest.mark.requirement("sink.schema")
+def test_rows_come_out_in_the_tables_types_with_its_field_ids(layout_of: LayoutOf) -> None:
+    found = sales(layout_of).accept(table(GOOD)).rows
+    assert found.schema.equals(layout_of(SALES).arrow, check_metadata=True)
+    assert found.to_pylist() == [GOOD]
+
+
+def test_columns_that_fit_are_not_copied(layout_of: LayoutOf) -> None:
+    rows = pa.Table.from_pylist([GOOD] * 10, layout_of(SALES).arrow)
+    found = sales(layout_of, "amount > 0").accept(rows).rows
+    for name in rows.column_names:
+        assert found[name].chunk(0).buffers()[-1].address == rows[name].chunk(0).buffers()[-1].address
+
+
+@pytest.mark.requirement("sink.schema")
+@pytest.mark.parametrize(
+    ("column", "values", "expected", "found"),
+    [
+        ("amount", None, "decimal(12, 2), required", "no such field"),
+        ("amount", pa.array([1.5]), "decimal(12, 2)", "double"),
+        ("amount", pa.array(["1.5"]), "decimal(12, 2)", "string"),
+        ("quantity", pa.array(["1"]), "int", "string"),
+        ("quantity", pa.array([1.5]), "int", "double"),
+        ("at", pa.array([MOMENT], pa.timestamp("us", "UTC")), "timestamp", "timestamp[us, tz=UTC]"),
+        ("at", pa.array([MOMENT.date()]), "timestamp", "date32[day]"),
+        ("order_id", pa.array([7]), "string", "int64"),
+        ("order_id", pa.array([[7]]), "string", "list<item: int64>"),
+    ],
+)
+def test_a_field_that_is_missing_or_of_another_type_is_named(
+    layout_of: LayoutOf, column: str, values: Any, expected: str, found: str
+) -> None:
+    rows = table(GOOD).drop_columns([column])
+    if values is not None:
+        rows = rows.append_column(column, values)
+    with pytest.raises(SchemaMismatch) as raised:
+        sales(layout_of).accept(rows)
+    assert (raised.value.field, raised.value.expected, raised.value.found) == (column, expected, found)
+    assert str(raised.value).startswith(f"lake.t: field '{column}': expected {expected}, found {found}")
+
+
+def test_an_optional_field_may_be_missing(layout_of: LayoutOf) -> None:
+    rows = table(GOOD).drop_columns(["quantity", "at"])
+    assert sales(layout_of).accept(rows).rows.to_pylist() == [{**GOOD, "quantity": None, "at": None}]
+
+
+@pytest.mark.requirement("sink.schema")
+def test_an_extra_field_is_an_error_unless_it_is_to_be_ignored(layout_of: LayoutOf) -> None:
+    rows = table(GOOD).append_column("color", pa.array(["red"]))
+    for extra in ("error", "evolve"):
+        with pytest.raises(SchemaMismatch, match=r"field 'color': expected no such field, found one\n.*extra_fields='ignore'"):
+            sales(layout_of, extra=extra).accept(rows)
+    assert sales(layout_of, extra="ignore").accept(rows).rows.to_pylist() == [GOOD]
+    assert sales(layout_of).new_fields(rows.schema) == ["color"]
+
+
+def test_rows_that_fail_a_type_a_null_or_a_check_are_named_and_the_others_go_on(layout_of: LayoutOf) -> None:
+    rows = table(
+        GOOD,
+        {**GOOD, "amount": Decimal("12345678901.00")},
+        {**GOOD, "order_id": None},
+        {**GOOD, "amount": Decimal("-1.00")},
+        {**GOOD, "quantity": 2**40, "amount": Decimal("-2.00")},
+        {**GOOD, "amount": Decimal("1.005")},
+        {**GOOD, "quantity": None},
+    )
+    found = sales(layout_of, "amount >= 0", "quantity < 10").accept(rows)
+    assert faults(found.rejected) == [
+        (1, "field 'amount': expected decimal(12, 2), found 12345678901.000"),
+        (2, "field 'order_id': expected a value, found NULL"),
+        (3, "check 'amount >= 0' failed"),
+        (4, "field 'quantity': expected int, found 1099511627776"),
+        (5, "field 'amount': expected decimal(12, 2), found 1.005"),
+    ]
+    assert found.rows.to_pylist() == [GOOD, {**GOOD, "quantity": None}]
+    assert found.numbers.to_pylist() == [0, 6]
+    assert json.loads(found.rejected[0].raw) == {"order_id": "a", "amount": "12345678901.000", "quantity": 3, "at": "2024-05-01T12:00:00"}
+
+
+def test_dictionaries_are_judged_in_the_same_way(layout_of: LayoutOf) -> None:
+    rows: list[dict[str, Any]] = [
+        {**GOOD, "amount": "a lot"},
+        GOOD,
+        {"order_id": "b", "amount": 2},
+        {**GOOD, "quantity": 1.5},
+        {"order_id": "c"},
+        {**GOOD, "at": dt.datetime(2024, 5, 1, 14, tzinfo=dt.timezone(dt.timedelta(hours=2)))},
+        {**GOOD, "amount": Decimal("-3")},
+    ]
+    found = sales(layout_of, "amount >= 0").accept_dicts(rows)
+    assert faults(found.rejected) == [
+        (0, "field 'amount': expected decimal(12, 2), found 'a lot'"),
+        (3, "field 'quantity': expected int, found 1.5"),
+        (4, "field 'amount': expected a value, found NULL"),
+        (6, "check 'amount >= 0' failed"),
+    ]
+    assert found.rows.to_pylist() == [GOOD, {"order_id": "b", "amount": Decimal("2.00"), "quantity": None, "at": None}, GOOD]
+    assert found.numbers.to_pylist() == [1, 2, 5]
+
+
+def test_a_dictionary_with_an_extra_field_follows_the_same_policy(layout_of: LayoutOf) -> None:
+    with pytest.raises(SchemaMismatch, match="field 'color': expected no such field"):
+        sales(layout_of).accept_dicts([GOOD, {**GOOD, "color": "red"}])
+    assert sales(layout_of, extra="ignore").accept_dicts([{**GOOD, "color": "red"}]).rows.to_pylist() == [GOOD]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrow"),
+    [
+        (LongType(), pa.array([1, None], pa.uint8())),
+        (LongType(), pa.array([1, None], pa.int32())),
+        (IntegerType(), pa.array([1, None], pa.int64())),
+        (DoubleType(), pa.array([0.5, None], pa.float32())),
+        (DoubleType(), pa.array([1, None], pa.int64())),
+        (DecimalType(12, 2), pa.array([1, None], pa.int64())),
+        (DecimalType(12, 2), pa.array([Decimal("1.5"), None], pa.decimal128(30, 1))),
+        (StringType(), pa.array(["a", None], pa.large_string())),
+        (StringType(), pa.array(["a", None], pa.string_view())),
+        (StringType(), pa.array(["a", None]).dictionary_encode()),
+        (BinaryType(), pa.array([b"a", None], pa.large_binary())),
+        (FixedType(2), pa.array([b"ab", None], pa.binary())),
+        (UUIDType(), pa.array([UUID(int=1).bytes, None], pa.binary(16))),
+        (DateType(), pa.array([dt.date(2024, 1, 1), None], pa.date64())),
+        (TimeType(), pa.array([dt.time(1), None], pa.time32("s"))),
+        (TimestampType(), pa.array([MOMENT, None], pa.timestamp("ms"))),
+        (TimestampType(), pa.array([MOMENT, None], pa.timestamp("ns"))),
+        (TimestamptzType(), pa.array([MOMENT, None], pa.timestamp("s", "Europe/Berlin"))),
+        (BooleanType(), pa.nulls(2)),
+        (ListType(9, FloatType()), pa.array([[1.0], None], pa.list_(pa.float32(), 1))),
+        (ListType(9, LongType()), pa.array([[1], None], pa.large_list(pa.int32()))),
+        (StructType(NestedField(9, "x", LongType()), NestedField(10, "y", StringType())), pa.array([{"x": 1}, None])),
+        (MapType(9, StringType(), 10, LongType()), pa.array([[("a", 1)], None], pa.map_(pa.large_string(), pa.int32()))),
+    ],
+    ids=str,
+)
+def test_types_that_lose_nothing_are_taken(layout_of: LayoutOf, kind: Any, arrow: pa.Array) -> None:
+    contract = Contract.of(layout_of(Schema(NestedField(1, "x", kind))))
+    found = contract.accept(pa.table({"x": arrow}))
+    assert (found.rejected, found.rows["x"].null_count) == ((), arrow.null_count)
+    assert found.rows["x"].type == contract.layout.arrow.field("x").type
+
+
+def test_a_null_where_a_nested_field_is_required_is_found(layout_of: LayoutOf) -> None:
+    point = StructType(NestedField(5, "x", LongType(), required=True))
+    schema = Schema(
+        NestedField(1, "at", point),
+        NestedField(2, "all", ListType(6, point, element_required=True)),
+        NestedField(3, "by", MapType(7, StringType(), 8, LongType(), value_required=True)),
+    )
+    fine = {"at": {"x": 1}, "all": [{"x": 1}], "by": [("a", 1)]}
+    none = {"at": None, "all": None, "by": None}
+    loose = pa.schema(
+        [
+            ("at", pa.struct([("x", pa.int64())])),
+            ("all", pa.list_(pa.struct([("x", pa.int64())]))),
+            ("by", pa.map_(pa.string(), pa.int64())),
+        ]
+    )
+    rows = [
+        fine,
+        none,
+        {**fine, "at": {"x": None}},
+        {**fine, "all": [{"x": 1}, {"x": None}]},
+        {**fine, "all": [None]},
+        {**fine, "by": [("a", None)]},
+    ]
+    found = Contract.of(layout_of(schema)).accept(pa.Table.from_pylist(rows, loose))
+    assert [one.number for one in found.rejected] == [2, 3, 4, 5]
+    assert {one.reason.split(":")[0] for one in found.rejected} == {"field 'at'", "field 'all'", "field 'by'"}
+    assert found.rows.to_pylist() == [fine, none]
+
+
+def test_a_nested_extra_field_is_named_by_its_path(layout_of: LayoutOf) -> None:
+    contract = Contract.of(layout_of(Schema(NestedField(1, "s", StructType(NestedField(2, "x", LongType()))))))
+    with pytest.raises(SchemaMismatch, match=r"field 's\.y': expected no such field"):
+        contract.accept(pa.table({"s": [{"x": 1, "y": 2}]}))
+
+
+@given(st.lists(st.none() | st.integers(-(2**40), 2**40), max_size=50))
+@settings(database=None)
+def test_exactly_the_values_that_do_not_fit_are_found(values: list[int | None]) -> None:
+    found = convert(pa.array(values, pa.int64()), pa.int32())
+    misfits = [value is not None and not -(2**31) <= value < 2**31 for value in values]
+    assert (found.misfits.to_pylist() if found.misfits is not None else [False] * len(values)) == misfits
+    assert found.values.to_pylist() == [None if misfit else value for value, misfit in zip(values, misfits, strict=True)]
+
+
+def test_rows_of_other_arrow_libraries_are_taken() -> None:
+    rows = {"order_id": ["a"], "quantity": [1]}
+    expected = pa.table(rows)
+    for found in (pl.DataFrame(rows), expected.to_batches()[0], expected.to_reader()):
+        assert as_table(found).to_pylist() == expected.to_pylist()
+    with pytest.raises(TypeError, match="expected Arrow rows or dictionaries, found int"):
+        as_table(7)
