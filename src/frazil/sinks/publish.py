@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import requests
 from pyiceberg.exceptions import NoSuchTableError, ServerError, ServiceUnavailableError
+from pyiceberg.schema import Schema
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
@@ -45,6 +46,9 @@ class CommitCatalog(Protocol):
     def load_table(self, identifier: str | Identifier) -> Table:
         """The table as it is now."""
 
+    def create_table(self, identifier: str | Identifier, schema: Schema) -> Table:
+        """A new table."""
+
     def commit_changes(self, changes: Sequence[Change]) -> None:
         """All changes in one commit; else `CommitConflict` (none happened, ever) or `CommitUnknown`."""
 
@@ -71,11 +75,12 @@ class Patience:
 
 @dataclass(frozen=True)
 class Published:
-    """A commit that has happened: the snapshot that the target's ref points to (None if it was in already), and after how many attempts."""
+    """A commit that has happened: its snapshot (None if it was in already), the number of attempts, and the table just before."""
 
     progress: PartProgress
     snapshot_id: int | None
     attempts: int
+    table: Table
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class Publisher:
             table = self._load(self.identifier)
             after = apply_claim(read_progress(table.metadata, self.ref), claim, table=self.table_name)
             if after is None:
-                return Published(read_progress(table.metadata, self.ref).part(claim.part), None, number)
+                return Published(read_progress(table.metadata, self.ref).part(claim.part), None, number, table)
             if isinstance(target, Move) and (now := head(table.metadata, self.ref)) and now.snapshot_id != target.base_id:
                 raise Overtaken(
                     f"{self.table_name}: '{self.ref}' has moved since '{target.stage}' was begun", hint="stage the change again"
@@ -125,7 +130,7 @@ class Publisher:
             change = self._change(target, table, number, after, claim)
             others = [one.build(self._load(one.identifier), attempt=number, summary={}, properties={}) for one in also if one.files]
             self._commit([change, *others])
-            return Published(after.part(claim.part), next(iter(change.snapshot_ids), None), number)
+            return Published(after.part(claim.part), next(iter(change.snapshot_ids), None), number, table)
 
         return self._until_decided(attempt)
 
@@ -197,6 +202,10 @@ class SingleTableCatalog:
 
     def load_table(self, identifier: str | Identifier) -> Table:
         table: Table = self.catalog.load_table(identifier)  # type: ignore[attr-defined]
+        return table
+
+    def create_table(self, identifier: str | Identifier, schema: Schema) -> Table:
+        table: Table = self.catalog.create_table(identifier, schema)  # type: ignore[attr-defined]
         return table
 
     def commit_changes(self, changes: Sequence[Change]) -> None:

@@ -1,0 +1,108 @@
+"""The Iceberg target: what the sink asks of a table, through a REST catalog."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError, ValidationError
+from pyiceberg.typedef import Identifier
+
+from frazil.errors import CommitConflict, SchemaMismatch, SinkError
+from frazil.sinks.files import WrittenFile
+from frazil.sinks.layout import TableLayout
+from frazil.sinks.parquet import write_files
+from frazil.sinks.progress import MAIN, Claim, PartProgress
+from frazil.sinks.publish import CommitCatalog, Patience, Publisher
+from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
+from frazil.sinks.quarantine import as_arrow, quarantine_of
+from frazil.sinks.snapshots import Append
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+EVOLVE_ATTEMPTS = 10
+
+
+@dataclass
+class IcebergTarget:
+    """A ref of an Iceberg table, and the quarantine table beside it."""
+
+    catalog: CommitCatalog
+    identifier: Identifier
+    ref: str = MAIN
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        self._publisher = Publisher(self.catalog, self.identifier, self.ref, self.patience)
+        self._layout = TableLayout.of(self._load(self.identifier))
+
+    @property
+    def layout(self) -> TableLayout:
+        """The table as it was seen last; a commit may find that others have changed it."""
+        return self._layout
+
+    def take_over(self, part: str, writer: str) -> PartProgress:
+        """Makes this writer the only one of the part, and tells where to go on."""
+        return self._publisher.take_over(part, writer)
+
+    def commit(
+        self,
+        files: Sequence[WrittenFile],
+        claim: Claim,
+        *,
+        quarantined: Sequence[Mapping[str, Any]] = (),
+        also: Mapping[Identifier, pa.Table] | None = None,
+    ) -> PartProgress:
+        """Rows, quarantined rows, rows of other tables and progress, in one commit."""
+        self.patience.on_step("files written")
+        others = [self._append(identifier, rows) for identifier, rows in (also or {}).items()]
+        if quarantined:
+            beside = self._quarantine()
+            others.append(Append(beside.name(), write_files(as_arrow(quarantined, TableLayout.of(beside).arrow), TableLayout.of(beside))))
+        published = self._publisher.publish(Append(self.identifier, files, self.ref), claim, also=others)
+        self._layout = self._renewed(published.table)
+        return published.progress
+
+    def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
+        """Adds the fields of the rows that the table does not have, as optional columns; the others stay as they are."""
+        wanted = pa.schema([schema.field(root) for root in dict.fromkeys(name.split(".")[0] for name in names)])
+        for _ in range(EVOLVE_ATTEMPTS):
+            table = self._load(self.identifier)
+            try:
+                with table.update_schema() as update:
+                    update.union_by_name(wanted)
+            except CommitConflict:
+                continue
+            except (ValidationError, ValueError, TypeError) as exc:
+                raise SchemaMismatch(self._layout.name, names[0], expected="a column that can be added", found=str(exc)) from exc
+            self._layout = TableLayout.of(self._load(self.identifier))
+            return
+        raise SinkError(f"{self._layout.name}: columns {', '.join(names)} could not be added: others kept changing the schema")
+
+    def _append(self, identifier: Identifier, rows: pa.Table) -> Append:
+        layout = TableLayout.of(self._load(identifier))
+        return Append(identifier, write_files(rows.cast(layout.arrow), layout))
+
+    def _quarantine(self) -> Table:
+        name = quarantine_of(self.identifier)
+        try:
+            return self.catalog.load_table(name)
+        except NoSuchTableError:
+            with contextlib.suppress(TableAlreadyExistsError):  # another part was faster
+                self.catalog.create_table(name, QUARANTINE_SCHEMA)
+        return self.catalog.load_table(name)
+
+    def _renewed(self, table: Table) -> TableLayout:
+        fresh = TableLayout.of(table)
+        same = self._layout.schema.schema_id == fresh.schema.schema_id and self._layout == fresh
+        return self._layout if same else fresh
+
+    def _load(self, identifier: Identifier) -> Table:
+        try:
+            return self.catalog.load_table(identifier)
+        except NoSuchTableError as exc:
+            raise SinkError(f"table {'.'.join(identifier)} is not there", hint="create it first: a sink makes no tables") from exc
