@@ -20,7 +20,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
@@ -38,7 +37,8 @@ CommaList = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # A traceback prints the cause of an error too: what was given may be a secret, whatever its key.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class CatalogSettings(_Section):
@@ -48,7 +48,7 @@ class CatalogSettings(_Section):
     uri: str = "http://127.0.0.1:8181"
     warehouse: str | None = None
     token: SecretStr | None = None
-    properties: dict[str, str] = Field(default_factory=dict)
+    properties: dict[str, str] = Field(default_factory=dict, repr=False)  # may hold credentials under any name
 
 
 class S3Settings(_Section):
@@ -99,7 +99,7 @@ class SparkSettings(_Section):
     driver_memory: str = "2g"
     java_home: Path | None = None
     ivy_settings: Path | None = None
-    conf: dict[str, str] = Field(default_factory=dict)
+    conf: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
 class Settings(_Section):
@@ -132,13 +132,15 @@ def load_settings(
     profiles = file_tree.pop("profiles", {})
     chosen = profile or environ.get("FRAZIL_PROFILE") or file_tree.pop("profile", None) or "local"
     file_tree.pop("profile", None)
-    if chosen != "local" and chosen not in profiles:
+    if chosen != "local" and isinstance(profiles, dict) and chosen not in profiles:
         known = ", ".join(["local", *profiles])
         raise ConfigError(
             f"profile '{chosen}' is not defined in {file or FILE_NAME}; known: {known}",
             hint=f"add [profiles.{chosen}] to {FILE_NAME}",
         )
     label = str(file) if file else FILE_NAME
+    if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen, {}), dict):
+        raise ConfigError(f"profile '{chosen}' in {file} is not a table", hint=f"write [profiles.{chosen}.catalog], and settings below it")
     own_env = _env_tree(environ)
     name = _catalog_name(flags, own_env, profiles.get(chosen, {}), file_tree)
     layers: list[tuple[str, Tree]] = [
@@ -151,7 +153,8 @@ def load_settings(
     ]
     merged: Tree = {}
     sources: dict[str, str] = {}
-    for source, tree in layers:
+    for source, given in layers:
+        tree = _flatten_free(given, source)
         _merge(merged, tree)
         for key, _ in _leaves(tree):
             sources[key] = f"FRAZIL_{key.upper().replace('.', '__')}" if source == "environment" else source
@@ -175,6 +178,8 @@ def _read_toml(folder: Path, environ: Mapping[str, str]) -> tuple[Path | None, T
         return path, tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
 
 
 def _env_tree(environ: Mapping[str, str]) -> Tree:
@@ -192,8 +197,11 @@ def _dotted_tree(values: Mapping[str, str]) -> Tree:
     for key, value in values.items():
         *parents, leaf = key.split(".")
         node = tree
-        for parent in parents:
+        for depth, parent in enumerate(parents, start=1):
             node = node.setdefault(parent, {})
+            if not isinstance(node, dict):
+                section = ".".join(parents[:depth])
+                raise ConfigError(f"'{section}' is set to a value, and '{key}' to one below it", hint=f"leave out '{section}'")
         node[leaf] = value
     return tree
 
@@ -202,7 +210,8 @@ def _catalog_name(flags: Mapping[str, str] | None, *trees: Tree) -> str:
     """The catalog's name decides which of PyIceberg's connections is ours, so it is looked up before they are read."""
     if flags and "catalog.name" in flags:
         return flags["catalog.name"]
-    return next((tree["catalog"]["name"] for tree in trees if "name" in tree.get("catalog", {})), CatalogSettings().name)
+    sections = [section for tree in trees if isinstance(section := tree.get("catalog"), dict)]
+    return next((str(section["name"]) for section in sections if "name" in section), CatalogSettings().name)
 
 
 def _pyiceberg_env(environ: Mapping[str, str], name: str) -> Iterator[tuple[str, Tree]]:
@@ -223,8 +232,8 @@ def _pyiceberg_file(folder: Path, environ: Mapping[str, str], name: str) -> Iter
 
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        connection = (content.get("catalog") or {}).get(name) or {}
-    except (yaml.YAMLError, AttributeError) as exc:
+        connection = dict((content.get("catalog") or {}).get(name) or {})
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError, OSError) as exc:
         raise ConfigError(f"{path} is not a valid PyIceberg configuration: {exc}") from exc
     yield str(path), _from_pyiceberg({str(k): str(v) for k, v in connection.items()})
 
@@ -260,6 +269,31 @@ def _merge(base: Tree, over: Tree) -> None:
             _merge(base[key], value)
         else:
             base[key] = _copy(value)
+
+
+_FREE = (("catalog", "properties"), ("spark", "conf"))  # names that are not ours, with dots in them
+
+
+def _flatten_free(tree: Tree, source: str) -> Tree:
+    """The tree with names inside `catalog.properties` and `spark.conf` kept whole, and their values as text.
+
+    >>> _flatten_free({"spark": {"conf": {"spark": {"sql": {"ansi": True}}, "spark.x": 4}}}, "flag")
+    {'spark': {'conf': {'spark.sql.ansi': 'true', 'spark.x': '4'}}}
+    """
+    tree = _copy(tree)
+    for section, name in _FREE:
+        node = tree.get(section)
+        if isinstance(node, dict) and isinstance(node.get(name), dict):
+            node[name] = {key: _as_text(value, f"{section}.{name}.{key} ({source})") for key, value in _leaves(node[name])}
+    return tree
+
+
+def _as_text(value: Any, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigError(f"setting {where}: expected text or a number, found a {type(value).__name__}")
 
 
 def _copy(value: Any) -> Any:
@@ -307,7 +341,7 @@ def _explain(exc: ValidationError, sources: Mapping[str, str]) -> ConfigError:
         near = difflib.get_close_matches(key, sorted(known_keys()), n=1)
         hint = f"did you mean '{near[0]}'?" if near else "frazil config lists all settings"
         return ConfigError(f"unknown setting '{key}' ({source})", hint=hint)
-    found = "" if _is_secret(key) else f", found {fault['input']!r}"
+    found = "" if is_secret(key) or isinstance(fault["input"], dict | list) else f", found {fault['input']!r}"
     return ConfigError(f"setting '{key}' ({source}): {fault['msg']}{found}")
 
 
@@ -316,17 +350,16 @@ def known_keys() -> list[str]:
     return [key for key, _ in _leaves(Settings().model_dump())]
 
 
-def _is_secret(key: str) -> bool:
-    return bool(re.search(r"secret|token|password|access_key|database", key))
+def is_secret(key: str) -> bool:
+    """Whether the value of a setting with this name is better not shown."""
+    return bool(re.search(r"secret|token|password|credential|access.?key|database", key, re.IGNORECASE))
 
 
 def redact_url(url: str) -> str:
-    """The URL with its password hidden.
+    """The URL with its passwords hidden, whether it is well-formed or not.
 
-    >>> redact_url("postgresql://frazil:hunter2@127.0.0.1/cat")
-    'postgresql://frazil:***@127.0.0.1/cat'
+    >>> redact_url("postgresql://frazil:hunter2@127.0.0.1/cat"), redact_url("postgresql:///cat?user=me&password=hunter2")
+    ('postgresql://frazil:***@127.0.0.1/cat', 'postgresql:///cat?user=me&password=***')
     """
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return url.replace(f":{parts.password}@", ":***@", 1)
+    url = re.sub(r"(://[^:/?#@]*):.*@", r"\1:***@", url)
+    return re.sub(r"([?&][^=&]*(?:password|secret|token|credential)[^=&]*=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)

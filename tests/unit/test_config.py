@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,50 @@ def test_the_catalogs_name_chooses_pyicebergs_connection(tmp_path: Path) -> None
 
 def test_lists_come_from_toml_and_from_commas(tmp_path: Path) -> None:
     assert load(tmp_path, environ={"FRAZIL_SERVER__ALLOW_LOCATIONS": "file:/tmp, s3://b"}).server.allow_locations == ("file:/tmp", "s3://b")
+
+
+def test_names_of_other_programs_keep_their_dots_wherever_they_come_from(tmp_path: Path) -> None:
+    (tmp_path / "frazil.toml").write_text('[spark.conf]\n"spark.a.b" = 1\nspark.ui.enabled = true\n"spark.file" = "f"\n')
+    env = {"FRAZIL_CATALOG__PROPERTIES__HEADER__X": "1"}
+    settings = load(tmp_path, flags={"spark.conf.spark.a.b": "2"}, environ=env)
+    assert settings.spark.conf == {"spark.a.b": "2", "spark.ui.enabled": "true", "spark.file": "f"}
+    assert settings.catalog.properties == {"header.x": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('catalog = "name"', "setting 'catalog' .*valid dictionary"),
+        ('profiles = "x"', "profile 'local' in .*frazil.toml is not a table"),
+        ('[profiles]\nlocal = "x"', "profile 'local' in .*frazil.toml is not a table"),
+        ("[spark.conf]\na = [1]", r"setting spark.conf.a \(.*frazil.toml\): expected text or a number, found a list"),
+    ],
+)
+def test_a_value_where_a_table_belongs_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "frazil.toml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load(tmp_path)
+
+
+def test_a_section_and_a_setting_below_it_cannot_both_be_given(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'catalog' is set to a value, and 'catalog.uri' to one below it"):
+        load(tmp_path, flags={"catalog": "x", "catalog.uri": "y"})
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be read: Is a directory"):
+        load(tmp_path, environ={"FRAZIL_CONFIG": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    "text", ['[catalog.properties]\ncredential = ["hunter2"]', '[s3]\nsecret_access_key = ["hunter2"]', 's3 = ["hunter2"]']
+)
+def test_no_traceback_of_a_wrong_setting_holds_what_was_given(tmp_path: Path, text: str) -> None:
+    (tmp_path / "frazil.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_credentials_among_a_connections_properties_are_not_in_the_repr(tmp_path: Path) -> None:
+    assert "hunter2" not in repr(load(tmp_path, flags={"catalog.properties.credential": "hunter2", "spark.conf.my.key": "hunter2"}))

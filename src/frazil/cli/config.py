@@ -10,7 +10,7 @@ import click
 from pydantic import BaseModel, SecretStr
 
 from frazil.cli.context import Context
-from frazil.config import Settings, redact_url
+from frazil.config import Settings, is_secret, redact_url
 
 
 @click.command()
@@ -24,11 +24,14 @@ def config(context: Context, output: str) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("setting", "value", "source", title=f"profile {context.settings.profile}")
+    table = Table("setting", "value", "source", title=Text(f"profile {context.settings.profile}"))
     for key, value, source in rows:
-        table.add_row(key, "" if value is None else str(value), source)
-    Console().print(table)
+        # Text, not str: brackets in a value or in the name of a profile's source are no markup.
+        table.add_row(key, Text("" if value is None else str(value), overflow="fold"), Text(source, overflow="fold"))
+    console = Console()
+    (console if console.is_terminal else Console(width=240)).print(table)
 
 
 def printable(settings: Settings) -> Iterator[tuple[str, Any]]:
@@ -48,6 +51,8 @@ def _rows(value: Any, key: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         # A connection's own properties may hold credentials under any name: their values stay hidden.
         hidden = key == "catalog.properties"
-        yield key, {k: "**********" if hidden else v for k, v in value.items()}
+        yield key, {k: "**********" if hidden or is_secret(k) else redact_url(v) for k, v in value.items()}
+    elif isinstance(value, str):
+        yield key, redact_url(value)
     else:
-        yield key, value if isinstance(value, int | float | str | None) else str(value)
+        yield key, value if isinstance(value, int | float | None) else str(value)

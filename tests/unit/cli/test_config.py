@@ -43,3 +43,21 @@ def test_each_value_names_its_source(project: Path) -> None:
         "FRAZIL_CATALOG__URI",
         "default",
     )
+
+
+def test_brackets_in_values_and_profiles_are_shown_as_they_are(project: Path) -> None:
+    (project / "frazil.toml").write_text('[profiles.prod.catalog]\nname = "[/x]"\n')
+    result = CliRunner().invoke(cli, ["--profile", "prod", "config"])
+    assert result.exit_code == 0, result.output
+    assert "[/x]" in result.output
+    assert f"{project / 'frazil.toml'} [profiles.prod]" in result.output
+
+
+def test_passwords_in_any_url_and_among_spark_settings_are_hidden(project: Path) -> None:
+    (project / "frazil.toml").write_text(
+        '[catalog]\nuri = "http://me:sekrit@h"\n[server]\ndatabase = "postgresql:///cat?password=sekrit"\n'
+        '[spark.conf]\n"spark.hadoop.fs.s3a.secret.key" = "sekrit"\n"spark.cores.max" = 2\n'
+    )
+    result = CliRunner().invoke(cli, ["config"])
+    assert "sekrit" not in result.output
+    assert all(text in result.output for text in ("http://me:***@h", "postgresql:///cat?password=***", "'spark.cores.max': '2'"))
