@@ -26,6 +26,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcomes]:
     return outcomes
 
 
+@pytest.mark.requirement("flow.backends")
 @pytest.mark.parametrize("title", OURS)
 def test_every_test_that_the_reference_passes_passes(title: str, found: dict[str, Outcomes]) -> None:
     reference = {test for test, outcome in conformance.read_reference().items() if outcome.word == "passed"}

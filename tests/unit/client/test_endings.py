@@ -38,6 +38,7 @@ def test_the_second_of_two_writers_gets_a_conflict_and_adds_nothing(catalog: Fra
     assert ids(catalog, "ns.a") == [1, 2]
 
 
+@pytest.mark.requirement("flow.errors")
 def test_after_a_conflict_a_refreshed_table_takes_the_rows(catalog: FrazilCatalog) -> None:
     stale = catalog.load_table("ns.a")
     catalog.load_table("ns.a").append(rows(1))
@@ -47,6 +48,7 @@ def test_after_a_conflict_a_refreshed_table_takes_the_rows(catalog: FrazilCatalo
     assert ids(catalog, "ns.a") == [1, 2]
 
 
+@pytest.mark.requirement("flow.errors")
 @pytest.mark.parametrize("keys", [True, False])
 def test_a_lost_reply_to_an_append_is_found_committed_and_no_row_is_doubled(
     keys: bool, catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
@@ -86,6 +88,7 @@ def test_a_repeated_request_that_is_refused_is_looked_up_before_it_is_called_a_c
     assert ids(catalog, "ns.a") == [1]
 
 
+@pytest.mark.requirement("flow.errors")
 @pytest.mark.parametrize("keys", [True, False])
 def test_when_the_catalog_is_gone_after_the_request_the_ending_is_unknown(
     keys: bool, catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
