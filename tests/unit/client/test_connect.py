@@ -51,3 +51,9 @@ def test_arguments_win_over_settings(uri: str, tmp_path: Path) -> None:
 def test_pyicebergs_load_catalog_gives_ours_when_named(uri: str) -> None:
     catalog = load_catalog("lake", **{"py-catalog-impl": "frazil.client.FrazilCatalog", "uri": uri})
     assert isinstance(catalog, FrazilCatalog)
+
+
+def test_the_api_is_small_and_pinned() -> None:
+    import frazil.client
+
+    assert frazil.client.__all__ == ["CatalogTransaction", "FrazilCatalog", "connect"]
