@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -52,8 +53,14 @@ def _import(path: Path) -> ModuleType:
     sys.path.insert(0, folder)  # so that lakehouse.py can import its neighbours
     try:
         spec.loader.exec_module(module)
-    except Exception as exc:
-        raise ProjectError(f"{path} could not be loaded: {type(exc).__name__}: {exc}") from exc
+    except (Exception, SystemExit) as exc:
+        raise ProjectError(f"{path}{_line_of(exc, path)} could not be loaded: {type(exc).__name__}: {exc}") from exc
     finally:
         sys.path.remove(folder)
     return module
+
+
+def _line_of(exc: BaseException, path: Path) -> str:
+    """`:12` for the line of the file that was running; a syntax error names its line itself."""
+    lines = [number for frame, number in traceback.walk_tb(exc.__traceback__) if frame.f_code.co_filename == str(path)]
+    return f":{lines[-1]}" if lines else ""

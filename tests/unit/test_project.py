@@ -31,3 +31,10 @@ def test_a_project_that_does_not_load_says_why(tmp_path: Path) -> None:
     (tmp_path / "lakehouse.py").write_text("import nothing_of_that_name\n")
     with pytest.raises(ProjectError, match=r"could not be loaded: ModuleNotFoundError: No module named 'nothing_of_that_name'"):
         load_project(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["1 / 0", "raise SystemExit(0)"])
+def test_a_project_that_fails_while_it_loads_names_the_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "lakehouse.py").write_text(f"x = 1\n{line}\n")
+    with pytest.raises(ProjectError, match=r"lakehouse.py:2 could not be loaded: "):
+        load_project(tmp_path)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from frazil.config import Settings, load_settings
-from frazil.errors import Unavailable
+from frazil.config import Settings, load_settings, redact_url
+from frazil.errors import CatalogError, ConfigError, Unavailable
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
@@ -26,18 +26,29 @@ class Context:
 
     @cached_property
     def catalog(self) -> FrazilCatalog:
-        from requests import ConnectionError, Timeout
+        from pyiceberg.exceptions import RESTError
+        from requests import RequestException
+        from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 
         from frazil.client import connect
 
-        uri = self.settings.catalog.uri
+        where = f"{redact_url(self.settings.catalog.uri)} ({self.settings.source_of('catalog.uri')})"
+        hint = "start one with: frazil serve (or frazil up); or name another: frazil --set catalog.uri=http://..."
         try:
             return connect(self.settings)
-        except (ConnectionError, Timeout) as exc:
-            hint = "start one with: frazil serve (or frazil up); or name another: frazil --set catalog.uri=..."
-            raise Unavailable(f"no catalog answers at {uri} ({self.settings.source_of('catalog.uri')})", hint=hint) from exc
+        except Unavailable as exc:
+            raise Unavailable(f"no catalog answers at {where}", hint=hint) from exc
+        except (InvalidSchema, InvalidURL, MissingSchema) as exc:
+            raise ConfigError(f"catalog.uri is {where}, which cannot be called", hint=hint) from exc
+        except (RESTError, RequestException, NotImplementedError, ValueError) as exc:  # 501 is the third, JSON of another kind the last
+            raise CatalogError(f"what answers at {where} refused, or is no Iceberg REST catalog: {_short(exc)}", hint=hint) from exc
 
     def settings_with(self, **flags: object) -> Settings:
         """The settings with a command's own flags on top; `server__port=1` is `server.port`, and None means not given."""
         given = {key.replace("__", "."): str(value) for key, value in flags.items() if value is not None}
         return load_settings(flags={**self.overrides, **given}, profile=self.profile)
+
+
+def _short(exc: Exception) -> str:
+    """Its first line, without the web page that may follow."""
+    return next(iter(str(exc).splitlines()), type(exc).__name__)[:200]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
 import frazil
-from frazil.errors import FrazilError
+from frazil.errors import CatalogError, FrazilError
 
 # name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the modules; a test compares both.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -79,7 +80,16 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         cli.main(args=args, prog_name="frazil", standalone_mode=True)
     except FrazilError as exc:
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {exc.message}", err=True)
-        if exc.hint:
-            click.echo(f"{click.style('  try:', bold=True)} {exc.hint}", err=True)
-        sys.exit(exc.exit_code)
+        _fail(exc)
+    except Exception as exc:
+        # What a catalog answers reaches us as PyIceberg's errors. They are known by name: importing them here would cost every command.
+        if not type(exc).__module__.startswith("pyiceberg."):
+            raise
+        _fail(CatalogError(f"{type(exc).__name__}: {exc}"))
+
+
+def _fail(exc: FrazilError) -> NoReturn:
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {exc.message}", err=True)
+    if exc.hint:
+        click.echo(f"{click.style('  try:', bold=True)} {exc.hint}", err=True)
+    sys.exit(exc.exit_code)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 import click
 
 from frazil.cli.context import Context
+from frazil.errors import ConfigError, PortInUse
 
 
 @click.command()
@@ -46,7 +48,6 @@ def serve(
     settings = context.settings_with(server__host=host, server__port=port, server__workers=workers, server__database=database).server
     from frazil.catalog.server import ServerOptions, listen
     from frazil.catalog.workers import serve as run
-    from frazil.errors import PortInUse
 
     options = ServerOptions(
         settings.database.get_secret_value(),
@@ -57,7 +58,11 @@ def serve(
     try:
         listener = listen(settings.host, settings.port)
     except OSError as exc:
-        raise PortInUse("catalog", settings.port, hint="frazil serve --port 0 takes a free one") from exc
+        if exc.errno == errno.EADDRINUSE:
+            raise PortInUse("catalog", settings.port, hint="frazil serve --port 0 takes a free one") from exc
+        raise ConfigError(
+            f"cannot listen on {settings.host}, port {settings.port}: {exc.strerror}", hint="frazil serve --host 127.0.0.1"
+        ) from exc
     address, bound = listener.getsockname()[:2]
     click.echo(f"Iceberg REST catalog on http://{address}:{bound}", err=True)
     run(options, listener, workers=settings.workers)
