@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, LongType, NestedField, StringType, TimestampType
 
@@ -22,6 +23,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, WriterFenced
 from frazil.sinks import ArrowSink
+from frazil.sinks.delta import create_delta_table
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.quarantine import quarantine_of
 
@@ -79,9 +81,27 @@ def iceberg_lake(catalog: FrazilCatalog) -> Lake:
     )
 
 
-@pytest.fixture(params=["iceberg"])
+def delta_lake(folder: Path) -> Lake:
+    uri = str(folder / "t")
+
+    def create(*fields: str) -> None:
+        create_delta_table(uri, SCHEMA, partition_by=fields)
+
+    def open_sink(**options: Any) -> ArrowSink:
+        return frazil.sinks.open_delta(uri, name="s", **options)
+
+    return Lake(
+        open_sink,
+        create,
+        lambda: pa.table(DeltaTable(uri).to_pyarrow_table()),
+        lambda: pa.table(DeltaTable(uri + "__quarantine").to_pyarrow_table()),
+        lambda: list(Path(uri).rglob("*.parquet")),
+    )
+
+
+@pytest.fixture(params=["iceberg", "delta"])
 def lake(request: pytest.FixtureRequest, catalog: FrazilCatalog, tmp_path: Path) -> Lake:
-    return iceberg_lake(catalog)
+    return iceberg_lake(catalog) if request.param == "iceberg" else delta_lake(tmp_path)
 
 
 def rows(start: int, count: int, **changed: Any) -> list[dict[str, Any]]:
@@ -279,6 +299,7 @@ def test_a_bad_row_stops_the_sink_where_that_is_the_policy(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("arrow.iceberg")
+@pytest.mark.requirement("arrow.delta")
 def test_new_fields_become_columns_where_the_table_may_evolve(lake: Lake) -> None:
     lake.create("day(event_timestamp)")
     with lake.open_sink(extra_fields="evolve", flush_rows=None) as sink:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from frazil.sinks.python import open
+    from frazil.sinks.python import open, open_delta
     from frazil.sinks.sink import ArrowSink, FlushPolicy, SinkOptions
 
-__all__ = ["ArrowSink", "FlushPolicy", "SinkOptions", "open"]
+__all__ = ["ArrowSink", "FlushPolicy", "SinkOptions", "open", "open_delta"]
 
-_HOMES = {"open": "python", "ArrowSink": "sink", "FlushPolicy": "sink", "SinkOptions": "sink"}
+_HOMES = {"open": "python", "open_delta": "python", "ArrowSink": "sink", "FlushPolicy": "sink", "SinkOptions": "sink"}
 
 
 def __getattr__(name: str) -> Any:

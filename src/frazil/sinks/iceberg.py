@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError, ValidationError
@@ -18,7 +18,7 @@ from frazil.sinks.parquet import write_files
 from frazil.sinks.progress import MAIN, Claim, PartProgress
 from frazil.sinks.publish import CommitCatalog, Patience, Publisher
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
-from frazil.sinks.quarantine import as_arrow, quarantine_of
+from frazil.sinks.quarantine import QuarantinedRow, as_arrow, quarantine_of
 from frazil.sinks.snapshots import Append
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class IcebergTarget:
         files: Sequence[WrittenFile],
         claim: Claim,
         *,
-        quarantined: Sequence[Mapping[str, Any]] = (),
+        quarantined: Sequence[QuarantinedRow] = (),
         also: Mapping[Identifier, pa.Table] | None = None,
     ) -> PartProgress:
         """Rows, quarantined rows, rows of other tables and progress, in one commit."""

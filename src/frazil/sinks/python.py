@@ -11,12 +11,13 @@ What is promised is in docs/sinks.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from pyiceberg.typedef import Identifier
 
+from frazil.errors import MissingExtra
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Extra
 from frazil.sinks.iceberg import IcebergTarget
@@ -32,16 +33,8 @@ def open(  # frazil.sinks.open reads as it should
     catalog: Any = None,
     part: int = 0,
     branch: str = MAIN,
-    flush_rows: int | None = 10_000,
-    flush_bytes: int | None = None,
-    flush_seconds: float | None = None,
-    checks: Sequence[str] = (),
-    extra_fields: Extra = "error",
-    bad_rows: BadRows = "stop",
-    budget_bytes: int = BufferLimits.budget_bytes,
-    threads: int = BufferLimits.threads,
-    spool_folder: Path | None = None,
     patience: Patience | None = None,
+    **options: Unpack[Options],
 ) -> ArrowSink:
     """A sink for a table of an Iceberg catalog.
 
@@ -50,14 +43,65 @@ def open(  # frazil.sinks.open reads as it should
     """
     identifier = tuple(table.split(".")) if isinstance(table, str) else table
     target = IcebergTarget(_as_catalog(catalog), identifier, branch, patience or Patience())
-    options = SinkOptions(
-        flush=FlushPolicy(flush_rows, flush_bytes, flush_seconds),
-        limits=BufferLimits(budget_bytes=budget_bytes, threads=threads, spool_folder=spool_folder),
-        checks=tuple(checks),
-        extra_fields=extra_fields,
-        bad_rows=bad_rows,
+    return ArrowSink(target, part_name(name, part), options=sink_options(**options), part_number=part)
+
+
+def open_delta(
+    uri: str,
+    *,
+    name: str,
+    storage_options: Mapping[str, str] | None = None,
+    part: int = 0,
+    patience: Patience | None = None,
+    **options: Unpack[Options],
+) -> ArrowSink:
+    """A sink for a Delta table in a folder or bucket; the same calls and promises."""
+    try:
+        from frazil.sinks.delta import DeltaTarget
+    except ModuleNotFoundError as exc:
+        raise MissingExtra("deltalake", extra="delta") from exc
+    target = DeltaTarget(uri, dict(storage_options or {}), patience or Patience())
+    return ArrowSink(target, part_name(name, part), options=sink_options(**options), part_number=part)
+
+
+class Options(TypedDict, total=False):
+    """How a sink treats rows; what is not given has the value of `SinkOptions`."""
+
+    flush_rows: int | None
+    flush_bytes: int | None
+    flush_seconds: float | None
+    checks: Sequence[str]
+    extra_fields: Extra
+    bad_rows: BadRows
+    budget_bytes: int
+    threads: int
+    spool_folder: Path | None
+
+
+def sink_options(**options: Unpack[Options]) -> SinkOptions:
+    """The options of a sink from flat names, as hosts take them."""
+    flush = FlushPolicy(options.get("flush_rows", FlushPolicy.rows), options.get("flush_bytes"), options.get("flush_seconds"))
+    limits = BufferLimits(
+        budget_bytes=options.get("budget_bytes", BufferLimits.budget_bytes),
+        threads=options.get("threads", BufferLimits.threads),
+        spool_folder=options.get("spool_folder"),
     )
-    return ArrowSink(target, f"{name}/part-{part}", options=options, part_number=part)
+    return SinkOptions(
+        flush=flush,
+        limits=limits,
+        checks=tuple(options.get("checks", ())),
+        extra_fields=options.get("extra_fields", SinkOptions.extra_fields),
+        bad_rows=options.get("bad_rows", SinkOptions.bad_rows),
+    )
+
+
+def part_name(name: str, part: int) -> str:
+    """How a part of a stream is called in the table's progress.
+
+    >>> part_name("uplink", 0)
+    'uplink/part-0'
+    """
+    return f"{name}/part-{part}"
 
 
 def _as_catalog(catalog: Any) -> CommitCatalog:

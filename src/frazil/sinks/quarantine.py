@@ -33,19 +33,27 @@ def quarantine_of(identifier: Identifier) -> Identifier:
     return (*identifier[:-1], f"{identifier[-1]}__quarantine")
 
 
+@dataclass(frozen=True)
+class QuarantinedRow:
+    """A row of the quarantine table, and the position that the source has reached with it."""
+
+    values: Mapping[str, Any]
+    end: Mapping[str, int]
+
+
 @dataclass
 class QuarantinedRows:
     """Rejected rows that wait for the next commit."""
 
     part: str
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[QuarantinedRow] = field(default_factory=list)
 
-    def add(self, rejected: Sequence[Rejected], *, positions: Sequence[str], now: dt.datetime) -> None:
-        """Takes rows with the position of each."""
-        for row, position in zip(rejected, positions, strict=True):
-            self.rows.append({"raw": row.raw, "reason": row.reason, "position": position, "part": self.part, "quarantined_at": now})
+    def add(self, row: Rejected, *, position: str, end: Mapping[str, int], now: dt.datetime) -> None:
+        """Takes a row; `position` is what the table says of it, `end` what progress says."""
+        values = {"raw": row.raw, "reason": row.reason, "position": position, "part": self.part, "quarantined_at": now}
+        self.rows.append(QuarantinedRow(values, end))
 
-    def take(self) -> list[dict[str, Any]]:
+    def take(self) -> list[QuarantinedRow]:
         taken, self.rows = self.rows, []
         return taken
 
@@ -68,6 +76,6 @@ def position_in_batch(number: int, end: Mapping[str, int] | None) -> str:
     return json.dumps({"row": number, **({"end": dict(end)} if end else {})}, separators=(",", ":"))
 
 
-def as_arrow(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+def as_arrow(rows: Sequence[QuarantinedRow], schema: pa.Schema) -> pa.Table:
     """The rows as the quarantine table wants them."""
-    return pa.Table.from_pylist(list(rows), schema)
+    return pa.Table.from_pylist([dict(row.values) for row in rows], schema)

@@ -20,7 +20,7 @@ from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import FileMaker, delete_quietly
 from frazil.sinks.progress import Claim, PartProgress
-from frazil.sinks.quarantine import QuarantinedRows, exact_position, position_in_batch
+from frazil.sinks.quarantine import QuarantinedRow, QuarantinedRows, exact_position, position_in_batch
 
 BadRows = Literal["quarantine", "stop"]
 ONLY_SOURCE = "0"  # the source partition of positions that are plain numbers
@@ -41,7 +41,7 @@ class Target(Protocol):
         files: Sequence[WrittenFile],
         claim: Claim,
         *,
-        quarantined: Sequence[Mapping[str, Any]] = (),
+        quarantined: Sequence[QuarantinedRow] = (),
         also: Mapping[Identifier, pa.Table] | None = None,
     ) -> PartProgress:
         """Commits files and progress, or finds that they are in."""
@@ -122,7 +122,7 @@ class ArrowSink:
         with self._closing_on_error():
             self._check_forward(end)
             found = self._accept(rows)
-            self._reject(found.rejected, [position_in_batch(row.number, end) for row in found.rejected])
+            self._reject([(row, position_in_batch(row.number, end), end) for row in found.rejected])
             self._take(found.rows, end, done)
 
     def write_with_offsets(self, rows: Any, *, source: str, offsets: pa.Array | Sequence[int]) -> None:
@@ -139,7 +139,9 @@ class ArrowSink:
             if not len(numbers):
                 return
             found = self._accept(rows)
-            self._reject(found.rejected, [exact_position(source, numbers[row.number].as_py()) for row in found.rejected])
+            at = [numbers[row.number].as_py() for row in found.rejected]
+            rejected = zip(found.rejected, at, strict=True)
+            self._reject([(row, exact_position(source, offset), {source: offset + 1}) for row, offset in rejected])
             self._take(found.rows, {source: numbers[-1].as_py() + 1}, ())
 
     def also(self, table: str | Identifier, rows: pa.Table) -> None:
@@ -214,11 +216,12 @@ class ArrowSink:
             self._target.evolve(schema, names=names)
             self._renew()
 
-    def _reject(self, rejected: Sequence[Rejected], positions: Sequence[str]) -> None:
-        if rejected and self._options.bad_rows == "stop":
-            first = rejected[0]
-            raise RowRefused(self._target.layout.name, first.reason, position=positions[0], row=first.raw)
-        self._quarantined.add(rejected, positions=positions, now=dt.datetime.now(dt.UTC))
+    def _reject(self, rejected: Sequence[tuple[Rejected, str, Mapping[str, int]]]) -> None:
+        now = dt.datetime.now(dt.UTC)
+        for row, position, end in rejected:
+            if self._options.bad_rows == "stop":
+                raise RowRefused(self._target.layout.name, row.reason, position=position, row=row.raw)
+            self._quarantined.add(row, position=position, end=end, now=now)
 
     def _take(self, rows: pa.Table, end: Mapping[str, int], done: Iterable[str]) -> None:
         self._buffer.add(rows)

@@ -1,0 +1,215 @@
+"""The Delta target: the same sink, the same files, another log.
+
+A `day(ts)` partition becomes a column of its own (`ts_day`), which the sink fills; the table's configuration says from what. Quarantined
+rows have a table beside it, written first, exactly once by itself: Delta commits one table at a time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake import Schema as DeltaSchema
+from deltalake.transaction import AddAction
+from pyiceberg.conversions import from_bytes
+from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids, schema_to_pyarrow
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.typedef import Identifier
+from pyiceberg.types import DateType, IcebergType, PrimitiveType, StringType, TimestampType, TimestamptzType
+
+from frazil.errors import SinkError
+from frazil.sinks.delta_log import DeltaLog, create_empty, now_ms
+from frazil.sinks.files import WrittenFile
+from frazil.sinks.layout import TableLayout
+from frazil.sinks.parquet import write_files
+from frazil.sinks.partitioning import partition_keys, partition_spec
+from frazil.sinks.progress import Claim, PartProgress
+from frazil.sinks.publish import Patience
+from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
+from frazil.sinks.quarantine import QuarantinedRow, as_arrow
+from frazil.sinks.schema import arrow_schema
+
+DERIVED = "frazil.derived."  # in the table's configuration: column -> the transform that fills it
+_EPOCH = dt.datetime(1970, 1, 1)
+_S3 = {
+    "AWS_ACCESS_KEY_ID": "s3.access-key-id",
+    "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
+    "AWS_ENDPOINT_URL": "s3.endpoint",
+    "AWS_REGION": "s3.region",
+}
+
+
+def create_delta_table(
+    uri: str, schema: Schema, *, partition_by: Sequence[str | int] = (), storage_options: Mapping[str, str] | None = None
+) -> None:
+    """A Delta table for rows of an Iceberg schema; a partition with a transform gets a column that holds its values."""
+    spec = partition_spec(schema, partition_by)
+    keys = partition_keys(schema, spec)
+    derived = [(key, text) for key, text in zip(keys, partition_by, strict=True) if key.path != (key.name,)]
+    columns = list(arrow_schema(schema)) + [pa.field(key.name, schema_to_pyarrow(key.result)) for key, _ in derived]
+    DeltaTable.create(
+        uri,
+        pa.schema([one.remove_metadata() for one in columns]),
+        partition_by=[key.name for key in keys] or None,
+        configuration={DERIVED + key.name: str(text) for key, text in derived},
+        storage_options=dict(storage_options or {}) or None,
+        raise_if_key_not_exists=False,
+    )
+
+
+@dataclass
+class DeltaTarget:
+    """A Delta table, and the quarantine table beside it."""
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        self._log = self._log_of(self.uri)
+        self._layout = _layout(self.uri, self._log.load(), self._io_properties)
+        self._quarantine: tuple[DeltaLog, TableLayout, PartProgress] | None = None
+        self._writer = ""
+
+    @property
+    def layout(self) -> TableLayout:
+        return self._layout
+
+    def take_over(self, part: str, writer: str) -> PartProgress:
+        """Makes this writer the only one of the part, and tells where to go on."""
+        self._writer = writer
+        return self._log.take_over(part, writer)
+
+    def commit(
+        self,
+        files: Sequence[WrittenFile],
+        claim: Claim,
+        *,
+        quarantined: Sequence[QuarantinedRow] = (),
+        also: Mapping[Identifier, pa.Table] | None = None,
+    ) -> PartProgress:
+        """Quarantined rows first, then the rows; each with progress of its own, so that a crash in between repeats nothing."""
+        if also:
+            names = ", ".join(".".join(name) for name in also)
+            raise SinkError(f"{self.uri}: Delta has no commit of several tables; rows for {names} were given")
+        self.patience.on_step("files written")
+        if quarantined:
+            self._commit_quarantined(quarantined, claim)
+        progress = self._log.commit([_add_action(file, self._layout) for file in files], claim)
+        fresh = _layout(self.uri, self._log.load(), self._io_properties)
+        self._layout = self._layout if fresh == self._layout else fresh
+        return progress
+
+    def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
+        """Adds the fields of the rows that the table does not have, as optional columns."""
+        wanted = pa.schema([schema.field(name).with_nullable(True) for name in names if "." not in name])
+        if len(wanted) != len(names):
+            raise SinkError(f"{self.uri}: a field inside a struct cannot be added to a Delta table: {', '.join(names)}")
+        # The types that the sink writes: no 32-bit or view variants, times in microseconds.
+        plain = arrow_schema(assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(wanted)))
+        table = self._log.load()
+        table.alter.add_columns(list(DeltaSchema.from_arrow(pa.schema([one.remove_metadata() for one in plain])).fields))
+        self._layout = _layout(self.uri, self._log.load(), self._io_properties)
+
+    def _commit_quarantined(self, rows: Sequence[QuarantinedRow], claim: Claim) -> None:
+        log, layout, progress = self._open_quarantine(claim.part)
+        # What an earlier run has set aside, before it was killed and its rows came again, is there already.
+        new = [row for row in rows if any(end > progress.offsets.get(name, -1) for name, end in row.end.items()) or not row.end]
+        if not new:
+            return
+        end = {name: offset for name, offset in claim.end.items() if offset >= progress.offsets.get(name, -1)}
+        own = replace(
+            claim,
+            generation=progress.generation,
+            commit=progress.commits + 1,
+            start={name: progress.offsets[name] for name in end if name in progress.offsets},
+            end=end,
+            done=frozenset(),
+        )
+        actions = [_add_action(file, layout) for file in write_files(as_arrow(new, layout.arrow), layout)]
+        self._quarantine = (log, layout, log.commit(actions, own))
+
+    def _open_quarantine(self, part: str) -> tuple[DeltaLog, TableLayout, PartProgress]:
+        if self._quarantine is None:
+            uri = f"{self.uri.rstrip('/')}__quarantine"
+            create_empty(uri, pa.schema([one.remove_metadata() for one in arrow_schema(QUARANTINE_SCHEMA)]), dict(self.storage_options))
+            log = self._log_of(uri)
+            self._quarantine = (log, _layout(uri, log.load(), self._io_properties), log.take_over(part, self._writer))
+        return self._quarantine
+
+    def _log_of(self, uri: str) -> DeltaLog:
+        return DeltaLog(uri, dict(self.storage_options), load_file_io(self._io_properties, uri), self.patience)
+
+    @property
+    def _io_properties(self) -> dict[str, str]:
+        return {_S3[key.upper()]: value for key, value in self.storage_options.items() if key.upper() in _S3}
+
+
+def _layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) -> TableLayout:
+    """The table as the sink's writer sees it: without the columns that it fills itself, and with their transforms as partition fields."""
+    configuration = table.metadata().configuration
+    derived = {key.removeprefix(DERIVED): text for key, text in configuration.items() if key.startswith(DERIVED)}
+    arrow = pa.schema([one for one in pa.schema(table.schema().to_arrow()) if one.name not in derived])
+    schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(arrow))
+    spec = partition_spec(schema, [derived.get(name, name) for name in table.metadata().partition_columns])
+    named = zip(spec.fields, table.metadata().partition_columns, strict=True)
+    spec = PartitionSpec(*[one.model_copy(update={"name": name}) for one, name in named])
+    properties = {"write.data.path": uri.rstrip("/"), **{key: value for key, value in configuration.items() if key.startswith("write.")}}
+    return TableLayout(uri, schema, spec, UNSORTED_SORT_ORDER, uri, properties, dict(io_properties))
+
+
+def _add_action(file: WrittenFile, layout: TableLayout) -> AddAction:
+    path = file.path.removeprefix(layout.location.rstrip("/") + "/")
+    values = {key.name: _partition_text(value, key.result) for key, value in zip(layout.keys, file.partition, strict=True)}
+    return AddAction(quote(path, safe="/=:+"), file.size_bytes, values, now_ms(), True, json.dumps(_statistics(file, layout)))
+
+
+def _partition_text(value: Any, kind: IcebergType) -> str | None:
+    """A partition value as Delta's protocol spells it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(kind, DateType):
+        return (_EPOCH + dt.timedelta(days=value)).date().isoformat()
+    if isinstance(kind, TimestampType | TimestamptzType):
+        return (_EPOCH + dt.timedelta(microseconds=value)).isoformat(sep=" ", timespec="microseconds")
+    return str(value)
+
+
+def _statistics(file: WrittenFile, layout: TableLayout) -> dict[str, Any]:
+    """What Delta's readers prune by; only columns at the top, and only bounds that lose nothing in JSON."""
+    names = {one.field_id: (one.name, one.field_type) for one in layout.schema.fields if isinstance(one.field_type, PrimitiveType)}
+    found: dict[str, Any] = {"numRecords": file.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    for field_id, (name, kind) in names.items():
+        if field_id in file.null_counts:
+            found["nullCount"][name] = file.null_counts[field_id]
+        for key, bounds, up in (("minValues", file.lower_bounds, False), ("maxValues", file.upper_bounds, True)):
+            if field_id in bounds and (value := _json_bound(from_bytes(kind, bounds[field_id]), kind, up=up)) is not None:
+                found[key][name] = value
+    return found
+
+
+def _json_bound(value: Any, kind: PrimitiveType, *, up: bool) -> Any:
+    if isinstance(kind, DateType):
+        return (_EPOCH + dt.timedelta(days=value)).date().isoformat()
+    if isinstance(kind, TimestampType | TimestamptzType):
+        # Delta keeps milliseconds: round away from the values, or the reader would skip a file that holds one.
+        moment = _EPOCH + dt.timedelta(milliseconds=-(-value // 1000) if up else value // 1000)
+        return moment.isoformat(timespec="milliseconds") + ("Z" if isinstance(kind, TimestamptzType) else "")
+    if isinstance(value, Decimal):
+        return float(value) if abs(value) < 10**15 and Decimal(float(value)) == value else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, int | str) and (not isinstance(value, bool) or isinstance(kind, StringType)) else None

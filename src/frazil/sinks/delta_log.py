@@ -1,0 +1,151 @@
+"""One Delta table as a place of exactly-once commits.
+
+Delta keeps one number for an application, its transaction version, and keeps it for good; it has no room for more, and no commit of
+several tables. So a part's progress is a small file in the table's `_frazil` folder (readers and vacuum leave names with an underscore
+alone), and two transaction versions say which file counts: the writer's generation and the number of its commits. Every commit carries
+both: delta-rs then refuses a commit that another one of the same application has overtaken, so a fenced writer cannot slip in between look
+and commit. A replay it does not refuse: the versions are looked up before every attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+from pyiceberg.io import FileIO
+
+from frazil.errors import CommitConflict, ProgressMismatch, SinkError, Unavailable
+from frazil.sinks.disk import writing
+from frazil.sinks.progress import Claim, PartProgress, Progress, apply_claim, take_over
+from frazil.sinks.publish import Patience
+
+KEPT = 10
+
+
+@dataclass
+class DeltaLog:
+    """A Delta table: its progress, and commits that carry it."""
+
+    uri: str
+    storage_options: dict[str, str]
+    io: FileIO
+    patience: Patience = field(default_factory=Patience)
+
+    def load(self) -> DeltaTable:
+        """The table as it is now."""
+        try:
+            return DeltaTable(self.uri, storage_options=self.storage_options or None)
+        except TableNotFoundError as exc:
+            raise SinkError(f"Delta table {self.uri} is not there", hint="create it first: a sink makes no tables") from exc
+
+    def progress(self, table: DeltaTable, part: str) -> PartProgress:
+        """The progress of a part."""
+        generation, commits = table.transaction_version(_generation_id(part)), table.transaction_version(_commits_id(part))
+        if generation is None or commits is None:
+            return PartProgress()
+        location = self._location(part, generation, commits)
+        try:
+            with self.io.new_input(location).open() as stream:
+                return PartProgress(**json.loads(stream.read()))
+        except FileNotFoundError as exc:
+            raise ProgressMismatch(f"{self.uri}: the progress of part '{part}' is lost: {location} is not there") from exc
+
+    def take_over(self, part: str, writer: str) -> PartProgress:
+        """Makes `writer` the only one of the part, with an empty commit."""
+
+        def attempt(table: DeltaTable) -> PartProgress:
+            before = self.progress(table, part)
+            if before.writer == writer:
+                return before
+            after = take_over(Progress({part: before}), part, writer).part(part)
+            self._commit(table, [], part, after)
+            return after
+
+        return self._until_decided(attempt)
+
+    def commit(self, actions: Sequence[AddAction], claim: Claim) -> PartProgress:
+        """Adds the files with the progress; or finds that they are in."""
+
+        def attempt(table: DeltaTable) -> PartProgress:
+            before = Progress({claim.part: self.progress(table, claim.part)})
+            after = apply_claim(before, claim, table=self.uri)
+            if after is not None:
+                self._commit(table, actions, claim.part, after.part(claim.part))
+            return (after or before).part(claim.part)
+
+        return self._until_decided(attempt)
+
+    def _commit(self, table: DeltaTable, actions: Sequence[AddAction], part: str, after: PartProgress) -> None:
+        generation = _generation_version(after)
+        self._write_progress(part, generation, after)
+        transactions = [Transaction(_generation_id(part), generation), Transaction(_commits_id(part), after.commits)]
+        self.patience.on_step("before commit")
+        table.create_write_transaction(
+            list(actions),
+            "append",
+            table.schema(),
+            table.metadata().partition_columns,
+            commit_properties=CommitProperties(app_transactions=transactions, custom_metadata={"frazil.progress": _dump(after)}),
+        )
+        self.patience.on_step("after commit")
+        with contextlib.suppress(OSError):  # nobody looks at the older ones; the last few stay for whoever reads an older version
+            self.io.delete(self._location(part, generation, after.commits - KEPT))
+
+    def _write_progress(self, part: str, generation: int, progress: PartProgress) -> None:
+        location = self._location(part, generation, progress.commits)
+        with writing(location), self.io.new_output(location).create(overwrite=True) as stream:
+            stream.write(_dump(progress).encode())
+
+    def _location(self, part: str, generation: int, commits: int) -> str:
+        return f"{self.uri.rstrip('/')}/_frazil/{quote(part, safe='')}/{generation}-{commits}.json"
+
+    def _until_decided(self, attempt: Any) -> PartProgress:
+        """Tries until it is done or refused; what the table says decides, not what the last error said."""
+        start, number = self.patience.clock(), 0
+        while True:
+            number += 1
+            self.patience.on_step("before load")
+            try:
+                found: PartProgress = attempt(self.load())
+                return found
+            except (CommitFailedError, DeltaError, OSError) as exc:
+                if self.patience.clock() - start > self.patience.give_up_seconds:
+                    if isinstance(exc, CommitFailedError):
+                        raise CommitConflict(f"{self.uri}: no commit after {number} attempts: {exc}") from exc
+                    raise Unavailable(f"{self.uri}: no commit after {number} attempts: {exc}") from exc
+                self.patience.pause(number)
+
+
+def create_empty(uri: str, schema: pa.Schema, storage_options: dict[str, str]) -> None:
+    """A Delta table without partitions, unless it is there."""
+    DeltaTable.create(uri, schema, mode="ignore", storage_options=storage_options or None)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _dump(progress: PartProgress) -> str:
+    return json.dumps(asdict(progress), separators=(",", ":"))
+
+
+def _generation_id(part: str) -> str:
+    return f"frazil/{part}#generation"
+
+
+def _commits_id(part: str) -> str:
+    return f"frazil/{part}"
+
+
+def _generation_version(progress: PartProgress) -> int:
+    """A number that no two writers share, though they take over at the same moment: the generation, and some of the writer's token."""
+    return progress.generation << 32 | int(progress.writer[:8] or "0", 16)
