@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from frazil.errors import BadRequest
 
@@ -23,6 +24,15 @@ def text(source: Mapping[str, Any], field: str, where: str) -> str:
     value = source.get(field)
     if not isinstance(value, str):
         raise _wrong(where, field, "text", value)
+    return value
+
+
+def uuid_text(source: Mapping[str, Any], field: str, where: str) -> str:
+    value = text(source, field, where)
+    try:
+        UUID(value)
+    except ValueError:
+        raise _wrong(where, field, "a UUID", value) from None
     return value
 
 

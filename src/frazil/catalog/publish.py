@@ -190,15 +190,17 @@ def _swap_all(sql: Sql, warehouse: Warehouse, plans: Sequence[Plan], response: R
 
 def _look_again(ctx: Context, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
     """The response, if the pointers show that the commit went through; else the doubt remains, and is said."""
-    for plan in plans:
-        relation = relations.find(ctx.database.read(), warehouse.name, plan.name)
-        if relation is None or relation.metadata_location != plan.result.location:
-            names = ", ".join(str(p.name) for p in plans)
-            raise CommitUnknown(
-                f"The database failed while committing {names}, and it cannot be told whether the commit happened",
-                hint="load the table and look for the change before trying again",
-            )
-    return response
+    try:
+        found = [relations.find(ctx.database.read(), warehouse.name, plan.name) for plan in plans]
+    except Unavailable:
+        found = [None]
+    if [relation and relation.metadata_location for relation in found] == [plan.result.location for plan in plans]:
+        return response
+    names = ", ".join(str(plan.name) for plan in plans)
+    raise CommitUnknown(
+        f"The database failed while committing {names}, and it cannot be told whether the commit happened",
+        hint="load the table and look for the change before trying again",
+    )
 
 
 def _remember(ctx: Context, plans: Sequence[Plan]) -> None:

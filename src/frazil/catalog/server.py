@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,7 +76,20 @@ def serve_here(options: ServerOptions, listener: socket.socket) -> None:
     """Serves in this process until a signal says stop; then finishes what is in flight."""
     log_to_stderr(options.log_level)
     sys.setswitchinterval(0.0005)  # a thread that comes back from an fsync must not wait 5 ms for its turn
-    uvicorn.Server(uvicorn_config(build_app(options))).run(sockets=[listener])
+    _Server(uvicorn_config(build_app(options))).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that ends with success when a signal asked it to end: its own way is to die of the signal once more."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def uvicorn_config(app: CatalogApp) -> uvicorn.Config:

@@ -45,7 +45,7 @@ Update = Callable[[Draft, Json, str], None]
 
 
 def _assign_uuid(draft: Draft, update: Json, where: str) -> None:
-    uuid = fields.text(update, "uuid", where)
+    uuid = fields.uuid_text(update, "uuid", where)
     if uuid == draft.metadata["table-uuid"]:
         return
     if not draft.is_new:

@@ -44,7 +44,7 @@ ViewUpdate = Callable[[ViewDraft, Json, str], None]
 
 
 def _assign_uuid(draft: ViewDraft, update: Json, where: str) -> None:
-    uuid = fields.text(update, "uuid", where)
+    uuid = fields.uuid_text(update, "uuid", where)
     if uuid != draft.metadata["view-uuid"]:
         if not draft.is_new:
             raise InvalidChange("Cannot reassign uuid")

@@ -1,0 +1,26 @@
+"""The catalog as its own processes on each database, for tests that break it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.catalog_databases import DATABASES, fresh_database
+from tools.own_database import postgres_database
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PostgreSQL server of these tests."""
+    with postgres_database(tmp_path_factory.mktemp("postgres")) as url:
+        yield url
+
+
+@pytest.fixture(params=DATABASES)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database of each kind."""
+    postgres_url = request.getfixturevalue("postgres") if request.param == "postgresql" else ""
+    with fresh_database(request.param, tmp_path, postgres_url) as url:
+        yield url
