@@ -1,0 +1,87 @@
+"""Parquet files of queries, in a folder or on S3, read in bounded memory from any row on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from frazil.config import Settings
+from frazil.pipelines.sources import SourceFile
+
+COLUMNS = ["query_id", "sql"]
+
+
+@dataclass(frozen=True)
+class QueryFiles:
+    """The Parquet files under a path of a file system, or the one file that it names."""
+
+    filesystem: Any  # pyarrow.fs.FileSystem: pyarrow has no type information
+    root: str
+
+    @classmethod
+    def at(cls, location: str, settings: Settings) -> QueryFiles:
+        """Those at a local path, or at `s3://bucket/prefix` with the keys and endpoint of the settings."""
+        if not location.startswith("s3://"):
+            return cls(fs.LocalFileSystem(), str(Path(location).resolve()))
+        return cls(_s3(settings), location.removeprefix("s3://").rstrip("/"))
+
+    def list(self) -> list[SourceFile]:
+        """The files that are there now, in order of their path."""
+        (whole,) = self.filesystem.get_file_info([self.root])
+        if whole.type == fs.FileType.File:
+            return [_identify(whole)]
+        found = self.filesystem.get_file_info(fs.FileSelector(self.root, recursive=True, allow_not_found=True))
+        return sorted(_identify(one) for one in found if one.type == fs.FileType.File and one.extension == "parquet")
+
+    def count_rows(self, file: SourceFile) -> int:
+        """How many queries a file holds."""
+        with self._open(file) as opened:
+            return int(opened.metadata.num_rows)
+
+    def read(self, file: SourceFile, *, start: int = 0, batch_rows: int = 1000) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches of queries from row `start` on, each with the number of its first row. Row groups before it are not read."""
+        with self._open(file) as opened:
+            first, wanted = 0, []
+            for group in range(opened.num_row_groups):
+                rows = opened.metadata.row_group(group).num_rows
+                if not wanted and first + rows <= start:
+                    first += rows
+                else:
+                    wanted.append(group)
+            for batch in opened.iter_batches(batch_rows, row_groups=wanted, columns=COLUMNS):
+                if first + len(batch) > start:
+                    skip = max(start - first, 0)
+                    yield first + skip, batch.slice(skip)
+                first += len(batch)
+
+    def _open(self, file: SourceFile) -> pq.ParquetFile:
+        try:
+            opened = pq.ParquetFile(file.path, filesystem=self.filesystem)
+        except pa.ArrowInvalid as exc:
+            raise ValueError(f"{file.path} is no Parquet file: {exc}. Move it away, or let files appear by renaming them") from exc
+        if missing := [name for name in COLUMNS if name not in opened.schema_arrow.names]:
+            found = ", ".join(opened.schema_arrow.names)
+            opened.close()
+            raise ValueError(f"{file.path} has no column '{missing[0]}'; it has {found}")
+        return opened
+
+
+def _identify(found: fs.FileInfo) -> SourceFile:
+    return SourceFile(found.path, found.size, str(found.mtime_ns))
+
+
+def _s3(settings: Settings) -> fs.S3FileSystem:
+    s3 = settings.s3
+    options: dict[str, Any] = {"region": s3.region}
+    if s3.access_key_id and s3.secret_access_key:
+        options |= {"access_key": s3.access_key_id.get_secret_value(), "secret_key": s3.secret_access_key.get_secret_value()}
+    if s3.endpoint:
+        scheme, _, host = s3.endpoint.rpartition("://")
+        options |= {"scheme": scheme or "https", "endpoint_override": host}
+    return fs.S3FileSystem(**options)
