@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from frazil.catalog.embedded import running_catalog
 from pyspark.sql import SparkSession
 
+from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
 from frazil.errors import PipelineError
@@ -21,6 +22,7 @@ from frazil.project import Project, load_project
 from frazil.tables.apply import apply_steps, plan
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
+SECRET = "hunter2-of-the-tests"
 HEADER = "order_id,customer_id,amount,country,ingestion_date\n"
 
 
@@ -28,7 +30,8 @@ HEADER = "order_id,customer_id,amount,country,ingestion_date\n"
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     folder = tmp_path_factory.mktemp("catalog")
     with running_catalog(folder) as server:
-        yield load_settings(flags={"catalog.uri": server.uri, "spark.master": "local[2]"}, folder=folder, environ={})
+        flags = {"catalog.uri": server.uri, "catalog.token": SECRET, "spark.master": "local[2]", "spark.conf.spark.my.password": SECRET}
+        yield load_settings(flags=flags, folder=folder, environ={})
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +134,68 @@ def test_a_bad_row_stops_the_run_by_name_and_commits_nothing(
     with pytest.raises(PipelineError, match=message):
         run(project, spark, catalog)
     assert ids(catalog) == []
+
+
+def test_a_failed_run_leaves_no_stage_branch(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,much,ch,2024-01-15")
+    with pytest.raises(PipelineError):
+        run(project, spark, catalog)
+    assert list(catalog.load_table("lakehouse.sales").refs()) == []
+
+
+def test_files_whose_columns_are_in_another_order_stop_the_run(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15")
+    (project.folder / "landing/b.csv").write_text("customer_id,order_id,amount,country,ingestion_date\nCUST-2,ORD-2,1.00,ch,2024-01-15\n")
+    with pytest.raises(PipelineError, match=r"CSV header does not conform to the schema"):
+        run(project, spark, catalog)
+    assert ids(catalog) == []
+
+
+def test_a_hidden_file_is_loaded_once_it_is_renamed(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15")
+    land(project, "_b.csv", "ORD-2,CUST-2,1.00,ch,2024-01-15")
+    assert run(project, spark, catalog).files == 1
+    (project.folder / "landing/_b.csv").rename(project.folder / "landing/b [1].csv")
+    run(project, spark, catalog)
+    assert ids(catalog) == ["ORD-1", "ORD-2"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return undefined", r"failed at .*lakehouse.py:\d+: NameError: name 'undefined' is not defined"),
+        ("orders.select('x')", r"UNRESOLVED_COLUMN"),
+        ("pass", r"returned NoneType, not a Spark DataFrame"),
+    ],
+)
+def test_a_fault_in_the_users_function_names_its_line(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog, body: str, message: str
+) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15")
+    declared = (EXAMPLE / "lakehouse.py").read_text()
+    (project.folder / "lakehouse.py").write_text(declared.partition("    return orders")[0] + f"    {body}\n")
+    with pytest.raises(PipelineError, match=message):
+        run(load_project(project.folder), spark, catalog)
+
+
+def test_no_secret_is_on_a_command_line(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.catalog.lake.token") == SECRET  # it did arrive
+    assert spark.conf.get("spark.my.password") == SECRET
+    running = [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    arguments = [argument for child in running for argument in child.cmdline()]
+    assert "org.apache.spark.deploy.SparkSubmit" in arguments
+    assert not [argument for argument in arguments if SECRET in argument]
+
+
+def test_a_catalog_that_goes_away_in_the_middle_is_named(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15")
+    for key in ("", ".type", ".uri"):
+        value = "http://127.0.0.1:1" if key == ".uri" else spark.conf.get(f"spark.sql.catalog.lake{key}")
+        spark.conf.set(f"spark.sql.catalog.gone{key}", value)
+    gone = FrazilCatalogThatDies(catalog)
+    gone.name = "gone"  # what Spark calls it
+    with pytest.raises(PipelineError, match=r"pipeline 'daily_sales': .*Connect to http://127.0.0.1:1 .*failed: Connection refused"):
+        run(project, spark, gone)  # type: ignore[arg-type]
 
 
 def test_make_runs_job_ends_well_and_a_second_one_adds_nothing(tmp_path: Path) -> None:

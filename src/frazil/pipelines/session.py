@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frazil.config import Settings
+from frazil.config import Settings, is_secret
 from frazil.errors import MissingExtra, PipelineError
 
 if TYPE_CHECKING:
@@ -77,11 +77,14 @@ def spark_session(settings: Settings, *, app_name: str, log: Path) -> Iterator[S
     jars = resolve_jars(wanted, ivy_settings=settings.spark.ivy_settings, on_progress=show_progress())
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.appName(app_name).config("spark.jars", ",".join(str(jar) for jar in jars))
-    for key, value in spark_conf(settings).items():
+    conf = spark_conf(settings)
+    conf["spark.jars"] = ",".join([*map(str, jars), *filter(None, [conf.get("spark.jars")])])
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in conf.items():
         builder = builder.config(key, value)
     try:
         with _stderr_to(log):
+            _start_jvm({key: value for key, value in conf.items() if not is_private(key)})
             spark = builder.getOrCreate()
     except Exception as exc:
         raise PipelineError(f"Spark did not start with {java.home}: {exc}", hint=f"see {log}, or run: frazil doctor") from exc
@@ -89,6 +92,22 @@ def spark_session(settings: Settings, *, app_name: str, log: Path) -> Iterator[S
         yield spark
     finally:
         spark.stop()
+
+
+def is_private(key: str) -> bool:
+    """Whether a Spark setting stays off the JVM's command line, which every user of the machine can read.
+
+    >>> is_private("spark.sql.catalog.lake.token"), is_private("spark.hadoop.fs.s3a.secret.key"), is_private("spark.driver.memory")
+    (True, True, False)
+    """
+    return key.startswith("spark.sql.catalog.") or is_secret(key)
+
+
+def _start_jvm(conf: dict[str, str]) -> None:
+    """A JVM with what it must know at its start. PySpark would make all settings its arguments; the rest follows over a socket."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())))
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from frazil.errors import PipelineError
+
 
 @dataclass(frozen=True, order=True)
 class SourceFile:
@@ -25,8 +27,14 @@ class FileSource:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def list_files(self, folder: Path) -> list[SourceFile]:
-        """The files that are there now, in order of their path."""
-        found = sorted(path for path in folder.glob(self.pattern) if path.is_file())
+        """The files that are there now, in order of their path; hidden ones (`_part.csv`, `.tmp.csv`) are not finished, and left alone."""
+        if "://" in self.pattern or self.pattern.startswith("/"):
+            raise PipelineError(
+                f"the pattern '{self.pattern}' does not lie in the project",
+                hint="name files relative to lakehouse.py, such as landing/*.csv; a link in the project may lead elsewhere",
+            )
+        # Spark itself passes over hidden files without a word: listed here, they would count as loaded.
+        found = sorted(path for path in folder.glob(self.pattern) if path.is_file() and not path.name.startswith(("_", ".")))
         return [_identify(path, folder) for path in found]
 
 
@@ -36,8 +44,12 @@ def _identify(path: Path, folder: Path) -> SourceFile:
 
 
 def csv(pattern: str, *, header: bool = True, **options: str) -> FileSource:
-    """CSV files; every column arrives as text, and the table's types are applied at the end."""
-    return FileSource("csv", pattern, {"header": str(header).lower(), **options})
+    """CSV files; every column arrives as text, and the table's types are applied at the end.
+
+    Files of one run must have the same header: Spark takes the first one's names for all, so that a file in another order would fill the
+    wrong columns. With `enforceSchema` off it compares them, and stops.
+    """
+    return FileSource("csv", pattern, {"header": str(header).lower(), "enforceSchema": "false", **options})
 
 
 def json(pattern: str, **options: str) -> FileSource:

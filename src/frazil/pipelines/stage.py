@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Transaction
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+
+NOT_DONE = "nothing was committed; mend it and run again"
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ def write_stage(
     folder: Path,
 ) -> Stage:
     """Reads the files, applies the pipeline's function, and appends the rows to a stage branch that starts at main."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     name = ".".join(f"`{part}`" for part in (catalog_name, *pipeline.target.identifier))
@@ -47,19 +54,54 @@ def write_stage(
     at_base = f" AS OF VERSION {base.snapshot_id}" if base else ""
     try:
         frame = spark.read.format(pipeline.source.format).options(**pipeline.source.options)
-        rows = conform(pipeline(frame.load([str(folder / file.path) for file in files])), spark.table(name).schema, pipeline.target.name)
+        given = transform(pipeline, frame.load([_literal(folder / file.path) for file in files]))
+        rows = conform(given, spark.table(name).schema, pipeline.target.name)
         spark.sql(f"ALTER TABLE {name} CREATE OR REPLACE BRANCH `{branch}`{at_base}")
         # Nulls in required columns are refused by `conform`, with a message; Spark's own check refuses every nullable column.
         rows.writeTo(f"{name}.branch_{branch}").option("check-nullability", "false").append()
-    except PySparkException as exc:
-        raise PipelineError(
-            f"pipeline '{pipeline.name}': {_first_line(exc)}", hint="nothing was committed; mend the input, run again"
-        ) from exc
+    except (PySparkException, Py4JError) as exc:
+        with contextlib.suppress(Exception):  # the run's own error is the one to tell
+            live.refresh().manage_snapshots().remove_branch(branch).commit()
+        raise PipelineError(f"pipeline '{pipeline.name}': {_first_line(exc)}", hint=NOT_DONE) from exc
     live.refresh()
     staged = live.snapshot_by_name(branch)
     assert staged is not None
     added = int(staged.summary["added-records"] or 0) if staged.summary else 0
     return Stage(branch, base.snapshot_id if base else None, staged.snapshot_id, added)
+
+
+def transform(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
+    """What the user's function makes of the frame; its faults name the line."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame
+
+    try:
+        given: object = pipeline(frame)
+    except PySparkException:
+        raise  # told as those of the run are
+    except Exception as exc:
+        found = f"{type(exc).__name__}: {exc}"
+        raise PipelineError(f"pipeline '{pipeline.name}' failed{_line_of(exc, pipeline)}: {found}", hint=NOT_DONE) from exc
+    if not isinstance(given, DataFrame):
+        hint = "end the function with: return <a DataFrame>"
+        raise PipelineError(f"pipeline '{pipeline.name}' returned {type(given).__name__}, not a Spark DataFrame", hint=hint)
+    return given
+
+
+def _line_of(exc: Exception, pipeline: Pipeline) -> str:
+    """Where in the user's file it happened."""
+    file = getattr(getattr(pipeline.transform, "__code__", None), "co_filename", None)
+    lines = [number for frame, number in traceback.walk_tb(exc.__traceback__) if frame.f_code.co_filename == file]
+    return f" at {file}:{lines[-1]}" if lines else ""
+
+
+def _literal(path: Path) -> str:
+    """The path for Spark, which reads some signs as a pattern.
+
+    >>> _literal(Path("/a [1]/b.csv"))
+    '/a \\\\[1\\\\]/b.csv'
+    """
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
 
 def publish_stage(stage: Stage, transaction: Transaction) -> None:
@@ -96,7 +138,14 @@ def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
 
 
 def _first_line(exc: Exception) -> str:
-    """The sentence that says what is wrong, out of a Spark message that may hold a whole stack trace."""
+    """The sentence that says what is wrong, and its cause, out of a Spark message that may hold a whole stack trace.
+
+    >>> _first_line(Exception("An error occurred.\\n: x.RESTException: failed\\n\\tat x.Y(Z.java:1)\\nCaused by: x.Io: refused"))
+    'x.RESTException: failed (x.Io: refused)'
+    """
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     telling = [line for line in lines if "[" in line and "]" in line and "SQLSTATE" in line]
-    return (telling or lines or [type(exc).__name__])[-1 if telling else 0]
+    thrown = [line for line in lines if line.startswith(": ")]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    told = (telling[-1] if telling else next(iter(thrown or lines), type(exc).__name__)).removeprefix("Caused by: ").removeprefix(": ")
+    return f"{told} ({causes[-1]})" if causes and causes[-1] not in told else told
