@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog.embedded import EmbeddedCatalog
 from tests.catalog_databases import Client, append_change
 
 ONE = "/namespaces/ns/tables/t"
@@ -80,43 +79,6 @@ def test_a_table_that_is_only_asserted_must_stay_where_it_was(client: Client) ->
     assert client.post("/transactions/commit", {"table-changes": [asserted, change]}).status == 204
     client.append(1, parent=None, sequence=1, table="a")
     assert client.post("/transactions/commit", {"table-changes": [asserted, change]}).error[:2] == (409, "CommitFailedException")
-
-
-def test_changes_that_do_not_collide_are_retried_by_the_server(client: Client, server: EmbeddedCatalog) -> None:
-    """Another server moves the pointer between our look and our swap: the second try is decided on the new base."""
-    client.create()
-    database = server.app.ctx.database
-    original, moved = type(database).write, []
-
-    def write_late(self: Any, work: Any) -> Any:
-        if not moved:
-            moved.append(True)
-            other = Client(server.uri)
-            # The same table, changed by another process: past this server's own lock.
-            change_behind_its_back(server, other)
-        return original(self, work)
-
-    patch = pytest.MonkeyPatch()
-    patch.setattr(type(database), "write", write_late)
-    try:
-        assert client.commit(SET_X).status == 200
-    finally:
-        patch.undo()
-    assert client.load()["metadata"]["properties"] | {"x": "1", "behind": "yes"} == client.load()["metadata"]["properties"]
-
-
-def change_behind_its_back(server: EmbeddedCatalog, client: Client) -> None:
-    from frazil.catalog.embedded import running_catalog
-
-    second = running_catalog(server.folder, database=_url(server), warehouses={"default": server.warehouse})
-    with second as other:
-        answer = Client(other.uri, session=client.session).commit({"action": "set-properties", "updates": {"behind": "yes"}})
-        assert answer.status == 200
-
-
-def _url(server: EmbeddedCatalog) -> str:
-    database: Any = server.app.ctx.database
-    return database._url if database.dialect == "postgresql" else f"sqlite:///{database.path}"
 
 
 def test_etags_spare_a_client_what_it_has_and_differ_for_refs(client: Client) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +160,11 @@ def test_a_purge_deletes_the_tables_own_files_and_nothing_else(client: Client, s
 def test_a_metadata_file_that_vanishes_is_noticed_although_it_is_in_memory(client: Client) -> None:
     made = client.create()
     location = client.load()["metadata-location"]
-    os.rename(path_of(location), path_of(location).with_suffix(".away"))
+    path_of(location).rename(path_of(location).with_suffix(".away"))
     status, kind, message = client.get(ONE).error
     assert (status, kind) == (404, "NotFoundException")
     assert message.startswith(f"Failed to open input stream for file: {location}")
-    os.rename(path_of(location).with_suffix(".away"), path_of(location))
+    path_of(location).with_suffix(".away").rename(path_of(location))
     assert client.load() == made
 
 

@@ -16,7 +16,7 @@ from frazil.catalog.http import JSON_TYPE, Request, Response
 from frazil.catalog.problems import problem_response, status_of
 from frazil.catalog.store import idempotency as store
 from frazil.catalog.store.database import Sql
-from frazil.errors import BadRequest, CatalogError, KeyReused, MetadataMissing
+from frazil.errors import BadRequest, CatalogError, CommitUnknown, KeyReused, MetadataMissing, Unavailable
 
 LIFETIME = "PT30M"  # what clients are told
 KEEP_MS = 2 * 30 * 60 * 1000  # what is kept: with an hour, clocks may differ and retries may be late
@@ -44,14 +44,22 @@ def answer_once(ctx: Context, run: Callable[[Context, Request], Response], reque
         assert known is not None, "a key that is taken has a record"
         return known
     except CatalogError as exc:
-        # The same request may have been carried out meanwhile by another connection; then this failure is only its echo.
+        return _settle(ctx, request, exc)
+
+
+def _settle(ctx: Context, request: Request, failure: CatalogError) -> Response:
+    """The answer after a failure. The same request may have been carried out meanwhile by another connection, or by this one whose
+    COMMIT went unheard: then there is a record, and the failure is only its echo. Else the failure is final, and kept if it may be."""
+    try:
         known = _replay(ctx, request)
         if known is not None:
             return known
-        if status_of(exc) in FINAL:
-            answer = problem_response(exc)
+        if status_of(failure) in FINAL:
+            answer = problem_response(failure)
             ctx.database.write(lambda sql: _keep(ctx, sql, request, answer))
-        raise
+    except (Unavailable, CommitUnknown):
+        pass  # what is said about the request matters more than that it cannot be kept
+    raise failure
 
 
 def transact(ctx: Context, request: Request, work: Callable[[Sql], Response]) -> Response:

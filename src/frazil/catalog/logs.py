@@ -38,7 +38,7 @@ def log_to_stderr(level: str) -> None:
     """Sends the logs of the server, and of what it runs on, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    for name in ("frazil", "uvicorn", "psycopg.pool"):
+    for name in ("frazil", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.propagate = False

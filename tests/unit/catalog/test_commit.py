@@ -200,7 +200,7 @@ def test_an_update_without_its_fields_names_itself_and_the_field(action: object)
     assert repr(action) in raised.value.message or f"({action})" in raised.value.message
 
 
-@pytest.mark.parametrize("kind", [k for k in TABLE_REQUIREMENTS] + ["assert-view-uuid", "nonsense", None])
+@pytest.mark.parametrize("kind", [*TABLE_REQUIREMENTS, "assert-view-uuid", "nonsense", None])
 def test_a_requirement_without_its_fields_names_itself(kind: object) -> None:
     with pytest.raises(BadRequest, match=r"Commit of table ns.t: requirement 0"):
         apply(table(), requirements=[{"type": kind}])
@@ -280,5 +280,5 @@ def test_identifier_fields_must_exist_be_required_and_not_be_floats() -> None:
 
 
 def test_a_body_without_updates_is_refused() -> None:
-    with pytest.raises(BadRequest, match="Commit of ns.t: 'updates' is missing"):
+    with pytest.raises(BadRequest, match=r"Commit of ns.t: 'updates' is missing"):
         parse_change({"requirements": []}, NAME)

@@ -116,7 +116,9 @@ def remove_ref(draw: Any, _: Json) -> list[Json]:
 def remove_snapshots(draw: Any, metadata: Json) -> list[Json]:
     main = metadata["current-snapshot-id"]
     others = [s["snapshot-id"] for s in metadata["snapshots"] if s["snapshot-id"] != main]
-    return [{"action": "remove-snapshots", "snapshot-ids": draw(st.lists(st.sampled_from(others), max_size=2, unique=True))}] if others else []
+    return (
+        [{"action": "remove-snapshots", "snapshot-ids": draw(st.lists(st.sampled_from(others), max_size=2, unique=True))}] if others else []
+    )
 
 
 def properties(draw: Any, metadata: Json) -> list[Json]:
@@ -148,7 +150,20 @@ def unused_shapes(draw: Any, metadata: Json) -> list[Json]:
     return found + ([{"action": "remove-schemas", "schema-ids": [draw(st.sampled_from(olds))]}] if olds else [])
 
 
-GOOD = [add_schema, set_schema, add_spec, add_order, append, append, set_ref, remove_ref, remove_snapshots, properties, statistics, location]
+GOOD = [
+    add_schema,
+    set_schema,
+    add_spec,
+    add_order,
+    append,
+    append,
+    set_ref,
+    remove_ref,
+    remove_snapshots,
+    properties,
+    statistics,
+    location,
+]
 GOOD += [unused_shapes]
 BAD: list[Json] = [
     {"action": "set-current-schema", "schema-id": 99},
@@ -201,7 +216,9 @@ def test_random_commits_end_in_the_metadata_that_pyiceberg_computes(data: st.Dat
         theirs = oracle(theirs, updates, file)
         if decided is not None:
             ours = decided
-        expected = normalise(TableMetadataUtil.parse_obj(theirs.model_dump()).model_dump(by_alias=True, mode="json", exclude_none=True), "x")
+        expected = normalise(
+            TableMetadataUtil.parse_obj(theirs.model_dump()).model_dump(by_alias=True, mode="json", exclude_none=True), "x"
+        )
         assert comparable(ours) == comparable(expected)
         check_log(ours, expected)
 

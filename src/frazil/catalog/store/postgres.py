@@ -1,4 +1,4 @@
-"""PostgreSQL: a pool of connections, and the truth about a COMMIT whose answer was lost.
+"""PostgreSQL: connections that are kept, and the truth about a COMMIT whose answer was lost.
 
 Each write asks for its transaction's id. When the connection breaks while COMMIT is on its way, another connection asks the server what
 became of that id (`pg_xact_status`): committed, aborted, or still in progress. Only if nobody answers does doubt remain.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import psycopg
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.pq import TransactionStatus
 
 from frazil.catalog import faults
 from frazil.catalog.store.database import ConstraintBroken, Row, Sql
@@ -72,6 +72,51 @@ class _PooledSql:
         return self._database.on_connection(lambda connection: PostgresSql(connection).run(statement, *parameters))
 
 
+class _Connections:
+    """Connections that are lent one caller at a time and kept for the next. When one breaks, all that lie idle are thrown away: they
+    broke with it, and the next caller should not have to find out one by one."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+
+    def lend(self, action: Callable[[Connection], T]) -> T:
+        if not self._room.acquire(timeout=WAIT_SECONDS):
+            raise Unavailable(f"all {MAX_CONNECTIONS} connections to the catalog's database were busy for {WAIT_SECONDS:g} seconds")
+        try:
+            connection = self._take()
+            try:
+                return action(connection)
+            finally:
+                self._give_back(connection)
+        finally:
+            self._room.release()
+
+    def _take(self) -> Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        connection: Connection = psycopg.connect(self._url, autocommit=True, **CONNECT)  # type: ignore[arg-type]
+        connection.execute(SETTINGS)
+        return connection
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.closed or connection.info.transaction_status != TransactionStatus.IDLE:
+            connection.close()
+            self.close()
+            return
+        with self._lock:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
 class PostgresDatabase:
     """A database that any number of servers share."""
 
@@ -81,25 +126,13 @@ class PostgresDatabase:
     def __init__(self, url: str) -> None:
         self._url = url
         self._shown = redact_url(url)
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            url,
-            min_size=1,
-            max_size=MAX_CONNECTIONS,
-            timeout=WAIT_SECONDS,
-            kwargs={"autocommit": True, **CONNECT},
-            configure=_configure,
-            open=False,
-        )
+        self._connections = _Connections(url)
         self._sql = _PooledSql(self)
         self._closed = threading.Event()
-        self._pool.open()
         try:
-            self._pool.wait(WAIT_SECONDS)
-        except PoolTimeout as exc:
-            self._pool.close()
-            raise Unavailable(
-                f"cannot reach the catalog's database {self._shown}", hint="is PostgreSQL running, and is the URL right?"
-            ) from exc
+            self._sql.rows("SELECT 1")
+        except Unavailable as exc:
+            raise Unavailable(exc.message, hint="is PostgreSQL running, and is the URL right?") from exc
 
     def read(self) -> Sql:
         return self._sql
@@ -107,21 +140,14 @@ class PostgresDatabase:
     def on_connection(self, action: Callable[[Connection], T]) -> T:
         """The action's result; it is run once more when its connection turns out to be broken."""
         try:
-            return self._try(action)
+            return self._connections.lend(action)
         except (psycopg.OperationalError, psycopg.InterfaceError):
             try:
-                return self._try(action)
+                return self._connections.lend(action)
             except psycopg.Error as exc:
                 raise Unavailable(f"the catalog's database {self._shown} failed: {_first_line(exc)}") from exc
         except psycopg.Error as exc:
             raise Unavailable(f"the catalog's database {self._shown} failed: {_first_line(exc)}") from exc
-
-    def _try(self, action: Callable[[Connection], T]) -> T:
-        try:
-            with self._pool.connection() as connection:
-                return action(connection)
-        except PoolTimeout as exc:
-            raise Unavailable(f"no connection to the catalog's database {self._shown} within {WAIT_SECONDS:g} seconds") from exc
 
     def write(self, work: Callable[[Sql], T]) -> T:
         return self.on_connection(lambda connection: self._transact(connection, work))
@@ -161,11 +187,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         self._closed.set()
-        self._pool.close()
-
-
-def _configure(connection: Connection) -> None:
-    connection.execute(SETTINGS)
+        self._connections.close()
 
 
 def _begin(connection: Connection) -> str:

@@ -1,0 +1,94 @@
+"""Many writers at once: the number of snapshots is the number of acknowledgements, on one server and on three."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from pathlib import Path
+
+import pytest
+
+from frazil.catalog.embedded import running_catalog
+from tests.catalog_databases import Client
+from tests.catalog_writers import Writer, check_account, running, wait_for
+from tools.own_server import own_server
+
+WRITERS = 16
+
+
+@pytest.mark.parametrize("tables", [1, WRITERS], ids=["one table", "many tables"])
+def test_sixteen_writers_get_as_many_snapshots_as_acknowledgements(database: str, tmp_path: Path, tables: int) -> None:
+    with running_catalog(tmp_path, database=database) as server:
+        names = [f"t{number}" for number in range(tables)]
+        for name in names:
+            Client(server.uri).create(name)
+        clients = [Client(server.uri) for _ in range(WRITERS)]
+        writers = [Writer(names[n % tables], lambda n=n: clients[n], keyed=False) for n in range(WRITERS)]
+        with running(writers):
+            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= 150, seconds=60)
+        check_account(Client(server.uri), writers)
+    assert not any(writer.unheard for writer in writers)
+    assert tables == 1 or not any(writer.conflicts for writer in writers)
+
+
+@pytest.mark.requirement("flow.backends")
+def test_three_servers_share_one_database_and_lose_nothing(database: str, tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        # One warehouse for all: the first server's folder.
+        options = ["--warehouse", f"default={tmp_path / 'shared'}"]
+        uris = [stack.enter_context(own_server(tmp_path / f"server{n}", database=database, options=options))[0] for n in range(3)]
+        Client(uris[0]).create("a")
+        Client(uris[0]).create("b")
+        turns = [itertools.cycle([Client(uri) for uri in uris]) for _ in range(WRITERS)]
+        writers = [Writer("ab"[n % 2], lambda n=n: next(turns[n]), keyed=n % 2 == 0) for n in range(WRITERS)]
+        with running(writers):
+            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= 150, seconds=60)
+        for uri in uris:
+            check_account(Client(uri), writers)
+
+
+def test_changes_that_do_not_collide_all_go_through_on_two_servers(database: str, tmp_path: Path) -> None:
+    """Property changes assert nothing: whoever loses the race for the pointer is retried by its server."""
+    warehouses = {"default": str(tmp_path / "warehouse")}
+    with (
+        running_catalog(tmp_path, database=database, warehouses=warehouses) as one,
+        running_catalog(tmp_path, database=database, warehouses=warehouses) as two,
+    ):
+        Client(one.uri).create()
+        statuses: list[int] = []
+
+        def change(number: int) -> None:
+            client = Client((one, two)[number % 2].uri)
+            for turn in range(10):
+                update = {"action": "set-properties", "updates": {f"p{number}-{turn}": "x"}}
+                statuses.append(client.commit(update).status)
+
+        threads = [threading.Thread(target=change, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        properties = Client(two.uri).load()["metadata"]["properties"]
+    assert statuses == [200] * 60
+    assert {f"p{number}-{turn}" for number in range(6) for turn in range(10)} <= set(properties)
+
+
+def test_one_of_many_creators_wins_and_the_others_are_told(database: str, tmp_path: Path) -> None:
+    from tests.catalog_databases import SCHEMA
+
+    with running_catalog(tmp_path, database=database) as server:
+        Client(server.uri).post("/namespaces", {"namespace": ["ns"]})
+        statuses: list[int] = []
+
+        def create() -> None:
+            statuses.append(Client(server.uri).post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}).status)
+
+        threads = [threading.Thread(target=create) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        files = list((tmp_path / "warehouse").rglob("*.metadata.json"))
+    assert sorted(statuses) == [200] + [409] * 7
+    assert len(files) == 1  # the losers' files are known to be theirs, and are gone

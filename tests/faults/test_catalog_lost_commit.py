@@ -1,0 +1,90 @@
+"""The connection to PostgreSQL is cut at the moment of COMMIT: the client is told the truth, or that nobody knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from tests.catalog_databases import Client, fresh_database
+from tests.database_proxy import CuttingProxy, cutting_proxy
+
+
+@pytest.fixture
+def proxy(postgres: str) -> Iterator[CuttingProxy]:
+    parts = urlsplit(postgres)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    with cutting_proxy(parts.hostname, parts.port) as running:
+        yield running
+
+
+@pytest.fixture
+def server(postgres: str, proxy: CuttingProxy, tmp_path: Path) -> Iterator[EmbeddedCatalog]:
+    with fresh_database("postgresql", tmp_path, postgres) as url:
+        parts = urlsplit(url)
+        through_proxy = url.replace(f":{parts.port}/", f":{proxy.port}/")
+        with running_catalog(tmp_path, database=through_proxy) as running:
+            Client(running.uri).create()
+            yield running
+
+
+def snapshots(client: Client) -> list[int]:
+    return [s["snapshot-id"] for s in client.load()["metadata"]["snapshots"]]
+
+
+def metadata_files(folder: Path) -> int:
+    return len(list((folder / "warehouse").rglob("*.metadata.json")))
+
+
+def test_a_commit_whose_answer_was_lost_is_acknowledged(server: EmbeddedCatalog, proxy: CuttingProxy) -> None:
+    client = Client(server.uri)
+    proxy.armed = "after"
+    assert client.append(1, parent=None, sequence=1).status == 200
+    assert (proxy.cuts, snapshots(client)) == (1, [1])
+
+
+def test_a_commit_that_never_arrived_is_a_conflict_and_can_be_repeated(server: EmbeddedCatalog, proxy: CuttingProxy) -> None:
+    client = Client(server.uri)
+    proxy.armed = "before"
+    assert client.append(1, parent=None, sequence=1).error[:2] == (409, "CommitFailedException")
+    assert (proxy.cuts, snapshots(client)) == (1, [])
+    assert client.append(1, parent=None, sequence=1).status == 200
+    assert snapshots(client) == [1]
+
+
+@pytest.mark.parametrize(("moment", "applied"), [("after-and-close", [1]), ("before-and-close", [])])
+def test_a_database_that_stays_away_leaves_doubt_and_no_file_is_deleted(
+    server: EmbeddedCatalog, proxy: CuttingProxy, moment: str, applied: list[int], tmp_path: Path
+) -> None:
+    client = Client(server.uri)
+    proxy.armed = moment
+    assert client.append(1, parent=None, sequence=1).error[:2] == (500, "CommitStateUnknownException")
+    assert metadata_files(tmp_path) == 2
+    assert client.raw("GET", "/readyz").error[:2] == (503, "ServiceUnavailableException")
+    proxy.closed = False
+    assert snapshots(client) == applied
+
+
+def test_with_a_key_the_doubt_ends_when_the_request_is_repeated(server: EmbeddedCatalog, proxy: CuttingProxy) -> None:
+    client, key = Client(server.uri), {"Idempotency-Key": "0192e4f1-7c1b-7000-8000-000000000001"}
+    proxy.armed = "after-and-close"
+    assert client.append(1, parent=None, sequence=1, headers=key).status == 500
+    proxy.closed = False
+    assert client.append(1, parent=None, sequence=1, headers=key).status == 200
+    assert snapshots(client) == [1]
+
+
+def test_writes_of_every_kind_end_in_the_truth(server: EmbeddedCatalog, proxy: CuttingProxy) -> None:
+    client = Client(server.uri)
+    proxy.armed = "after"
+    assert client.post("/namespaces", {"namespace": ["x"]}).status == 200
+    proxy.armed = "after"
+    assert client.delete("/namespaces/ns/tables/t").status == 204
+    assert client.get("/namespaces/ns/tables/t").status == 404
+    proxy.armed = "before"
+    assert client.delete("/namespaces/x").error[:2] == (503, "ServiceUnavailableException")
+    assert client.get("/namespaces/x").status == 200

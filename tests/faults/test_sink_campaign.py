@@ -1,0 +1,218 @@
+"""Writers are killed between any two steps, lose replies, wake up as zombies; between them snapshots expire and strangers write.
+
+After all of it, every row is in the table or in the quarantine exactly once: ids are compared, not counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.sinks.delta import create_delta_table
+from frazil.sinks.partitioning import partition_spec
+from tests.conftest import Campaign
+from tests.faults.sink_writer import FENCED, PARTITION_BY, SCHEMA, Job, expected_ids, write_all
+from tests.unit.client.proxy import lossy_proxy
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.faults.sink_writer", "frazil.sinks.delta", "frazil.sinks.iceberg"])
+ROWS_A_ROUND = 24
+MOST_STEPS = 25
+
+
+@dataclass
+class Lake:
+    """A table that writers are let loose on."""
+
+    job: Job
+    catalog: FrazilCatalog | None = None
+
+    def ids(self) -> tuple[list[int], list[int]]:
+        """What is in the table and in the quarantine."""
+        return self._read("events", "id"), self._read("events__quarantine", "raw")
+
+    def _read(self, table: str, column: str) -> list[int]:
+        found = pa.table({column: []})
+        uri = self.job.place.removesuffix("events") + table
+        if self.catalog is not None and self.catalog.table_exists(("lake", table)):
+            found = self.catalog.load_table(("lake", table)).scan().to_arrow()
+        elif self.catalog is None and DeltaTable.is_deltatable(uri):
+            found = DeltaTable(uri).to_pyarrow_table()
+        values = found[column].to_pylist()
+        return sorted(values if column == "id" else [int(raw.split('"id":')[1].split(",")[0]) for raw in values])
+
+    def expire(self) -> None:
+        """All history goes: markers in snapshots or in old log entries go with it."""
+        if self.catalog is None:
+            table = DeltaTable(self.job.place)
+            table.create_checkpoint()
+            table.cleanup_metadata()
+            return
+        for name in ("events", "events__quarantine"):
+            if not self.catalog.table_exists(("lake", name)):
+                continue
+            table = self.catalog.load_table(("lake", name))
+            current = table.current_snapshot()
+            old = [snapshot.snapshot_id for snapshot in table.snapshots() if current and snapshot.snapshot_id != current.snapshot_id]
+            if old:
+                table.maintenance.expire_snapshots().by_ids(old).commit()
+
+    def disturb(self) -> None:
+        """A stranger commits to the table: nothing, but it moves."""
+        if self.catalog is not None:
+            table = self.catalog.load_table("lake.events")
+            table.append(pa.table({"id": [], "day": [], "note": []}, schema=table.schema().as_arrow()))
+
+
+@contextlib.contextmanager
+def lake_of(kind: str, folder: Path) -> Iterator[Lake]:
+    if kind == "delta":
+        place = str(folder / "events")
+        create_delta_table(place, SCHEMA, partition_by=PARTITION_BY)
+        yield Lake(Job("delta", place, 0))
+        return
+    with running_catalog(folder) as server:
+        catalog = FrazilCatalog("lake", **server.properties)
+        catalog.create_namespace("lake")
+        catalog.create_table("lake.events", SCHEMA, partition_spec=partition_spec(SCHEMA, PARTITION_BY))
+        yield Lake(Job("iceberg", server.uri, 0), catalog)
+
+
+@pytest.fixture(params=["iceberg", "delta"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
+    with lake_of(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path) -> Iterator[Lake]:
+    with lake_of("iceberg", tmp_path) as made:
+        yield made
+
+
+def start(job: Job) -> ForkServerProcess:
+    process = PROCESSES.Process(target=write_all, args=(job,), daemon=True)
+    process.start()
+    return process
+
+
+def run(job: Job) -> int:
+    """Runs a writer to its end; gives how it ended."""
+    process = start(job)
+    process.join(120)
+    assert process.exitcode is not None, "a writer hangs"
+    return process.exitcode
+
+
+def wait_until_stopped(process: ForkServerProcess) -> bool:
+    """Whether the writer stopped itself; False if it ended before it came to that."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+                return True
+        if process.exitcode is not None:
+            return False
+        time.sleep(0.01)
+    raise AssertionError("a writer neither stops nor ends")
+
+
+def zombie(lake: Lake, job: Job) -> None:
+    """A writer stops somewhere, another takes over and writes, the first one wakes up: it is fenced, or had ended before."""
+    sleeper = start(job)
+    stopped = wait_until_stopped(sleeper)
+    assert run(replace(job, fault="")) == 0
+    if stopped:
+        os.kill(sleeper.pid or 0, signal.SIGCONT)
+    sleeper.join(120)
+    assert sleeper.exitcode in ((0, FENCED) if stopped else (0,))
+
+
+def one_fault(lake: Lake, job: Job, chance: random.Random) -> None:
+    fault = chance.choice(["kill", "kill", "kill", "zombie", "lose reply", "lose request", "expire", "disturb"])
+    job = replace(job, at_step=chance.randint(1, MOST_STEPS), batch_rows=chance.randint(1, 17), flush_rows=chance.randint(1, 40))
+    if fault == "kill":
+        assert run(replace(job, fault="kill")) in (0, -signal.SIGKILL)
+    elif fault == "zombie":
+        zombie(lake, replace(job, fault="stop"))
+    elif fault == "expire":
+        run(replace(job, fault="kill"))
+        lake.expire()
+    elif fault == "disturb":
+        writer = start(replace(job, fault="kill"))
+        lake.disturb()
+        writer.join(120)
+    else:
+        assert run(replace(job, fault=fault)) == 0
+
+
+@pytest.mark.requirement("sink.exactly-once")
+@pytest.mark.timeout(0)
+def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: Lake, campaign: Campaign) -> None:
+    chance = campaign.random()
+    faults = campaign.size(short=30, full=300)
+    for number in range(1, faults + 1):
+        one_fault(lake, replace(lake.job, until=number * ROWS_A_ROUND), chance)
+        table, quarantine = lake.ids()
+        for found, possible in zip((table, quarantine), expected_ids(number * ROWS_A_ROUND), strict=True):
+            assert len(found) == len(set(found)), f"fault {number}: a row is in twice"
+            assert set(found) <= set(possible), f"fault {number}: a row is in the wrong table"
+    assert run(replace(lake.job, until=faults * ROWS_A_ROUND)) == 0
+    assert lake.ids() == expected_ids(faults * ROWS_A_ROUND)
+
+
+@pytest.mark.requirement("sink.parallel")
+@pytest.mark.requirement("sink.conflict")
+def test_parts_that_write_at_the_same_time_and_are_killed_lose_and_repeat_nothing(lake: Lake, campaign: Campaign) -> None:
+    chance = campaign.random()
+    until = campaign.size(short=3, full=30) * ROWS_A_ROUND
+    for _ in range(campaign.size(short=3, full=30)):
+        jobs = [replace(lake.job, until=until, part=part, fault="kill", at_step=chance.randint(5, 60)) for part in range(3)]
+        for writer in [start(job) for job in jobs]:
+            writer.join(120)
+    for writer in [start(replace(lake.job, until=until, part=part)) for part in range(3)]:
+        writer.join(120)
+        assert writer.exitcode == 0
+    assert lake.ids() == expected_ids(until, parts=3)
+
+
+@pytest.mark.requirement("sink.exactly-once")
+def test_replies_and_requests_lost_on_the_wire_repeat_nothing(iceberg: Lake, campaign: Campaign) -> None:
+    chance = campaign.random()
+    rounds = campaign.size(short=4, full=40)
+    with lossy_proxy(iceberg.job.place) as proxy:
+        for number in range(1, rounds + 1):
+            for _ in range(chance.randint(1, 4)):
+                chance.choice([proxy.lose_reply, proxy.lose_request])(chance.choice([b"POST ", b"GET "]))
+            assert run(replace(iceberg.job, place=proxy.uri, until=number * ROWS_A_ROUND)) == 0
+    assert iceberg.ids() == expected_ids(rounds * ROWS_A_ROUND)
+
+
+@pytest.mark.parametrize("broken", ["guard", "fence"])
+def test_without_the_guard_or_the_fence_the_campaign_sees_it(iceberg: Lake, broken: str) -> None:
+    """The same zombie, in a build that lacks a rule: if this finds nothing wrong, the tests above prove nothing."""
+    for step in range(3, 14):  # one of these is just before a commit
+        until = step * 10
+        sleeper = start(replace(iceberg.job, until=until, fault="stop", at_step=step, broken=broken))
+        if wait_until_stopped(sleeper):
+            run(replace(iceberg.job, until=until, flush_rows=33))
+            os.kill(sleeper.pid or 0, signal.SIGCONT)
+        sleeper.join(120)
+        run(replace(iceberg.job, until=until))
+        if iceberg.ids() != expected_ids(until):
+            return
+    pytest.fail(f"without the {broken} nothing went wrong")
