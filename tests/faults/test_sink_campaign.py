@@ -213,6 +213,7 @@ def test_without_the_guard_or_the_fence_the_campaign_sees_it(iceberg: Lake, brok
             os.kill(sleeper.pid or 0, signal.SIGCONT)
         sleeper.join(120)
         run(replace(iceberg.job, until=until))
-        if iceberg.ids() != expected_ids(until):
+        found, _ = iceberg.ids()
+        if len(found) > len(set(found)):
             return
-    pytest.fail(f"without the {broken} nothing went wrong")
+    pytest.fail(f"without the {broken} no row was in twice")

@@ -23,7 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 from pyiceberg.io import FileIO
 
-from frazil.errors import CommitConflict, ProgressMismatch, SinkError, Unavailable
+from frazil.errors import CommitConflict, ProgressMismatch, SinkError, Unavailable, WriteFailed
 from frazil.sinks.disk import writing
 from frazil.sinks.progress import Claim, PartProgress, Progress, apply_claim, take_over
 from frazil.sinks.publish import Patience
@@ -117,7 +117,9 @@ class DeltaLog:
             try:
                 found: PartProgress = attempt(self.load())
                 return found
-            except (CommitFailedError, DeltaError, OSError) as exc:
+            except (CommitFailedError, DeltaError, OSError, WriteFailed) as exc:
+                if isinstance(exc, WriteFailed) and exc.lasting:
+                    raise
                 if self.patience.clock() - start > self.patience.give_up_seconds:
                     if isinstance(exc, CommitFailedError):
                         raise CommitConflict(f"{self.uri}: no commit after {number} attempts: {exc}") from exc
