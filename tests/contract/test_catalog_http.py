@@ -28,7 +28,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog
 
 
 def post(server: EmbeddedCatalog, path: str, content: bytes, **headers: str) -> requests.Response:
-    return requests.post(f"{server.uri}/v1/default{path}", data=content, headers={"Content-Type": "application/json", **headers}, timeout=30)
+    return requests.post(
+        f"{server.uri}/v1/default{path}", data=content, headers={"Content-Type": "application/json", **headers}, timeout=30
+    )
 
 
 def kind_of(reply: requests.Response) -> tuple[int, str]:
@@ -38,7 +40,8 @@ def kind_of(reply: requests.Response) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"nonsense", b"[]", b'"text"', b"null", b"{\xff}", b'{"namespace": ["\\ud800"]}', b"[" * 100_000, b'{"a":' * 5000]
+    "content",
+    [b"", b"{", b"nonsense", b"[]", b'"text"', b"null", b"{\xff}", b'{"namespace": ["\\ud800"]}', b"[" * 100_000, b'{"a":' * 5000],
 )
 def test_a_body_that_is_no_json_object_is_400(server: EmbeddedCatalog, content: bytes) -> None:
     assert kind_of(post(server, "/namespaces", content)) == (400, "BadRequestException")
@@ -166,7 +169,8 @@ def test_metrics_count_requests_and_how_commits_ended(server: EmbeddedCatalog) -
     assert float(series['frazil_commits_total{outcome="committed"}']) >= 2
     assert float(series['frazil_commits_total{outcome="conflict"}']) >= 1
     assert float(series['frazil_requests_total{operation="updateTable",status="409"}']) >= 1
-    assert series['frazil_request_seconds_bucket{operation="updateTable",le="+Inf"}'] == series[
-        'frazil_request_seconds_count{operation="updateTable"}'
-    ]
+    assert (
+        series['frazil_request_seconds_bucket{operation="updateTable",le="+Inf"}']
+        == series['frazil_request_seconds_count{operation="updateTable"}']
+    )
     assert float(series["frazil_cache_bytes"]) > 0

@@ -1,0 +1,68 @@
+"""The server fuzzed from its own OpenAPI document: no 500, and every error in the specification's shape."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+
+from frazil.catalog.app import ROUTES
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.openapi import document_bytes
+from frazil.catalog.routing import Route
+from tests.catalog_databases import Client
+from tests.conftest import Campaign
+from tests.contract.test_catalog_views import create as create_view
+
+DOCUMENT = schemathesis.openapi.from_dict(json.loads(document_bytes()))
+REMOVING = ("dropTable", "dropView", "unregisterTable")  # would take away what the others ask about
+CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog]:
+    logging.getLogger("frazil.catalog").setLevel("CRITICAL")
+    with running_catalog(tmp_path_factory.mktemp("fuzz")) as running:
+        Client(running.uri).create("t")
+        create_view(Client(running.uri), "v")
+        yield running
+    logging.getLogger("frazil.catalog").setLevel("NOTSET")
+
+
+def fuzz(server: EmbeddedCatalog, route: Route, mode: GenerationMode, examples: int, **known: str) -> None:
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(case=DOCUMENT[route.template][route.method].as_strategy(generation_mode=mode))
+    def ask(case: schemathesis.Case) -> None:
+        case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
+        response = case.call(base_url=server.uri)
+        case.validate_response(response, checks=CHECKS)
+        if response.status_code >= 400 and case.method != "HEAD":
+            error = response.json()["error"]
+            assert (error["code"], bool(error["type"]), bool(error["message"])) == (response.status_code, True, True)
+
+    ask()
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
+def test_any_request_gets_an_answer_of_the_documents_shape(server: EmbeddedCatalog, route: Route, campaign: Campaign) -> None:
+    fuzz(server, route, GenerationMode.POSITIVE, campaign.size(short=8, full=200), prefix="default")
+
+
+@pytest.mark.parametrize("route", [r for r in ROUTES if r.operation not in REMOVING], ids=lambda route: route.operation)
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+def test_any_request_about_things_that_exist_gets_an_answer_of_the_documents_shape(
+    server: EmbeddedCatalog, route: Route, mode: GenerationMode, campaign: Campaign
+) -> None:
+    names_only = {p["in"] for p in DOCUMENT[route.template][route.method].definition.raw["parameters"]} == {
+        "path"
+    } and route.method != "POST"
+    if mode is GenerationMode.NEGATIVE and names_only:
+        return  # any text is a name: there is nothing that the document forbids
+    fuzz(server, route, mode, campaign.size(short=15, full=400), prefix="default", namespace="ns", table="t", view="v")

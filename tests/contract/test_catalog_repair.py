@@ -1,0 +1,133 @@
+"""Orphans and broken metadata, on both databases, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.cli.main import cli
+from tests.catalog_databases import Client
+
+
+@pytest.fixture
+def run(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`frazil ...` as an operator would call it beside the running server."""
+    monkeypatch.setenv("FRAZIL_SERVER__DATABASE", database)
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: str, answer: str | None = None) -> Result:
+        found = CliRunner().invoke(cli, [*arguments, "--warehouse", str(tmp_path / "warehouse")], input=answer)
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        return found
+
+    return invoke
+
+
+def metadata_folder(server: EmbeddedCatalog, table: str = "t") -> Path:
+    return server.folder / "warehouse" / "ns" / table / "metadata"
+
+
+def grow(client: Client, count: int) -> list[str]:
+    """The metadata locations of a table and of its next versions."""
+    found = [client.create()["metadata-location"]]
+    for number in range(count):
+        found.append(client.commit({"action": "set-properties", "updates": {"n": str(number)}}).body["metadata-location"])
+    return found
+
+
+def orphan(server: EmbeddedCatalog, number: int = 2) -> Path:
+    file = metadata_folder(server) / f"{number:05d}-0000-orphan.metadata.json"
+    file.write_text("{}")
+    return file
+
+
+def test_a_sweep_lists_what_was_never_current_and_deletes_it_when_told(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+    grow(client, 3)
+    file = orphan(server)
+    kept = set(metadata_folder(server).iterdir()) - {file}
+    listed = run("catalog", "sweep", "--older-than", "0m").output
+    assert str(file) in listed
+    assert "1 orphan metadata files, 2 bytes: nothing was deleted" in listed
+    assert "deleted 1" in run("catalog", "sweep", "--older-than", "0m", "--yes").output
+    assert set(metadata_folder(server).iterdir()) == kept
+    assert client.load()["metadata"]["properties"]["n"] == "2"
+
+
+def test_a_sweep_spares_the_young_and_the_dropped(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+    grow(client, 1)
+    orphan(server)
+    assert run("catalog", "sweep").output.startswith("0 orphan metadata files")
+    client.delete("/namespaces/ns/tables/t")
+    assert run("catalog", "sweep", "--older-than", "0m").output.startswith("0 orphan metadata files")
+
+
+def test_versions_that_fell_out_of_the_log_are_no_orphans(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+    client.create(properties={"write.metadata.previous-versions-max": "2"})
+    for number in range(7):
+        client.commit({"action": "set-properties", "updates": {"n": str(number)}})
+    file = orphan(server, 5)
+    found = json.loads(run("catalog", "sweep", "--older-than", "0m", "--output", "json").output)
+    assert [o["location"] for o in found["orphans"]] == [f"file://{file}"]
+
+
+@pytest.mark.parametrize("damage", ["corrupt", "gone"])
+def test_recover_goes_back_to_the_version_before(client: Client, server: EmbeddedCatalog, run: Any, damage: str) -> None:
+    locations = grow(client, 2)
+    current = Path(locations[-1].removeprefix("file://"))
+    current.write_text("{half a fi") if damage == "corrupt" else current.unlink()
+    orphan(server)
+    server.app.ctx.files.cache.drop(locations[-1])
+    assert client.get("/namespaces/ns/tables/t").status in (404, 422)
+    declined = run("table", "recover", "ns.t", answer="n\n")
+    assert client.get("/namespaces/ns/tables/t").status in (404, 422)
+    assert "perhaps never current" in declined.output
+    assert run("table", "recover", "ns.t", answer="y\n").exit_code == 0
+    assert client.load()["metadata-location"] == locations[-2]
+    assert client.commit({"action": "set-properties", "updates": {"n": "again"}}).status == 200
+
+
+def test_recover_shows_a_healthy_table_and_goes_back_only_when_told(client: Client, run: Any) -> None:
+    locations = grow(client, 3)
+    assert "the current version can be read" in run("table", "recover", "ns.t").output
+    assert client.load()["metadata-location"] == locations[-1]
+    run("table", "recover", "ns.t", "--to", locations[1].rpartition("/")[2], "--yes")
+    assert client.load()["metadata-location"] == locations[1]
+
+
+def test_recover_of_an_unknown_table_or_file_says_so(client: Client, run: Any) -> None:
+    from frazil.errors import BadRequest, NoSuchTable
+
+    grow(client, 1)
+    with pytest.raises(NoSuchTable):
+        run("table", "recover", "ns.x")
+    with pytest.raises(BadRequest, match="no metadata file"):
+        run("table", "recover", "ns.t", "--to", "nope")
+    with pytest.raises(BadRequest, match="names no namespace"):
+        run("table", "recover", "t")
+
+
+def test_migrate_says_where_the_schema_is(run: Any, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner().invoke(cli, ["catalog", "migrate", "--database", database])
+    assert result.output.endswith("the schema is at version 1\n")
+
+
+def test_a_server_refuses_a_schema_that_is_behind_or_ahead(database: str, tmp_path: Path) -> None:
+    from frazil.catalog.store import open_database
+    from frazil.errors import SchemaBehind, Unavailable
+
+    with running_catalog(tmp_path, database=database):
+        pass
+    for version, error, text in ((99, Unavailable, "knows up to"), (0, SchemaBehind, "frazil catalog migrate")):
+        opened = open_database(database)
+        opened.write(lambda sql, v=version: sql.run("UPDATE frazil_schema SET version = ?", v))
+        opened.close()
+        with pytest.raises(error) as raised, running_catalog(tmp_path, database=database):
+            pass
+        assert text in str(raised.value)
+        assert "frazil-local-secret" not in str(raised.value)
