@@ -1,0 +1,304 @@
+"""The sink in a Bytewax dataflow.
+
+    rows = op.flat_map_batch("rows", messages, to_rows)      # ("events/0", SourceRows(arrow, "events/0", offsets)), keyed by the source
+    op.output("lake", rows, IcebergSink(IcebergSinkConfig(uri, "rest", None, "lakehouse.uplink", num_partitions=2)))
+
+Bytewax tells nobody when a checkpoint is complete, so a checkpoint decides nothing here. What counts is the offset of each source
+partition, kept in the table by the commit that brought the rows: what Bytewax replays after a crash and is in already, is left out.
+`snapshot()` commits before Bytewax notes how far the source was read, so nothing that is not in the table is ever skipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+from zlib import adler32
+
+import pyarrow as pa
+
+from frazil.errors import MissingExtra, ProgressMismatch, SchemaMismatch, SinkError
+from frazil.sinks.contract import as_table
+from frazil.sinks.iceberg import IcebergTarget
+from frazil.sinks.progress import Progress
+from frazil.sinks.publish import CommitCatalog, Patience, Publisher, SingleTableCatalog
+from frazil.sinks.python import Options, sink_options
+from frazil.sinks.sink import ArrowSink
+
+try:
+    from bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
+except ModuleNotFoundError as exc:
+    raise MissingExtra("bytewax", extra="bytewax") from exc
+
+if TYPE_CHECKING:
+    from pyiceberg.typedef import Identifier
+
+
+@dataclass(frozen=True)
+class IcebergSinkConfig:
+    """Where the rows go, and when. The table must be there; keys of the object store come from the settings or `catalog_properties`."""
+
+    catalog_uri: str
+    catalog_type: str
+    warehouse_path: str | None
+    table_name: str
+    batch_size: int = 10_000
+    batch_interval_seconds: float = 10.0
+    arrow_schema: pa.Schema | None = None  # dictionaries are turned into exactly these types, before the table's are applied
+    num_partitions: int = 1
+    catalog_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold keys
+    options: Options = field(default_factory=Options)  # checks, bad_rows, extra_fields, ...: as of `frazil.sinks.open`
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        if "." not in self.table_name:
+            raise SinkError(f"table_name is '{self.table_name}': expected a namespace and a name, such as lakehouse.uplink")
+        for name, least in (("batch_size", 1), ("batch_interval_seconds", 0), ("num_partitions", 1)):
+            if getattr(self, name) < least:
+                raise SinkError(f"{name} is {getattr(self, name)}: expected at least {least}")
+
+    @property
+    def identifier(self) -> Identifier:
+        return tuple(self.table_name.split("."))
+
+    def connect(self) -> CommitCatalog:
+        """The catalog: Frazil's client for REST, PyIceberg's for every other type (which commits one table at a time)."""
+        from frazil.client import connect
+        from frazil.client.catalog import catalog_properties
+        from frazil.config import load_settings
+
+        given = {"uri": self.catalog_uri, **({"warehouse": self.warehouse_path} if self.warehouse_path else {}), **self.catalog_properties}
+        settings = load_settings()
+        if self.catalog_type == "rest":
+            return connect(settings, **given)
+        from pyiceberg.catalog import load_catalog
+
+        known = {key: value for key, value in catalog_properties(settings).items() if key.startswith("s3.")}
+        return SingleTableCatalog(load_catalog(settings.catalog.name, **{"type": self.catalog_type, **known, **given}))
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows of one source partition (`events/0`) with the offset of each, which rises. All rows of an offset come in one of these."""
+
+    rows: Any  # Arrow of any library, or a list of dictionaries
+    source: str
+    offsets: Sequence[int] | pa.Array
+
+    @property
+    def first(self) -> int:
+        return int(_plain(self.offsets[0]))
+
+    @property
+    def last(self) -> int:
+        return int(_plain(self.offsets[-1]))
+
+
+class SinkState(TypedDict):
+    """What a part tells Bytewax at a checkpoint: the offsets that the table has reached. It serves to notice a table that went back."""
+
+    position: dict[str, int]
+
+
+class IcebergSink(FixedPartitionedSink[SourceRows, SinkState]):
+    """A Bytewax sink of `num_partitions` parts, each of which commits by itself; key the rows by their source partition."""
+
+    def __init__(self, config: IcebergSinkConfig) -> None:
+        self.config = config
+
+    def list_parts(self) -> list[str]:
+        """`part-0`, `part-1`, ..."""
+        return [f"part-{number}" for number in range(self.config.num_partitions)]
+
+    def part_fn(self, item_key: str) -> int:
+        """The same part for the same key, in every process and every run."""
+        return adler32(item_key.encode())
+
+    def part_of(self, source: str) -> str:
+        """The part that Bytewax sends the rows of a source partition to: it counts through the names in order of the alphabet."""
+        parts = sorted(self.list_parts())
+        return parts[self.part_fn(source) % len(parts)]
+
+    def build_part(self, step_id: str, for_part: str, resume_state: SinkState | None) -> IcebergSinkPartition:
+        """The one writer of a part from now on; it goes on where the table stands, whatever `resume_state` says."""
+        config, number = self.config, int(for_part.removeprefix("part-"))
+        catalog = config.connect()
+        name = part_name(step_id, number, config.num_partitions)
+        floors = take_over_others(Publisher(catalog, config.identifier, patience=config.patience), name)
+        target = IcebergTarget(catalog, config.identifier, patience=config.patience)
+        options: Options = {"flush_rows": config.batch_size, "flush_seconds": config.batch_interval_seconds, **config.options}
+        sink = ArrowSink(target, name, options=sink_options(**options), part_number=number)
+        _check_not_behind(config.table_name, {**sink.position, **floors}, resume_state)
+        return IcebergSinkPartition(self, for_part, sink, floors)
+
+
+class IcebergSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
+    """One part: rows wait here until there are `batch_size`, `batch_interval_seconds` have passed, or Bytewax makes a checkpoint."""
+
+    def __init__(self, host: IcebergSink, part: str, sink: ArrowSink, floors: Mapping[str, int]) -> None:
+        self._host, self._part, self._sink, self._floors = host, part, sink, floors
+        self._known = set(sink.position)
+        self._next: dict[str, int] = {}  # by source: the least offset that may come in this run
+
+    def write_batch(self, values: list[SourceRows]) -> None:
+        """Takes rows; commits when it is time to, all table partitions of the batch at once."""
+        for rows in _joined(values):
+            self._check_order(rows)
+            fresh = self._above_floor(rows)
+            if len(fresh.offsets):
+                self._sink.write_with_offsets(self._typed(fresh), source=fresh.source, offsets=fresh.offsets)
+
+    def snapshot(self) -> SinkState:
+        """Everything written so far is in the table when this returns."""
+        return {"position": dict(self._sink.commit())}
+
+    def close(self) -> None:
+        """Ends the part. Rows that no checkpoint has covered are dropped: they come again.
+
+        Bytewax calls this at the end of the input, after a last snapshot, but also when any step has failed; if it raised then, the process
+        would abort and hide the error.
+        """
+        with contextlib.suppress(Exception):
+            self._sink.abandon()
+
+    def _check_order(self, rows: SourceRows) -> None:
+        if (right := self._host.part_of(rows.source)) != self._part:
+            raise SinkError(
+                f"{self._table}: rows of source partition '{rows.source}' came to {self._part}, not to {right}",
+                hint="key the stream by the source partition: all its rows belong in one part, or a replay could not be told from new rows",
+            )
+        if rows.first < self._next.get(rows.source, rows.first):
+            raise ProgressMismatch(
+                f"{self._table}: offset {rows.first} of source partition '{rows.source}' came after {self._next[rows.source] - 1}",
+                hint="let the rows of a source partition reach the sink in order, those of one offset together",
+            )
+        self._next[rows.source] = rows.last + 1
+
+    def _above_floor(self, rows: SourceRows) -> SourceRows:
+        """The rows that no other number of parts has brought in; see `take_over_others`."""
+        floor = self._floors.get(rows.source)
+        if floor is None or rows.first >= floor:
+            return rows
+        if rows.source not in self._known:
+            raise ProgressMismatch(
+                f"{self._table}: num_partitions is {self._host.config.num_partitions} now, and source partition '{rows.source}' "
+                f"repeats offset {rows.first}, though the table has it up to {floor}",
+                hint="drain the stream first: run it with the old num_partitions until all that was read is in, then change the number",
+            )
+        kept = sum(1 for offset in rows.offsets if int(_plain(offset)) < floor)
+        cut = rows.rows[kept:] if _is_list(rows.rows) else as_table(rows.rows).slice(kept)
+        return SourceRows(cut, rows.source, rows.offsets[kept:])
+
+    def _typed(self, rows: SourceRows) -> Any:
+        schema = self._host.config.arrow_schema
+        if schema is None or not _is_list(rows.rows):
+            return rows.rows
+        if extra := {name for row in rows.rows for name in row} - set(schema.names):
+            raise SchemaMismatch(self._table, min(extra), expected="no such field in arrow_schema", found="one")
+        columns = [_strict(self._table, one, [row.get(one.name) for row in rows.rows]) for one in schema]
+        return pa.table(columns, schema=schema)
+
+    @property
+    def _table(self) -> str:
+        return self._host.config.table_name
+
+
+def part_name(stream: str, number: int, count: int) -> str:
+    """How a part is called in the table's progress: with the number of parts, for it decides which source partitions are whose.
+
+    >>> part_name("uplink.lake", 0, 2)
+    'uplink.lake/part-0-of-2'
+    """
+    return f"{stream}/part-{number}-of-{count}"
+
+
+def take_over_others(publisher: Publisher, part: str) -> dict[str, int]:
+    """By source partition, the offset that the stream has reached with another number of parts; none of those writers goes on.
+
+    They are fenced before the offsets are read: one that still runs could otherwise bring in what this part is about to.
+    """
+    if others := _other_counts(publisher.progress(), part):
+        for name in others:
+            publisher.take_over(name, uuid.uuid4().hex[:16])
+    return carried_offsets(publisher.progress(), part)
+
+
+def carried_offsets(progress: Progress, part: str) -> dict[str, int]:
+    """The highest offset of each source partition that other numbers of parts have reached, where that is more than this part has.
+
+    >>> from frazil.sinks.progress import PartProgress
+    >>> two, three = PartProgress(offsets={"e/0": 7, "e/1": 9}), PartProgress(offsets={"e/1": 12})
+    >>> carried_offsets(Progress({"s/part-0-of-2": two, "s/part-1-of-3": three, "t/part-0-of-1": two}), "s/part-1-of-3")
+    {'e/0': 7}
+    """
+    reached: dict[str, int] = {}
+    for name in _other_counts(progress, part):
+        for source, offset in progress.part(name).offsets.items():
+            reached[source] = max(offset, reached.get(source, 0))
+    own = progress.part(part).offsets
+    return {source: offset for source, offset in reached.items() if offset > own.get(source, -1)}
+
+
+def _other_counts(progress: Progress, part: str) -> list[str]:
+    stream, _, own = part.rpartition("/")
+    found = []
+    for name in progress.parts:
+        match = re.fullmatch(r"part-\d+-of-(\d+)", name.removeprefix(stream + "/"))
+        if match and name.startswith(stream + "/") and match[1] != own.rpartition("-")[2]:
+            found.append(name)
+    return found
+
+
+def _check_not_behind(table: str, position: Mapping[str, int], state: SinkState | None) -> None:
+    for source, offset in (state or {"position": {}})["position"].items():
+        if position.get(source, -1) < offset:
+            raise ProgressMismatch(
+                f"{table}: Bytewax's recovery store says that offset {offset} of source partition '{source}' was reached, "
+                f"but the table stands at {position.get(source, 'its beginning')}",
+                hint="the table was rolled back or made anew: start with a new recovery store, and what the table lacks is read again",
+            )
+
+
+def _joined(values: Iterable[SourceRows]) -> Iterator[SourceRows]:
+    """The same rows in fewer pieces: dictionaries of one source partition that follow each other become one list."""
+    waiting: list[SourceRows] = []
+    for value in values:
+        if not len(value.offsets):
+            continue
+        if waiting and not (_is_list(value.rows) and _is_list(waiting[-1].rows) and value.source == waiting[-1].source):
+            yield _join(waiting)
+            waiting = []
+        waiting.append(value)
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(values: list[SourceRows]) -> SourceRows:
+    if len(values) == 1:
+        return values[0]
+    rows = [row for value in values for row in value.rows]
+    offsets = [int(_plain(offset)) for value in values for offset in value.offsets]
+    if any(later <= earlier for earlier, later in zip([v.last for v in values], [v.first for v in values[1:]], strict=False)):
+        raise ProgressMismatch(
+            f"offsets of source partition '{values[0].source}' do not rise from one item to the next",
+            hint="let the rows of a source partition reach the sink in order, those of one offset together",
+        )
+    return SourceRows(rows, values[0].source, offsets)
+
+
+def _strict(table: str, wanted: pa.Field, values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values, wanted.type)
+    except (pa.ArrowException, ValueError, OverflowError) as exc:
+        raise SchemaMismatch(table, wanted.name, expected=str(wanted.type), found=str(exc)) from exc
+
+
+def _is_list(rows: Any) -> bool:
+    return isinstance(rows, list | tuple)
+
+
+def _plain(offset: Any) -> int:
+    return cast(int, offset.as_py() if isinstance(offset, pa.Scalar) else offset)
