@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pyarrow as pa
 
 from tests.engines.conftest import Project
@@ -47,3 +49,15 @@ def stored_objects(project: Project, prefix: str = "") -> list[str]:
     client = boto3.client("s3", endpoint_url=s3_endpoint(project), region_name="us-east-1", **keys)
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=stack.bucket, Prefix=prefix)
     return sorted(entry["Key"] for page in pages for entry in page.get("Contents", []))
+
+
+def environment(project: Project) -> dict[str, str]:
+    """The environment of a program that is to find the stack's catalog and object store by Frazil's settings."""
+    stack = project.settings.stack
+    return {
+        **os.environ,
+        "FRAZIL_CATALOG__URI": f"http://127.0.0.1:{stack.ports.catalog}",
+        "FRAZIL_S3__ENDPOINT": s3_endpoint(project),
+        "FRAZIL_S3__ACCESS_KEY_ID": stack.access_key_id,
+        "FRAZIL_S3__SECRET_ACCESS_KEY": stack.secret_access_key.get_secret_value(),
+    }
