@@ -12,7 +12,8 @@ our files; these files are never deleted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from frazil.catalog import faults
@@ -63,7 +64,8 @@ def commit_changes(ctx: Context, request: Request, warehouse: Warehouse, changes
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
         raise BadRequest(f"A table is changed twice in one commit: {', '.join(map(str, names))}")
-    with ctx.locks.hold((warehouse.name, name.key, name.name) for name in names):
+    keys = [(warehouse.name, name.key, name.name) for name in names]
+    with certain_failures(creates=any(change.creates for change in changes)), ctx.locks.hold(keys):
         for _ in range(MAX_TRIES):
             plans = [_plan(ctx, warehouse, change) for change in changes]
             faults.reach("commit.decided")
@@ -72,6 +74,18 @@ def commit_changes(ctx: Context, request: Request, warehouse: Warehouse, changes
             except LostRace:
                 continue
     raise CommitConflict(f"Cannot commit {', '.join(map(str, names))}: other commits were faster {MAX_TRIES} times in a row; retry")
+
+
+@contextmanager
+def certain_failures(*, creates: bool) -> Iterator[None]:
+    """A database or object store that cannot be reached before the swap is a conflict: nothing was committed, the client may retry.
+    Not for a commit that creates: its client takes a 409 for a name that is taken."""
+    try:
+        yield
+    except Unavailable as exc:
+        if creates:
+            raise
+        raise CommitConflict(f"Nothing was committed: {exc.message}; retry", hint=exc.hint) from exc
 
 
 # --- plan ------------------------------------------------------------------------------------------------------------------------
@@ -164,8 +178,6 @@ def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequenc
         for version in changed:
             ctx.files.delete(version.location)
         raise
-    except Unavailable as exc:
-        raise CommitConflict(f"Nothing was committed: {exc.message}; retry", hint=exc.hint) from exc
     except CommitUnknown:
         answer = _look_again(ctx, warehouse, plans, response)
     _remember(ctx, plans)

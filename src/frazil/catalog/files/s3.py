@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import obstore
@@ -41,8 +42,9 @@ class S3Files:
                 options: dict[str, Any] = {"region": known["s3.region"]}
                 if endpoint := known.get("s3.endpoint"):
                     options |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
-                if endpoint and endpoint.startswith("http://"):
-                    options["client_options"] = {"allow_http": True}
+                allow_http = bool(endpoint and endpoint.startswith("http://"))
+                options["client_options"] = {"allow_http": allow_http, "timeout": "30s", "connect_timeout": "5s"}
+                options["retry_config"] = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
                 self._stores[bucket] = S3Store(bucket, **options)
             return self._stores[bucket]
 

@@ -1,0 +1,178 @@
+"""Warehouses on a real S3 server (SeaweedFS), on both databases: the walk-through with PyIceberg, and files that vanish."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import FloatType, ListType, LongType, NestedField, StringType
+
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.config import load_settings
+from frazil.services import ports
+from frazil.services.object_store import ObjectStore
+from tests.catalog_databases import SCHEMA, Client
+
+EMBEDDINGS = Schema(
+    NestedField(11, "id", LongType(), required=True),
+    NestedField(12, "text", StringType()),
+    NestedField(13, "embedding", ListType(14, FloatType(), element_required=True)),
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A running object store: the environment that reaches it."""
+    folder = tmp_path_factory.mktemp("s3")
+    flags = {"stack.folder": str(folder), "stack.ports.object_store": str(ports.free_port()), "stack.bucket": "lakehouse"}
+    service = ObjectStore(load_settings(flags=flags, environ={}, folder=folder))
+    service.start()
+    stack = service.settings.stack
+    yield {
+        "AWS_ENDPOINT_URL": f"http://{ports.HOST}:{service.port}",
+        "AWS_ACCESS_KEY_ID": stack.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": stack.secret_access_key.get_secret_value(),
+        "AWS_REGION": "us-east-1",
+    }
+    service.stop()
+    for path in service.purge_paths():
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def bucket(store: dict[str, str]) -> Any:
+    keys = {"aws_access_key_id": store["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": store["AWS_SECRET_ACCESS_KEY"]}
+    return boto3.resource("s3", endpoint_url=store["AWS_ENDPOINT_URL"], region_name="us-east-1", **keys).Bucket("lakehouse")
+
+
+@pytest.fixture
+def server(database: str, store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedCatalog]:
+    for name, value in store.items():
+        monkeypatch.setenv(name, value)
+    with running_catalog(tmp_path, database=database, warehouses={"default": f"s3://lakehouse/{tmp_path.name}"}) as running:
+        yield running
+
+
+@pytest.fixture
+def lake(server: EmbeddedCatalog, store: dict[str, str]) -> Catalog:
+    """PyIceberg, with the location of the warehouse as its name, as in the walk-through."""
+    keys = {"s3.access-key-id": store["AWS_ACCESS_KEY_ID"], "s3.secret-access-key": store["AWS_SECRET_ACCESS_KEY"]}
+    return load_catalog("lake", type="rest", uri=server.uri, warehouse=server.warehouse, **keys)
+
+
+def rows(count: int) -> pa.Table:
+    columns = {"id": range(count), "text": [f"t{n}" for n in range(count)], "embedding": [[float(n)] * 128 for n in range(count)]}
+    fields = [pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())]
+    fields.append(pa.field("embedding", pa.list_(pa.field("element", pa.float32(), nullable=False))))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+@pytest.mark.requirement("flow.namespace")
+def test_a_namespace_is_created_once_and_nothing_is_written_to_storage(lake: Catalog, bucket: Any, tmp_path: Path) -> None:
+    lake.create_namespace("docs")
+    with pytest.raises(NamespaceAlreadyExistsError):
+        lake.create_namespace("docs")
+    assert lake.list_namespaces() == [("docs",)]
+    assert list(bucket.objects.filter(Prefix=tmp_path.name)) == []
+
+
+@pytest.mark.requirement("flow.create")
+def test_a_table_with_embeddings_gets_ids_place_and_metadata_from_the_server(lake: Catalog, server: EmbeddedCatalog) -> None:
+    lake.create_namespace("docs")
+    spec = PartitionSpec(PartitionField(11, 1000, BucketTransform(4), "id_bucket"))
+    order = SortOrder(SortField(11, transform=IdentityTransform()))
+    table = lake.create_table("docs.embeddings", EMBEDDINGS, partition_spec=spec, sort_order=order, properties={"owner": "docs"})
+    assert [(field.field_id, field.name) for field in table.schema().fields] == [(1, "id"), (2, "text"), (3, "embedding")]
+    assert [(f.source_id, f.field_id) for f in table.spec().fields] == [(1, 1000)]
+    assert table.sort_order().fields[0].source_id == 1
+    assert table.location() == f"{server.warehouse}/docs/embeddings"
+    assert table.metadata_location.startswith(f"{table.location()}/metadata/00000-")
+    assert table.properties["owner"] == "docs"
+    with pytest.raises(TableAlreadyExistsError):
+        lake.create_table("docs.embeddings", EMBEDDINGS)
+
+
+@pytest.mark.requirement("flow.stage")
+def test_a_staged_table_appears_with_its_commit_and_its_rows(lake: Catalog) -> None:
+    lake.create_namespace("docs")
+    with lake.create_table_transaction("docs.staged", EMBEDDINGS) as transaction:
+        transaction.append(rows(3))
+        assert not lake.table_exists("docs.staged")
+    assert lake.load_table("docs.staged").scan().to_arrow().num_rows == 3
+
+
+def test_rows_are_appended_and_scanned_with_a_filter_and_a_projection(lake: Catalog) -> None:
+    lake.create_namespace("docs")
+    table = lake.create_table("docs.embeddings", EMBEDDINGS)
+    table.append(rows(10))
+    table.append(rows(10))
+    found = lake.load_table("docs.embeddings").scan(row_filter="id >= 8", selected_fields=("id", "text")).to_arrow()
+    assert sorted(found.to_pylist(), key=str) == sorted([{"id": n, "text": f"t{n}"} for n in (8, 9)] * 2, key=str)
+
+
+def test_the_server_tells_where_the_store_is_and_never_its_keys(server: EmbeddedCatalog, store: dict[str, str]) -> None:
+    body = Client(server.uri).raw("GET", "/v1/config").body
+    assert body["defaults"]["s3.endpoint"] == store["AWS_ENDPOINT_URL"]
+    assert store["AWS_SECRET_ACCESS_KEY"] not in str(body)
+
+
+def test_a_file_that_vanishes_from_the_bucket_is_noticed_within_seconds(server: EmbeddedCatalog, bucket: Any) -> None:
+    client = Client(server.uri)
+    made = client.create()
+    bucket.Object(made["metadata-location"].removeprefix("s3://lakehouse/")).delete()
+    server.app.ctx.files.cache.get(made["metadata-location"]).checked_at -= 60  # as if the last look was a minute ago
+    assert client.get("/namespaces/ns/tables/t").error[:2] == (404, "NotFoundException")
+
+
+@pytest.mark.requirement("flow.layout")
+def test_metadata_and_data_lie_in_their_folders_and_a_purge_takes_them_all(lake: Catalog, server: EmbeddedCatalog, bucket: Any) -> None:
+    lake.create_namespace("docs")
+    table = lake.create_table("docs.gone", EMBEDDINGS)
+    table.append(rows(5))
+    table.overwrite(rows(2))
+    prefix = table.location().removeprefix("s3://lakehouse/") + "/"
+    folders = {item.key.removeprefix(prefix).split("/")[0] for item in bucket.objects.filter(Prefix=prefix)}
+    assert folders == {"metadata", "data"}
+    assert len(list(bucket.objects.filter(Prefix=f"{prefix}data/"))) == 2  # what the overwrite replaced stays for time travel
+    lake.purge_table("docs.gone")
+    server.app.ctx.background.submit(int).result()
+    assert list(bucket.objects.filter(Prefix=prefix)) == []
+
+
+def test_orphans_are_swept_from_the_bucket(server: EmbeddedCatalog, bucket: Any, tmp_path: Path) -> None:
+    from frazil.catalog.sweep import delete_orphans, find_orphans
+
+    Client(server.uri).create()
+    key = f"{tmp_path.name}/ns/t/metadata/00001-orphan.metadata.json"
+    bucket.put_object(Key=key, Body=b"{}")
+    orphans = find_orphans(server.app.ctx, older_than_ms=-60_000)
+    assert [orphan.location for orphan in orphans] == [f"s3://lakehouse/{key}"]
+    assert delete_orphans(server.app.ctx, orphans) == 1
+    assert Client(server.uri).load()["metadata"]["current-snapshot-id"] == -1
+
+
+def test_a_store_that_is_away_is_a_clear_error_and_a_commit_a_conflict(
+    server: EmbeddedCatalog, store: dict[str, str], tmp_path: Path
+) -> None:
+    Client(server.uri).create()
+    away = f"http://{ports.HOST}:{ports.free_port()}"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", away)
+        server.app.ctx.files._s3 = None  # as a server that starts now
+        client = Client(server.uri)
+        created = client.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA})
+        committed = client.commit({"action": "set-properties", "updates": {"a": "b"}})
+    assert created.error[:2] == (503, "ServiceUnavailableException")
+    assert committed.error[:2] == (409, "CommitFailedException")
+    assert "Nothing was committed: the object store failed" in committed.error[2]
