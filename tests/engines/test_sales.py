@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -205,6 +208,27 @@ def test_make_runs_job_ends_well_and_a_second_one_adds_nothing(tmp_path: Path) -
     assert "daily_sales: 100,000 rows from 5 files are in lakehouse.sales" in first.stdout
     assert "daily_sales: no new files; lakehouse.sales is unchanged" in second.stdout
     assert first.stdout.count("20,000") == second.stdout.count("20,000") == 5
+
+
+def test_an_interrupt_while_spark_starts_ends_quickly_and_leaves_no_jvm(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "frazil", "demo", str(tmp_path / "demo")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as demo:
+        jvm = wait_for_jvm(psutil.Process(demo.pid))
+        demo.send_signal(signal.SIGINT)
+        said = demo.communicate(timeout=60)[1]
+    assert (demo.returncode, said.splitlines()[-1]) == (1, "Aborted!")
+    assert psutil.wait_procs([jvm], timeout=20)[1] == []
+
+
+def wait_for_jvm(parent: psutil.Process) -> psutil.Process:
+    """The JVM of Spark below a process, as soon as it is there."""
+    while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
+        for child in parent.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if child.name() == "java" and "org.apache.spark.deploy.SparkSubmit" in child.cmdline():
+                    return child
+        time.sleep(0.02)
+    raise AssertionError("no JVM was started")
 
 
 class FrazilCatalogThatDies:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,7 +109,24 @@ def _start_jvm(conf: dict[str, str]) -> None:
     """A JVM with what it must know at its start. PySpark would make all settings its arguments; the rest follows over a socket."""
     from pyspark import SparkConf, SparkContext
 
-    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())))
+    with _interrupt_later():
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())))
+
+
+@contextmanager
+def _interrupt_later() -> Iterator[None]:
+    """Holds Ctrl-C back until the block is over: PySpark, interrupted while it starts a JVM, leaves that JVM behind for good."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 @contextmanager
