@@ -23,8 +23,8 @@ from frazil.sinks.split import Partition, Slice, split
 from frazil.sinks.spool import Spool
 
 MB = 1 << 20
-SLICE_BYTES = 256 << 10
-LEAST_RUN_BYTES = 8 * MB
+SLICE_BYTES = 64 << 10
+LEAST_RUN_BYTES = 16 * MB
 
 
 @dataclass(frozen=True)

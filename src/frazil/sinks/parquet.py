@@ -145,10 +145,11 @@ class RollingWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Writes the rows as row groups of the table's size, into as many files as they fill."""
+        row_bytes = max(rows.nbytes / max(rows.num_rows, 1), 1.0)  # once: for many small chunks it is not for free
         start = 0
         while start < rows.num_rows:
-            count = self._next_count(rows.slice(start))
-            self._write_group(rows.slice(start, count))
+            count = self._next_count(rows.num_rows - start, row_bytes)
+            self._write_group(rows.slice(start, count) if count < rows.num_rows else rows, row_bytes)
             start += count
 
     def roll(self) -> None:
@@ -171,7 +172,7 @@ class RollingWriter:
             delete_quietly(self.maker.layout, file.path)
         self.finished = []
 
-    def _write_group(self, rows: pa.Table) -> None:
+    def _write_group(self, rows: pa.Table, row_bytes: float) -> None:
         layout = self.maker.layout
         if self._open is None:
             self.maker.learn(rows)
@@ -184,20 +185,16 @@ class RollingWriter:
             self._open.abandon()
             self._open = None
             raise
-        self._ratio = max((self._open.size_bytes - before) / max(rows.nbytes, 1), 0.001)
+        self._ratio = max((self._open.size_bytes - before) / (row_bytes * rows.num_rows), 0.001)
         if self._open.size_bytes >= FULL * layout.options.target_file_bytes:
             self.roll()
 
-    def _next_count(self, rows: pa.Table) -> int:
+    def _next_count(self, rows: int, row_bytes: float) -> int:
         """How many rows make the next row group: up to its own limits, and no more than the open file has room for."""
         options = self.maker.layout.options
         room = options.target_file_bytes - (self._open.size_bytes if self._open else 0)
-        fitting = int(min(room, options.row_group_bytes) / self._ratio / _row_bytes(rows))
-        return int(min(max(fitting, 1), options.row_group_rows, rows.num_rows))
-
-
-def _row_bytes(rows: pa.Table) -> float:
-    return float(max(rows.nbytes / max(rows.num_rows, 1), 1.0))
+        fitting = int(min(room, options.row_group_bytes) / self._ratio / row_bytes)
+        return min(max(fitting, 1), options.row_group_rows, rows)
 
 
 def _as_in_files(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -1,0 +1,172 @@
+"""One case in a process of its own: `python -m benchmarks.sink.case WRITER SPLIT INPUT PLACE`; prints what it cost as JSON.
+
+WRITER is ours, raw, pyiceberg, deltalake, daft, pandas or pandas-object; SPLIT is flat, day or bucket; PLACE is the catalog's address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from benchmarks.sink.rows import SCHEMA
+
+SPLITS: dict[str, list[str]] = {"flat": [], "day": ["day(event_timestamp)"], "bucket": ["bucket(1000, device_id)"]}
+
+
+def anonymous_mb() -> float:
+    """The program's own memory: pages of mapped files do not count."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("RssAnon is not there: this benchmark needs Linux")
+
+
+class Meter:
+    """CPU and wall seconds of a block, and the highest memory seen in it."""
+
+    @contextlib.contextmanager
+    def measured(self) -> Iterator[None]:
+        self.peak_mb, self._running = anonymous_mb(), True
+        watcher = threading.Thread(target=self._watch, daemon=True)
+        watcher.start()
+        cpu, wall = time.process_time(), time.perf_counter()
+        yield
+        self.cpu_s, self.wall_s = time.process_time() - cpu, time.perf_counter() - wall
+        self._running = False
+        watcher.join()
+
+    def _watch(self) -> None:
+        while self._running:
+            self.peak_mb = max(self.peak_mb, anonymous_mb())
+            time.sleep(0.02)
+
+
+def read(path: str) -> pa.RecordBatchFileReader:
+    return pa.ipc.open_file(pa.memory_map(path))
+
+
+def make_table(place: str, split: str) -> Any:
+    from pyiceberg.catalog import load_catalog
+
+    from frazil.sinks.partitioning import partition_spec
+
+    catalog = load_catalog("bench", type="rest", uri=place)
+    name = f"bench.t{time.time_ns()}"
+    return catalog.create_table(name, SCHEMA, partition_spec=partition_spec(SCHEMA, SPLITS[split])), name
+
+
+def write_ours(source: str, split: str, place: str) -> Callable[[], None]:
+    import frazil.sinks
+    from frazil.client import connect
+
+    _, name = make_table(place, split)
+    catalog = connect(uri=place)
+
+    def write() -> None:
+        batches = read(source)
+        with frazil.sinks.open(name, name="bench", catalog=catalog, flush_rows=None) as sink:
+            for number in range(batches.num_record_batches):
+                sink.write(batches.get_batch(number), position=number + 1)
+
+    return write
+
+
+def write_raw(source: str, split: str, _: str) -> Callable[[], None]:
+    """The limit: Parquet files on two threads, from rows that lie apart already."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import pyarrow.parquet as pq
+
+    from frazil.sinks.partitioning import partition_keys, partition_spec
+    from frazil.sinks.split import split as take_apart
+
+    table = read(source).read_all()
+    keys = partition_keys(SCHEMA, partition_spec(SCHEMA, SPLITS[split]))
+    half = table.num_rows // 2
+    parts = [one.rows for one in take_apart(table, keys)] if keys else [table.slice(0, half), table.slice(half)]
+    folder = Path(tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent))
+
+    def write() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            done = [
+                pool.submit(pq.write_table, part, folder / f"{number}.parquet", compression="zstd") for number, part in enumerate(parts)
+            ]
+            for one in done:
+                one.result()
+
+    return write
+
+
+def write_pyiceberg(source: str, split: str, place: str) -> Callable[[], None]:
+    table, _ = make_table(place, split)
+    return lambda: table.append(read(source).read_all())
+
+
+def write_pandas(source: str, split: str, place: str, *, as_objects: bool = False) -> Callable[[], None]:
+    """The way that seed projects took: Arrow to pandas and back. With objects, as every pandas before 3 did it."""
+    import pandas as pd
+
+    table, _ = make_table(place, split)
+
+    def write() -> None:
+        rows = read(source).read_all()
+        if as_objects:
+            frame = pd.DataFrame({name: pd.Series(rows[name].to_numpy(), dtype=_numpy_type(rows[name].type)) for name in rows.column_names})
+        else:
+            frame = rows.to_pandas()
+        table.append(pa.Table.from_pandas(frame, preserve_index=False, schema=table.schema().as_arrow()))
+
+    return write
+
+
+def _numpy_type(kind: pa.DataType) -> str:
+    return "datetime64[us]" if pa.types.is_timestamp(kind) else "object"
+
+
+def write_deltalake(source: str, _: str, __: str) -> Callable[[], None]:
+    from deltalake import WriterProperties, write_deltalake
+
+    folder = tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent)
+    batches = read(source)
+    stream = pa.RecordBatchReader.from_batches(batches.schema, (batches.get_batch(n) for n in range(batches.num_record_batches)))
+    return lambda: write_deltalake(folder, stream, writer_properties=WriterProperties(compression="ZSTD"))
+
+
+def write_daft(source: str, split: str, place: str) -> Callable[[], None]:
+    import daft
+
+    table, _ = make_table(place, split)
+    return lambda: daft.from_arrow(read(source).read_all()).write_iceberg(table) and None
+
+
+WRITERS: dict[str, Callable[[str, str, str], Callable[[], None]]] = {
+    "ours": write_ours,
+    "raw": write_raw,
+    "pyiceberg": write_pyiceberg,
+    "pandas": write_pandas,
+    "pandas-object": lambda source, split, place: write_pandas(source, split, place, as_objects=True),
+    "deltalake": write_deltalake,
+    "daft": write_daft,
+}
+
+
+def main(writer: str, split: str, source: str, place: str) -> None:
+    """Runs the case and prints its cost."""
+    write = WRITERS[writer](source, split, place)
+    meter = Meter()
+    with meter.measured():
+        write()
+    print(json.dumps({"cpu_s": meter.cpu_s, "wall_s": meter.wall_s, "peak_mb": meter.peak_mb}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
