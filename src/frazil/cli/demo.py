@@ -41,7 +41,8 @@ def demo(context: Context, folder: Path) -> None:
     _copy_example(folder)
     os.chdir(folder)  # so that settings and relative paths are those of the project, as for every other command there
     started = time.monotonic()
-    subprocess.run([sys.executable, "landing.py"], check=True)
+    if subprocess.run([sys.executable, "landing.py"], check=False).returncode != 0:
+        raise ProjectError(f"the landing files could not be made by {Path.cwd() / 'landing.py'}; what it said is above")
     from frazil.catalog.embedded import running_catalog
 
     server = context.settings.server
@@ -86,9 +87,12 @@ def _show(spark: SparkSession, live: LiveTable, name: str) -> None:
 
 
 def _copy_example(folder: Path) -> None:
-    """Puts the sales example into `folder`, unless a project is there."""
-    if (folder / FILE_NAME).exists():
+    """Puts the sales example into `folder`, unless it is there."""
+    if (folder / "landing.py").exists() and (folder / FILE_NAME).exists():
         return
+    if (folder / FILE_NAME).exists():
+        hint = "run your own project with: frazil apply, frazil run NAME; or name a new folder: frazil demo my-demo"
+        raise ProjectError(f"{folder.resolve()} holds a project that is not the sales example (it has no landing.py)", hint=hint)
     if folder.exists() and any(folder.iterdir()):
         raise ProjectError(f"{folder} holds files, but no {FILE_NAME}", hint="name an empty or new folder: frazil demo my-demo")
     package = Path(__file__).resolve().parent.parent

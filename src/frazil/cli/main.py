@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -77,6 +79,10 @@ def _parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line; a FrazilError prints as one message on stderr, without a traceback."""
+    # A terminal that cannot show a sign shows `?` for it, instead of ending the program.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(errors="replace")
     try:
         cli.main(args=args, prog_name="frazil", standalone_mode=True)
     except FrazilError as exc:
@@ -89,7 +95,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _fail(exc: FrazilError) -> NoReturn:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {exc.message}", err=True)
+    colour = False if os.environ.get("NO_COLOR") else None  # click itself does not look
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {exc.message}", err=True, color=colour)
     if exc.hint:
-        click.echo(f"{click.style('  try:', bold=True)} {exc.hint}", err=True)
+        click.echo(f"{click.style('  try:', bold=True)} {exc.hint}", err=True, color=colour)
     sys.exit(exc.exit_code)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from frazil.cli.main import COMMANDS, cli
+from frazil.errors import ProjectError
 
 HEAVY = {
     "pyspark",
@@ -64,3 +68,32 @@ def test_an_error_is_one_message_on_stderr_without_a_traceback(monkeypatch: pyte
 def test_a_flag_that_is_not_key_value_is_refused() -> None:
     result = CliRunner().invoke(cli, ["--set", "nonsense", "config"])
     assert (result.exit_code, "'nonsense' is not KEY=VALUE" in result.output) == (2, True)
+
+
+def test_a_terminal_of_another_encoding_gets_every_line(tmp_path: Path) -> None:
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "frazil", "doctor"], cwd=tmp_path, env=environ, capture_output=True, encoding="ascii", check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert done.stdout.splitlines()[-1].endswith("checked")
+
+
+def test_no_color_is_honoured_on_a_terminal(tmp_path: Path) -> None:
+    def said(**environ: str) -> str:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "frazil", "plan"]
+        subprocess.run(command, cwd=tmp_path, env={**os.environ, **environ}, stdout=theirs, stderr=theirs, check=False)
+        os.close(theirs)
+        with os.fdopen(ours, "rb") as terminal:
+            return terminal.read1().decode()
+
+    assert said(NO_COLOR="1").startswith("error: no lakehouse.py in")
+    assert "\x1b[" in said(NO_COLOR="")
+
+
+def test_demo_does_not_take_another_project_for_the_example(tmp_path: Path) -> None:
+    (tmp_path / "lakehouse.py").touch()
+    with pytest.raises(ProjectError, match=r"holds a project that is not the sales example"):
+        CliRunner().invoke(cli, ["demo", str(tmp_path)], catch_exceptions=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["lakehouse.py"]
