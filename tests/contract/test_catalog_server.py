@@ -1,0 +1,176 @@
+"""`frazil serve` as a process: several workers, logs, refusals at the start; and the catalog inside a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+from pyiceberg.catalog import load_catalog
+
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from tests.catalog_databases import Client
+from tests.catalog_writers import Writer, check_account, running, wait_for
+from tools.own_server import own_server
+
+
+@pytest.fixture
+def workers(database: str, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    with own_server(tmp_path, database=database, workers=3) as running_server:
+        yield running_server
+
+
+def children(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children()
+
+
+def test_workers_share_the_port_the_database_and_the_count_of_requests(workers: tuple[str, subprocess.Popen[bytes]]) -> None:
+    uri, process = workers
+    Client(uri).create("a")
+    clients = [Client(uri) for _ in range(8)]
+    writers = [Writer("a", lambda n=n: clients[n], keyed=False) for n in range(8)]
+    with running(writers):
+        wait_for(lambda: sum(len(w.acknowledged) for w in writers) > 60, seconds=60)
+    check_account(Client(uri), writers)
+    told = sum(len(w.acknowledged) for w in writers)
+    assert len(children(process)) == 3
+    wait_for(lambda: committed(uri) == told + 1, seconds=10)  # the create is one too; workers write their counts once a second
+
+
+def committed(uri: str) -> float:
+    lines = requests.get(f"{uri}/metrics", timeout=30).text.splitlines()
+    return next(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith('frazil_commits_total{outcome="committed"}'))
+
+
+def test_a_worker_that_dies_is_replaced(workers: tuple[str, subprocess.Popen[bytes]]) -> None:
+    uri, process = workers
+    time.sleep(1.1)  # one that dies younger is not replaced at once
+    victim = children(process)[0]
+    victim.kill()
+    wait_for(lambda: len([c for c in children(process) if c.pid != victim.pid and c.status() != "zombie"]) == 3, seconds=20)
+    assert Client(uri).raw("GET", "/readyz").status == 200
+
+
+def test_workers_end_when_their_parent_is_killed(workers: tuple[str, subprocess.Popen[bytes]]) -> None:
+    _, process = workers
+    found = children(process)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(found, timeout=20)
+    assert alive == []
+
+
+def test_logs_are_json_lines_with_the_requests_id(tmp_path: Path) -> None:
+    with own_server(tmp_path) as (uri, _):
+        client = Client(uri)
+        client.post("/namespaces", {"namespace": ["a"]}, headers={"X-Request-ID": "first"})
+        client.raw("GET", "/v1/default/namespaces/nope", headers={"X-Request-ID": "second"})
+        client.raw("GET", "/v1/default/namespaces/a", headers={"X-Request-ID": "third"})
+    lines = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines() if line.startswith("{")]
+    found = {line["request_id"]: (line["level"], line["operation"], line["status"]) for line in lines if "request_id" in line}
+    assert found["first"] == ("info", "createNamespace", 200)
+    assert found["second"] == ("info", "loadNamespaceMetadata", 404)
+    assert "third" not in found  # a read that went well is at level debug
+
+
+def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "frazil", "serve", "--port", "0", *arguments]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--database", "mysql://x"], "database 'mysql' is not supported"),
+        (["--database", "postgresql://nobody@127.0.0.1:1/x"], "is PostgreSQL running"),
+        (["--warehouse", "gs://bucket"], "the scheme 'gs' is not supported"),
+        (["--warehouse", "namespaces=/tmp/x"], "warehouse name 'namespaces' is not allowed"),
+        (["--warehouse", "w", "--workers", "2", "--database", "sqlite://"], "names no file"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why_in_one_message(arguments: list[str], message: str, tmp_path: Path) -> None:
+    done = serve(*arguments, FRAZIL_SERVER__DATABASE=f"sqlite:///{tmp_path / 'c.db'}")
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with running_catalog(tmp_path) as server:
+        port = server.uri.rpartition(":")[2]
+        command = [sys.executable, "-m", "frazil", "serve", "--port", port, "--database", f"sqlite:///{tmp_path / 'd.db'}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert f"port {port} is in use" in done.stderr
+
+
+# --- inside a test ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_catalog_runs_in_this_process_in_well_under_a_second_and_leaves_nothing() -> None:
+    started = time.monotonic()
+    with running_catalog() as server:
+        lake = load_catalog("lake", **server.properties)
+        lake.create_namespace("a")
+        seconds = time.monotonic() - started
+        folder = server.folder
+    assert seconds < 1
+    assert not folder.exists()
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"{server.uri}/livez", timeout=5)
+
+
+def test_a_folder_keeps_the_catalog_for_the_next_time(tmp_path: Path) -> None:
+    with running_catalog(tmp_path) as server:
+        made = Client(server.uri).create()
+    with running_catalog(tmp_path) as server:
+        assert Client(server.uri).load() == made
+
+
+def test_two_catalogs_run_side_by_side() -> None:
+    with running_catalog() as one, running_catalog() as two:
+        Client(one.uri).create()
+        assert Client(two.uri).get("/namespaces").body["namespaces"] == []
+
+
+def test_the_fixture_gives_each_test_an_empty_catalog(tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text(
+        "from pyiceberg.catalog import load_catalog\n"
+        "def test_one(frazil_catalog):\n"
+        "    load_catalog('lake', **frazil_catalog.properties).create_namespace('a')\n"
+        "def test_two(frazil_catalog):\n"
+        "    assert load_catalog('lake', **frazil_catalog.properties).list_namespaces() == []\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "frazil.catalog.pytest_plugin", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "2 passed" in done.stdout, done.stdout
+
+
+def test_serving_loads_neither_spark_nor_arrow(tmp_path: Path) -> None:
+    code = (
+        "import sys; from frazil.catalog.server import ServerOptions, build_app; "
+        f"build_app(ServerOptions('sqlite:///{tmp_path / 'c.db'}', {{'default': '{tmp_path}'}})).close(); "
+        "print([m for m in ('pyspark', 'pyarrow', 'pyiceberg', 'pandas', 'obstore', 'psycopg') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_stop_by_the_keyboard_is_a_good_end(tmp_path: Path) -> None:
+    with own_server(tmp_path) as (_, process):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_embedded_catalogs_say_where_they_are(tmp_path: Path) -> None:
+    with running_catalog(tmp_path) as server:
+        assert isinstance(server, EmbeddedCatalog)
+        assert server.properties == {"type": "rest", "uri": server.uri}
+        assert server.warehouse == f"file://{tmp_path}/warehouse"

@@ -1,0 +1,125 @@
+"""SQLite: writes that wait for each other share a transaction, and each is undone alone."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from frazil.catalog.store import open_database
+from frazil.catalog.store.database import ConstraintBroken, Sql
+from frazil.catalog.store.migrations import current_version, latest_version, migrate, steps
+from frazil.catalog.store.sqlite import SqliteDatabase
+from frazil.errors import ConfigError, Unavailable
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    opened = SqliteDatabase(str(tmp_path / "x.db"))
+    opened.write(lambda sql: sql.run("CREATE TABLE t (n INTEGER PRIMARY KEY)"))
+    yield opened
+    opened.close()
+
+
+def numbers(database: SqliteDatabase) -> list[int]:
+    return [row[0] for row in database.read().rows("SELECT n FROM t ORDER BY n")]
+
+
+def insert(number: int) -> object:
+    return lambda sql: sql.run("INSERT INTO t (n) VALUES (?)", number)
+
+
+def test_writes_that_wait_share_a_transaction_and_only_the_failing_one_is_undone(database: SqliteDatabase) -> None:
+    """The first write holds the turn until the others have queued up behind it."""
+    queued, failures = threading.Event(), []
+
+    def slow(sql: Sql) -> None:
+        queued.wait(10)
+        sql.run("INSERT INTO t (n) VALUES (0)")
+
+    def write(number: int) -> None:
+        def work(sql: Sql) -> None:
+            sql.run("INSERT INTO t (n) VALUES (?)", number)
+            if number == 3:
+                raise ValueError("three is refused")
+
+        try:
+            database.write(work)
+        except ValueError as exc:
+            failures.append(str(exc))
+
+    threads = [threading.Thread(target=database.write, args=(slow,))]
+    threads[0].start()
+    threads += [threading.Thread(target=write, args=(number,)) for number in range(1, 6)]
+    for thread in threads[1:]:
+        thread.start()
+    while len(database._waiting) < 5:
+        pass
+    queued.set()
+    for thread in threads:
+        thread.join(10)
+    assert (numbers(database), failures) == ([0, 1, 2, 4, 5], ["three is refused"])
+
+
+def test_a_write_that_fails_alone_leaves_nothing_and_the_next_one_works(database: SqliteDatabase) -> None:
+    def broken(sql: Sql) -> None:
+        sql.run("INSERT INTO t (n) VALUES (1)")
+        sql.run("INSERT INTO t (n) VALUES (1)")
+
+    with pytest.raises(ConstraintBroken):
+        database.write(broken)
+    database.write(insert(2))  # type: ignore[arg-type]
+    assert numbers(database) == [2]
+
+
+def test_two_processes_wait_for_each_other(tmp_path: Path, database: SqliteDatabase) -> None:
+    """Two databases objects on one file stand for two processes: each has its own connection and its own gate."""
+    other = SqliteDatabase(str(tmp_path / "x.db"))
+    threads = [threading.Thread(target=(database, other)[n % 2].write, args=(insert(n),)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    other.close()
+    assert numbers(database) == list(range(20))
+
+
+def test_a_lock_that_a_stranger_holds_is_waited_for_and_then_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.catalog.store.sqlite.BUSY_MS", 200)
+    opened = SqliteDatabase(str(tmp_path / "y.db"))
+    stranger = sqlite3.connect(tmp_path / "y.db", isolation_level=None)
+    stranger.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="cannot be written"):
+        opened.write(lambda sql: sql.run("CREATE TABLE t (n INTEGER)"))
+    stranger.close()
+    opened.close()
+
+
+def test_every_commit_reaches_the_disk(database: SqliteDatabase) -> None:
+    """WAL with synchronous=FULL: the log is synced at each commit."""
+    rows = database.read().rows
+    assert (rows("PRAGMA journal_mode"), rows("PRAGMA synchronous"), rows("PRAGMA foreign_keys")) == ([("wal",)], [(2,)], [(1,)])
+
+
+def test_migrations_are_numbered_without_a_gap_and_taken_once(tmp_path: Path) -> None:
+    opened = SqliteDatabase(str(tmp_path / "z.db"))
+    assert list(steps()) == list(range(1, latest_version() + 1))
+    assert current_version(opened) == 0
+    assert len(migrate(opened)) == latest_version()
+    assert migrate(opened) == []
+    opened.close()
+
+
+@pytest.mark.parametrize("url", ["mysql://x", "sqlite://", "sqlite:///", "catalog.db", ""])
+def test_a_database_that_cannot_be_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="database"):
+        open_database(url)
+
+
+def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is not a database, and it is long enough to be read as one" * 20)
+    with pytest.raises(Unavailable, match="cannot open"):
+        open_database(f"sqlite:///{tmp_path / 'text.db'}")
