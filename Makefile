@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 UV_VERSION := 0.13.7
 # uv does not read pip's settings: hand it the index and certificates of this site, if it has any.
-export UV_DEFAULT_INDEX ?= $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
+export UV_DEFAULT_INDEX ?= $(if $(PYTHON),$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
 ifeq ($(strip $(UV_DEFAULT_INDEX)),)
 unexport UV_DEFAULT_INDEX
 endif
@@ -22,7 +22,7 @@ setup: $(READY) ## Make .venv with everything that is pinned (a second run takes
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH. Install one, or say make PYTHON=/path/to/python3.12"; exit 1; }
-	@test -x $(BIN)/python && $(BIN)/python -c '' 2>/dev/null || { rm -rf .venv; $(PYTHON) -m venv .venv || \
+	@test -x $(BIN)/python && { $(BIN)/python -c 'import uv' || $(BIN)/python -c 'import pip'; } 2>/dev/null || { rm -rf .venv; $(PYTHON) -m venv .venv || \
 		{ echo "error: $(PYTHON) cannot make a virtual environment. On Debian: apt install python3-venv"; exit 1; }; }
 	@$(BIN)/python -c 'import uv' 2>/dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
 	@echo "installing pinned packages into .venv"
