@@ -14,6 +14,7 @@ from frazil.config import load_settings
 from frazil.errors import ServiceDied
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
+from frazil.services.processes import wait_until
 
 
 @pytest.fixture
@@ -47,9 +48,15 @@ def test_every_port_is_on_loopback(store: ObjectStore) -> None:
     import psutil
 
     store.start()
-    listening = [c.laddr for c in psutil.Process(store.state()["pid"]).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
-    assert {address.ip for address in listening} == {"127.0.0.1"}
-    assert {address.port for address in listening} >= {store.port, *store.state()["ports"].values()}
+    wanted = {store.port, *store.state()["ports"].values()}
+    process = psutil.Process(store.state()["pid"])
+
+    def listening() -> list[tuple[str, int]]:
+        return [(c.laddr.ip, c.laddr.port) for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+
+    # The admin server comes up after the store can be used.
+    assert wait_until(lambda: {port for _, port in listening()} >= wanted, 20)
+    assert {ip for ip, _ in listening()} == {"127.0.0.1"}
 
 
 def test_stop_leaves_no_socket_in_the_temporary_folder(store: ObjectStore) -> None:
@@ -77,6 +84,7 @@ import sys
 from frazil.config import load_settings
 from frazil.errors import DiskFull
 from frazil.services.object_store import ObjectStore
+from frazil.services.processes import wait_until
 ObjectStore.min_free_bytes = int(sys.argv[3])
 service = ObjectStore(load_settings(flags={"stack.folder": sys.argv[1], "stack.ports.object_store": sys.argv[2]}))
 try:

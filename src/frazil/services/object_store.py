@@ -18,6 +18,7 @@ from frazil.services.processes import Launch
 from frazil.services.service import Report, Service
 
 _SOCKET_LENGTH = 100  # the system's limit for the path of a socket is 107 or 103
+_PROBE = ".frazil-ready"  # an object in the bucket
 _GRPC_OFFSET = 10_000  # SeaweedFS finds its gRPC ports there when it is not told otherwise
 
 
@@ -65,7 +66,7 @@ class ObjectStore(Service):
         return ports.free_port(avoid=avoid, offset=_GRPC_OFFSET if name == "admin.port" else 0)
 
     def ready(self) -> bool:
-        """A signed listing of the bucket works: the server, the keys and the bucket are there."""
+        """An object of an earlier time can be read: after a restart the bucket can be listed before the volumes are back."""
         if not ports.accepts(self.port):
             return False
         import obstore
@@ -84,7 +85,11 @@ class ObjectStore(Service):
             retry_config={"max_retries": 0},
         )
         try:
-            obstore.list_with_delimiter(store)
+            try:
+                obstore.get(store, _PROBE).bytes()
+            except FileNotFoundError:
+                obstore.put(store, _PROBE, b"written by frazil up, to see that objects can be read")
+                obstore.get(store, _PROBE).bytes()
         except (BaseError, OSError):
             return False
         return True
