@@ -2,6 +2,7 @@
 
 python run.py queries                                   every file in the folder that is not in yet, then stop
 python run.py s3://lakehouse/queries --follow 5         and go on: look for new files every 5 seconds
+python run.py queries --delta s3://lakehouse/delta/transpiled             into a Delta table instead of the catalog's Iceberg table
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from transpiling import Dialects, transpile_rows
 
 import frazil.sinks
 from frazil.client import FrazilCatalog, connect
-from frazil.config import load_settings
+from frazil.config import Settings, load_settings
 from frazil.pipelines.ledger import ledger_of, ledger_rows, loaded_files
 from frazil.pipelines.sources import SourceFile
 from frazil.tables.apply import apply_steps, plan
@@ -30,6 +31,8 @@ from frazil.tables.apply import apply_steps, plan
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
+
+    from frazil.sinks import ArrowSink
 
 NAME = "transpile"
 
@@ -69,7 +72,7 @@ class Loop:
     """Reads files into a sink. Where there is no ledger (Delta commits one table at a time), the sink's progress keeps every file."""
 
     files: QueryFiles
-    sink: frazil.sinks.ArrowSink
+    sink: ArrowSink
     dialects: Dialects
     watcher: Watcher
     ledger: Ledger | None = None
@@ -136,19 +139,53 @@ class ProgressBar:
         self.console.print(f"{self.rows:,} queries at {self.rate:,.0f}/s, {self.errors:,} of them with an error")
 
 
+def open_iceberg(settings: Settings, *, flush_rows: int) -> tuple[ArrowSink, Ledger]:
+    """The sink of the declared table, and its ledger; both tables are made if they are missing."""
+    catalog = connect(settings)
+    ledger = Ledger.of(catalog)
+    return frazil.sinks.open(transpiled.name, name=NAME, catalog=catalog, flush_rows=flush_rows), ledger
+
+
+def open_delta(uri: str, settings: Settings, *, flush_rows: int) -> ArrowSink:
+    """The sink of a Delta table with the declared columns; it is made if it is missing."""
+    from deltalake import DeltaTable
+
+    from frazil.sinks.delta import create_delta_table
+
+    options = delta_options(settings) if uri.startswith("s3://") else {}
+    if not DeltaTable.is_deltatable(uri, options):
+        create_delta_table(uri, transpiled.schema(), storage_options=options)
+    return frazil.sinks.open_delta(uri, name=NAME, storage_options=options, flush_rows=flush_rows)
+
+
+def delta_options(settings: Settings) -> dict[str, str]:
+    """How delta-rs reaches the object store of the settings."""
+    s3 = settings.s3
+    keys = {"AWS_ACCESS_KEY_ID": s3.access_key_id, "AWS_SECRET_ACCESS_KEY": s3.secret_access_key}
+    found = {name: secret.get_secret_value() for name, secret in keys.items() if secret}
+    # A commit is a PUT that fails if the file is there: the store must honour If-None-Match, as SeaweedFS and S3 do.
+    found |= {"AWS_REGION": s3.region, "conditional_put": "etag"}
+    if s3.endpoint:
+        found |= {"AWS_ENDPOINT_URL": s3.endpoint, "AWS_ALLOW_HTTP": str(s3.endpoint.startswith("http://")).lower()}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("input", help="a Parquet file, a folder of them, or s3://bucket/prefix")
     parser.add_argument("--read", default=Dialects.read, help="the dialect of the queries (%(default)s)")
     parser.add_argument("--write", default=Dialects.write, help="the dialect to translate to (%(default)s)")
+    parser.add_argument("--delta", metavar="URI", help="write to this Delta table")
     parser.add_argument("--flush-rows", type=int, default=10_000, help="rows in a commit (%(default)s)")
     parser.add_argument("--follow", type=float, metavar="SECONDS", help="look for new files this often, instead of stopping")
     chosen = parser.parse_args()
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it would warn of is in the rows
-    settings = load_settings()
-    catalog, bar = connect(settings), ProgressBar()
-    ledger = Ledger.of(catalog)
-    with bar.progress, frazil.sinks.open(transpiled.name, name=NAME, catalog=catalog, flush_rows=chosen.flush_rows) as sink:
+    settings, bar, ledger = load_settings(), ProgressBar(), None
+    if chosen.delta:
+        sink = open_delta(chosen.delta, settings, flush_rows=chosen.flush_rows)
+    else:
+        sink, ledger = open_iceberg(settings, flush_rows=chosen.flush_rows)
+    with bar.progress, sink:
         files = QueryFiles.at(chosen.input, settings)
         Loop(files, sink, Dialects(chosen.read, chosen.write), bar, ledger).run(follow_seconds=chosen.follow)
     bar.finish()

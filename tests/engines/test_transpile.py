@@ -98,3 +98,37 @@ def test_new_files_are_picked_up_while_it_runs(queries: Queries) -> None:
         queries.upload("b.parquet", 70, seed=2)
         queries.wait_for(120, process)
     assert queries.ids() == [f"q-1-{n:08}" for n in range(50)] + [f"q-2-{n:08}" for n in range(70)]
+
+
+@pytest.mark.requirement("arrow.delta")
+def test_a_delta_table_on_s3_takes_every_query_once_though_the_run_is_killed(live_stack: Project, tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    queries = Queries(live_stack, tmp_path, FrazilCatalog("lake", **connection(live_stack)))
+    uri = f"s3://{live_stack.settings.stack.bucket}/delta-{queries.prefix}"
+    stack = live_stack.settings.stack
+    options = {
+        "AWS_ENDPOINT_URL": s3_endpoint(live_stack),
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": stack.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": stack.secret_access_key.get_secret_value(),
+    }
+
+    def ids() -> list[str]:
+        found = (
+            DeltaTable(uri, storage_options=options).to_pyarrow_table(columns=["query_id"])
+            if DeltaTable.is_deltatable(uri, options)
+            else None
+        )
+        return sorted(found["query_id"].to_pylist()) if found is not None else []
+
+    queries.upload("a.parquet", 3000, seed=1)
+    with queries.running("--delta", uri) as process:
+        deadline = time.monotonic() + 120
+        while len(ids()) < 1000 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert 0 < len(ids()) < 3000
+    with queries.running("--delta", uri) as process:
+        assert process.wait(120) == 0
+    assert ids() == [f"q-1-{number:08}" for number in range(3000)]

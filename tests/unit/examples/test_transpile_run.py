@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -168,3 +169,27 @@ def test_other_files_in_the_folder_are_left_alone(lake: Lake) -> None:
     write_queries(lake.folder / "deep" / "a.parquet", 5, seed=1)
     lake.start()
     assert lake.rows() == expected("a.parquet", 5, seed=1)
+
+
+@pytest.mark.parametrize("stop_after", [10, 110, 260, 300])
+def test_a_delta_table_takes_every_query_once_as_well(transpile_run: ModuleType, tmp_path: Path, stop_after: int) -> None:
+    from deltalake import DeltaTable
+
+    write_queries(tmp_path / "queries" / "a.parquet", 250, seed=1)
+    write_queries(tmp_path / "queries" / "b.parquet", 120, seed=2)
+    settings, uri = load_settings(environ={}, folder=tmp_path), str(tmp_path / "delta")
+
+    def start(stop: int | None) -> Counting:
+        counting, sink = Counting(stop), transpile_run.open_delta(uri, settings, flush_rows=100)
+        with suppress(Stop):  # as dead as the process would be: the sink is told nothing
+            transpile_run.Loop(
+                transpile_run.QueryFiles.at(str(tmp_path / "queries"), settings), sink, transpile_run.Dialects(), counting, None, 10
+            ).run()
+            sink.close()
+        return counting
+
+    start(stop_after)
+    assert start(None).rows == 370 - stop_after // 100 * 100
+    assert start(None).rows == 0
+    ids = pa.table(DeltaTable(uri).to_pyarrow_table())["query_id"].to_pylist()
+    assert sorted(ids) == [f"q-1-{n:08}" for n in range(250)] + [f"q-2-{n:08}" for n in range(120)]
