@@ -183,6 +183,8 @@ def _packed(request: Request, response: Response) -> Response:
 
 
 def _late(route: Route | None, seconds: float) -> Response:
-    # The thread goes on; whether it will succeed is not known here.
+    # The thread goes on; whether it will succeed is not known here. Java clients send a request again by themselves after a 504: a write
+    # that went through in the end would then be told that it failed.
     kind = "CommitStateUnknownException" if route and route.commits else "GatewayTimeoutException"
-    return problem(504, kind, f"The request was not finished within {seconds:g} seconds; it may still be carried out")
+    status = 500 if route and route.writes else 504
+    return problem(status, kind, f"The request was not finished within {seconds:g} seconds; it may still be carried out")
