@@ -66,7 +66,7 @@ class Append:
                 "summary": _summary(self.files, parent, summary),
             }
         )
-        updates = (AddSnapshotUpdate(snapshot=snapshot), _move_ref(metadata, self.ref, self._snapshot_id), *_set(properties))
+        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self._snapshot_id), *set_properties(properties))
         return Change(self.identifier, guards(metadata, self.ref, parent_id), updates)
 
 
@@ -82,7 +82,7 @@ class Move:
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that publishes the stage and drops its branch."""
-        updates = (_move_ref(table.metadata, self.ref, self.snapshot_id), _drop_ref(self.stage), *_set(properties))
+        updates = (move_ref(table.metadata, self.ref, self.snapshot_id), _drop_ref(self.stage), *set_properties(properties))
         return Change(self.identifier, guards(table.metadata, self.ref, self.base_id), updates)
 
 
@@ -96,7 +96,7 @@ def guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> tuple[
     return (AssertTableUUID(uuid=metadata.table_uuid), AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot_id}))
 
 
-def _move_ref(metadata: TableMetadata, ref: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+def move_ref(metadata: TableMetadata, ref: str, snapshot_id: int) -> SetSnapshotRefUpdate:
     """Moves a branch, and keeps its own rules of retention."""
     known = metadata.refs.get(ref)
     return SetSnapshotRefUpdate.model_validate(
@@ -115,7 +115,7 @@ def _drop_ref(name: str) -> RemoveSnapshotRefUpdate:
     return RemoveSnapshotRefUpdate.model_validate({"ref-name": name})
 
 
-def _set(properties: Mapping[str, str]) -> tuple[TableUpdate, ...]:
+def set_properties(properties: Mapping[str, str]) -> tuple[TableUpdate, ...]:
     return (SetPropertiesUpdate(updates=dict(properties)),) if properties else ()
 
 

@@ -1,0 +1,155 @@
+"""The audit proves what the commits have done, and sees what was done behind their back; rollback, and what becomes of progress."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import LongType, NestedField
+
+import frazil.sinks
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.errors import ProgressMismatch, SinkError, WriterFenced
+from frazil.sinks import ArrowSink
+from frazil.sinks.audit import PartReport, audit
+from frazil.sinks.progress import property_key
+from frazil.sinks.rollback import roll_back
+
+SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
+MAIN = property_key()
+
+
+@dataclass
+class Lake:
+    catalog: FrazilCatalog
+    name: tuple[str, ...]
+
+    def sink(self, part: int = 0) -> ArrowSink:
+        return frazil.sinks.open(self.name, name="s", catalog=self.catalog, part=part)
+
+    def fill(self, sink: ArrowSink, *ends: int) -> None:
+        """Commits the numbers up to each end."""
+        for end in ends:
+            sink.write(pa.table({"id": range(sink.offset or 0, end)}), position=end)
+            sink.commit()
+
+    def table(self) -> Table:
+        return self.catalog.load_table(self.name)
+
+    def ids(self) -> list[int]:
+        return sorted(self.table().scan().to_arrow()["id"].to_pylist())
+
+    def problems(self) -> list[str]:
+        return [text.split(": ", 1)[1] if text.startswith("snapshot") else text for text in audit(self.table().metadata).problems]
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Iterator[FrazilCatalog]:
+    with running_catalog() as server:
+        made = FrazilCatalog("lake", **server.properties)
+        made.create_namespace("lake")
+        yield made
+
+
+@pytest.fixture
+def lake(catalog: FrazilCatalog) -> Lake:
+    made = Lake(catalog, ("lake", f"t{uuid.uuid4().hex[:8]}"))
+    catalog.create_table(made.name, SCHEMA)
+    return made
+
+
+def test_commits_that_follow_each_other_are_proved_down_to_the_first(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3, 7)
+    lake.fill(lake.sink(), 10)
+    lake.fill(lake.sink(part=1), 4)
+    report = audit(lake.table().metadata)
+    assert (report.problems, report.snapshots) == ((), 7)
+    assert report.parts == (PartReport("s/part-0", 3, {}, {"0": 10}), PartReport("s/part-1", 1, {}, {"0": 4}))
+
+
+def test_after_expiry_the_proof_reaches_down_to_the_oldest_kept_commit(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3, 7, 12)
+    table = lake.table()
+    table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in table.snapshots()[:2]]).commit()
+    report = audit(lake.table().metadata)
+    assert (report.problems, report.parts) == ((), (PartReport("s/part-0", 2, {"0": 3}, {"0": 12}),))
+
+
+def test_rows_of_other_programs_in_between_are_no_problem(lake: Lake) -> None:
+    sink = lake.sink()
+    lake.fill(sink, 3)
+    lake.table().append(pa.table({"id": [100]}, schema=SCHEMA.as_arrow()))
+    lake.fill(sink, 5)
+    assert (lake.problems(), lake.ids()) == ([], [0, 1, 2, 3, 4, 100])
+
+
+def test_a_position_that_somebody_has_edited_is_seen(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3)
+    edited = json.loads(lake.table().properties[MAIN])
+    edited["parts"]["s/part-0"][3]["0"] = 5
+    with lake.table().transaction() as change:
+        change.set_properties({MAIN: json.dumps(edited)})
+    assert lake.problems() == ["the progress of 'main' is not what its last commit has left; was the table rolled back by another tool?"]
+    lake.fill(lake.sink(), 9)
+    assert lake.problems() == ["part 's/part-0' moved from {'0': 3} to {'0': 5} without a commit of its own"]
+
+
+def test_a_rollback_by_another_tool_is_seen(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3, 7)
+    table = lake.table()
+    table.manage_snapshots().rollback_to_snapshot(table.snapshots()[1].snapshot_id).commit()
+    assert (len(lake.problems()), lake.ids()) == (1, [0, 1, 2])
+
+
+def test_rows_that_go_back_with_their_progress_come_again(lake: Lake) -> None:
+    sink = lake.sink()
+    lake.fill(sink, 3, 7)
+    target = lake.table().snapshots()[1].snapshot_id
+    roll_back(lake.catalog, lake.name, target, with_progress=True)
+    assert lake.ids() == [0, 1, 2]
+    with pytest.raises(WriterFenced):
+        lake.fill(sink, 9)
+    again = lake.sink()
+    assert again.offset == 3
+    lake.fill(again, 8)
+    assert (lake.ids(), lake.problems()) == (list(range(8)), [])
+
+
+def test_rows_that_go_back_without_their_progress_stay_out(lake: Lake) -> None:
+    sink = lake.sink()
+    lake.fill(sink, 3, 7)
+    roll_back(lake.catalog, lake.name, lake.table().snapshots()[1].snapshot_id, with_progress=False)
+    lake.fill(sink, 9)
+    assert (lake.ids(), lake.problems()) == ([0, 1, 2, 7, 8], [])
+
+
+def test_a_commit_on_its_way_does_not_slip_through_a_rollback(lake: Lake) -> None:
+    """It was built on the snapshot that the rollback returns to: a ref that is only moved back would let it in."""
+    sink = lake.sink()
+    lake.fill(sink, 3)
+    sink.write(pa.table({"id": [3, 4]}), position=5)
+    base = lake.table().current_snapshot()
+    assert base is not None
+    lake.fill(lake.sink(), 7)
+    roll_back(lake.catalog, lake.name, base.snapshot_id, with_progress=True)
+    with pytest.raises(WriterFenced):
+        sink.commit()
+    assert lake.ids() == [0, 1, 2]
+
+
+def test_a_rollback_to_what_is_not_known_is_refused(lake: Lake) -> None:
+    with pytest.raises(SinkError, match="has no snapshot 7"):
+        roll_back(lake.catalog, lake.name, 7, with_progress=False)
+    lake.table().append(pa.table({"id": [1]}, schema=SCHEMA.as_arrow()))
+    lake.table().append(pa.table({"id": [2]}, schema=SCHEMA.as_arrow()))
+    first, second = lake.table().snapshots()
+    lake.table().maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+    with pytest.raises(ProgressMismatch, match="is not known any more"):
+        roll_back(lake.catalog, lake.name, second.snapshot_id, with_progress=True)
