@@ -50,6 +50,9 @@ def run(context: Context, name: str) -> None:
 
     project = load_project(Path.cwd())
     pipeline = project.pipeline(name)
+    if not pipeline.source.list_files(project.folder):
+        click.echo(f"{name}: no file matches '{pipeline.source.pattern}' in {project.folder}; {pipeline.target.name} is unchanged")
+        return
     catalog = context.catalog
     with spark_session(context.settings, app_name=f"frazil {name}", log=spark_log(context)) as spark, spark_progress(spark, name):
         result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
