@@ -148,7 +148,7 @@ def test_the_fixture_gives_each_test_an_empty_catalog(tmp_path: Path) -> None:
         "def test_two(frazil_catalog):\n"
         "    assert load_catalog('lake', **frazil_catalog.properties).list_namespaces() == []\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "frazil.catalog.pytest_plugin", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "2 passed" in done.stdout, done.stdout
 

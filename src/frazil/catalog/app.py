@@ -16,14 +16,14 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from frazil.catalog.context import Context
-from frazil.catalog.http import GZIP_FROM_BYTES, Receive, Request, Response, Scope, Send, accepts_gzip, pack, read_body
+from frazil.catalog.http import GZIP_FROM_BYTES, Headers, Receive, Request, Response, Scope, Send, accepts_gzip, pack, read_body
 from frazil.catalog.idempotency import answer_once
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
 from frazil.catalog.operations import commits, config, functions, health, namespaces, reports, tables, views
 from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
-from frazil.errors import CatalogError
+from frazil.errors import CatalogError, MethodNotAllowed, UnknownRoute
 
 _NS = "/v1/{prefix}/namespaces/{namespace}"
 
@@ -103,27 +103,48 @@ class CatalogApp:
         self._threads.shutdown(wait=True)
         self.ctx.close()
 
+    def answer_here(self, method: bytes, url: bytes, headers: Headers) -> Response | None:
+        """The whole answer to a quick read, made in the event loop; None when it needs a thread, or goes wrong in a way to be logged."""
+        if not self._quick_inline:
+            return None
+        started = time.perf_counter()
+        path, _, query = url.partition(b"?")
+        found = dict(headers)
+        try:
+            route, variables = self._router.find(method.decode(), path)
+            if not route.quick or b"content-length" in found or b"transfer-encoding" in found:
+                return None
+            response = route.run(self.ctx, Request(method.decode(), "", variables, query, found, inline=True))
+        except (UnknownRoute, MethodNotAllowed, WouldBlock):
+            return None
+        except CatalogError as exc:
+            response = problem_response(exc)
+        except Exception:
+            return None
+        request_id = self._request_id(found)
+        self._count(route, method.decode(), path.decode("ascii", "replace"), response.status, started, request_id)
+        return Response(response.status, b"" if method == b"HEAD" else response.body, _with_length(response, request_id))
+
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        telemetry = self.ctx.telemetry
-        telemetry.in_flight += 1
+        self.ctx.telemetry.in_flight += 1
         try:
             headers = dict(scope["headers"])
             request_id = self._request_id(headers)
             route, response = await self._answer(scope, headers, receive, request_id)
-            sent = [*response.headers, (b"x-request-id", request_id)]
-            if response.status not in (204, 304):
-                sent.append((b"content-length", str(len(response.body)).encode()))
-            await send({"type": "http.response.start", "status": response.status, "headers": sent})
+            await send({"type": "http.response.start", "status": response.status, "headers": _with_length(response, request_id)})
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else response.body})
         finally:
-            telemetry.in_flight -= 1
+            self.ctx.telemetry.in_flight -= 1
+        self._count(route, scope["method"], scope["path"], response.status, started, request_id)
+
+    def _count(self, route: Route | None, method: str, path: str, status: int, started: float, request_id: bytes) -> None:
         seconds = time.perf_counter() - started
         operation, writes = (route.operation, route.writes) if route else ("unknown", False)
-        telemetry.count(operation, response.status, seconds, commits=route is not None and route.commits)
-        if writes or response.status >= 400 or seconds > SLOW_SECONDS or log.isEnabledFor(logging.DEBUG):
-            facts = {"method": scope["method"], "path": scope["path"], "operation": operation, "status": response.status}
-            log_request(request_id.decode(), **facts, seconds=seconds, writes=writes)
+        self.ctx.telemetry.count(operation, status, seconds, commits=route is not None and route.commits)
+        if writes or status >= 400 or seconds > SLOW_SECONDS or log.isEnabledFor(logging.DEBUG):
+            facts = {"method": method, "path": path, "operation": operation, "status": status}
+            log_request(request_id.decode(), facts, seconds=seconds, writes=writes)
 
     def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
         """The client's own id, if it is short and printable; else a new one."""
@@ -169,6 +190,13 @@ class CatalogApp:
         """The operation, in a thread."""
         response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
         return _packed(request, response)
+
+
+def _with_length(response: Response, request_id: bytes) -> Headers:
+    headers = [*response.headers, (b"x-request-id", request_id)]
+    if response.status not in (204, 304):
+        headers.append((b"content-length", b"%d" % len(response.body)))
+    return headers
 
 
 def _packed(request: Request, response: Response) -> Response:

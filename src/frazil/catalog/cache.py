@@ -17,6 +17,7 @@ class VersionCache:
         self.hits = 0
         self.misses = 0
         self._entries: OrderedDict[str, Version] = OrderedDict()
+        self._newest: dict[str, str] = {}  # by folder: the location that was put last
         self._lock = threading.Lock()
 
     def gauges(self) -> dict[str, float]:
@@ -34,10 +35,16 @@ class VersionCache:
                 self._entries.move_to_end(location)
             return version
 
+    def neighbour(self, location: str) -> Version | None:
+        """A version that lies in the same folder, so most likely an older one of the same table."""
+        with self._lock:
+            return self._entries.get(self._newest.get(_folder(location), ""))
+
     def put(self, version: Version) -> None:
         with self._lock:
             self._remove(version.location)
             self._entries[version.location] = version
+            self._newest[_folder(version.location)] = version.location
             self.bytes_held += version.bytes_held
             while self.bytes_held > self.max_bytes and len(self._entries) > 1:
                 self._remove(next(iter(self._entries)))
@@ -50,3 +57,9 @@ class VersionCache:
         gone = self._entries.pop(location, None)
         if gone is not None:
             self.bytes_held -= gone.bytes_held
+            if self._newest.get(_folder(location)) == location:
+                del self._newest[_folder(location)]
+
+
+def _folder(location: str) -> str:
+    return location.rpartition("/")[0]

@@ -24,6 +24,11 @@ if _name and _name not in POINTS:
     raise ValueError(f"FRAZIL_FAIL_POINT={_name} is not one of {', '.join(POINTS)}")
 
 
+def armed(point: str) -> bool:
+    """Whether the process is to die at this point."""
+    return point == _name
+
+
 def reach(point: str) -> None:
     """Does nothing, unless this is the point where the process must die."""
     if point == _name:

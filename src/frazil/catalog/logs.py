@@ -45,8 +45,11 @@ def log_to_stderr(level: str) -> None:
         logger.setLevel(level.upper() if name == "frazil" else "WARNING")
 
 
-def log_request(request_id: str, *, method: str, path: str, operation: str, status: int, seconds: float, writes: bool) -> None:
+def log_request(request_id: str, facts: dict[str, object], *, seconds: float, writes: bool) -> None:
+    """Logs an answered request; `facts` are its method, path, operation and status."""
+    status = facts["status"]
+    assert isinstance(status, int)
     level = logging.WARNING if status >= 500 else logging.INFO if writes or status >= 400 or seconds > SLOW_SECONDS else logging.DEBUG
     if log.isEnabledFor(level):
-        facts = {"request_id": request_id, "method": method, "path": path, "operation": operation, "status": status}
-        log.log(level, "%s %s", operation, status, extra={"fields": {**facts, "ms": round(seconds * 1000, 2)}})
+        fields = {"request_id": request_id, **facts, "ms": round(seconds * 1000, 2)}
+        log.log(level, "%s %s", facts["operation"], status, extra={"fields": fields})

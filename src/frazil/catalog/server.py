@@ -17,6 +17,7 @@ from frazil.catalog.app import CatalogApp, endpoints
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.context import Context, Limits
 from frazil.catalog.logs import log_to_stderr
+from frazil.catalog.protocol import CatalogProtocol
 from frazil.catalog.store import open_database
 from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
@@ -99,7 +100,8 @@ def uvicorn_config(app: CatalogApp) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         lifespan="on",
-        http="httptools",
+        http=CatalogProtocol,
         ws="none",
+        proxy_headers=False,
         timeout_keep_alive=75,  # longer than the idle time after which clients and proxies close: they close first
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from frazil.catalog import fields, schemas
 from frazil.catalog.fields import LONG_MAX, Json
 from frazil.errors import CommitConflict, InvalidChange
 
+_SNAPSHOT_ID = itemgetter("snapshot-id")
 LAST_ADDED = -1
 NO_SNAPSHOT = -1
 MAX_FORMAT_VERSION = 3
@@ -216,7 +218,7 @@ def _add_snapshot(draft: Draft, update: Json, where: str) -> None:
         if not metadata[needed]:
             raise InvalidChange(f"Attempting to add a snapshot before {needed} are added")
     snapshot_id = _check_snapshot(snapshot, where)
-    if any(s["snapshot-id"] == snapshot_id for s in metadata["snapshots"]):
+    if snapshot_id in map(_SNAPSHOT_ID, metadata["snapshots"]):
         raise InvalidChange(f"Snapshot already exists for id: {snapshot_id}")
     version = metadata["format-version"]
     sequence, last = snapshot.get("sequence-number") or 0, metadata["last-sequence-number"]

@@ -14,7 +14,7 @@ from frazil.catalog.files import FileStore
 from frazil.catalog.files.local import LocalFiles
 from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
-from frazil.catalog.metadata import Version, normalise, parse_file, table_version
+from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.catalog.routing import RESERVED_PREFIXES
 from frazil.catalog.views import normalise_view, view_version
 from frazil.errors import ConfigError, LocationRefused, MetadataMissing, NoSuchWarehouse, Unavailable
@@ -118,10 +118,12 @@ class MetadataFiles:
         return version
 
     def _read_version(self, location: str, kind: str) -> Version:
-        content = parse_file(location, self.read_bytes(location))
+        content = self.read_bytes(location)
         if kind == "view":
-            return view_version(location, normalise_view(content, location))
-        return table_version(location, normalise(content, location))
+            return view_version(location, normalise_view(parse_file(location, content), location))
+        older = self.cache.neighbour(location)
+        found = parse_like(content, older) if older is not None and older.snapshots_at > 0 else None
+        return table_version(location, normalise(found or parse_file(location, content), location), older if found else None)
 
     def _look(self, version: Version, *, inline: bool) -> None:
         place = version.place

@@ -10,7 +10,7 @@ import pytest
 
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.commit import new_table
-from frazil.catalog.metadata import Version, normalise, parse_file, table_version
+from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.errors import MetadataCorrupt
 
 Json = dict[str, Any]
@@ -58,6 +58,40 @@ def test_bytes_of_snapshots_are_lent_only_when_they_are_the_same(after: list[int
     changed = {**base, "snapshots": [known.get(n) or snapshot(n) for n in after]}
     lent, whole = table_version(location(1), changed, previous), table_version(location(1), changed)
     assert lent.reply == whole.reply
+
+
+@pytest.mark.parametrize("after", [[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5, 6]])
+def test_a_file_that_continues_a_known_version_is_read_without_parsing_what_is_known(after: list[int]) -> None:
+    like = table_version(location(0), metadata(snapshots=3))
+    file = table_version(location(1), {**metadata(), "snapshots": [snapshot(n) for n in after]})
+    found = parse_like(bytes(file.file_bytes), like)
+    assert found == json.loads(bytes(file.file_bytes))
+    assert all(found["snapshots"][n] is like.metadata["snapshots"][n] for n in range(3))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{}",
+        b'{"snapshots":[]}',
+        bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=2)).file_bytes),  # shorter than what is known
+        bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=3)).file_bytes)[:-1],  # cut short
+        bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=3)).file_bytes)[:-2] + b"x]}",
+        bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=3)).file_bytes)[:-2] + b",]}",
+        b'{"a":{"b":1' + bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=3)).file_bytes)[-260:],
+    ],
+)
+def test_any_other_file_is_parsed_whole(content: bytes) -> None:
+    like = table_version(location(0), metadata(snapshots=3))
+    assert parse_like(content, like) is None
+
+
+def test_a_list_of_snapshots_below_the_top_is_not_taken_for_the_tables() -> None:
+    like = table_version(location(0), metadata(snapshots=1))
+    inner = bytes(like.snapshot_bytes)
+    content = b'{"x":{"y":1,"snapshots":[' + inner + b"]}}"
+    assert parse_like(content, like) is None
+    assert json.loads(content)["x"]["snapshots"] == like.metadata["snapshots"]
 
 
 def test_refs_only_has_another_tag_and_only_their_snapshots() -> None:
