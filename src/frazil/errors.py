@@ -326,9 +326,7 @@ class ProgressMismatch(SinkError):
 class ServiceError(FrazilError):
     """A server of the local stack failed; shows the end of its log."""
 
-    def __init__(
-        self, service: str, reason: str, *, hint: str | None = None, log: Path | None = None, log_tail: str = ""
-    ) -> None:
+    def __init__(self, service: str, reason: str, *, hint: str | None = None, log: Path | None = None, log_tail: str = "") -> None:
         message = f"{service}: {reason}"
         if log_tail:
             message += f"\n  the end of {log}:\n" + "\n".join(f"    {line}" for line in log_tail.splitlines())
