@@ -1,0 +1,152 @@
+"""The object store and the catalog go away in mid-work, for real: SeaweedFS and `frazil serve` are killed and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+
+import frazil.sinks
+from frazil.client import FrazilCatalog
+from frazil.errors import FrazilError
+from frazil.sinks import ArrowSink
+from frazil.sinks.delta import create_delta_table
+from frazil.sinks.partitioning import partition_spec
+from frazil.sinks.publish import Patience
+from tests.engines.conftest import Project, make_project
+from tests.engines.lake import connection
+
+SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "payload", StringType()))
+PATIENCE = Patience(give_up_seconds=60, longest_pause_seconds=0.2)
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    project = make_project(tmp_path_factory.mktemp("store") / "project")
+    project.frazil("up")
+    yield project
+    project.frazil("up")
+    project.frazil("down", "--purge", "--yes")
+
+
+@dataclass
+class Lake:
+    project: Project
+    open_sink: Callable[..., ArrowSink]
+    read: Callable[[], pa.Table]
+
+    def ids(self) -> list[int]:
+        return sorted(self.read()["id"].to_pylist())
+
+    def kill(self, service: str) -> None:
+        os.kill(self.project.status()[service]["pid"], signal.SIGKILL)
+
+
+def iceberg(project: Project) -> Lake:
+    catalog = FrazilCatalog("lake", **connection(project))
+    catalog.create_namespace_if_not_exists("faults")
+    name = ("faults", f"t{uuid.uuid4().hex[:8]}")
+    catalog.create_table(name, SCHEMA, partition_spec=partition_spec(SCHEMA, ["bucket(2, id)"]))
+    return Lake(
+        project,
+        lambda: frazil.sinks.open(name, name="s", catalog=catalog, patience=PATIENCE, flush_rows=None),
+        lambda: catalog.load_table(name).scan().to_arrow(),
+    )
+
+
+def delta(project: Project) -> Lake:
+    keys = connection(project)
+    options = {
+        "AWS_ENDPOINT_URL": keys["s3.endpoint"],
+        "AWS_ACCESS_KEY_ID": keys["s3.access-key-id"],
+        "AWS_SECRET_ACCESS_KEY": keys["s3.secret-access-key"],
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    uri = f"{keys['warehouse']}delta/t{uuid.uuid4().hex[:8]}"
+    create_delta_table(uri, SCHEMA, partition_by=["bucket(2, id)"], storage_options=options)
+    return Lake(
+        project,
+        lambda: frazil.sinks.open_delta(uri, name="s", storage_options=options, patience=PATIENCE, flush_rows=None),
+        lambda: DeltaTable(uri, storage_options=options).to_pyarrow_table(),
+    )
+
+
+@pytest.fixture(params=[iceberg, delta], ids=["iceberg", "delta"])
+def lake(request: pytest.FixtureRequest, stack: Project) -> Iterator[Lake]:
+    yield request.param(stack)
+    stack.frazil("up")  # whatever the test has killed
+
+
+def rows(start: int, end: int) -> pa.Table:
+    return pa.table({"id": range(start, end), "payload": [f"payload {number}" for number in range(start, end)]})
+
+
+def write(lake: Lake, *ends: int) -> None:
+    """Commits the rows up to each end, from where the table stands."""
+    with lake.open_sink() as sink:
+        for end in ends:
+            start = sink.offset or 0
+            sink.write(rows(start, end), position=end)
+            sink.commit()
+
+
+def test_rows_come_in_on_an_object_store(lake: Lake) -> None:
+    write(lake, 50, 120)
+    write(lake, 150)
+    assert lake.ids() == list(range(150))
+
+
+@pytest.mark.requirement("sink.exactly-once")
+def test_a_store_that_dies_in_mid_write_loses_and_repeats_nothing(lake: Lake) -> None:
+    write(lake, 50)
+    sink = lake.open_sink()
+    sink.write(rows(50, 90), position=90)
+    lake.kill("object-store")
+    with pytest.raises(FrazilError):
+        sink.flush()
+    lake.project.frazil("up")
+    write(lake, 100)
+    assert lake.ids() == list(range(100))
+
+
+@pytest.mark.requirement("sink.exactly-once")
+def test_a_store_that_dies_between_files_and_commit_is_waited_for(lake: Lake) -> None:
+    write(lake, 50)
+    sink = lake.open_sink()
+    sink.write(rows(50, 90), position=90)
+    sink.flush()
+    lake.kill("object-store")
+    waiting = threading.Thread(target=sink.commit)
+    waiting.start()
+    time.sleep(2)
+    lake.project.frazil("up")
+    waiting.join(90)
+    sink.close()
+    assert (waiting.is_alive(), lake.ids()) == (False, list(range(90)))
+
+
+@pytest.mark.requirement("sink.exactly-once")
+def test_a_catalog_that_is_away_for_a_while_is_waited_for(stack: Project) -> None:
+    lake = iceberg(stack)
+    write(lake, 50)
+    sink = lake.open_sink()
+    sink.write(rows(50, 90), position=90)
+    lake.kill("catalog")
+    waiting = threading.Thread(target=sink.commit)
+    waiting.start()
+    time.sleep(3)
+    stack.frazil("up")
+    waiting.join(90)
+    sink.close()
+    assert (waiting.is_alive(), lake.ids()) == (False, list(range(90)))
