@@ -8,15 +8,17 @@ again in a thread, where everything else runs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from frazil.catalog.context import Context
 from frazil.catalog.http import GZIP_FROM_BYTES, Headers, Receive, Request, Response, Scope, Send, accepts_gzip, pack, read_body
+from frazil.catalog.idempotency import HEADER as IDEMPOTENCY_KEY
 from frazil.catalog.idempotency import answer_once
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
 from frazil.catalog.operations import commits, config, functions, health, namespaces, reports, tables, views
@@ -38,7 +40,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_NS}/tables", "listTables", tables.list_tables),
     Route("POST", f"{_NS}/tables", "createTable", tables.create_table, writes=True, commits=True),
     Route("GET", f"{_NS}/tables/{{table}}", "loadTable", tables.load_table, quick=True),
-    Route("POST", f"{_NS}/tables/{{table}}", "updateTable", commits.update_table, writes=True, commits=True),
+    Route("POST", f"{_NS}/tables/{{table}}", "updateTable", commits.update_table, writes=True, commits=True, refuse=commits.refuse_stale),
     Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, writes=True),
     Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, quick=True),
     Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics),
@@ -66,6 +68,27 @@ OWN_ROUTES: tuple[Route, ...] = (
 )
 
 
+class Turns:
+    """Commits to one table, one at a time: who comes later is judged on what the earlier one wrote. Waiting takes no thread."""
+
+    def __init__(self) -> None:
+        self._locks: dict[tuple[str, ...], tuple[asyncio.Lock, int]] = {}
+
+    @contextlib.asynccontextmanager
+    async def take(self, key: tuple[str, ...]) -> AsyncIterator[None]:
+        lock, count = self._locks.get(key) or (asyncio.Lock(), 0)
+        self._locks[key] = lock, count + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            _, count = self._locks[key]
+            if count == 1:
+                del self._locks[key]
+            else:
+                self._locks[key] = lock, count - 1
+
+
 def endpoints() -> list[str]:
     """What /v1/config tells clients that this server can do."""
     return [route.endpoint for route in ROUTES if route.operation != "getConfig"]
@@ -79,6 +102,7 @@ class CatalogApp:
         self._router = Router(routes)
         self._threads = ThreadPoolExecutor(ctx.limits.threads, thread_name_prefix="frazil-catalog")
         self._quick_inline = ctx.database.local
+        self._turns = Turns()
         self._numbers = itertools.count(1)
         self._run_id = secrets.token_hex(4)
 
@@ -184,7 +208,14 @@ class CatalogApp:
             except WouldBlock:
                 request.inline = False
         async with asyncio.timeout(self.ctx.limits.request_seconds):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, route, request)
+            if route.refuse is None or not self._quick_inline or IDEMPOTENCY_KEY in request.headers:
+                return await self._in_thread(route, request)
+            async with self._turns.take((request.variables["namespace"], request.variables["table"])):
+                route.refuse(self.ctx, request)
+                return await self._in_thread(route, request)
+
+    async def _in_thread(self, route: Route, request: Request) -> Response:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, route, request)
 
     def _work(self, route: Route, request: Request) -> Response:
         """The operation, in a thread."""

@@ -39,6 +39,7 @@ class Request:
     key: str | None = None  # the idempotency key, checked
     fingerprint: str = ""  # what the key belongs to
     _query: dict[str, str] | None = None
+    _json: dict[str, Any] | None = None
 
     @property
     def query(self) -> dict[str, str]:
@@ -69,13 +70,16 @@ class Request:
         return text == "true"
 
     def json(self) -> dict[str, Any]:
-        """The body as a JSON object."""
+        """The body as a JSON object, parsed once."""
+        if self._json is not None:
+            return self._json
         try:
             value = orjson.loads(self.body)
         except orjson.JSONDecodeError as exc:
             raise BadRequest(f"The body is not valid JSON: {exc}") from exc
         if not isinstance(value, dict):
             raise BadRequest(f"The body must be a JSON object, found {type(value).__name__}")
+        self._json = value
         return value
 
 

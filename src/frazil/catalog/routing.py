@@ -30,6 +30,7 @@ class Route:
     quick: bool = False  # answers from memory, a stat and an indexed lookup when the database is local
     writes: bool = False  # takes an Idempotency-Key
     commits: bool = False  # a late answer means that the outcome is unknown
+    refuse: Callable[[Context, Request], None] | None = None  # raises at once when the operation is bound to fail; takes no time
 
     @property
     def endpoint(self) -> str:
