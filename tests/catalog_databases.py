@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,16 +34,23 @@ def fresh_database(kind: str, folder: Path, postgres: str) -> Iterator[str]:
         return
     name = f"catalog_{uuid.uuid4().hex}"
     with psycopg.connect(postgres, autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE "{name}"')
-    url = postgres.rpartition("/")[0] + f"/{name}"
-    database = open_database(url)
-    migrate(database)
-    database.close()
+        admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{_template(postgres)}"')
     try:
-        yield url
+        yield postgres.rpartition("/")[0] + f"/{name}"
     finally:
         with psycopg.connect(postgres, autocommit=True) as admin:
             admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@functools.cache
+def _template(postgres: str) -> str:
+    """A database with the schema, to be copied: a quarter of the time of migrating each."""
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute("CREATE DATABASE catalog_template")
+    database = open_database(postgres.rpartition("/")[0] + "/catalog_template")
+    migrate(database)
+    database.close()
+    return "catalog_template"
 
 
 @dataclass

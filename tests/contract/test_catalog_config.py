@@ -43,7 +43,8 @@ def test_a_path_that_leads_nowhere_is_404(client: Client, path: str) -> None:
 
 
 def test_a_method_that_a_path_has_not_is_405(client: Client) -> None:
-    assert client.raw("PUT", "/v1/config").error[:2] == (405, "MethodNotAllowedException")
+    answer = client.raw("PUT", "/v1/config")
+    assert (answer.error[:2], answer.headers["allow"]) == ((405, "MethodNotAllowedException"), "GET")
 
 
 def test_the_server_lives_and_is_ready(client: Client) -> None:

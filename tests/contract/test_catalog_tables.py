@@ -157,6 +157,16 @@ def test_a_purge_deletes_the_tables_own_files_and_nothing_else(client: Client, s
     assert [path for path in folder.rglob("*") if path.is_file()] == [stranger]
 
 
+def test_a_purge_spares_files_that_another_table_of_the_same_place_needs(client: Client, server: EmbeddedCatalog) -> None:
+    made = client.create()
+    client.post("/namespaces/ns/register", {"name": "twin", "metadata-location": made["metadata-location"]})
+    assert client.delete(ONE, purgeRequested="true").status == 204
+    server.app.ctx.background.submit(int).result()
+    assert client.load("twin") == made
+    server.app.ctx.files.cache.drop(made["metadata-location"])
+    assert client.load("twin") == made
+
+
 def test_a_metadata_file_that_vanishes_is_noticed_although_it_is_in_memory(client: Client) -> None:
     made = client.create()
     location = client.load()["metadata-location"]

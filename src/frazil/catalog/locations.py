@@ -20,7 +20,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\\\\]")
 _ENCODED = re.compile(r"%(2e|2f|5c|00)|[?#]", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _S3 = ("s3", "s3a", "s3n")
-_SAFE_SEGMENT = re.compile(r"[\w.=@+~ -]+")
+_SAFE_SEGMENT = re.compile(r"[\w.=@+~-]+")  # no space: Java's URI class refuses one
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ def folder_name(name: str) -> str:
     >>> folder_name("orders"), folder_name("a/b"), folder_name("..")
     ('orders', 'a_b-c14cddc0', '__-5ec1f7e7')
     """
-    if _SAFE_SEGMENT.fullmatch(name) and name.strip(". ") == name and len(name) <= 120:
+    if _SAFE_SEGMENT.fullmatch(name) and name.strip(".") == name and len(name) <= 120:
         return name
-    readable = re.sub(r"[^\w=@+~ -]", "_", name).strip()[:80]
+    readable = re.sub(r"[^\w=@+~-]", "_", name)[:80]
     return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 

@@ -71,10 +71,12 @@ class Version:
 
     def packed(self, which: str = "all") -> bytes:
         """The reply in gzip, made once."""
-        with self._lock:
-            if which not in self._packed:
-                self._packed[which] = pack(self.reply if which == "all" else self.refs_reply())
-            return self._packed[which]
+        found = self._packed.get(which)
+        if found is None:
+            with self._lock:  # one thread packs, the others wait for it
+                found = self._packed.get(which) or pack(self.reply if which == "all" else self.refs_reply())
+                self._packed[which] = found
+        return found
 
     def is_packed(self, which: str = "all") -> bool:
         return which in self._packed

@@ -49,7 +49,12 @@ def problem_response(error: errors.CatalogError) -> Response:
     """The error in the specification's shape; the hint, when there is one, follows the message."""
     status, kind = _row(type(error))
     message = f"{error.message}. {error.hint}" if error.hint else error.message
-    return problem(status, kind, message)
+    response = problem(status, kind, message)
+    if isinstance(error, errors.MethodNotAllowed):
+        response.headers.append((b"allow", ", ".join(error.allowed).encode()))
+    elif status == 503:
+        response.headers.append((b"retry-after", b"1"))
+    return response
 
 
 def problem(status: int, kind: str, message: str) -> Response:

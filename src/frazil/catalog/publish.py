@@ -169,8 +169,7 @@ def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequenc
     if not changed and request.key is None:
         return response
     try:
-        for version in changed:
-            ctx.files.write_version(version)
+        ctx.files.write_versions(changed)
         faults.reach("metadata.written")
         answer = transact(ctx, request, lambda sql: _swap_all(sql, warehouse, plans, response))
     except LostRace:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
+from frazil.catalog.store import relations
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import CatalogError
 
@@ -21,6 +22,9 @@ def purge_table(ctx: Context, warehouse: Warehouse, location: str) -> None:
     """Deletes what the metadata file leads to, and it last. The pointer is gone already: a failure leaves orphans, no broken table."""
     try:
         metadata = ctx.files.read(location)
+        if relations.location_is_used(ctx.database.read(), metadata["location"]):
+            log.warning("purge: another table lives at %s; its files were left", metadata["location"])
+            return
         count = 0
         for path in _reachable(ctx, metadata, location):
             count += _delete(ctx, warehouse, path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,6 +153,16 @@ class MetadataFiles:
             raise MetadataMissing(location) from exc
         except OSError as exc:
             raise Unavailable(f"cannot read {location}: {exc}") from exc
+
+    def write_versions(self, versions: Sequence[Version]) -> None:
+        """Writes the metadata files of a commit; all that were begun have ended when it returns or raises."""
+        if len(versions) > 1 and self.store(versions[0].place).remote:
+            # Each takes a round trip: side by side they take one together.
+            with ThreadPoolExecutor(min(len(versions), 16)) as threads:
+                list(threads.map(self.write_version, versions))
+        else:
+            for version in versions:
+                self.write_version(version)
 
     def write_version(self, version: Version) -> None:
         """Writes the version's metadata file; packed when its name says so."""
