@@ -39,15 +39,10 @@ def test_a_port_of_a_service_that_is_only_started_on_demand_is_a_note(settings: 
 
 
 def test_the_versions_of_all_services_are_told(settings: Settings) -> None:
-    versions = {check.subject: check.found for check in examine(settings) if check.section == "Services"}
-    assert versions["catalog"].startswith(frazil.__version__)
-    assert {name for name, found in versions.items() if found.endswith(", stopped")} >= {
-        "object-store",
-        "postgres",
-        "kafka",
-        "catalog",
-        "trino",
-    }
+    # A machine may also hold data of stacks that are gone; doctor tells of them in the same section.
+    told = {(check.subject, check.found) for check in examine(settings) if check.section == "Services"}
+    assert ("catalog", f"{frazil.__version__}, stopped") in told
+    assert {name for name, found in told if found.endswith(", stopped")} == {"object-store", "postgres", "kafka", "catalog", "trino"}
 
 
 def test_the_cache_is_listed_with_sizes(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
