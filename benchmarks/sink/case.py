@@ -65,15 +65,15 @@ def make_table(place: str, split: str) -> Any:
 
 
 def write_ours(source: str, split: str, place: str) -> Callable[[], None]:
-    import frazil.sinks
     from frazil.client import connect
+    from frazil.sinks import open as open_sink
 
     _, name = make_table(place, split)
     catalog = connect(uri=place)
 
     def write() -> None:
         batches = read(source)
-        with frazil.sinks.open(name, name="bench", catalog=catalog, flush_rows=None) as sink:
+        with open_sink(name, name="bench", catalog=catalog, flush_rows=None) as sink:
             for number in range(batches.num_record_batches):
                 sink.write(batches.get_batch(number), position=number + 1)
 

@@ -68,6 +68,8 @@ class Buffer:
 
     def flush(self) -> list[WrittenFile]:
         """Writes everything that waits and gives the finished files; the buffer is empty then."""
+        if self._spool.partitions:
+            self._make_room()  # the rest, too: taken apart in memory it would need as much again
         rest = {one.partition: one.rows for one in split(self._take_waiting(), self.layout.keys)}
         spooled = self._spool.partitions
         tasks = [self._merge_task(partition, rest.pop(partition, None)) for partition in spooled]
@@ -93,15 +95,20 @@ class Buffer:
 
     def _make_room(self) -> None:
         for run in self._take_runs():
-            tasks, small = [], []
-            for one in run:
-                if not self.layout.keys or one.rows.nbytes >= self.limits.row_group_bytes:
-                    tasks += self._write_tasks(one.partition, one.rows)
-                else:
-                    small.append(one)
-            self._run_all(tasks)
-            if small:
-                self._spool.add_run(small)
+            self._place(run)
+            run.clear()  # its rows must be gone before the next run is copied
+
+    def _place(self, run: list[Slice]) -> None:
+        """Writes what is enough for a row group, and spools the rest."""
+        tasks, small = [], []
+        for one in run:
+            if not self.layout.keys or one.rows.nbytes >= self.limits.row_group_bytes:
+                tasks += self._write_tasks(one.partition, one.rows)
+            else:
+                small.append(one)
+        self._run_all(tasks)
+        if small:
+            self._spool.add_run(small)
 
     def _take_runs(self) -> Iterator[list[Slice]]:
         """What waits, apart by partition, in runs just large enough for slices of a useful size.

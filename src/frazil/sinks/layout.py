@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
@@ -13,7 +14,6 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table.locations import LocationProvider, load_location_provider
 from pyiceberg.table.sorting import SortOrder
-from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, FloatType
 
 from frazil.errors import SinkError
@@ -115,4 +115,10 @@ class _PartitionPath:
     partition: Partition
 
     def to_path(self) -> str:
-        return self.layout.spec.partition_to_path(Record(*self.partition), self.layout.schema)
+        """As `PartitionSpec.partition_to_path`, which works out the types of the partition anew for each file."""
+        pairs = zip(self.layout.keys, self.partition, strict=True)
+        return "/".join(f"{_quote(key.name)}={_quote(key.transform.to_human_string(key.result, value))}" for key, value in pairs)
+
+
+def _quote(text: str) -> str:
+    return quote_plus(text, safe="")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +15,22 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DoubleType, ListType, LongType, MapType, NestedField, StringType, StructType
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    UUIDType,
+)
 
 from frazil.errors import SinkError, WriteFailed
 from frazil.sinks.files import WrittenFile
@@ -133,6 +150,17 @@ def test_files_lie_in_the_folder_of_their_partition(layout_of: LayoutOf, tmp_pat
     writer.write(noise(1))
     (file,) = writer.finish()
     assert file.path.startswith(f"{tmp_path}/t/data/id_bucket_8=5/payload=a%2Fb+c/00003-0-")
+
+
+def test_the_folder_of_a_partition_is_the_one_that_pyiceberg_gives(layout_of: LayoutOf) -> None:
+    kinds = [DateType(), TimestampType(), LongType(), StringType(), DecimalType(9, 2), BooleanType(), UUIDType(), BinaryType()]
+    schema = Schema(*[NestedField(number, f"c {number}", kind) for number, kind in enumerate(kinds, start=1)])
+    names = ["month(c 1)", "day(c 1)", "hour(c 2)", "c 2", "bucket(4, c 3)", "c 4", "c 5", "c 6", "c 7", "c 8"]
+    layout = layout_of(schema, *names)
+    values = (650, 19_782, -5, 1_700_000_000_000_000, 3, "a/b c=ü", Decimal("1.50"), True, UUID(int=7), b"\x00x")
+    for partition in (values, (None,) * len(values)):
+        expected = layout.spec.partition_to_path(Record(*partition), schema)
+        assert layout.data_location(partition, "f").removesuffix("/f").endswith("/data/" + expected)
 
 
 def test_a_table_may_keep_its_data_elsewhere(layout_of: LayoutOf, tmp_path: Path) -> None:
