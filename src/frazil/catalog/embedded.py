@@ -11,6 +11,7 @@ The same server as `frazil serve`, on SQLite and local files, on a free port of 
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,22 +77,34 @@ def _serving(app: CatalogApp) -> Iterator[int]:
     try:
         yield int(listener.getsockname()[1])
     finally:
-        server.should_exit = True
+        server.stop()
         thread.join()
         listener.close()
 
 
 class _Server(uvicorn.Server):
-    """uvicorn in a thread that is not the main one, and that tells when it answers instead of being polled."""
+    """uvicorn in a thread that is not the main one. It tells when it answers and stops when told, where uvicorn would be polled."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.answering = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped = asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # signals belong to the program around us
 
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
-        await super().startup(sockets)  # type: ignore[arg-type]
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        ticking = asyncio.create_task(super().main_loop())
         self.answering.set()
+        stopped = asyncio.create_task(self._stopped.wait())
+        await asyncio.wait((ticking, stopped), return_when=asyncio.FIRST_COMPLETED)
+        for task in (ticking, stopped):
+            task.cancel()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopped.set)
