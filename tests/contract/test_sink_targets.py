@@ -131,6 +131,25 @@ def test_rows_of_every_kind_come_back_the_same(lake: Lake) -> None:
     assert found.to_pylist() == rows(0, 11)
 
 
+def test_a_stream_is_taken_batch_by_batch_and_committed_as_one(lake: Lake) -> None:
+    lake.create("day(event_timestamp)")
+    most = 0
+
+    def stream() -> Iterator[pa.RecordBatch]:
+        nonlocal most
+        for start in range(0, 40_000, 2_000):
+            most = max(most, pa.total_allocated_bytes())
+            assert lake.ids() == []
+            yield arrow(start, 2_000).to_batches()[0]
+
+    before = pa.total_allocated_bytes()
+    with lake.open_sink(budget_bytes=200_000, threads=1) as sink:
+        sink.write(pa.RecordBatchReader.from_batches(arrow(0, 0).schema, stream()), position=40_000)
+        assert sink.offset == 40_000
+    assert most - before < 1_000_000  # all of it is 2 MB
+    assert lake.ids() == list(range(40_000))
+
+
 @pytest.mark.requirement("sink.exactly-once")
 def test_a_writer_goes_on_where_the_last_one_stopped(lake: Lake) -> None:
     lake.create()

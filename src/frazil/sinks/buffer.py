@@ -53,15 +53,17 @@ class Buffer:
         self._run_bytes = LEAST_RUN_BYTES
         self._spool = Spool(layout.arrow, self.limits.spool_folder)
         self._writers: dict[tuple[Partition, int], RollingWriter] = {}  # by partition and lane
+        # Rows that are neither taken apart nor sorted are not copied: they may fill the whole budget.
+        self._most_waiting = self.limits.run_bytes if layout.keys or layout.sort else self.limits.budget_bytes
         self.rows = 0
         self.bytes = 0
 
     def add(self, rows: pa.Table) -> None:
         """Takes rows of the table's Arrow schema; blocks while the budget is used up."""
-        for batch in _pieces(rows, self.limits.run_bytes):
+        for batch in _pieces(rows, self._most_waiting):
             self._waiting.append(batch)
             self._waiting_bytes += batch.nbytes
-            if self._waiting_bytes >= self.limits.run_bytes:
+            if self._waiting_bytes >= self._most_waiting:
                 self._make_room()
         self.rows += rows.num_rows
         self.bytes += rows.nbytes

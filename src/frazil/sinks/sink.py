@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -121,9 +121,13 @@ class ArrowSink:
         end = {ONLY_SOURCE: position} if isinstance(position, int) else dict(position or {})
         with self._closing_on_error():
             self._check_forward(end)
-            found = self._accept(rows)
-            self._reject([(row, position_in_batch(row.number, end), end) for row in found.rejected])
-            self._take(found.rows, end, done)
+            before = 0
+            for piece in _pieces(rows):
+                found = self._accept(piece)
+                self._reject([(row, position_in_batch(before + row.number, end), end) for row in found.rejected])
+                self._buffer.add(found.rows)
+                before += found.rows.num_rows + len(found.rejected)
+            self._reach(end, done)
 
     def write_with_offsets(self, rows: Any, *, source: str, offsets: pa.Array | Sequence[int]) -> None:
         """Takes rows of one source partition with the offset of each. Those that are in already are left out: a source may repeat.
@@ -142,7 +146,8 @@ class ArrowSink:
             at = [numbers[row.number].as_py() for row in found.rejected]
             rejected = zip(found.rejected, at, strict=True)
             self._reject([(row, exact_position(source, offset), {source: offset + 1}) for row, offset in rejected])
-            self._take(found.rows, {source: numbers[-1].as_py() + 1}, ())
+            self._buffer.add(found.rows)
+            self._reach({source: numbers[-1].as_py() + 1}, ())
 
     def also(self, table: str | Identifier, rows: pa.Table) -> None:
         """Rows for another table, such as a ledger of files, that are to come in with this sink's next commit."""
@@ -201,10 +206,7 @@ class ArrowSink:
     # --- what it does ----------------------------------------------------------------------------------------------------------------
 
     def _accept(self, rows: Any) -> Accepted:
-        if isinstance(rows, Mapping):
-            rows = [rows]
-        is_dicts = isinstance(rows, Sequence) and not hasattr(rows, "__arrow_c_array__")
-        table = None if is_dicts else as_table(rows)
+        table = None if _are_dicts(rows) else as_table(rows)
         if self._options.extra_fields == "evolve":
             self._evolve(_guess_schema(rows, self._contract.layout.arrow.names) if table is None else table.schema)
         return self._contract.accept_dicts(rows) if table is None else self._contract.accept(table)
@@ -223,8 +225,8 @@ class ArrowSink:
                 raise RowRefused(self._target.layout.name, row.reason, position=position, row=row.raw)
             self._quarantined.add(row, position=position, end=end, now=now)
 
-    def _take(self, rows: pa.Table, end: Mapping[str, int], done: Iterable[str]) -> None:
-        self._buffer.add(rows)
+    def _reach(self, end: Mapping[str, int], done: Iterable[str]) -> None:
+        """All rows of a call are taken: now their position counts, and they may be committed."""
         self._end.update(end)
         self._done.update(done)
         if self._first_at is None:
@@ -297,6 +299,20 @@ class _ClosingOnError:
             self.sink.abandon()
 
 
+def _pieces(rows: Any) -> Iterator[Any]:
+    """The rows in pieces that may be taken one after the other: a stream is not read into memory as a whole."""
+    if isinstance(rows, Mapping):
+        yield [rows]
+    elif hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table | pa.RecordBatch):
+        yield from pa.RecordBatchReader.from_stream(rows)
+    else:
+        yield rows
+
+
+def _are_dicts(rows: Any) -> bool:
+    return isinstance(rows, Sequence) and not hasattr(rows, "__arrow_c_array__")
+
+
 def _guess_schema(rows: Sequence[Mapping[str, Any]], known: Sequence[str]) -> pa.Schema:
     """The types that the values of dictionaries suggest for fields that the table does not know."""
     names = dict.fromkeys(name for row in rows for name in row if name not in known)
@@ -309,5 +325,5 @@ def _without_seen(rows: Any, offsets: pa.Array, reached: int | None) -> tuple[An
     fresh = pc.index(pc.greater_equal(offsets, reached), True).as_py()
     if fresh < 0:
         return rows, offsets.slice(0, 0)
-    kept = rows[fresh:] if isinstance(rows, Sequence) and not hasattr(rows, "__arrow_c_array__") else as_table(rows).slice(fresh)
+    kept = rows[fresh:] if _are_dicts(rows) else as_table(rows).slice(fresh)
     return kept, offsets.slice(fresh)
