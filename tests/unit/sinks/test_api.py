@@ -32,7 +32,13 @@ def test_rows_come_in_where_there_is_no_pandas() -> None:
     """PyArrow loads pandas if it is installed; here it is not to be found."""
     program = """
         import sys
-        sys.modules["pandas"] = None
+
+        class NoPandas:
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] == "pandas":
+                    raise ModuleNotFoundError(name)
+
+        sys.meta_path.insert(0, NoPandas())
         import pyarrow as pa
         from pyiceberg.schema import Schema
         from pyiceberg.types import LongType, NestedField
