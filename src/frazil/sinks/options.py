@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from frazil.errors import SinkError
 
 MB = 1 << 20
+_HAS_PAGE_ROWS = "max_rows_per_page" in inspect.signature(pq.ParquetWriter.__init__).parameters  # newer than the oldest PyArrow we take
 CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed")
 _LEVELS = {"zstd": (-7, 22), "gzip": (1, 9), "brotli": (0, 11)}
 
@@ -61,8 +65,8 @@ class WriteOptions:
             "compression_level": self.level,
             "data_page_size": self.page_bytes,
             "dictionary_pagesize_limit": self.dictionary_bytes,
-            # The writer looks at the size of a page after each batch of values: no page can pass this many rows.
-            "write_batch_size": min(self.page_rows, 1_024),
+            "write_batch_size": min(self.page_rows, 1_024),  # the writer looks at the size of a page after so many values
+            **({"max_rows_per_page": self.page_rows} if _HAS_PAGE_ROWS else {}),
             "write_page_index": True,  # costs nothing measurable, lets readers skip pages
             "store_schema": False,  # the Iceberg schema says all that Arrow's would
             "store_decimal_as_integer": True,  # as the spec asks for in Parquet

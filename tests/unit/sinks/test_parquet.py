@@ -89,6 +89,11 @@ def test_row_groups_and_pages_have_the_sizes_of_the_table(layout_of: LayoutOf) -
     groups = [pq.read_metadata(by_bytes.path).row_group(n) for n in range(pq.read_metadata(by_bytes.path).num_row_groups)]
     on_disk = [sum(group.column(c).total_compressed_size for c in range(2)) for group in groups[1:-1]]
     assert all(0.8 < size / 300_000 < 1.2 for size in on_disk)
+    plain = {"write.parquet.compression-codec": "none"}
+    few, many = (
+        write_files(noise(9_000), layout_of(SCHEMA, **plain, **{"write.parquet.page-row-limit": rows}))[0] for rows in ("9000", "90")
+    )
+    assert many.size_bytes > few.size_bytes  # every page has a head of its own
 
 
 @pytest.mark.parametrize(
