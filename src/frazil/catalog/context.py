@@ -7,8 +7,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from frazil.catalog.http import Request
 from frazil.catalog.store.database import Database
@@ -25,27 +26,27 @@ def new_uuid() -> str:
 
 
 class TableLocks:
-    """Commits of one server to one table take turns, so that the later one decides on what the earlier one wrote.
+    """Commits to one table take turns, in one process and (on SQLite) among those of one machine, so that the later one decides on what
+    the earlier one wrote.
 
-    Only an economy: the compare-and-set in the database is what keeps several servers apart. There are a fixed number of locks, taken
-    in order, so that commits of several tables cannot block each other for good.
+    Only an economy: the compare-and-set in the database is what keeps commits apart. There are a fixed number of locks, taken in order, so
+    that commits of several tables cannot block each other for good.
     """
 
-    def __init__(self, count: int = 256) -> None:
+    def __init__(self, database: Database, count: int = 256) -> None:
+        self._database = database
         self._locks = [threading.Lock() for _ in range(count)]
 
     @contextmanager
     def hold(self, keys: Iterable[tuple[str, ...]]) -> Iterator[None]:
-        chosen = sorted({hash(key) % len(self._locks) for key in keys})
-        taken = 0
-        try:
-            for index in chosen:
-                self._locks[index].acquire()
-                taken += 1
+        # crc32, not hash(): the same table must have the same stripe in every process.
+        chosen = sorted({crc32("\x1f".join(key).encode("utf-8", "surrogatepass")) % len(self._locks) for key in keys})
+        with ExitStack() as held:
+            for stripe in chosen:
+                held.enter_context(self._locks[stripe])
+                self._database.lock_stripe(stripe)
+                held.callback(self._database.unlock_stripe, stripe)
             yield
-        finally:
-            for index in chosen[:taken]:
-                self._locks[index].release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,16 @@ class Context:
     database: Database
     warehouses: Warehouses
     files: MetadataFiles
-    locks: TableLocks = field(default_factory=TableLocks)
+    locks: TableLocks = field(init=False)
     background: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="frazil-background"))
     clock: Callable[[], int] = now_ms
     new_uuid: Callable[[], str] = new_uuid
     limits: Limits = field(default_factory=Limits)
     endpoints: tuple[str, ...] = ()
     telemetry: Telemetry = field(default_factory=Telemetry)
+
+    def __post_init__(self) -> None:
+        self.locks = TableLocks(self.database)
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))

@@ -28,6 +28,10 @@ class Page:
         """One more than is shown: whether it exists tells whether there is a next page."""
         return self.size + 1
 
+    @property
+    def is_all(self) -> bool:
+        return self.size == ALL
+
     def cut(self, names: list[str]) -> tuple[list[str], str | None]:
         """The names to show, and the token of the next page."""
         if len(names) <= self.size:

@@ -1,6 +1,6 @@
 """From a decision to a commit: write the metadata files, then swap all pointers in one transaction.
 
-    plan     read the pointers and the base metadata, decide (commit.py), lay out the new versions
+    plan     read the pointers and the base metadata, decide (commit.py), lay out the new versions (plan.py)
     write    the new metadata files, outside the transaction
     swap     every pointer of the request by compare-and-set, and the idempotency record, in one transaction
 
@@ -11,52 +11,32 @@ our files; these files are never deleted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from frazil.catalog import faults
-from frazil.catalog.commit import Change, decide
+from frazil.catalog.commit import Change
 from frazil.catalog.context import Context
-from frazil.catalog.fields import Json
 from frazil.catalog.http import Request, Response
 from frazil.catalog.idempotency import transact
-from frazil.catalog.locations import default_location
-from frazil.catalog.metadata import Version, table_version
+from frazil.catalog.metadata import Version
 from frazil.catalog.names import Name, show
-from frazil.catalog.store import namespaces, relations
+from frazil.catalog.plan import Plan, plan_change
+from frazil.catalog.store import relations
 from frazil.catalog.store.database import ConstraintBroken, Sql
-from frazil.catalog.store.relations import Relation, Swap
+from frazil.catalog.store.relations import Swap
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import AlreadyExists, BadRequest, CommitConflict, CommitUnknown, NoSuchNamespace, NoSuchTable, Unavailable
+from frazil.errors import BadRequest, CommitConflict, CommitUnknown, NoSuchNamespace, Unavailable
 
+FREE_TRIES = 3  # after so many lost races a commit locks its tables first
 MAX_TRIES = 20
-METADATA_PATH = "write.metadata.path"
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
-PATH_PROPERTIES = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
 
 Respond = Callable[[Sequence[Version]], Response]
 
 
 class LostRace(Exception):
     """A pointer was moved by somebody else between our look and our swap; nothing of ours was changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What will happen to one table: from `base` (None for a new one) to `new` (None when nothing changes)."""
-
-    name: Name
-    base: Version | None
-    new: Version | None
-    kind: str = "table"
-
-    @property
-    def result(self) -> Version:
-        found = self.new or self.base
-        assert found is not None, "a plan has a base or a new version"
-        return found
 
 
 def commit_changes(ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond) -> Response:
@@ -66,14 +46,14 @@ def commit_changes(ctx: Context, request: Request, warehouse: Warehouse, changes
         raise BadRequest(f"A table is changed twice in one commit: {', '.join(map(str, names))}")
     keys = [(warehouse.name, name.key, name.name) for name in names]
     with certain_failures(creates=any(change.creates for change in changes)), ctx.locks.hold(keys):
-        for _ in range(MAX_TRIES):
-            plans = [_plan(ctx, warehouse, change) for change in changes]
+        for _ in range(FREE_TRIES):
+            plans = [plan_change(ctx, ctx.database.read(), warehouse, change) for change in changes]
             faults.reach("commit.decided")
             try:
                 return publish(ctx, request, warehouse, plans, respond([plan.result for plan in plans]))
             except LostRace:
                 continue
-    raise CommitConflict(f"Cannot commit {', '.join(map(str, names))}: other commits were faster {MAX_TRIES} times in a row; retry")
+        return _publish_locked(ctx, request, warehouse, changes, respond)
 
 
 @contextmanager
@@ -86,78 +66,6 @@ def certain_failures(*, creates: bool) -> Iterator[None]:
         if creates:
             raise
         raise CommitConflict(f"Nothing was committed: {exc.message}; retry", hint=exc.hint) from exc
-
-
-# --- plan ------------------------------------------------------------------------------------------------------------------------
-
-
-def _plan(ctx: Context, warehouse: Warehouse, change: Change) -> Plan:
-    relation = relations.find(ctx.database.read(), warehouse.name, change.name)
-    base = _check_free(ctx, warehouse, change.name, relation) if change.creates else load_base(ctx, change.name, relation)
-    old, old_location = (base.metadata, base.location) if base else (None, None)
-    metadata = decide(old, change, base_location=old_location, now_ms=ctx.clock(), new_uuid=ctx.new_uuid())
-    if metadata is None:
-        return Plan(change.name, base, None)
-    if base is None and "location" not in metadata:
-        metadata["location"] = new_location(ctx, warehouse, change.name)
-    check_places(ctx, warehouse, metadata, old)
-    location = metadata_location(metadata, old_location, ctx.new_uuid())
-    return Plan(change.name, base, table_version(location, metadata, base))
-
-
-def _check_free(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation | None) -> Version | None:
-    if relation is None:
-        if namespaces.find(ctx.database.read(), warehouse.name, name.namespace) is None:
-            raise NoSuchNamespace(show(name.namespace))
-        return None
-    if relation.kind == "view":
-        raise AlreadyExists(f"View with same name already exists: {name}")
-    return load_base(ctx, name, relation)
-
-
-def load_base(ctx: Context, name: Name, relation: Relation | None) -> Version:
-    """The table's current version."""
-    if relation is None or relation.kind != "table":
-        raise NoSuchTable(str(name))
-    return ctx.files.load(relation.metadata_location)
-
-
-def new_location(ctx: Context, warehouse: Warehouse, name: Name) -> str:
-    """A place for a table whose creator names none: after its name, unless another table lives there (a renamed one, say)."""
-    properties = namespaces.find(ctx.database.read(), warehouse.name, name.namespace) or {}
-    location = default_location(warehouse.root, name, properties.get("location"))
-    if relations.location_is_used(ctx.database.read(), location):
-        return f"{location}-{ctx.new_uuid()[:8]}"
-    return location
-
-
-def check_places(ctx: Context, warehouse: Warehouse, metadata: Json, base: Json | None) -> None:
-    """Passes when every place that the table says it writes to is allowed; places that it had before are not looked at again."""
-    if base is None or base["location"] != metadata["location"]:
-        ctx.warehouses.check(warehouse, metadata["location"])
-    properties = metadata["properties"]
-    if base is None or properties is not base["properties"]:
-        for key in PATH_PROPERTIES:
-            if key in properties and (base is None or base["properties"].get(key) != properties[key]):
-                ctx.warehouses.check(warehouse, properties[key])
-
-
-_NUMBER = re.compile(r"(?:v)?(\d{1,9})")
-
-
-def metadata_location(metadata: Json, previous: str | None, uuid: str) -> str:
-    """The name of the next metadata file: a number one above the file before, and a UUID that no other commit has.
-
-    >>> metadata_location({"location": "s3://b/t", "properties": {}}, "s3://b/t/metadata/00041-x.metadata.json", "u")
-    's3://b/t/metadata/00042-u.metadata.json'
-    """
-    number = 0
-    if previous is not None:
-        found = _NUMBER.match(previous.rpartition("/")[2])
-        number = int(found[1]) + 1 if found else 1
-    folder = metadata["properties"].get(METADATA_PATH, f"{metadata['location']}/metadata").rstrip("/")
-    packed = ".gz" if metadata["properties"].get("write.metadata.compression-codec", "none").lower() == "gzip" else ""
-    return f"{folder}/{number:05d}-{uuid}{packed}.metadata.json"
 
 
 # --- write and swap --------------------------------------------------------------------------------------------------------------
@@ -184,8 +92,38 @@ def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequenc
     return answer
 
 
+def _publish_locked(ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond) -> Response:
+    """The same with the tables' rows locked first, so that nobody can be faster once more.
+
+    The files are then written inside the transaction, which is longer than it should be. But a server whose files are far away would
+    else lose every race against one that has them near, and its clients would starve.
+    """
+    plans: list[Plan] = []
+
+    def work(sql: Sql) -> Response:
+        for name in sorted((change.name for change in changes), key=_order):
+            relations.lock(sql, warehouse.name, name)
+        plans[:] = [plan_change(ctx, sql, warehouse, change) for change in changes]
+        ctx.files.write_versions([plan.new for plan in plans if plan.new is not None])
+        return _swap_all(sql, warehouse, plans, respond([plan.result for plan in plans]))
+
+    try:
+        answer = transact(ctx, request, work)
+    except LostRace:  # only a table that did not exist cannot be locked
+        raise CommitConflict(f"Cannot commit {', '.join(str(c.name) for c in changes)}: another commit was faster; retry") from None
+    except CommitUnknown:
+        answer = _look_again(ctx, warehouse, plans, respond([plan.result for plan in plans]))
+    _remember(ctx, plans)
+    return answer
+
+
+def _order(name: Name) -> tuple[str, str]:
+    """Tables are changed in one order everywhere: so two commits cannot wait for each other."""
+    return name.key, name.name
+
+
 def _swap_all(sql: Sql, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
-    for plan in sorted(plans, key=lambda plan: (plan.name.key, plan.name.name)):  # in one order everywhere: no deadlock
+    for plan in sorted(plans, key=lambda plan: _order(plan.name)):
         old = plan.base.location if plan.base else None
         target = plan.result  # a table that is only looked at must still be where it was when the others move
         uuid, place = target.metadata[f"{plan.kind}-uuid"], target.metadata["location"]

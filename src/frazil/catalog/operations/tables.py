@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from frazil.catalog import fields, metadata, publish
+from frazil.catalog import fields, metadata, plan, publish
 from frazil.catalog.commit import new_table
 from frazil.catalog.context import Context
 from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers, Request, Response, accepts_gzip
@@ -12,7 +12,8 @@ from frazil.catalog.idempotency import transact
 from frazil.catalog.metadata import Version, table_version
 from frazil.catalog.names import Name, Namespace, check_name, parse_name, show
 from frazil.catalog.pages import page_of
-from frazil.catalog.publish import LostRace, Plan
+from frazil.catalog.plan import Plan
+from frazil.catalog.publish import LostRace
 from frazil.catalog.store import namespaces, relations
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.store.relations import Relation
@@ -48,7 +49,10 @@ def list_tables(ctx: Context, request: Request) -> Response:
 def list_relations(ctx: Context, request: Request, kind: str) -> Response:
     warehouse, namespace, page = ctx.warehouse(request), request.namespace, page_of(request)
     sql, key = ctx.database.read(), "\x1f".join(namespace)
-    names, token = page.cut(relations.list_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit))
+    if page.is_all:
+        names, token = relations.list_names(sql, warehouse.name, key, kind), None
+    else:
+        names, token = page.cut(relations.page_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit))
     if not names and namespaces.find(sql, warehouse.name, namespace) is None:
         raise NoSuchNamespace(show(namespace))
     return Response(200, _listing(namespace, names, token), [JSON_TYPE])
@@ -133,12 +137,12 @@ def create_table(ctx: Context, request: Request) -> Response:
     name = Name(request.namespace, check_name(body.get("name"), "table name"))
     check_free(ctx.database.read(), warehouse, name, "table")
     location = fields.text_or_none(body, "location", "Create table")
-    location = location.rstrip("/") if location else publish.new_location(ctx, warehouse, name)
+    location = location.rstrip("/") if location else plan.new_location(ctx, ctx.database.read(), warehouse, name)
     found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
-    publish.check_places(ctx, warehouse, found, None)
+    plan.check_places(ctx, warehouse, found, None)
     if fields.boolean(body, "stage-create", "Create table", default=False):
         return Response(200, metadata.staged_reply(found), [JSON_TYPE])
-    version = table_version(publish.metadata_location(found, None, ctx.new_uuid()), found)
+    version = table_version(plan.metadata_location(found, None, ctx.new_uuid()), found)
     try:
         return publish.publish(ctx, request, warehouse, [Plan(name, None, version)], table_response(version))
     except LostRace:
@@ -174,7 +178,7 @@ def register_table(ctx: Context, request: Request) -> Response:
         check_free(ctx.database.read(), warehouse, name, "table")
     ctx.warehouses.check(warehouse, location)
     version = _read_foreign(ctx, location)
-    publish.check_places(ctx, warehouse, version.metadata, None)
+    plan.check_places(ctx, warehouse, version.metadata, None)
     return transact(ctx, request, lambda sql: _point_to(sql, warehouse, name, version, overwrite=overwrite))
 
 

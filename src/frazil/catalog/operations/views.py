@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.catalog import fields, publish
+from frazil.catalog import fields, plan, publish
 from frazil.catalog.commit import parse_change
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response
@@ -16,7 +16,8 @@ from frazil.catalog.operations.tables import (
     table_response,
     taken_error,
 )
-from frazil.catalog.publish import LostRace, Plan
+from frazil.catalog.plan import Plan
+from frazil.catalog.publish import LostRace
 from frazil.catalog.store import namespaces, relations
 from frazil.catalog.store.database import Sql
 from frazil.catalog.views import decide_view, new_view, view_version
@@ -33,10 +34,10 @@ def create_view(ctx: Context, request: Request) -> Response:
     name = Name(request.namespace, check_name(body.get("name"), "view name"))
     check_free(ctx.database.read(), warehouse, name, "view")
     location = fields.text_or_none(body, "location", "Create view")
-    location = location.rstrip("/") if location else publish.new_location(ctx, warehouse, name)
+    location = location.rstrip("/") if location else plan.new_location(ctx, ctx.database.read(), warehouse, name)
     metadata = new_view(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
-    publish.check_places(ctx, warehouse, metadata, None)
-    version = view_version(publish.metadata_location(metadata, None, ctx.new_uuid()), metadata)
+    plan.check_places(ctx, warehouse, metadata, None)
+    version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata)
     try:
         return publish.publish(ctx, request, warehouse, [Plan(name, None, version, "view")], table_response(version))
     except LostRace:
@@ -65,11 +66,11 @@ def replace_view(ctx: Context, request: Request) -> Response:
             metadata = decide_view(base.metadata, change, now_ms=ctx.clock())
             new = None
             if metadata is not None:
-                publish.check_places(ctx, warehouse, metadata, base.metadata)
-                new = view_version(publish.metadata_location(metadata, base.location, ctx.new_uuid()), metadata)
-            plan = Plan(name, base, new, "view")
+                plan.check_places(ctx, warehouse, metadata, base.metadata)
+                new = view_version(plan.metadata_location(metadata, base.location, ctx.new_uuid()), metadata)
+            decided = Plan(name, base, new, "view")
             try:
-                return publish.publish(ctx, request, warehouse, [plan], table_response(plan.result))
+                return publish.publish(ctx, request, warehouse, [decided], table_response(decided.result))
             except LostRace:
                 continue
     raise CommitConflict(f"Cannot commit view {name}: other commits were faster {publish.MAX_TRIES} times in a row; retry")
@@ -102,7 +103,7 @@ def register_view(ctx: Context, request: Request) -> Response:
         version = ctx.files.load(location, kind="view")
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
-    publish.check_places(ctx, warehouse, version.metadata, None)
+    plan.check_places(ctx, warehouse, version.metadata, None)
     swap = relations.Swap(name, "view", None, location, version.metadata["view-uuid"], version.metadata["location"])
     return transact(ctx, request, lambda sql: _point_to(sql, warehouse, swap, table_response(version)))
 

@@ -41,6 +41,12 @@ class Database(Protocol):
         the transaction may have been committed.
         """
 
+    def lock_stripe(self, number: int) -> None:
+        """Waits until no other process of this machine commits to a table of this stripe. An economy, where it costs little: a commit
+        that waits is decided on what the other one wrote, instead of writing a file in vain. May do nothing."""
+
+    def unlock_stripe(self, number: int) -> None: ...
+
     def close(self) -> None: ...
 
 

@@ -1,0 +1,107 @@
+"""The first half of a commit: from a change to a plan. Reads the pointer and the base metadata, decides, lays out the new version."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from frazil.catalog.commit import Change, decide
+from frazil.catalog.context import Context
+from frazil.catalog.fields import Json
+from frazil.catalog.locations import default_location
+from frazil.catalog.metadata import Version, table_version
+from frazil.catalog.names import Name, show
+from frazil.catalog.store import namespaces, relations
+from frazil.catalog.store.database import Sql
+from frazil.catalog.store.relations import Relation
+from frazil.catalog.warehouse import Warehouse
+from frazil.errors import AlreadyExists, NoSuchNamespace, NoSuchTable
+
+METADATA_PATH = "write.metadata.path"
+PATH_PROPERTIES = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will happen to one table: from `base` (None for a new one) to `new` (None when nothing changes)."""
+
+    name: Name
+    base: Version | None
+    new: Version | None
+    kind: str = "table"
+
+    @property
+    def result(self) -> Version:
+        found = self.new or self.base
+        assert found is not None, "a plan has a base or a new version"
+        return found
+
+
+def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) -> Plan:
+    """What a change makes of its table as it is now; raises what speaks against it."""
+    relation = relations.find(sql, warehouse.name, change.name)
+    base = _check_free(ctx, sql, warehouse, change.name, relation) if change.creates else load_base(ctx, change.name, relation)
+    old, old_location = (base.metadata, base.location) if base else (None, None)
+    metadata = decide(old, change, base_location=old_location, now_ms=ctx.clock(), new_uuid=ctx.new_uuid())
+    if metadata is None:
+        return Plan(change.name, base, None)
+    if base is None and "location" not in metadata:
+        metadata["location"] = new_location(ctx, sql, warehouse, change.name)
+    check_places(ctx, warehouse, metadata, old)
+    location = metadata_location(metadata, old_location, ctx.new_uuid())
+    return Plan(change.name, base, table_version(location, metadata, base))
+
+
+def _check_free(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, relation: Relation | None) -> Version | None:
+    if relation is None:
+        if namespaces.find(sql, warehouse.name, name.namespace) is None:
+            raise NoSuchNamespace(show(name.namespace))
+        return None
+    if relation.kind == "view":
+        raise AlreadyExists(f"View with same name already exists: {name}")
+    return load_base(ctx, name, relation)
+
+
+def load_base(ctx: Context, name: Name, relation: Relation | None) -> Version:
+    """The table's current version."""
+    if relation is None or relation.kind != "table":
+        raise NoSuchTable(str(name))
+    return ctx.files.load(relation.metadata_location)
+
+
+def new_location(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name) -> str:
+    """A place for a table whose creator names none: after its name, unless another table lives there (a renamed one, say)."""
+    properties = namespaces.find(sql, warehouse.name, name.namespace) or {}
+    location = default_location(warehouse.root, name, properties.get("location"))
+    if relations.location_is_used(sql, location):
+        return f"{location}-{ctx.new_uuid()[:8]}"
+    return location
+
+
+def check_places(ctx: Context, warehouse: Warehouse, metadata: Json, base: Json | None) -> None:
+    """Passes when every place that the table says it writes to is allowed; places that it had before are not looked at again."""
+    if base is None or base["location"] != metadata["location"]:
+        ctx.warehouses.check(warehouse, metadata["location"])
+    properties = metadata["properties"]
+    if base is None or properties is not base["properties"]:
+        for key in PATH_PROPERTIES:
+            if key in properties and (base is None or base["properties"].get(key) != properties[key]):
+                ctx.warehouses.check(warehouse, properties[key])
+
+
+_NUMBER = re.compile(r"(?:v)?(\d{1,9})")
+
+
+def metadata_location(metadata: Json, previous: str | None, uuid: str) -> str:
+    """The name of the next metadata file: a number one above the file before, and a UUID that no other commit has.
+
+    >>> metadata_location({"location": "s3://b/t", "properties": {}}, "s3://b/t/metadata/00041-x.metadata.json", "u")
+    's3://b/t/metadata/00042-u.metadata.json'
+    """
+    number = 0
+    if previous is not None:
+        found = _NUMBER.match(previous.rpartition("/")[2])
+        number = int(found[1]) + 1 if found else 1
+    folder = metadata["properties"].get(METADATA_PATH, f"{metadata['location']}/metadata").rstrip("/")
+    packed = ".gz" if metadata["properties"].get("write.metadata.compression-codec", "none").lower() == "gzip" else ""
+    return f"{folder}/{number:05d}-{uuid}{packed}.metadata.json"
