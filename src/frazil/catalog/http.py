@@ -22,7 +22,6 @@ Headers = list[tuple[bytes, bytes]]
 
 JSON_TYPE = (b"content-type", b"application/json")
 GZIP_FROM_BYTES = 4096  # below that the header costs more than it saves
-MAX_JSON_DEPTH = 200
 
 
 @dataclass(slots=True)
@@ -85,12 +84,11 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """A status, a body already serialised, and headers. `packed` gives the gzip form when it is kept somewhere."""
+    """A status, a body already serialised, and headers."""
 
     status: int
     body: bytes = b""
     headers: Headers = field(default_factory=list)
-    packed: Callable[[], bytes] | None = None
     metadata_location: str | None = None  # the body can be had again from this file
 
 

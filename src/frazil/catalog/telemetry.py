@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -139,7 +138,3 @@ def render_counts(counts: Counts) -> str:
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
             lines += [f"{s} {counts[s]:.17g}" for s in series]
     return "\n".join(lines) + "\n"
-
-
-def now() -> float:
-    return time.perf_counter()
