@@ -32,6 +32,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.faults.sink_writer", "frazil.sinks.delta", "frazil.sinks.iceberg"])
 ROWS_A_ROUND = 24
 MOST_STEPS = 25
+LOOK_EVERY = 10  # reading thousands of small files takes longer than the faults
 
 
 @dataclass
@@ -167,6 +168,8 @@ def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: Lake
     faults = campaign.size(short=30, full=300)
     for number in range(1, faults + 1):
         one_fault(lake, replace(lake.job, until=number * ROWS_A_ROUND), chance)
+        if number % LOOK_EVERY:
+            continue
         table, quarantine = lake.ids()
         for found, possible in zip((table, quarantine), expected_ids(number * ROWS_A_ROUND), strict=True):
             assert len(found) == len(set(found)), f"fault {number}: a row is in twice"
