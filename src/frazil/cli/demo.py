@@ -14,7 +14,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.progress import spark_progress
-from frazil.cli.project import describe, spark_log
+from frazil.cli.run import describe, spark_log
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, Project, load_project
 

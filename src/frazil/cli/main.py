@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("frazil.cli.demo:demo", "Try the sales lakehouse here: one process, SQLite and local files."),
     "plan": ("frazil.cli.project:plan", "Show what apply would change."),
     "apply": ("frazil.cli.project:apply", "Make the live tables what lakehouse.py declares."),
-    "run": ("frazil.cli.project:run", "Run a pipeline: everything new since the last run, then stop."),
+    "run": ("frazil.cli.run:run", "Run a pipeline: everything new since the last run, then stop."),
     "up": ("frazil.cli.stack:up", "Start the local servers: object store and catalog, and others by --with."),
     "down": ("frazil.cli.stack:down", "Stop the local servers; their data stays unless --purge."),
     "status": ("frazil.cli.stack:status", "Show the local servers: state, endpoint, process, version, memory, log."),
