@@ -15,11 +15,11 @@ from frazil.errors import CommitConflict, SchemaMismatch, SinkError
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import write_files
-from frazil.sinks.progress import MAIN, Claim, PartProgress
-from frazil.sinks.publish import CommitCatalog, Patience, Publisher
+from frazil.sinks.progress import MAIN, Claim, PartProgress, Progress
+from frazil.sinks.publish import CommitCatalog, Committed, Patience, Publisher
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
-from frazil.sinks.quarantine import QuarantinedRow, as_arrow, quarantine_of
-from frazil.sinks.snapshots import Append
+from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, as_arrow, quarantine_of
+from frazil.sinks.snapshots import Append, Publishable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -45,6 +45,10 @@ class IcebergTarget:
         """The table as it was seen last; a commit may find that others have changed it."""
         return self._layout
 
+    def progress(self) -> Progress:
+        """The progress of every part that writes to the ref."""
+        return self._publisher.progress()
+
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Makes this writer the only one of the part, and tells where to go on."""
         return self._publisher.take_over(part, writer)
@@ -58,14 +62,32 @@ class IcebergTarget:
         also: Mapping[Identifier, pa.Table] | None = None,
     ) -> PartProgress:
         """Rows, quarantined rows, rows of other tables and progress, in one commit."""
+        beside: Sequence[WrittenFile] = ()
+        if quarantined:
+            layout = self.open_quarantine(claim.part).layout
+            beside = write_files(as_arrow(quarantined, layout.arrow), layout)
+        return self.publish(files, claim, quarantine_files=beside, also=also).progress
+
+    def publish(
+        self,
+        files: Sequence[WrittenFile],
+        claim: Claim,
+        *,
+        quarantine_files: Sequence[WrittenFile] = (),
+        also: Mapping[Identifier, pa.Table] | None = None,
+        change: Publishable | None = None,
+    ) -> Committed:
+        """The same for files that are all written. `change` takes the place of the append of `files`."""
         self.patience.on_step("files written")
         others = [self._append(identifier, rows) for identifier, rows in (also or {}).items()]
-        if quarantined:
-            beside = self._quarantine()
-            others.append(Append(beside.name(), write_files(as_arrow(quarantined, TableLayout.of(beside).arrow), TableLayout.of(beside))))
-        published = self._publisher.publish(Append(self.identifier, files, self.ref), claim, also=others)
+        others.append(Append(quarantine_of(self.identifier), quarantine_files))
+        published = self._publisher.publish(change or Append(self.identifier, files, self.ref), claim, also=others)
         self._layout = self._renewed(published.table)
-        return published.progress
+        return published
+
+    def open_quarantine(self, part: str) -> OpenQuarantine:
+        """The quarantine table, made if it is not there. Its rows come in with the table's own: it has no progress of its own."""
+        return OpenQuarantine(TableLayout.of(self._quarantine()))
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds the fields of the rows that the table does not have, as optional columns; the others stay as they are."""

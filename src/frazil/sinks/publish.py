@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import requests
@@ -32,7 +32,7 @@ from frazil.sinks.progress import (
     read_progress,
     take_over,
 )
-from frazil.sinks.snapshots import Append, Move, head
+from frazil.sinks.snapshots import Append, Move, Publishable, head
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -74,11 +74,18 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Published:
-    """A commit that has happened: its snapshot (None if it was in already), the number of attempts, and the table just before."""
+class Committed:
+    """A commit that has happened: the progress then, and its snapshot (None if it was in already, and where there are none)."""
 
     progress: PartProgress
-    snapshot_id: int | None
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Published(Committed):
+    """The same for an Iceberg table: with the number of attempts, and the table just before."""
+
+    _: KW_ONLY
     attempts: int
     table: Table
 
@@ -112,7 +119,7 @@ class Publisher:
 
         return self._until_decided(attempt)
 
-    def publish(self, target: Append | Move, claim: Claim, *, also: Sequence[Append] = ()) -> Published:
+    def publish(self, target: Publishable, claim: Claim, *, also: Sequence[Append] = ()) -> Published:
         """Commits the target's rows, those of the other tables and the progress, all at once; or finds that this has happened before.
 
         Raises `WriterFenced` when another writer owns the part now, and `CommitConflict` when a staged snapshot was overtaken.
@@ -122,7 +129,7 @@ class Publisher:
             table = self._load(self.identifier)
             after = apply_claim(read_progress(table.metadata, self.ref), claim, table=self.table_name)
             if after is None:
-                return Published(read_progress(table.metadata, self.ref).part(claim.part), None, number, table)
+                return Published(read_progress(table.metadata, self.ref).part(claim.part), attempts=number, table=table)
             if isinstance(target, Move) and (now := head(table.metadata, self.ref)) and now.snapshot_id != target.base_id:
                 raise Overtaken(
                     f"{self.table_name}: '{self.ref}' has moved since '{target.stage}' was begun", hint="stage the change again"
@@ -130,7 +137,7 @@ class Publisher:
             change = self._change(target, table, number, after, claim)
             others = [one.build(self._load(one.identifier), attempt=number, summary={}, properties={}) for one in also if one.files]
             self._commit([change, *others])
-            return Published(after.part(claim.part), next(iter(change.snapshot_ids), None), number, table)
+            return Published(after.part(claim.part), next(iter(change.snapshot_ids), None), attempts=number, table=table)
 
         return self._until_decided(attempt)
 
@@ -138,7 +145,7 @@ class Publisher:
         """The progress of the ref as it is now."""
         return self._until_decided(lambda _: read_progress(self._load(self.identifier).metadata, self.ref))
 
-    def _change(self, target: Append | Move, table: Table, attempt: int, after: Progress, claim: Claim | None) -> Change:
+    def _change(self, target: Publishable, table: Table, attempt: int, after: Progress, claim: Claim | None) -> Change:
         text = after.dump()
         summary = {SUMMARY_PROGRESS: text, **({SUMMARY_COMMIT: claim.summary()} if claim else {})}
         return target.build(table, attempt=attempt, summary=summary, properties={property_key(self.ref): text})

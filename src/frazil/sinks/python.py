@@ -42,7 +42,7 @@ def open(  # frazil.sinks.open reads as it should
     `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST catalog, or nothing: the settings say.
     """
     identifier = tuple(table.split(".")) if isinstance(table, str) else table
-    target = IcebergTarget(_as_catalog(catalog), identifier, branch, patience or Patience())
+    target = IcebergTarget(as_catalog(catalog), identifier, branch, patience or Patience())
     return ArrowSink(target, part_name(name, part), options=sink_options(**options), part_number=part)
 
 
@@ -104,7 +104,8 @@ def part_name(name: str, part: int) -> str:
     return f"{name}/part-{part}"
 
 
-def _as_catalog(catalog: Any) -> CommitCatalog:
+def as_catalog(catalog: Any) -> CommitCatalog:
+    """The catalog that `open` was given, as the commit core wants it."""
     from frazil.client import FrazilCatalog, connect
 
     if catalog is None:

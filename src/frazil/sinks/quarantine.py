@@ -14,6 +14,7 @@ from pyiceberg.typedef import Identifier
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
 from frazil.sinks.contract import Rejected
+from frazil.sinks.layout import TableLayout
 
 SCHEMA = Schema(
     NestedField(1, "raw", StringType(), required=True, doc="The row as JSON, as it was written"),
@@ -31,6 +32,14 @@ def quarantine_of(identifier: Identifier) -> Identifier:
     ('lakehouse', 'sales__quarantine')
     """
     return (*identifier[:-1], f"{identifier[-1]}__quarantine")
+
+
+@dataclass(frozen=True)
+class OpenQuarantine:
+    """The quarantine table of a part, for who writes its files elsewhere; bad rows before the offsets in `reached` are in it already."""
+
+    layout: TableLayout
+    reached: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

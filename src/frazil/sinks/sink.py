@@ -20,7 +20,9 @@ from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import FileMaker, delete_quietly
 from frazil.sinks.progress import Claim, PartProgress
-from frazil.sinks.quarantine import QuarantinedRow, QuarantinedRows, exact_position, position_in_batch
+from frazil.sinks.publish import Committed
+from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, QuarantinedRows, exact_position, position_in_batch
+from frazil.sinks.snapshots import Publishable
 
 BadRows = Literal["quarantine", "stop"]
 ONLY_SOURCE = "0"  # the source partition of positions that are plain numbers
@@ -45,6 +47,20 @@ class Target(Protocol):
         also: Mapping[Identifier, pa.Table] | None = None,
     ) -> PartProgress:
         """Commits files and progress, or finds that they are in."""
+
+    def publish(
+        self,
+        files: Sequence[WrittenFile],
+        claim: Claim,
+        *,
+        quarantine_files: Sequence[WrittenFile] = (),
+        also: Mapping[Identifier, pa.Table] | None = None,
+        change: Publishable | None = None,
+    ) -> Committed:
+        """The same where the quarantined rows are in files, too; `change` is committed in place of an append of `files`."""
+
+    def open_quarantine(self, part: str) -> OpenQuarantine:
+        """The table for bad rows, made if it is not there, and taken over where it has progress of its own."""
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds columns for the fields that the table does not have."""

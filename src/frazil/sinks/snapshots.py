@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.metadata import TableMetadata
@@ -31,6 +31,17 @@ from frazil.sinks.progress import MAIN
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+
+class Publishable(Protocol):
+    """A change of one table that a claim can be committed with: `Append`, `Move`."""
+
+    @property
+    def identifier(self) -> Identifier:
+        """The table that is changed."""
+
+    def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
+        """The change for the table as it is now. It must add a snapshot to the ref, or move the ref, guarded by where it stood."""
 
 
 @dataclass

@@ -1,0 +1,131 @@
+"""The Spark job of a frame: a plan to the executors, reports back to the driver."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.errors import ProgressMismatch, SchemaMismatch, SinkError
+from frazil.sinks.buffer import MB, BufferLimits
+from frazil.sinks.spark_task import Counts, OffsetColumns, Staged, TaskPlan, TaskReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LEAST_BUDGET_BYTES = 16 * MB
+CHECKPOINT = "checkpoint/"  # before the id of a query: the source partition of a stream whose rows have no offsets
+NOT_DONE = "nothing of this frame was committed"
+
+
+def run_job(frame: DataFrame, plan: TaskPlan) -> list[TaskReport]:
+    """What the tasks report; only those that Spark counts as done, one a partition of the frame."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if frame.isStreaming:
+        raise SinkError(
+            f"{plan.layout.name}: the frame is a stream", hint="frame.writeStream.foreachBatch(frazil.sinks.spark.foreach_batch(...))"
+        )
+    try:
+        rows = frame.mapInArrow(task_function(plan), "report string").collect()
+    except (PySparkException, Py4JError) as exc:
+        raise SinkError(f"{plan.layout.name}: the Spark job failed: {telling_line(str(exc))}", hint=NOT_DONE) from exc
+    return [TaskReport.from_json(row["report"]) for row in rows]
+
+
+def task_function(plan: TaskPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow`. The plan travels inside it, pickled: what it holds is in no log and in no explained plan."""
+
+    def write_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        report = plan.run(batches, task=context.partitionId() if context else 0)
+        yield pa.record_batch([pa.array([report.to_json()])], names=["report"])
+
+    return write_rows
+
+
+def join_reports(reports: Sequence[TaskReport], end: Mapping[str, int], *, reached: Mapping[str, int]) -> Staged:
+    """All that the tasks have written, and from where to where it reaches in the source."""
+    ends = dict(end)
+    for report in reports:
+        for source, offset in report.end.items():
+            ends[source] = max(offset, ends.get(source, offset))
+    return Staged(
+        tuple(file for report in reports for file in report.files),
+        tuple(file for report in reports for file in report.quarantine_files),
+        sum((report.counts for report in reports), Counts()),
+        {source: reached[source] for source in ends if source in reached},
+        ends,
+    )
+
+
+def row_schema(frame: DataFrame, offsets: OffsetColumns | None, *, table: str) -> pa.Schema:
+    """The Arrow types in which the frame's rows will arrive, without the columns that are dropped."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if offsets is not None and (missing := [name for name in (*offsets.sources, offsets.offset) if name not in frame.columns]):
+        raise SchemaMismatch(
+            table, missing[0], expected="a column of the frame, named in offsets", found=f"only {', '.join(frame.columns)}"
+        )
+    try:
+        schema = to_arrow_schema(frame.schema)
+    except PySparkException as exc:
+        raise SinkError(f"{table}: a column of the frame has a type that Arrow does not know: {telling_line(str(exc))}") from exc
+    dropped = offsets.dropped if offsets else ()
+    return pa.schema([one for one in schema if one.name not in dropped])
+
+
+def task_limits(limits: BufferLimits, tasks: int) -> BufferLimits:
+    """One task's share of what an executor may use.
+
+    >>> task_limits(BufferLimits(budget_bytes=256 * MB), 4).budget_bytes // MB
+    64
+    """
+    return replace(limits, budget_bytes=max(limits.budget_bytes // tasks, min(LEAST_BUDGET_BYTES, limits.budget_bytes)), threads=1)
+
+
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many tasks run in one executor at the same time."""
+    master = spark.conf.get("spark.master", "")
+    if local := re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master or ""):
+        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+    cores, each = spark.conf.get("spark.executor.cores", "1"), spark.conf.get("spark.task.cpus", "1")
+    return max(int(cores or 1) // max(int(each or 1), 1), 1)
+
+
+def batch_position(known: Mapping[str, int], query: str | None, batch_id: int, *, table: str) -> dict[str, int]:
+    """The position of a stream's batch whose rows carry no offsets: its number, in the checkpoint that gave it.
+
+    >>> batch_position({"checkpoint/q1": 4}, "q1", 4, table="t")
+    {'checkpoint/q1': 5}
+    """
+    own = f"{CHECKPOINT}{query}"
+    if others := [name for name in known if name.startswith(CHECKPOINT) and name != own]:
+        raise ProgressMismatch(
+            f"{table}: the table has batches of the query {others[0].removeprefix(CHECKPOINT)}, and this one, with another checkpoint, "
+            f"is {query}: which of its rows are in cannot be told",
+            hint="go on with the old checkpoint, or give offsets=OffsetColumns(...), or write under another name if all its rows are new",
+        )
+    return {own: batch_id + 1}
+
+
+def telling_line(text: str) -> str:
+    """The sentence that says what is wrong, out of a Spark message that may hold stack traces of two languages.
+
+    >>> telling_line("Job aborted.\\n  File x\\nfrazil.errors.WriteFailed: cannot write f: full\\n  free some\\n\\n\\tat org.a.B(C.java:1)")
+    'cannot write f: full'
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line.split(": ", 1)[1] for line in lines if line.startswith("frazil.errors.") and ": " in line]
+    python = [
+        line for line in lines if re.match(r"[\w.]+(Error|Exception|Refused|Failed): ", line) and not line.startswith(("org.", "java."))
+    ]
+    return next(iter(ours or python or lines), "no reason was given")
