@@ -2,6 +2,7 @@
 
     rows = op.flat_map_batch("rows", messages, to_rows)      # ("events/0", SourceRows(arrow, "events/0", offsets)), keyed by the source
     op.output("lake", rows, IcebergSink(IcebergSinkConfig(uri, "rest", None, "lakehouse.uplink", num_partitions=2)))
+    op.output("lake", rows, DeltaSink(DeltaSinkConfig("s3://lake/uplink", storage_options, num_partitions=2)))
 
 Bytewax tells nobody when a checkpoint is complete, so a checkpoint decides nothing here. What counts is the offset of each source
 partition, kept in the table by the commit that brought the rows: what Bytewax replays after a crash and is in already, is left out.
@@ -11,11 +12,10 @@ partition, kept in the table by the commit that brought the rows: what Bytewax r
 from __future__ import annotations
 
 import contextlib
-import re
-import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 from zlib import adler32
 
 import pyarrow as pa
@@ -23,10 +23,10 @@ import pyarrow as pa
 from frazil.errors import MissingExtra, ProgressMismatch, SchemaMismatch, SinkError
 from frazil.sinks.contract import as_table
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.sinks.progress import Progress
-from frazil.sinks.publish import CommitCatalog, Patience, Publisher, SingleTableCatalog
+from frazil.sinks.part_counts import Parts, part_name, take_over_others
+from frazil.sinks.publish import CommitCatalog, Patience, SingleTableCatalog
 from frazil.sinks.python import Options, sink_options
-from frazil.sinks.sink import ArrowSink
+from frazil.sinks.sink import ArrowSink, Target
 
 try:
     from bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
@@ -34,35 +34,60 @@ except ModuleNotFoundError as exc:
     raise MissingExtra("bytewax", extra="bytewax") from exc
 
 if TYPE_CHECKING:
-    from pyiceberg.typedef import Identifier
+    from frazil.sinks.delta import DeltaTarget
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkConfig(ABC):
+    """When the rows are committed, and how; where they go is said by `IcebergSinkConfig` and `DeltaSinkConfig`."""
+
+    batch_size: int = 10_000
+    batch_interval_seconds: float = 10.0
+    arrow_schema: pa.Schema | None = None  # dictionaries are turned into exactly these types, before the table's are applied
+    num_partitions: int = 1
+    options: Options = field(default_factory=Options)  # checks, bad_rows, extra_fields, ...: as of `frazil.sinks.open`
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch_size", 1), ("batch_interval_seconds", 0), ("num_partitions", 1)):
+            if getattr(self, name) < least:
+                raise SinkError(f"{name} is {getattr(self, name)}: expected at least {least}")
+
+    @property
+    @abstractmethod
+    def table(self) -> str:
+        """What the table is called in messages."""
+
+    @abstractmethod
+    def open_target(self) -> TableTarget:
+        """The table, ready for one part's commits."""
+
+
+class TableTarget(Target, Parts, Protocol):
+    """A table that takes batches exactly once, and knows of all parts that write to it."""
 
 
 @dataclass(frozen=True)
-class IcebergSinkConfig:
+class IcebergSinkConfig(SinkConfig):
     """Where the rows go, and when. The table must be there; keys of the object store come from the settings or `catalog_properties`."""
 
     catalog_uri: str
     catalog_type: str
     warehouse_path: str | None
     table_name: str
-    batch_size: int = 10_000
-    batch_interval_seconds: float = 10.0
-    arrow_schema: pa.Schema | None = None  # dictionaries are turned into exactly these types, before the table's are applied
-    num_partitions: int = 1
-    catalog_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold keys
-    options: Options = field(default_factory=Options)  # checks, bad_rows, extra_fields, ...: as of `frazil.sinks.open`
-    patience: Patience = field(default_factory=Patience)
+    catalog_properties: Mapping[str, str] = field(default_factory=dict, repr=False, kw_only=True)  # may hold keys
 
     def __post_init__(self) -> None:
         if "." not in self.table_name:
             raise SinkError(f"table_name is '{self.table_name}': expected a namespace and a name, such as lakehouse.uplink")
-        for name, least in (("batch_size", 1), ("batch_interval_seconds", 0), ("num_partitions", 1)):
-            if getattr(self, name) < least:
-                raise SinkError(f"{name} is {getattr(self, name)}: expected at least {least}")
+        super().__post_init__()
 
     @property
-    def identifier(self) -> Identifier:
-        return tuple(self.table_name.split("."))
+    def table(self) -> str:
+        return self.table_name
+
+    def open_target(self) -> IcebergTarget:
+        return IcebergTarget(self.connect(), tuple(self.table_name.split(".")), patience=self.patience)
 
     def connect(self) -> CommitCatalog:
         """The catalog: Frazil's client for REST, PyIceberg's for every other type (which commits one table at a time)."""
@@ -78,6 +103,25 @@ class IcebergSinkConfig:
 
         known = {key: value for key, value in catalog_properties(settings).items() if key.startswith("s3.")}
         return SingleTableCatalog(load_catalog(settings.catalog.name, **{"type": self.catalog_type, **known, **given}))
+
+
+@dataclass(frozen=True)
+class DeltaSinkConfig(SinkConfig):
+    """The same for a Delta table in a folder or a bucket, which must be there (`frazil.sinks.delta.create_delta_table`)."""
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold keys
+
+    @property
+    def table(self) -> str:
+        return self.uri
+
+    def open_target(self) -> DeltaTarget:
+        try:
+            from frazil.sinks.delta import DeltaTarget
+        except ModuleNotFoundError as exc:
+            raise MissingExtra("deltalake", extra="delta") from exc
+        return DeltaTarget(self.uri, dict(self.storage_options), self.patience)
 
 
 @dataclass(frozen=True)
@@ -103,10 +147,10 @@ class SinkState(TypedDict):
     position: dict[str, int]
 
 
-class IcebergSink(FixedPartitionedSink[SourceRows, SinkState]):
+class TableSink(FixedPartitionedSink[SourceRows, SinkState]):
     """A Bytewax sink of `num_partitions` parts, each of which commits by itself; key the rows by their source partition."""
 
-    def __init__(self, config: IcebergSinkConfig) -> None:
+    def __init__(self, config: SinkConfig) -> None:
         self.config = config
 
     def list_parts(self) -> list[str]:
@@ -122,23 +166,35 @@ class IcebergSink(FixedPartitionedSink[SourceRows, SinkState]):
         parts = sorted(self.list_parts())
         return parts[self.part_fn(source) % len(parts)]
 
-    def build_part(self, step_id: str, for_part: str, resume_state: SinkState | None) -> IcebergSinkPartition:
+    def build_part(self, step_id: str, for_part: str, resume_state: SinkState | None) -> TableSinkPartition:
         """The one writer of a part from now on; it goes on where the table stands, whatever `resume_state` says."""
         config, number = self.config, int(for_part.removeprefix("part-"))
-        catalog = config.connect()
-        name = part_name(step_id, number, config.num_partitions)
-        floors = take_over_others(Publisher(catalog, config.identifier, patience=config.patience), name)
-        target = IcebergTarget(catalog, config.identifier, patience=config.patience)
+        target, name = config.open_target(), part_name(step_id, number, config.num_partitions)
+        floors = take_over_others(target, name)
         options: Options = {"flush_rows": config.batch_size, "flush_seconds": config.batch_interval_seconds, **config.options}
         sink = ArrowSink(target, name, options=sink_options(**options), part_number=number)
-        _check_not_behind(config.table_name, {**sink.position, **floors}, resume_state)
-        return IcebergSinkPartition(self, for_part, sink, floors)
+        _check_not_behind(config.table, {**sink.position, **floors}, resume_state)
+        return TableSinkPartition(self, for_part, sink, floors)
 
 
-class IcebergSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
+class IcebergSink(TableSink):
+    """The sink of a dataflow into an Iceberg table."""
+
+    def __init__(self, config: IcebergSinkConfig) -> None:
+        super().__init__(config)
+
+
+class DeltaSink(TableSink):
+    """The sink of a dataflow into a Delta table."""
+
+    def __init__(self, config: DeltaSinkConfig) -> None:
+        super().__init__(config)
+
+
+class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
     """One part: rows wait here until there are `batch_size`, `batch_interval_seconds` have passed, or Bytewax makes a checkpoint."""
 
-    def __init__(self, host: IcebergSink, part: str, sink: ArrowSink, floors: Mapping[str, int]) -> None:
+    def __init__(self, host: TableSink, part: str, sink: ArrowSink, floors: Mapping[str, int]) -> None:
         self._host, self._part, self._sink, self._floors = host, part, sink, floors
         self._known = set(sink.position)
         self._next: dict[str, int] = {}  # by source: the least offset that may come in this run
@@ -203,53 +259,7 @@ class IcebergSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
 
     @property
     def _table(self) -> str:
-        return self._host.config.table_name
-
-
-def part_name(stream: str, number: int, count: int) -> str:
-    """How a part is called in the table's progress: with the number of parts, for it decides which source partitions are whose.
-
-    >>> part_name("uplink.lake", 0, 2)
-    'uplink.lake/part-0-of-2'
-    """
-    return f"{stream}/part-{number}-of-{count}"
-
-
-def take_over_others(publisher: Publisher, part: str) -> dict[str, int]:
-    """By source partition, the offset that the stream has reached with another number of parts; none of those writers goes on.
-
-    They are fenced before the offsets are read: one that still runs could otherwise bring in what this part is about to.
-    """
-    if others := _other_counts(publisher.progress(), part):
-        for name in others:
-            publisher.take_over(name, uuid.uuid4().hex[:16])
-    return carried_offsets(publisher.progress(), part)
-
-
-def carried_offsets(progress: Progress, part: str) -> dict[str, int]:
-    """The highest offset of each source partition that other numbers of parts have reached, where that is more than this part has.
-
-    >>> from frazil.sinks.progress import PartProgress
-    >>> two, three = PartProgress(offsets={"e/0": 7, "e/1": 9}), PartProgress(offsets={"e/1": 12})
-    >>> carried_offsets(Progress({"s/part-0-of-2": two, "s/part-1-of-3": three, "t/part-0-of-1": two}), "s/part-1-of-3")
-    {'e/0': 7}
-    """
-    reached: dict[str, int] = {}
-    for name in _other_counts(progress, part):
-        for source, offset in progress.part(name).offsets.items():
-            reached[source] = max(offset, reached.get(source, 0))
-    own = progress.part(part).offsets
-    return {source: offset for source, offset in reached.items() if offset > own.get(source, -1)}
-
-
-def _other_counts(progress: Progress, part: str) -> list[str]:
-    stream, _, own = part.rpartition("/")
-    found = []
-    for name in progress.parts:
-        match = re.fullmatch(r"part-\d+-of-(\d+)", name.removeprefix(stream + "/"))
-        if match and name.startswith(stream + "/") and match[1] != own.rpartition("-")[2]:
-            found.append(name)
-    return found
+        return self._host.config.table
 
 
 def _check_not_behind(table: str, position: Mapping[str, int], state: SinkState | None) -> None:

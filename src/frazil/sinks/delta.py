@@ -33,8 +33,9 @@ from frazil.sinks.delta_log import DeltaLog, create_empty, now_ms
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import write_files
+from frazil.sinks.part_counts import highest_offsets
 from frazil.sinks.partitioning import partition_keys, partition_spec
-from frazil.sinks.progress import Claim, PartProgress
+from frazil.sinks.progress import Claim, PartProgress, Progress
 from frazil.sinks.publish import Patience
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from frazil.sinks.quarantine import QuarantinedRow, as_arrow
@@ -79,16 +80,22 @@ class DeltaTarget:
     def __post_init__(self) -> None:
         self._log = self._log_of(self.uri)
         self._layout = _layout(self.uri, self._log.load(), self._io_properties)
-        self._quarantine: tuple[DeltaLog, TableLayout, PartProgress] | None = None
+        self._quarantine: _Quarantine | None = None
         self._writer = ""
+        self._owned: list[str] = []
 
     @property
     def layout(self) -> TableLayout:
         return self._layout
 
+    def progress(self) -> Progress:
+        """The progress of every part that writes to the table."""
+        return self._log.all_progress()
+
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Makes this writer the only one of the part, and tells where to go on."""
         self._writer = writer
+        self._owned.append(part)
         return self._log.take_over(part, writer)
 
     def commit(
@@ -123,29 +130,32 @@ class DeltaTarget:
         self._layout = _layout(self.uri, self._log.load(), self._io_properties)
 
     def _commit_quarantined(self, rows: Sequence[QuarantinedRow], claim: Claim) -> None:
-        log, layout, progress = self._open_quarantine(claim.part)
-        # What an earlier run has set aside, before it was killed and its rows came again, is there already.
-        new = [row for row in rows if any(end > progress.offsets.get(name, -1) for name, end in row.end.items()) or not row.end]
+        beside = self._open_quarantine(claim.part)
+        new = [row for row in rows if not beside.has(row)]
         if not new:
             return
-        end = {name: offset for name, offset in claim.end.items() if offset >= progress.offsets.get(name, -1)}
+        reached = beside.progress.offsets
+        end = {name: offset for name, offset in claim.end.items() if offset >= reached.get(name, -1)}
         own = replace(
             claim,
-            generation=progress.generation,
-            commit=progress.commits + 1,
-            start={name: progress.offsets[name] for name in end if name in progress.offsets},
+            generation=beside.progress.generation,
+            commit=beside.progress.commits + 1,
+            start={name: reached[name] for name in end if name in reached},
             end=end,
             done=frozenset(),
         )
-        actions = [_add_action(file, layout) for file in write_files(as_arrow(new, layout.arrow), layout)]
-        self._quarantine = (log, layout, log.commit(actions, own))
+        actions = [_add_action(file, beside.layout) for file in write_files(as_arrow(new, beside.layout.arrow), beside.layout)]
+        beside.progress = beside.log.commit(actions, own)
 
-    def _open_quarantine(self, part: str) -> tuple[DeltaLog, TableLayout, PartProgress]:
+    def _open_quarantine(self, part: str) -> _Quarantine:
         if self._quarantine is None:
             uri = f"{self.uri.rstrip('/')}__quarantine"
             create_empty(uri, pa.schema([one.remove_metadata() for one in arrow_schema(QUARANTINE_SCHEMA)]), dict(self.storage_options))
             log = self._log_of(uri)
-            self._quarantine = (log, _layout(uri, log.load(), self._io_properties), log.take_over(part, self._writer))
+            # Parts of another number of parts were taken over in the table: here, too, they must stop before their word is heard.
+            owned = Progress({name: log.take_over(name, self._writer) for name in self._owned})
+            floors = highest_offsets(owned, [name for name in owned.parts if name != part])
+            self._quarantine = _Quarantine(log, _layout(uri, log.load(), self._io_properties), owned.part(part), floors)
         return self._quarantine
 
     def _log_of(self, uri: str) -> DeltaLog:
@@ -154,6 +164,21 @@ class DeltaTarget:
     @property
     def _io_properties(self) -> dict[str, str]:
         return {_S3[key.upper()]: value for key, value in self.storage_options.items() if key.upper() in _S3}
+
+
+@dataclass
+class _Quarantine:
+    """The quarantine table, and how far this part, and those that it follows (`floors`), have come in it."""
+
+    log: DeltaLog
+    layout: TableLayout
+    progress: PartProgress
+    floors: Mapping[str, int]
+
+    def has(self, row: QuarantinedRow) -> bool:
+        """Whether an earlier run has set the row aside, before it was killed and its rows came again."""
+        reached = [max(self.progress.offsets.get(name, -1), self.floors.get(name, -1)) >= end for name, end in row.end.items()]
+        return bool(reached) and all(reached)
 
 
 def _layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) -> TableLayout:

@@ -12,16 +12,18 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
-from urllib.parse import quote
+from typing import TypeVar
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
+from pyarrow.fs import FileSelector
 from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from frazil.errors import CommitConflict, ProgressMismatch, SinkError, Unavailable, WriteFailed
 from frazil.sinks.disk import writing
@@ -29,6 +31,7 @@ from frazil.sinks.progress import Claim, PartProgress, Progress, apply_claim, ta
 from frazil.sinks.publish import Patience
 
 KEPT = 10
+T = TypeVar("T")
 
 
 @dataclass
@@ -58,6 +61,14 @@ class DeltaLog:
                 return PartProgress(**json.loads(stream.read()))
         except FileNotFoundError as exc:
             raise ProgressMismatch(f"{self.uri}: the progress of part '{part}' is lost: {location} is not there") from exc
+
+    def all_progress(self) -> Progress:
+        """The progress of every part: a part that has made a commit has a folder of its own, made before that commit."""
+
+        def attempt(table: DeltaTable) -> Progress:
+            return Progress({part: self.progress(table, part) for part in self._parts()})
+
+        return self._until_decided(attempt)
 
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Makes `writer` the only one of the part, with an empty commit."""
@@ -105,18 +116,23 @@ class DeltaLog:
         with writing(location), self.io.new_output(location).create(overwrite=True) as stream:
             stream.write(_dump(progress).encode())
 
+    def _parts(self) -> list[str]:
+        scheme, bucket, path = PyArrowFileIO.parse_location(f"{self.uri.rstrip('/')}/_frazil")
+        store = PyArrowFileIO(self.io.properties).fs_by_scheme(scheme, bucket)
+        folders = store.get_file_info(FileSelector(path, allow_not_found=True))
+        return sorted(unquote(one.base_name) for one in folders)
+
     def _location(self, part: str, generation: int, commits: int) -> str:
         return f"{self.uri.rstrip('/')}/_frazil/{quote(part, safe='')}/{generation}-{commits}.json"
 
-    def _until_decided(self, attempt: Any) -> PartProgress:
+    def _until_decided(self, attempt: Callable[[DeltaTable], T]) -> T:
         """Tries until it is done or refused; what the table says decides, not what the last error said."""
         start, number = self.patience.clock(), 0
         while True:
             number += 1
             self.patience.on_step("before load")
             try:
-                found: PartProgress = attempt(self.load())
-                return found
+                return attempt(self.load())
             except (CommitFailedError, DeltaError, OSError, WriteFailed) as exc:
                 if isinstance(exc, WriteFailed) and exc.lasting:
                     raise

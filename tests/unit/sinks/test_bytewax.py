@@ -1,8 +1,9 @@
-"""The Bytewax host on a real dataflow and a catalog in this process: rows come in once, whatever Bytewax replays."""
+"""The Bytewax host on a real dataflow, into Iceberg (a catalog in this process) and Delta: rows come in once, whatever Bytewax replays."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,18 @@ from bytewax.dataflow import Dataflow
 from bytewax.errors import BytewaxRuntimeError
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.testing import TestingSource, cluster_main, run_main
+from deltalake import DeltaTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError
-from frazil.sinks.bytewax import IcebergSink, IcebergSinkConfig, SourceRows
+from frazil.sinks.bytewax import DeltaSink, DeltaSinkConfig, IcebergSink, IcebergSinkConfig, SinkConfig, SourceRows
+from frazil.sinks.delta import create_delta_table
 from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.progress import read_progress
+from frazil.sinks.progress import Progress
+from frazil.sinks.publish import Patience
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "kind", StringType()))
 ABORT = TestingSource.ABORT
@@ -46,19 +51,35 @@ def server() -> Iterator[EmbeddedCatalog]:
 class Lake:
     """A table, and dataflows that write to it."""
 
+    kind: str
     server: EmbeddedCatalog
     folder: Path
     name: str = field(default_factory=lambda: f"lake.t{uuid.uuid4().hex[:8]}")
 
     def create(self) -> None:
-        self.catalog.create_table(self.name, SCHEMA, partition_spec=partition_spec(SCHEMA, ["kind"]))
+        if self.kind == "iceberg":
+            self.catalog.create_table(self.name, SCHEMA, partition_spec=partition_spec(SCHEMA, ["kind"]))
+        else:
+            create_delta_table(self.uri, SCHEMA, partition_by=["kind"])
+
+    def drop(self) -> None:
+        if self.kind == "iceberg":
+            self.catalog.drop_table(self.name)
+        else:
+            shutil.rmtree(self.uri)
 
     @property
     def catalog(self) -> FrazilCatalog:
         return FrazilCatalog("lake", **self.server.properties)
 
-    def config(self, **changes: Any) -> IcebergSinkConfig:
+    @property
+    def uri(self) -> str:
+        return str(self.folder / self.name)
+
+    def config(self, **changes: Any) -> SinkConfig:
         wanted = {"batch_size": 1000, "batch_interval_seconds": 60, "num_partitions": 1} | changes
+        if self.kind == "delta":
+            return DeltaSinkConfig(self.uri, **wanted)
         return IcebergSinkConfig(self.server.uri, "rest", None, self.name, catalog_properties=self.server.properties, **wanted)
 
     def recovery(self, name: str = "recovery") -> RecoveryConfig:
@@ -74,29 +95,59 @@ class Lake:
         run_main(flow, epoch_interval=every, recovery_config=self.recovery(recovery) if recovery else None)
 
     def ids(self) -> list[int]:
-        return sorted(self.catalog.load_table(self.name).scan().to_arrow()["id"].to_pylist())
+        return sorted(self.read(self.name)["id"].to_pylist())
+
+    def read(self, name: str) -> pa.Table:
+        if self.kind == "iceberg":
+            return self.catalog.load_table(name).scan().to_arrow()
+        return DeltaTable(str(self.folder / name)).to_pyarrow_table()
 
     def commits(self) -> list[int]:
         """The rows of each commit that brought any."""
-        snapshots = self.catalog.load_table(self.name).snapshots()
-        return [int(one.summary["added-records"]) for one in snapshots if one.summary and one.summary["added-records"]]
+        if self.kind == "iceberg":
+            snapshots = self.catalog.load_table(self.name).snapshots()
+            return [int(one.summary["added-records"]) for one in snapshots if one.summary and one.summary["added-records"]]
+        log = DeltaTable(self.uri)
+        counts = [DeltaTable(self.uri, version=version).count() for version in range(log.version() + 1)]
+        return [after - before for before, after in pairwise(counts) if after > before]
+
+    def progress(self) -> Progress:
+        return self.config().open_target().progress()
 
 
-def dataflow(items: Sequence[Any], config: IcebergSinkConfig, *, source: str = "e/0") -> Dataflow:
+def dataflow(items: Sequence[Any], config: SinkConfig, *, source: str = "e/0") -> Dataflow:
     flow = Dataflow("flow")
     numbers = op.input("numbers", flow, TestingSource(items))
     rows = op.map("rows", numbers, lambda value: value if isinstance(value, tuple) else (source, row(value, source)))
-    op.output("lake", rows, IcebergSink(config))
+    op.output("lake", rows, sink_of(config))
     return flow
+
+
+def sink_of(config: SinkConfig) -> IcebergSink | DeltaSink:
+    return IcebergSink(config) if isinstance(config, IcebergSinkConfig) else DeltaSink(config)
 
 
 def row(number: int, source: str = "e/0") -> SourceRows:
     return SourceRows([{"id": number, "kind": f"k{number % 3}"}], source, [number])
 
 
+@pytest.fixture(params=["iceberg", "delta"])
+def lake(request: pytest.FixtureRequest, server: EmbeddedCatalog, tmp_path: Path) -> Lake:
+    made = Lake(request.param, server, tmp_path)
+    made.create()
+    return made
+
+
 @pytest.fixture
-def lake(server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    made = Lake(server, tmp_path)
+def iceberg(server: EmbeddedCatalog, tmp_path: Path) -> Lake:
+    made = Lake("iceberg", server, tmp_path)
+    made.create()
+    return made
+
+
+@pytest.fixture
+def delta(server: EmbeddedCatalog, tmp_path: Path) -> Lake:
+    made = Lake("delta", server, tmp_path)
     made.create()
     return made
 
@@ -113,9 +164,7 @@ def cause(error: BaseException) -> FrazilError:
 def test_rows_of_all_table_partitions_come_in_with_one_commit_a_checkpoint(lake: Lake) -> None:
     lake.run(range(10), every=timedelta(seconds=60))
     assert (lake.ids(), lake.commits()) == (list(range(10)), [10])
-    table = lake.catalog.load_table(lake.name)
-    assert read_progress(table.metadata).part("flow.lake/part-0-of-1").offsets == {"e/0": 10}
-    assert len(table.inspect.partitions()) == 3
+    assert lake.progress().part("flow.lake/part-0-of-1").offsets == {"e/0": 10}
 
 
 def test_a_batch_is_committed_when_it_is_full(lake: Lake) -> None:
@@ -159,7 +208,7 @@ def test_several_workers_write_several_parts(lake: Lake) -> None:
     flow = dataflow(items, lake.config(num_partitions=12))
     cluster_main(flow, [], 0, worker_count_per_proc=2, recovery_config=lake.recovery(), epoch_interval=timedelta(seconds=60))
     assert lake.ids() == sorted(number + 100 * s for number in range(20) for s in range(6))
-    parts = read_progress(lake.catalog.load_table(lake.name).metadata).parts
+    parts = lake.progress().parts
     offsets = {source: offset for part in parts.values() for source, offset in part.offsets.items()}
     assert offsets == {source: 20 + 100 * int(source[2:]) for source in sources}
     assert len(parts) > 1
@@ -187,19 +236,42 @@ def test_an_old_number_of_parts_drops_what_a_new_one_has_brought_in(lake: Lake) 
 
 
 def test_the_writers_of_another_number_of_parts_are_fenced(lake: Lake) -> None:
-    old = IcebergSink(lake.config(num_partitions=1)).build_part("flow.lake", "part-0", None)
+    old = sink_of(lake.config(num_partitions=1)).build_part("flow.lake", "part-0", None)
     old.write_batch([row(0)])
     old.snapshot()
     old.write_batch([row(1)])
-    host = IcebergSink(lake.config(num_partitions=2))
+    host = sink_of(lake.config(num_partitions=2))
     host.build_part("flow.lake", host.part_of("e/0"), None)
     with pytest.raises(SinkError, match="belongs to writer generation 2 now"):
         old.snapshot()
     assert lake.ids() == [0]
 
 
+def test_a_row_set_aside_under_another_number_of_parts_is_not_set_aside_again(delta: Lake) -> None:
+    """Delta commits the quarantine first: whoever dies before the commit of the rows leaves it ahead of the table."""
+    checks = {"options": {"bad_rows": "quarantine", "checks": ["id <> 3"]}}
+    commits: list[str] = []
+
+    def die(step: str) -> None:
+        commits.extend([step] * (step == "after commit"))
+        if len(commits) == 4:  # a take-over, two rows; then a take-over of the quarantine, and a row there
+            raise KeyboardInterrupt
+
+    old = sink_of(delta.config(**checks, patience=Patience(on_step=die))).build_part("flow.lake", "part-0", None)
+    old.write_batch([row(0), row(1)])
+    old.snapshot()
+    old.write_batch([row(2), row(3)])
+    with pytest.raises(KeyboardInterrupt):
+        old.snapshot()
+    host = sink_of(delta.config(num_partitions=2, **checks))
+    new = host.build_part("flow.lake", host.part_of("e/0"), None)
+    new.write_batch([row(2), row(3), row(4)])
+    new.snapshot()
+    assert (delta.ids(), delta.read(f"{delta.name}__quarantine").num_rows) == ([0, 1, 2, 4], 1)
+
+
 def test_a_new_writer_of_a_part_fences_the_old_one(lake: Lake) -> None:
-    host = IcebergSink(lake.config())
+    host = sink_of(lake.config())
     old = host.build_part("flow.lake", "part-0", None)
     old.write_batch([row(0)])
     new = host.build_part("flow.lake", "part-0", None)
@@ -213,7 +285,7 @@ def test_a_new_writer_of_a_part_fences_the_old_one(lake: Lake) -> None:
 
 def test_a_table_that_went_back_is_noticed(lake: Lake) -> None:
     lake.run([0, 1, 2])
-    lake.catalog.drop_table(lake.name)
+    lake.drop()
     lake.create()
     with pytest.raises(BytewaxRuntimeError) as caught:
         lake.run([0, 1, 2, 3])
@@ -223,7 +295,7 @@ def test_a_table_that_went_back_is_noticed(lake: Lake) -> None:
 
 
 def test_rows_under_another_key_or_out_of_order_are_refused(lake: Lake) -> None:
-    host = IcebergSink(lake.config(num_partitions=2))
+    host = sink_of(lake.config(num_partitions=2))
     right = host.part_of("e/0")
     (wrong,) = set(host.list_parts()) - {right}
     with pytest.raises(SinkError, match=f"rows of source partition 'e/0' came to {wrong}, not to {right}"):
@@ -237,7 +309,7 @@ def test_rows_under_another_key_or_out_of_order_are_refused(lake: Lake) -> None:
 
 
 def test_arrow_and_dictionaries_of_several_sources_mix(lake: Lake) -> None:
-    part = IcebergSink(lake.config()).build_part("flow.lake", "part-0", None)
+    part = sink_of(lake.config()).build_part("flow.lake", "part-0", None)
     arrow = pa.table({"id": [2, 3], "kind": ["a", "b"]})
     values = [row(0), row(1), SourceRows(arrow, "e/0", pa.array([2, 4])), row(9, "e/1"), SourceRows([], "e/1", []), row(5)]
     part.write_batch(values)
@@ -247,7 +319,7 @@ def test_arrow_and_dictionaries_of_several_sources_mix(lake: Lake) -> None:
 
 def test_an_arrow_schema_is_kept_to_the_letter(lake: Lake) -> None:
     schema = pa.schema([("id", pa.int32()), ("kind", pa.string())])
-    part = IcebergSink(lake.config(arrow_schema=schema)).build_part("flow.lake", "part-0", None)
+    part = sink_of(lake.config(arrow_schema=schema)).build_part("flow.lake", "part-0", None)
     part.write_batch([row(0)])
     wrong = [({"id": 2**40}, "field 'id': expected int32, found"), ({"id": 1, "sort": 1}, "field 'sort': expected no such field")]
     for number, (fields, message) in enumerate(wrong, start=1):
@@ -259,9 +331,9 @@ def test_an_arrow_schema_is_kept_to_the_letter(lake: Lake) -> None:
     ("changes", "message"),
     [({"num_partitions": 0}, "num_partitions is 0: expected at least 1"), ({"batch_size": 0}, "batch_size is 0: expected at least 1")],
 )
-def test_a_config_that_cannot_work_is_refused(lake: Lake, changes: dict[str, Any], message: str) -> None:
+def test_a_config_that_cannot_work_is_refused(iceberg: Lake, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SinkError, match=message):
-        lake.config(**changes)
+        iceberg.config(**changes)
     with pytest.raises(SinkError, match="table_name is 'uplink'"):
         IcebergSinkConfig("http://x", "rest", None, "uplink")
 
@@ -279,7 +351,7 @@ def test_another_type_of_catalog_serves_as_well(tmp_path: Path) -> None:
     assert sorted(catalog.load_table("lake.t").scan().to_arrow()["id"].to_pylist()) == [0, 1]
 
 
-def test_a_failed_commit_is_told_and_does_not_abort_the_process(lake: Lake, tmp_path: Path) -> None:
+def test_a_failed_commit_is_told_and_does_not_abort_the_process(iceberg: Lake, tmp_path: Path) -> None:
     """If snapshot() and then close() raised, Bytewax would abort and hide the error."""
     program = f"""
         from bytewax.testing import run_main
@@ -289,7 +361,7 @@ def test_a_failed_commit_is_told_and_does_not_abort_the_process(lake: Lake, tmp_
         import frazil.client.catalog as client
 
         def fail(*_): raise ConnectionError("no catalog")
-        config = IcebergSinkConfig({lake.server.uri!r}, "rest", None, {lake.name!r}, patience=Patience(give_up_seconds=0))
+        config = IcebergSinkConfig({iceberg.server.uri!r}, "rest", None, {iceberg.name!r}, patience=Patience(give_up_seconds=0))
         build = type(config).connect
         def connect(self):
             catalog = build(self)
@@ -306,6 +378,6 @@ def test_a_failed_commit_is_told_and_does_not_abort_the_process(lake: Lake, tmp_
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": root}, cwd=root
     )
-    assert (done.returncode, lake.ids()) == (1, [])
+    assert (done.returncode, iceberg.ids()) == (1, [])
     assert "no answer after" in done.stderr
     assert "no catalog" in done.stderr
