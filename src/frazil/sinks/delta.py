@@ -159,11 +159,20 @@ class DeltaTarget:
         return self._quarantine
 
     def _log_of(self, uri: str) -> DeltaLog:
-        return DeltaLog(uri, dict(self.storage_options), load_file_io(self._io_properties, uri), self.patience)
+        return open_log(uri, self.storage_options, self.patience)
 
     @property
     def _io_properties(self) -> dict[str, str]:
-        return {_S3[key.upper()]: value for key, value in self.storage_options.items() if key.upper() in _S3}
+        return _io_properties(self.storage_options)
+
+
+def open_log(uri: str, storage_options: Mapping[str, str], patience: Patience | None = None) -> DeltaLog:
+    """The log of a Delta table, for reading progress and for commits that carry it."""
+    return DeltaLog(uri, dict(storage_options), load_file_io(_io_properties(storage_options), uri), patience or Patience())
+
+
+def _io_properties(storage_options: Mapping[str, str]) -> dict[str, str]:
+    return {_S3[key.upper()]: value for key, value in storage_options.items() if key.upper() in _S3}
 
 
 @dataclass

@@ -65,10 +65,12 @@ class DeltaLog:
     def all_progress(self) -> Progress:
         """The progress of every part: a part that has made a commit has a folder of its own, made before that commit."""
 
-        def attempt(table: DeltaTable) -> Progress:
-            return Progress({part: self.progress(table, part) for part in self._parts()})
+        return self._until_decided(self.progress_of_all)
 
-        return self._until_decided(attempt)
+    def progress_of_all(self, table: DeltaTable) -> Progress:
+        """The same as of one version of the table."""
+        found = {part: self.progress(table, part) for part in self._parts()}
+        return Progress({name: one for name, one in found.items() if one != PartProgress()})
 
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Makes `writer` the only one of the part, with an empty commit."""
@@ -96,9 +98,7 @@ class DeltaLog:
         return self._until_decided(attempt)
 
     def _commit(self, table: DeltaTable, actions: Sequence[AddAction], part: str, after: PartProgress) -> None:
-        generation = _generation_version(after)
-        self._write_progress(part, generation, after)
-        transactions = [Transaction(_generation_id(part), generation), Transaction(_commits_id(part), after.commits)]
+        transactions = self.prepare(part, after)
         self.patience.on_step("before commit")
         table.create_write_transaction(
             list(actions),
@@ -109,7 +109,13 @@ class DeltaLog:
         )
         self.patience.on_step("after commit")
         with contextlib.suppress(OSError):  # nobody looks at the older ones; the last few stay for whoever reads an older version
-            self.io.delete(self._location(part, generation, after.commits - KEPT))
+            self.io.delete(self._location(part, _generation_version(after), after.commits - KEPT))
+
+    def prepare(self, part: str, after: PartProgress) -> list[Transaction]:
+        """What a commit must carry, so that this is the progress of the part; the file that it refers to is written."""
+        generation = _generation_version(after)
+        self._write_progress(part, generation, after)
+        return [Transaction(_generation_id(part), generation), Transaction(_commits_id(part), after.commits)]
 
     def _write_progress(self, part: str, generation: int, progress: PartProgress) -> None:
         location = self._location(part, generation, progress.commits)
