@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +14,7 @@ from frazil.errors import SchemaMismatch
 from frazil.sinks.checks import Check, compile_checks
 from frazil.sinks.convert import convert, extra_fields, fits, null_violations
 from frazil.sinks.layout import TableLayout
+from frazil.sinks.raw import REFUSALS, arrow_array, as_column, as_json, faithful, python_value
 
 Extra = Literal["error", "ignore", "evolve"]
 Row = Mapping[str, Any]
@@ -64,7 +62,7 @@ class Contract:
             return Accepted(good)
         faults = pa.concat_arrays([verdict.all_faults for verdict in verdicts])
         numbers = pc.indices_nonzero(faults.is_null())
-        return Accepted(good, tuple(_rejections(rows, faults)), numbers)
+        return Accepted(good, tuple(_rejections(rows, faults, self.layout.arrow)), numbers)
 
     def accept_dicts(self, rows: Sequence[Row]) -> Accepted:
         """The same for rows as dictionaries; a field that a row does not have is NULL."""
@@ -76,8 +74,8 @@ class Contract:
         found = self.accept(table.take(pa.array(numbers, pa.int64())) if faults else table)
         # What Python could not turn into a value was set aside before: put the numbers back to what the caller counts.
         kept = numbers if found.numbers is None else [numbers[n] for n in found.numbers.to_pylist()]
-        rejected = [Rejected(numbers[one.number], one.reason, as_json(rows[numbers[one.number]])) for one in found.rejected]
-        rejected += [Rejected(number, reason, as_json(rows[number])) for number, reason in faults.items()]
+        rejected = [Rejected(numbers[one.number], one.reason, self._raw(rows[numbers[one.number]])) for one in found.rejected]
+        rejected += [Rejected(number, reason, self._raw(rows[number])) for number, reason in faults.items()]
         if not rejected:
             return found
         return Accepted(found.rows, tuple(sorted(rejected, key=lambda one: one.number)), pa.array(kept, pa.int64()))
@@ -127,6 +125,11 @@ class Contract:
             texts = _texts(batch.column(position), converted.misfits)
             faults.add_each(converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, found ", texts)
         return converted.values
+
+    def _raw(self, row: Row) -> str:
+        kinds = {one.name: one.type for one in self.layout.arrow}
+        known = {name: faithful(one, as_column(one, kinds[name]), kinds[name]) for name, one in row.items() if name in kinds}
+        return as_json({**row, **known})
 
     @cached_property
     def _types(self) -> dict[str, str]:
@@ -184,49 +187,42 @@ def as_table(rows: Any) -> pa.Table:
     raise TypeError(f"expected Arrow rows or dictionaries, found {type(rows).__name__}")
 
 
-def as_json(row: Row) -> str:
-    """A row as one line of JSON; what JSON has no word for is written as text."""
-    return json.dumps(dict(row), default=_plain, ensure_ascii=False, separators=(",", ":"))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dt.datetime | dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(bytes(value)).decode()
-    return str(value)
-
-
-def _rejections(rows: pa.Table, faults: pa.Array) -> Iterable[Rejected]:
+def _rejections(rows: pa.Table, faults: pa.Array, schema: pa.Schema) -> Iterable[Rejected]:
     numbers = pc.indices_nonzero(faults.is_valid())
-    raw = rows.take(numbers).to_pylist()
-    for number, reason, row in zip(numbers.to_pylist(), faults.take(numbers).to_pylist(), raw, strict=True):
-        yield Rejected(number, reason, as_json(row))
+    found = rows.take(numbers).combine_chunks()
+    columns = [_cells(_one_chunk(found.column(position)), one, schema) for position, one in enumerate(found.schema)]
+    for number, reason, *cells in zip(numbers.to_pylist(), faults.take(numbers).to_pylist(), *columns, strict=True):
+        yield Rejected(number, reason, as_json(dict(zip(found.schema.names, cells, strict=True))))
+
+
+def _cells(values: pa.Array, found: pa.Field, schema: pa.Schema) -> list[Any]:
+    """The values of a column for JSON. One by one where Python may have no room for them: nanoseconds, and years after 9999."""
+    if "[ns" not in str(found.type):
+        try:
+            return values.to_pylist()  # type: ignore[no-any-return]
+        except (ValueError, OverflowError):
+            pass
+    wanted = schema.field(found.name).type if found.name in schema.names else found.type
+    return [_cell(values.slice(number, 1), wanted) for number in range(len(values))]
+
+
+def _cell(values: pa.Array, wanted: pa.DataType) -> Any:
+    taken = convert(values, wanted)
+    return faithful(python_value(values), None if taken.misfits is not None else taken.values, wanted)
 
 
 def _column(rows: Sequence[Row], wanted: pa.Field, spelled: str, faults: dict[int, str]) -> pa.Array:
     """One field of all rows as Arrow; values that cannot be are noted as faults, and NULL."""
     values = [row.get(wanted.name) for row in rows]
     try:
-        return _array(values, wanted.type)
-    except (pa.ArrowException, ValueError, OverflowError):
+        return arrow_array(values, wanted.type)
+    except REFUSALS:
         pass
     for number, value in enumerate(values):
-        try:
-            _array([value], wanted.type)
-        except (pa.ArrowException, ValueError, OverflowError):
+        if as_column(value, wanted.type) is None:
             faults.setdefault(number, f"field '{wanted.name}': expected {spelled}, found {value!r:.100}")
             values[number] = None
-    return _array(values, wanted.type)
-
-
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_integer(kind):
-        # Asked for integers, Arrow would cut 1.5 to 1 without a word; asked for nothing, it says that these are no integers.
-        guessed = pa.array(values)
-        if pa.types.is_floating(guessed.type):
-            return pc.cast(guessed, kind)
-    return pa.array(values, kind)
+    return arrow_array(values, wanted.type)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
@@ -244,4 +240,6 @@ def _one_chunk(values: pa.ChunkedArray | pa.Array | None) -> pa.Array | None:
 
 
 def _texts(values: pa.Array, wanted: pa.Array) -> list[str]:
-    return [f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}" for value in values.filter(wanted).to_pylist()]
+    picked = values.filter(wanted)
+    found = [python_value(picked.slice(number, 1)) for number in range(len(picked))]
+    return [f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}" for value in found]

@@ -1,0 +1,208 @@
+"""A row as one line of JSON, and back into the table's types without losing anything.
+
+The text stays as plain as JSON can be: moments and dates in ISO form, decimals as their digits, bytes as base64. Read back by the column's
+type, that says the same as before, nearly always; whether it does is tried while it is written. Where it would not, the value that the
+table took is written instead; and a value that the table refused, though its text could pass (the text "12.50" where a decimal was
+expected), is marked as unfit.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from numbers import Real
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+UNFIT = "$unfit"
+REFUSALS = (pa.ArrowException, ValueError, TypeError, ArithmeticError)  # what Arrow and Python say of a value that is none of a type
+_FINER_THAN_MICROS = re.compile(r"[.,]\d{6}0*[1-9]")
+
+
+@dataclass(frozen=True, repr=False)
+class Unfit:
+    """A value that the table has refused: Arrow takes it for no type."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def as_json(row: Mapping[str, Any]) -> str:
+    """A row as one line of JSON; what JSON has no word for is written as text.
+
+    >>> as_json({"id": 1, "price": Decimal("1.50"), "data": b"ab"})
+    '{"id":1,"price":"1.50","data":"YWI="}'
+    """
+    text = json.dumps(plain(row), ensure_ascii=False, separators=(",", ":"))
+    # Half of a pair of surrogates is no UTF-8, and Parquet takes no other; escaped it is.
+    return text if text.isascii() or _is_utf8(text) else json.dumps(plain(row), separators=(",", ":"))
+
+
+def parse_row(text: str, schema: pa.Schema) -> dict[str, Any]:
+    """The row that was written as JSON, its values as the columns of the schema want them; raises ValueError if it is no JSON object.
+
+    What cannot be a value of its column is left as it is: the contract will say so.
+    """
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"expected a JSON object, found {text:.100}")
+    return {name: parse_value(value, schema.field(name).type) if name in schema.names else value for name, value in found.items()}
+
+
+def parse_value(value: Any, kind: pa.DataType) -> Any:
+    """A value out of JSON as its column wants it."""
+    if isinstance(value, dict) and set(value) == {UNFIT}:
+        return Unfit(value[UNFIT])
+    return _parse(value, kind)
+
+
+def faithful(value: Any, taken: pa.Array | None, kind: pa.DataType) -> Any:
+    """A value, ready for JSON, that is read back as what the table made of it: `taken` holds that, or is None where it was refused."""
+    if _speaks_for_itself(value, kind):
+        return value
+    text = plain(value)
+    again = as_column(parse_value(text, kind), kind)
+    if (taken is None and again is None) or (taken is not None and again is not None and _same(taken, again)):
+        return text
+    return {UNFIT: text} if taken is None else plain(_python_value(taken))
+
+
+def as_column(value: Any, kind: pa.DataType) -> pa.Array | None:
+    """A Python value as an Arrow array of one; None where Arrow refuses it."""
+    try:
+        return arrow_array([value], kind)
+    except REFUSALS:
+        return None
+
+
+def arrow_array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Python values as an Arrow array; where Arrow would cut them, or end the process, they are refused."""
+    if pa.types.is_integer(kind):
+        for value in values:
+            if type(value) is not int and isinstance(value, Real | Decimal) and value != value // 1:
+                raise ValueError(f"{value!r} is no whole number")  # Arrow would cut 1.5 to 1 without a word
+    if "map<" in str(kind):
+        for value in values:
+            _check_entries(value, kind)
+    return pa.array(values, kind)
+
+
+def _check_entries(value: Any, kind: pa.DataType) -> None:
+    """Refuses NULL in place of an entry of a map: Arrow aborts on it."""
+    if pa.types.is_map(kind) and isinstance(value, list | tuple) and any(one is None for one in value):
+        raise ValueError("an entry of a map is NULL")
+    if pa.types.is_list(kind) and isinstance(value, list | tuple):
+        for one in value:
+            _check_entries(one, kind.value_type)
+    if pa.types.is_struct(kind) and isinstance(value, Mapping):
+        for field in kind:
+            _check_entries(value.get(field.name), field.type)
+
+
+def python_value(values: pa.Array) -> Any:
+    """The one value of an array for Python; as a number or a note where Python's own types have no room for it."""
+    if pa.types.is_time64(values.type) and values.type.unit == "ns" and values[0].is_valid and values[0].value % 1000:
+        return Unfit(f"{values[0].value} ns")  # Python would cut it
+    return _python_value(values)
+
+
+def _python_value(values: pa.Array) -> Any:
+    try:
+        return values[0].as_py()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return values.cast(pa.timestamp("us", values.type.tz))[0].value if pa.types.is_timestamp(values.type) else values[0].value
+    except (pa.ArrowException, AttributeError):
+        return Unfit(f"a value of type {values.type} that Python cannot hold")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON's own types."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {name if isinstance(name, str) else str(plain(name)): plain(one) for name, one in value.items()}
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, Unfit):
+        return {UNFIT: plain(value.value)}
+    if isinstance(value, Sequence | set | frozenset):
+        return [plain(one) for one in value]
+    if hasattr(value, "tolist") and getattr(value, "dtype", None) is not None and value.dtype.kind in "biuf":
+        return plain(value.tolist())  # of numpy
+    return str(value)
+
+
+def _parse(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, str):
+        return _parse_text(value, kind)
+    if isinstance(value, list) and pa.types.is_map(kind):
+        pairs = all(isinstance(one, list) and len(one) == 2 for one in value)
+        return [(_parse(key, kind.key_type), _parse(item, kind.item_type)) for key, item in value] if pairs else value
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return [_parse(one, kind.value_type) for one in value]
+    if isinstance(value, dict) and pa.types.is_map(kind):
+        return [(_parse(key, kind.key_type), _parse(item, kind.item_type)) for key, item in value.items()]
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        known = {field.name: field.type for field in kind}
+        return {name: _parse(one, known[name]) if name in known else one for name, one in value.items()}
+    return value
+
+
+def _parse_text(text: str, kind: pa.DataType) -> Any:
+    """The text as a value of the type; the text itself where it is none."""
+    t = pa.types
+    try:
+        if t.is_timestamp(kind):
+            return text if _FINER_THAN_MICROS.search(text) else dt.datetime.fromisoformat(text)
+        if t.is_date(kind):
+            return dt.date.fromisoformat(text)
+        if t.is_time(kind):
+            return text if _FINER_THAN_MICROS.search(text) else dt.time.fromisoformat(text)
+        if t.is_decimal(kind):
+            return Decimal(text)
+        if isinstance(kind, pa.UuidType):
+            return UUID(text) if "-" in text else base64.b64decode(text, validate=True)
+        if t.is_binary(kind) or t.is_fixed_size_binary(kind):
+            return base64.b64decode(text, validate=True)
+    except (ValueError, InvalidOperation, binascii.Error):
+        # Arrow would take text for bytes: what is not base64 must not pass for them.
+        return Unfit(text) if t.is_binary(kind) or t.is_fixed_size_binary(kind) or isinstance(kind, pa.UuidType) else text
+    return text
+
+
+def _speaks_for_itself(value: Any, kind: pa.DataType) -> bool:
+    """Whether JSON's own types say all of it, as they do of most values; trying each would take its time."""
+    if isinstance(value, str):
+        return bool(pa.types.is_string(kind))
+    return value is None or (isinstance(value, bool | int | float) and pa.types.is_primitive(kind))
+
+
+def _same(left: pa.Array, right: pa.Array) -> bool:
+    if left.type != right.type or left.equals(right):
+        return bool(left.type == right.type)
+    try:
+        return repr(left.to_pylist()) == repr(right.to_pylist())  # NaN equals nothing, not even itself
+    except (ValueError, OverflowError):
+        return False
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
