@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
@@ -38,7 +38,7 @@ class TableLayout:
     order: SortOrder
     location: str
     properties: Mapping[str, str]
-    io_properties: Mapping[str, str]
+    io_properties: Mapping[str, str] = field(repr=False)  # may hold keys
 
     @classmethod
     def of(cls, table: Table) -> TableLayout:
@@ -104,7 +104,12 @@ class TableLayout:
 
     def __getstate__(self) -> dict[str, Any]:
         # What is cached holds functions and open connections; the other side makes its own.
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        # PyIceberg's catalog adds an object with its connection, and its token; files need neither.
+        kept["io_properties"] = {
+            key: value for key, value in self.io_properties.items() if isinstance(value, str) and key not in ("token", "credential")
+        }
+        return kept
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def row_schema(frame: DataFrame, offsets: OffsetColumns | None, *, table: str) -
             table, missing[0], expected="a column of the frame, named in offsets", found=f"only {', '.join(frame.columns)}"
         )
     try:
-        schema = to_arrow_schema(frame.schema)
+        schema = to_arrow_schema(frame.schema.toNullable())  # Spark calls a literal NOT NULL: that is no wish for the table
     except PySparkException as exc:
         raise SinkError(f"{table}: a column of the frame has a type that Arrow does not know: {telling_line(str(exc))}") from exc
     dropped = offsets.dropped if offsets else ()

@@ -1,0 +1,206 @@
+"""Frames into tables on real Spark: one commit a frame, and no row twice."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestampType
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog, connect
+from frazil.config import Settings, load_settings
+from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, WriterFenced
+from frazil.pipelines.session import spark_session
+from frazil.sinks import spark as lake
+from frazil.sinks.audit import audit
+from frazil.sinks.partitioning import partition_spec
+
+# PySpark's collect() leaves the socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "name", StringType()),
+    NestedField(3, "ts", TimestampType()),
+)
+TABLE = "lakehouse.events"
+ROWS = "id long, name string, ts timestamp_ntz"
+START = dt.datetime(2024, 2, 28)
+KAFKA = lake.OffsetColumns(("topic", "partition"), "offset")
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    folder = tmp_path_factory.mktemp("catalog")
+    with running_catalog(folder) as server:
+        conf = {"spark.conf.spark.sql.shuffle.partitions": "2", "spark.master": "local[2]"}
+        yield load_settings(flags={"catalog.uri": server.uri, **conf}, folder=folder, environ={})
+
+
+@pytest.fixture(scope="module")
+def spark(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(settings, app_name="tests", log=tmp_path_factory.mktemp("spark") / "spark.log") as session:
+        yield session
+
+
+@pytest.fixture
+def catalog(settings: Settings) -> Iterator[FrazilCatalog]:
+    """The catalog with an empty table, partitioned by day and bucket."""
+    found = connect(settings)
+    found.create_namespace_if_not_exists("lakehouse")
+    found.create_table(TABLE, SCHEMA, partition_spec=partition_spec(SCHEMA, ["day(ts)", "bucket(2, id)"]))
+    yield found
+    for identifier in found.list_tables("lakehouse"):
+        folder = location(found.load_table(identifier))
+        found.drop_table(identifier)
+        shutil.rmtree(folder)  # with the files of fenced writers, which no purge finds
+
+
+def row(number: int | None, *more: Any) -> tuple[Any, ...]:
+    return (number, f"n-{number}", START + dt.timedelta(hours=6 * (number or 0)), *more)
+
+
+def frame(spark: SparkSession, *numbers: int | None) -> DataFrame:
+    return spark.createDataFrame([row(number) for number in numbers], ROWS).repartition(2)
+
+
+def positioned(spark: SparkSession, *numbers: int | None) -> DataFrame:
+    """Rows as from two Kafka partitions, in which row `n` has offset `n // 2`."""
+    rows = [row(number, "events", place % 2, place // 2) for place, number in enumerate(numbers)]
+    return spark.createDataFrame(rows, ROWS + ", topic string, partition int, offset long").repartition(2)
+
+
+def ids(catalog: FrazilCatalog, table: str = TABLE) -> list[int]:
+    return sorted(catalog.load_table(table).scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
+
+
+def snapshots(catalog: FrazilCatalog, table: str = TABLE) -> int:
+    return len(catalog.load_table(table).snapshots())
+
+
+def data_files(catalog: FrazilCatalog, table: str = TABLE) -> list[Path]:
+    return sorted(location(catalog.load_table(table)).rglob("*.parquet"))
+
+
+def location(table: Table) -> Path:
+    return Path(table.location().removeprefix("file://"))
+
+
+def test_a_frame_is_one_commit_that_spark_and_pyiceberg_read_alike(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    result = lake.write_frame(frame(spark, *range(20)), TABLE, name="batch", catalog=catalog)
+    assert (result.counts, result.position, snapshots(catalog)) == (lake.Counts(rows=20), {}, 2)  # the take-over, and the rows
+    table = catalog.load_table(TABLE)
+    assert table.current_snapshot().snapshot_id == result.snapshot_id
+    wanted = [row(number) for number in range(20)]
+    assert [tuple(one.values()) for one in table.scan().to_arrow().sort_by("id").to_pylist()] == wanted
+    assert [tuple(one) for one in spark.table(f"lake.{TABLE}").orderBy("id").collect()] == wanted
+    assert len({(file.file.partition[0], file.file.partition[1]) for file in table.scan().plan_files()}) == 10
+
+
+def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    sink = lake.open(TABLE, name="s", catalog=catalog, bad_rows="quarantine", checks=["id < 100"])
+    result = sink.write(positioned(spark, 0, None, 2, 300), offsets=KAFKA)
+    assert (result.counts.rows, result.counts.refused, result.counts.bad_share) == (2, 2, 0.5)
+    assert (ids(catalog), dict(result.position)) == ([0, 2], {"events/0": 2, "events/1": 2})
+    beside = catalog.load_table(f"{TABLE}__quarantine")
+    found = sorted((one["reason"], one["position"]) for one in beside.scan().to_arrow().to_pylist())
+    assert found == [
+        ("check 'id < 100' failed", '{"source":"events/1","offset":1}'),
+        ("field 'id': expected a value, found NULL", '{"source":"events/1","offset":0}'),
+    ]
+    assert len(beside.snapshots()) == 1
+
+
+def test_a_batch_that_comes_again_changes_nothing_and_new_rows_in_it_come_in(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    sink = lake.open(TABLE, name="s", catalog=catalog)
+    sink.write(positioned(spark, 0, 1, 2, 3), offsets=KAFKA)
+    before = snapshots(catalog)
+    again = sink.write(positioned(spark, 0, 1, 2, 3), offsets=KAFKA)
+    assert (again.counts, again.snapshot_id, snapshots(catalog)) == (lake.Counts(repeated=4), None, before)
+    after_a_restart = lake.write_frame(positioned(spark, 0, 1, 2, 3, 4), TABLE, name="s", catalog=catalog, offsets=KAFKA)
+    assert after_a_restart.counts == lake.Counts(rows=1, repeated=4)
+    assert ids(catalog) == [0, 1, 2, 3, 4]
+    assert audit(catalog.load_table(TABLE).metadata).problems == ()
+
+
+def test_a_frame_whose_position_is_reached_is_not_computed(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    sink = lake.open(TABLE, name="s", catalog=catalog)
+    sink.write(frame(spark, 1), position={"day": 1})
+    failing = frame(spark, 1).selectExpr("raise_error('computed') AS id")
+    assert sink.write(failing, position={"day": 1}).was_in
+    sink.write(frame(spark, 2), position={"day": 2})
+    assert (ids(catalog), dict(sink.position)) == ([1, 2], {"day": 2})
+    with pytest.raises(ProgressMismatch, match="'day' at 2 is in the table, and the rest is not"):
+        sink.write(frame(spark, 3), position={"day": 2, "other": 1})
+
+
+def test_a_driver_that_was_replaced_is_fenced(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    zombie = lake.open(TABLE, name="s", catalog=catalog)
+    staged = zombie.stage(positioned(spark, 0, 1), offsets=KAFKA)
+    lake.write_frame(positioned(spark, 0, 1), TABLE, name="s", catalog=catalog, offsets=KAFKA)
+    with pytest.raises(WriterFenced):
+        zombie.publish(staged)
+    with pytest.raises(SinkError, match="is closed"):
+        zombie.write(frame(spark, 2))
+    assert ids(catalog) == [0, 1]
+
+
+def test_rows_of_a_ledger_are_in_the_same_commit(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    catalog.create_table("lakehouse.ledger", pa.schema([("path", pa.string())]))
+    also = {"lakehouse.ledger": pa.table({"path": ["a.csv"]})}
+    lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, also=also)
+    assert catalog.load_table("lakehouse.ledger").scan().to_arrow().to_pylist() == [{"path": "a.csv"}]
+    assert ids(catalog) == [1]
+
+
+def test_a_check_that_refuses_leaves_no_row_and_no_file(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    def refuse(counts: lake.Counts) -> None:
+        raise ValueError(f"{counts.bad_share:.0%} of the rows are bad, such as {counts.first_refusal}")
+
+    sink = lake.open(TABLE, name="s", catalog=catalog, bad_rows="quarantine")
+    with pytest.raises(ValueError, match=r"50% of the rows are bad, such as .*'id': expected a value"):
+        sink.write(positioned(spark, 0, None), offsets=KAFKA, check=refuse)
+    assert (ids(catalog), data_files(catalog), data_files(catalog, f"{TABLE}__quarantine")) == ([], [], [])
+    sink.write(positioned(spark, 0, None), offsets=KAFKA)  # the sink is open, and nothing counts as written
+    assert ids(catalog) == [0]
+
+
+def test_without_quarantine_a_bad_row_stops_the_frame_and_leaves_no_file(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    with pytest.raises(RowRefused, match=r'"offset":1.*found NULL') as caught:
+        lake.write_frame(positioned(spark, 0, 1, 2, None), TABLE, name="s", catalog=catalog, offsets=KAFKA)
+    assert caught.value.position == '{"source":"events/1","offset":1}'
+    assert (ids(catalog), data_files(catalog)) == ([], [])
+
+
+def test_columns_that_the_table_does_not_have(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    wide = frame(spark, 1).selectExpr("*", "7 AS more")
+    with pytest.raises(SchemaMismatch, match="field 'more': expected no such field"):
+        lake.write_frame(wide, TABLE, name="s", catalog=catalog)
+    lake.write_frame(wide, TABLE, name="s", catalog=catalog, extra_fields="ignore")
+    lake.write_frame(wide, TABLE, name="s", catalog=catalog, extra_fields="evolve")
+    assert catalog.load_table(TABLE).schema().find_field("more").field_type == IntegerType()
+    assert catalog.load_table(TABLE).scan().to_arrow()["more"].to_pylist().count(7) == 1
+
+
+def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_task(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    with pytest.raises(SchemaMismatch, match="field 'id': expected long, found string"):
+        lake.write_frame(frame(spark, 1).selectExpr("'x' AS id"), TABLE, name="s", catalog=catalog)
+    with pytest.raises(SchemaMismatch, match="field 'topic': expected a column of the frame, named in offsets, found only id, name, ts"):
+        lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, offsets=KAFKA)
+    with pytest.raises(CheckError, match="nothing"):
+        lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, checks=["nothing > 1"])
+    nowhere = positioned(spark, 1).selectExpr("* EXCEPT (partition)", "int(NULL) AS partition")
+    with pytest.raises(SinkError, match=r"the Spark job failed: lakehouse.events: column 'partition' is NULL in a row"):
+        lake.write_frame(nowhere, TABLE, name="s", catalog=catalog, offsets=KAFKA)
+    with pytest.raises(SinkError, match=r"the Spark job failed: .*my own words"):
+        lake.write_frame(frame(spark, 1).selectExpr("raise_error('my own words') AS id"), TABLE, name="s", catalog=catalog)
+    assert (ids(catalog), data_files(catalog)) == ([], [])
