@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,6 +35,11 @@ class Dialects:
     def __post_init__(self) -> None:
         for name in (self.read, self.write):
             sqlglot.Dialect.get_or_raise(name)
+
+
+def quiet() -> None:
+    """Silences the parser's warnings: what it would warn of is in the rows."""
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 def transpile_rows(queries: pa.RecordBatch, dialects: Dialects, *, file: str, first: int) -> pa.RecordBatch:

@@ -2,8 +2,10 @@
 
 from frazil.pipelines import sources
 from frazil.pipelines.declare import pipeline
-from frazil.tables.declare import Table, column
+from frazil.tables import transforms
+from frazil.tables.declare import Table
+from frazil.tables.types import column, list_of, map_of, struct
 
 __version__ = "0.1.0"
 
-__all__ = ["Table", "__version__", "column", "pipeline", "sources"]
+__all__ = ["Table", "__version__", "column", "list_of", "map_of", "pipeline", "sources", "struct", "transforms"]

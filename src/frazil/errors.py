@@ -5,7 +5,11 @@
     ├── MissingExtra                 a heavy library is not installed; says the install command
     ├── ProjectError                 lakehouse.py is missing, does not load, or lacks what was asked for
     ├── DeclarationError             a table is declared wrongly, or cannot become what is declared
+    │   └── ChangeRefused            the change would break readers or lose data; holds every reason
+    ├── StalePlan                    the table has changed since the plan was made; nothing of this step was done
     ├── PipelineError                a run stopped; nothing of it was committed
+    ├── HistoryError                 a snapshot, time, branch or tag that the table does not have, or a change of them that is refused
+    ├── QueryError                   SQL that cannot be run; names the table or column, and near ones
     ├── DownloadError                an artifact could not be fetched into the cache
     ├── CatalogError                 what the REST catalog answers; its HTTP status is in catalog/problems.py
     │   ├── BadRequest               the request is malformed; names the field
@@ -53,6 +57,7 @@ A class exists for each thing that a caller can do differently; its facts are at
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -96,8 +101,45 @@ class DeclarationError(FrazilError):
     """A table is declared wrongly, or the live one cannot become what is declared."""
 
 
+class ChangeRefused(DeclarationError):
+    """What is declared would break readers or lose data; `reasons` holds all of it, each with its table."""
+
+    def __init__(self, table: str, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(f"{table}: {reason}" for reason in reasons)
+        super().__init__(_listed(self.reasons))
+
+    @classmethod
+    def several(cls, errors: Sequence[ChangeRefused]) -> ChangeRefused:
+        """One error with the reasons of all."""
+        made = cls("", ())
+        made.reasons = tuple(reason for error in errors for reason in error.reasons)
+        made.message = _listed(made.reasons)
+        return made
+
+
+def _listed(reasons: Sequence[str]) -> str:
+    return "the declared change is refused; nothing was done:" + "".join(f"\n  {reason}" for reason in reasons)
+
+
+class StalePlan(FrazilError):
+    """A table has changed since the plan was made, in what the plan rests on."""
+
+    def __init__(self, table: str, changed: Sequence[str]) -> None:
+        super().__init__(f"the plan for {table} is stale; since it was made, others changed {'; '.join(changed)}", hint="frazil plan")
+        self.table = table
+        self.changed = tuple(changed)
+
+
 class PipelineError(FrazilError):
     """A run stopped; nothing of it was committed."""
+
+
+class HistoryError(FrazilError):
+    """A snapshot, time, branch or tag that the table does not have, or a change of them that is refused."""
+
+
+class QueryError(FrazilError):
+    """SQL that cannot be run, or that would change something."""
 
 
 class DownloadError(FrazilError):

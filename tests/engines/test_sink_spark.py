@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestampType
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.catalog.embedded import running_catalog
@@ -22,7 +24,9 @@ from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismat
 from frazil.pipelines.session import spark_session
 from frazil.sinks import spark as lake
 from frazil.sinks.audit import audit
+from frazil.sinks.delta import create_delta_table
 from frazil.sinks.partitioning import partition_spec
+from frazil.sinks.publish import Patience
 
 # PySpark's collect() leaves the socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -204,3 +208,96 @@ def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_tas
     with pytest.raises(SinkError, match=r"the Spark job failed: .*my own words"):
         lake.write_frame(frame(spark, 1).selectExpr("raise_error('my own words') AS id"), TABLE, name="s", catalog=catalog)
     assert (ids(catalog), data_files(catalog)) == ([], [])
+
+
+class Kafkaesque:
+    """A stream of rows with topic, partition and offset, from a folder of Parquet files: one file a batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.count = 0
+
+    def send(self, rows: DataFrame) -> None:
+        self.count += 1
+        rows.coalesce(1).write.parquet(str(self.folder / "in" / f"{self.count:03d}"))
+
+    def run(self, write: Callable[[DataFrame, int], None], *, checkpoint: str = "checkpoint") -> None:
+        """Reads what is new, one batch a file, then stops."""
+        schema = ROWS + ", topic string, partition int, offset long"
+        rows = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in" / "*"))
+        where = str(self.folder / checkpoint)
+        rows.writeStream.foreachBatch(write).option("checkpointLocation", where).trigger(availableNow=True).start().awaitTermination()
+
+    def forget_last_batch(self) -> None:
+        """What a driver leaves that died after the commit: Spark does not know that the batch was done, and repeats it."""
+        commits = sorted(
+            (path for path in (self.folder / "checkpoint/commits").iterdir() if path.name.isdigit()), key=lambda path: int(path.name)
+        )
+        for path in (commits[-1], commits[-1].with_name(f".{commits[-1].name}.crc")):
+            path.unlink()
+
+
+def test_a_stream_whose_last_batch_is_repeated_or_whose_checkpoint_is_lost_changes_nothing(
+    spark: SparkSession, catalog: FrazilCatalog, tmp_path: Path
+) -> None:
+    stream = Kafkaesque(spark, tmp_path)
+    stream.send(positioned(spark, 0, 1, 2, 3))
+    stream.send(positioned(spark, 0, 1, 2, 3, 4, 5).where("offset >= 2"))
+
+    def writer() -> Callable[[DataFrame, int], None]:
+        return lake.foreach_batch(TABLE, name="stream", catalog=catalog, offsets=KAFKA)
+
+    stream.run(writer())
+    stream.forget_last_batch()
+    stream.run(writer())
+    stream.run(writer(), checkpoint="another")
+    assert (ids(catalog), snapshots(catalog)) == ([0, 1, 2, 3, 4, 5], 2 + 3)  # two batches, and three take-overs
+    assert audit(catalog.load_table(TABLE).metadata).problems == ()
+
+
+def test_without_offsets_a_repeated_batch_is_left_out_and_another_checkpoint_is_refused(
+    spark: SparkSession, catalog: FrazilCatalog, tmp_path: Path
+) -> None:
+    stream = Kafkaesque(spark, tmp_path)
+    stream.send(positioned(spark, 0, 1))
+    stream.send(positioned(spark, 2))
+
+    def writer() -> Callable[[DataFrame, int], None]:
+        return lake.foreach_batch(TABLE, name="stream", catalog=catalog, extra_fields="ignore")
+
+    stream.run(writer())
+    stream.forget_last_batch()
+    stream.run(writer())
+    assert ids(catalog) == [0, 1, 2]
+    with pytest.raises(StreamingQueryException, match="which of its rows are in cannot be told"):
+        stream.run(writer(), checkpoint="another")
+    assert ids(catalog) == [0, 1, 2]
+
+
+def test_a_delta_table_takes_frames_and_repeats_neither_rows_nor_quarantined_ones(spark: SparkSession, tmp_path: Path) -> None:
+    where = str(tmp_path / "table")
+    create_delta_table(where, SCHEMA, partition_by=["day(ts)"])
+    options: lake.FrameOptions = {"bad_rows": "quarantine", "checks": ["id < 100"]}
+    step = "quarantine is in"
+
+    def die(reached: str) -> None:
+        if (
+            reached == "after commit"
+            and Path(f"{where}__quarantine").exists()
+            and DeltaTable(f"{where}__quarantine").to_pyarrow_table().num_rows
+        ):
+            raise KeyboardInterrupt(step)
+
+    with pytest.raises(KeyboardInterrupt, match=step):
+        dying = lake.open(lake.Delta(where), name="s", patience=Patience(on_step=die), **options)
+        dying.write(positioned(spark, 0, 300, 2), offsets=KAFKA)
+    assert DeltaTable(where).to_pyarrow_table().num_rows == 0
+    for _ in range(2):
+        sink = lake.open(lake.Delta(where), name="s", **options)
+        result = sink.write(positioned(spark, 0, 300, 2, 3), offsets=KAFKA)
+    assert (result.counts.repeated, dict(result.position)) == (4, {"events/0": 2, "events/1": 2})
+    assert sorted(DeltaTable(where).to_pyarrow_table()["id"].to_pylist()) == [0, 2, 3]
+    assert [row["raw"] for row in DeltaTable(f"{where}__quarantine").to_pyarrow_table().to_pylist()] != []
+    assert DeltaTable(f"{where}__quarantine").to_pyarrow_table().num_rows == 1
+    with pytest.raises(SinkError, match="no commit of several tables"):
+        sink.write(frame(spark, 7), also={"a.b": pa.table({"x": [1]})})

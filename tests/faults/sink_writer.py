@@ -1,7 +1,7 @@
 """A writer that is killed, stopped and cut off: the program that the sink's fault campaigns run in processes of their own.
 
-Its source has two partitions with gaps in their offsets, as Kafka's have, and repeats some rows when it starts again, as Kafka's does.
-Every 13th row is bad and belongs in the quarantine.
+Its source has two partitions and gaps in its offsets, and repeats some rows when it starts again. It is a Kafka topic, or,
+where a fault needs no servers, plain numbers. Every 13th row is bad and belongs in the quarantine.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,15 +20,16 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 import frazil.sinks
 from frazil.client import FrazilCatalog
-from frazil.errors import CommitUnknown, WriterFenced
+from frazil.errors import CommitUnknown, FrazilError, WriterFenced
 from frazil.sinks import ArrowSink
 from frazil.sinks.publish import Patience
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "day", LongType()), NestedField(3, "note", StringType()))
 PARTITION_BY = ["bucket(3, id)", "day"]
 SOURCES = ("events/0", "events/1")
-FENCED = 3
+FENCED, FAILED = 3, 4
 REPEATED_ROWS = 7
+OPTIONS: dict[str, Any] = {"bad_rows": "quarantine", "checks": ["note <> 'bad'"]}
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,13 @@ class Job:
 
     kind: str  # iceberg or delta
     place: str  # the address of the catalog, or of the Delta table
-    until: int  # write each source up to this row
+    until: int  # write each source up to this row; a Kafka topic is written up to its end
+    host: str = "python"
+    table: str = "lake.events"
+    connection: Mapping[str, str] = field(default_factory=dict)  # properties of the catalog, or storage options
+    brokers: str = ""
+    topic: str = ""
+    state: str = ""  # where the host keeps what it remembers of itself: Bytewax's recovery store, Spark's checkpoint
     part: int = 0
     batch_rows: int = 9
     flush_rows: int = 20
@@ -52,7 +59,6 @@ class Steps:
 
     job: Job
     seen: int = 0
-    names: list[str] = field(default_factory=list)
 
     def __call__(self, name: str) -> None:
         self.seen += 1
@@ -73,57 +79,105 @@ def offset_of(row: int) -> int:
     return 5 + row * 2 + row // 10
 
 
-def row_id(source: str, part: int, row: int) -> int:
-    return (SOURCES.index(source) + 2 * part) * 1_000_000 + row
+def row_id(source: int, part: int, row: int) -> int:
+    return (source + 2 * part) * 1_000_000 + row
 
 
 def is_bad(row: int) -> bool:
     return row % 13 == 12
 
 
+def make_row(source: int, part: int, row: int) -> dict[str, Any]:
+    return {"id": row_id(source, part, row), "day": row % 4, "note": "bad" if is_bad(row) else "good"}
+
+
 def expected_ids(until: int, parts: int = 1) -> tuple[list[int], list[int]]:
     """The ids that belong in the table and in the quarantine."""
-    rows = [(row_id(source, part, row), is_bad(row)) for part in range(parts) for source in SOURCES for row in range(until)]
+    rows = [(row_id(source, part, row), is_bad(row)) for part in range(parts) for source in range(len(SOURCES)) for row in range(until)]
     return sorted(number for number, bad in rows if not bad), sorted(number for number, bad in rows if bad)
 
 
-def open_sink(job: Job, steps: Callable[[str], None]) -> ArrowSink:
-    patience = Patience(give_up_seconds=60, longest_pause_seconds=0.05, on_step=steps)
-    options: dict[str, Any] = {"flush_rows": job.flush_rows, "bad_rows": "quarantine", "checks": ["note <> 'bad'"], "threads": 1}
-    if job.kind == "delta":
-        return frazil.sinks.open_delta(job.place, name="s", part=job.part, patience=patience, **options)
-    catalog = FrazilCatalog("lake", uri=job.place)
-    return frazil.sinks.open("lake.events", name="s", catalog=catalog, part=job.part, patience=patience, **options)
+def patience_of(job: Job) -> Patience:
+    return Patience(give_up_seconds=120, longest_pause_seconds=0.05, on_step=Steps(job))
+
+
+def catalog_of(job: Job) -> FrazilCatalog:
+    return FrazilCatalog("lake", **{**job.connection, "uri": job.place})
 
 
 def write_all(job: Job) -> None:
-    """Writes every source up to the end from where the table says."""
+    """Writes every source up to the end from where the table says; the exit code tells how it went."""
     if job.broken:
-        _switch_off(job.broken)
+        switch_off(job.broken)
     try:
-        with open_sink(job, Steps(job)) as sink:
-            for source in SOURCES:
-                _write_source(sink, source, job)
-    except WriterFenced:
-        sys.exit(FENCED)
+        _host(job)(job)
+    except Exception as exc:
+        ours = error_of_ours(exc)
+        print(f"{job.host} writer: {type(exc).__name__}: {exc} ({ours!r})", file=sys.stderr, flush=True)
+        if isinstance(ours, WriterFenced):
+            sys.exit(FENCED)
+        # What a host or the store's client says while the store is away is not always ours: it fails, and is started again.
+        sys.exit(FAILED)
 
 
-def _write_source(sink: ArrowSink, source: str, job: Job) -> None:
-    reached = sink.position.get(source, 0)
+def error_of_ours(error: BaseException) -> FrazilError | None:
+    """The first error of Frazil's behind one of a host's."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, FrazilError):
+        found = found.__cause__ or found.__context__
+    return found
+
+
+def _host(job: Job) -> Callable[[Job], None]:
+    if job.host == "bytewax":
+        from tests.faults.bytewax_writer import write_with_bytewax
+
+        return write_with_bytewax
+    return write_with_python
+
+
+def write_with_python(job: Job) -> None:
+    with open_sink(job) as sink:
+        for source in range(len(SOURCES)):
+            read = _read_topic if job.topic else _count_rows
+            for name, offsets, rows in read(job, source, sink.position):
+                sink.write_with_offsets(pa.Table.from_pylist(rows), source=name, offsets=offsets)
+
+
+def open_sink(job: Job) -> ArrowSink:
+    options: dict[str, Any] = {"flush_rows": job.flush_rows, "threads": 1, **OPTIONS}
+    if job.kind == "delta":
+        return frazil.sinks.open_delta(
+            job.place, name="s", storage_options=job.connection, part=job.part, patience=patience_of(job), **options
+        )
+    return frazil.sinks.open(job.table, name="s", catalog=catalog_of(job), part=job.part, patience=patience_of(job), **options)
+
+
+Batch = tuple[str, list[int], list[dict[str, Any]]]
+
+
+def _count_rows(job: Job, source: int, position: Mapping[str, int]) -> Iterator[Batch]:
+    """The numbered source."""
+    reached = position.get(SOURCES[source], 0)
     first = sum(1 for row in range(job.until) if offset_of(row) < reached)
     for start in range(max(first - REPEATED_ROWS, 0), job.until, job.batch_rows):
         rows = range(start, min(start + job.batch_rows, job.until))
-        batch = {
-            "id": [row_id(source, job.part, row) for row in rows],
-            "day": [row % 4 for row in rows],
-            "note": ["bad" if is_bad(row) else "good" for row in rows],
-        }
-        sink.write_with_offsets(pa.table(batch), source=source, offsets=[offset_of(row) for row in rows])
+        yield SOURCES[source], [offset_of(row) for row in rows], [make_row(source, job.part, row) for row in rows]
 
 
-def _switch_off(rule: str) -> None:
+def _read_topic(job: Job, source: int, position: Mapping[str, int]) -> Iterator[Batch]:
+    """One partition of the topic, from a little before where the table stands to its end."""
+    from tests.faults.sink_topic import read_partition
+
+    name = f"{job.topic}/{source}"
+    start = max(position.get(name, 0) - REPEATED_ROWS, 0)
+    for offsets, rows in read_partition(job.brokers, job.topic, source, start=start, batch_rows=job.batch_rows):
+        yield name, offsets, rows
+
+
+def switch_off(rule: str) -> None:
     """Removes one of the rules that make it exactly once. Only here, in a process that a test has started for this."""
-    from frazil.sinks import progress, publish, snapshots
+    from frazil.sinks import delta_log, progress, publish, snapshots
 
     if rule == "guard":
         build = snapshots.Append.build
@@ -147,5 +201,6 @@ def _switch_off(rule: str) -> None:
             return before.with_part(claim.part, progress.PartProgress(claim.generation, claim.writer, claim.commit, claim.end))
 
         publish.apply_claim = believe
+        delta_log.apply_claim = believe
     else:
         raise ValueError(rule)

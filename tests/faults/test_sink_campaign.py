@@ -6,91 +6,34 @@ After all of it, every row is in the table or in the quarantine exactly once: id
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import random
 import signal
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from multiprocessing.context import ForkServerProcess
+from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from frazil.catalog.embedded import running_catalog
-from frazil.client import FrazilCatalog
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.partitioning import partition_spec
 from tests.conftest import Campaign
-from tests.faults.sink_writer import FENCED, PARTITION_BY, SCHEMA, Job, expected_ids, write_all
+from tests.faults.sink_lake import Lake, make_lake
+from tests.faults.sink_processes import run, start, wait_until_stopped, zombie
+from tests.faults.sink_writer import PARTITION_BY, Job, expected_ids
 from tests.unit.client.proxy import lossy_proxy
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.faults.sink_writer", "frazil.sinks.delta", "frazil.sinks.iceberg"])
 ROWS_A_ROUND = 24
 MOST_STEPS = 25
 LOOK_EVERY = 10  # reading thousands of small files takes longer than the faults
 
 
-@dataclass
-class Lake:
-    """A table that writers are let loose on."""
-
-    job: Job
-    catalog: FrazilCatalog | None = None
-
-    def ids(self) -> tuple[list[int], list[int]]:
-        """What is in the table and in the quarantine."""
-        return self._read("events", "id"), self._read("events__quarantine", "raw")
-
-    def _read(self, table: str, column: str) -> list[int]:
-        found = pa.table({column: []})
-        uri = self.job.place.removesuffix("events") + table
-        if self.catalog is not None and self.catalog.table_exists(("lake", table)):
-            found = self.catalog.load_table(("lake", table)).scan().to_arrow()
-        elif self.catalog is None and DeltaTable.is_deltatable(uri):
-            found = DeltaTable(uri).to_pyarrow_table()
-        values = found[column].to_pylist()
-        return sorted(values if column == "id" else [int(raw.split('"id":')[1].split(",")[0]) for raw in values])
-
-    def expire(self) -> None:
-        """All history goes: markers in snapshots or in old log entries go with it."""
-        if self.catalog is None:
-            table = DeltaTable(self.job.place)
-            table.create_checkpoint()
-            table.cleanup_metadata()
-            return
-        for name in ("events", "events__quarantine"):
-            if not self.catalog.table_exists(("lake", name)):
-                continue
-            table = self.catalog.load_table(("lake", name))
-            current = table.current_snapshot()
-            old = [snapshot.snapshot_id for snapshot in table.snapshots() if current and snapshot.snapshot_id != current.snapshot_id]
-            if old:
-                table.maintenance.expire_snapshots().by_ids(old).commit()
-
-    def disturb(self) -> None:
-        """A stranger commits to the table: nothing, but it moves."""
-        if self.catalog is not None:
-            table = self.catalog.load_table("lake.events")
-            table.append(pa.table({"id": [], "day": [], "note": []}, schema=table.schema().as_arrow()))
-
-
 @contextlib.contextmanager
 def lake_of(kind: str, folder: Path) -> Iterator[Lake]:
     if kind == "delta":
-        place = str(folder / "events")
-        create_delta_table(place, SCHEMA, partition_by=PARTITION_BY)
-        yield Lake(Job("delta", place, 0))
+        yield make_lake(Job("delta", str(folder / "events"), 0), PARTITION_BY)
         return
     with running_catalog(folder) as server:
-        catalog = FrazilCatalog("lake", **server.properties)
-        catalog.create_namespace("lake")
-        catalog.create_table("lake.events", SCHEMA, partition_spec=partition_spec(SCHEMA, PARTITION_BY))
-        yield Lake(Job("iceberg", server.uri, 0), catalog)
+        yield make_lake(Job("iceberg", server.uri, 0, connection=server.properties), PARTITION_BY)
 
 
 @pytest.fixture(params=["iceberg", "delta"])
@@ -105,51 +48,13 @@ def iceberg(tmp_path: Path) -> Iterator[Lake]:
         yield made
 
 
-def start(job: Job) -> ForkServerProcess:
-    process = PROCESSES.Process(target=write_all, args=(job,), daemon=True)
-    process.start()
-    return process
-
-
-def run(job: Job) -> int:
-    """Runs a writer to its end; gives how it ended."""
-    process = start(job)
-    process.join(120)
-    assert process.exitcode is not None, "a writer hangs"
-    return process.exitcode
-
-
-def wait_until_stopped(process: ForkServerProcess) -> bool:
-    """Whether the writer stopped itself; False if it ended before it came to that."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":
-                return True
-        if process.exitcode is not None:
-            return False
-        time.sleep(0.01)
-    raise AssertionError("a writer neither stops nor ends")
-
-
-def zombie(lake: Lake, job: Job) -> None:
-    """A writer stops somewhere, another takes over and writes, the first one wakes up: it is fenced, or had ended before."""
-    sleeper = start(job)
-    stopped = wait_until_stopped(sleeper)
-    assert run(replace(job, fault="")) == 0
-    if stopped:
-        os.kill(sleeper.pid or 0, signal.SIGCONT)
-    sleeper.join(120)
-    assert sleeper.exitcode in ((0, FENCED) if stopped else (0,))
-
-
 def one_fault(lake: Lake, job: Job, chance: random.Random) -> None:
     fault = chance.choice(["kill", "kill", "kill", "zombie", "lose reply", "lose request", "expire", "disturb"])
     job = replace(job, at_step=chance.randint(1, MOST_STEPS), batch_rows=chance.randint(1, 17), flush_rows=chance.randint(1, 40))
     if fault == "kill":
         assert run(replace(job, fault="kill")) in (0, -signal.SIGKILL)
     elif fault == "zombie":
-        zombie(lake, replace(job, fault="stop"))
+        zombie(job)
     elif fault == "expire":
         run(replace(job, fault="kill"))
         lake.expire()

@@ -13,8 +13,10 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from frazil.catalog.context import Context
 from frazil.catalog.http import GZIP_FROM_BYTES, Headers, Receive, Request, Response, Scope, Send, accepts_gzip, pack, read_body
@@ -72,21 +74,35 @@ class Turns:
     """Commits to one table, one at a time: who comes later is judged on what the earlier one wrote. Waiting takes no thread."""
 
     def __init__(self) -> None:
-        self._locks: dict[tuple[str, ...], tuple[asyncio.Lock, int]] = {}
+        self._waiting: dict[tuple[str, ...], deque[asyncio.Future[None]]] = {}  # by table that has a commit under way
 
-    @contextlib.asynccontextmanager
-    async def take(self, key: tuple[str, ...]) -> AsyncIterator[None]:
-        lock, count = self._locks.get(key) or (asyncio.Lock(), 0)
-        self._locks[key] = lock, count + 1
+    def enter(self, key: tuple[str, ...]) -> bool:
+        """Takes the turn, if nobody has it."""
+        if key in self._waiting:
+            return False
+        self._waiting[key] = deque()
+        return True
+
+    async def wait(self, key: tuple[str, ...]) -> None:
+        """Takes the turn when everyone before has left."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting[key].append(turn)
         try:
-            async with lock:
-                yield
-        finally:
-            _, count = self._locks[key]
-            if count == 1:
-                del self._locks[key]
-            else:
-                self._locks[key] = lock, count - 1
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave(key)  # it came just now, and nobody is here to use it
+            raise
+
+    def leave(self, key: tuple[str, ...]) -> None:
+        """Hands the turn to whoever waits longest."""
+        queue = self._waiting[key]
+        while queue:
+            turn = queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        del self._waiting[key]
 
 
 def endpoints() -> list[str]:
@@ -207,20 +223,57 @@ class CatalogApp:
                 return route.run(self.ctx, request)
             except WouldBlock:
                 request.inline = False
-        async with asyncio.timeout(self.ctx.limits.request_seconds):
-            if route.refuse is None or not self._quick_inline or IDEMPOTENCY_KEY in request.headers:
-                return await self._in_thread(route, request)
-            async with self._turns.take((request.variables["namespace"], request.variables["table"])):
+        if route.refuse is None or not self._quick_inline or IDEMPOTENCY_KEY in request.headers:
+            return await self._in_thread(route, request)
+        key = (request.variables["namespace"], request.variables["table"])
+        waited = not self._turns.enter(key)
+        if waited:
+            async with asyncio.timeout(self.ctx.limits.request_seconds):
+                await self._turns.wait(key)
+        try:
+            if waited:  # the table has just changed: most likely this attempt is stale
                 route.refuse(self.ctx, request)
-                return await self._in_thread(route, request)
+            return await self._in_thread(route, request)
+        finally:
+            self._turns.leave(key)
 
     async def _in_thread(self, route: Route, request: Request) -> Response:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, route, request)
+        """The operation's answer. A future and a timer by hand: `run_in_executor` in `asyncio.timeout` takes twice the time."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Response] = loop.create_future()
+        timer = loop.call_later(self.ctx.limits.request_seconds, _expire, answer)
+        self._threads.submit(self._work_and_tell, route, request, loop, answer)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
+
+    def _work_and_tell(self, route: Route, request: Request, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Response]) -> None:
+        try:
+            response = self._work(route, request)
+        except BaseException as exc:
+            _tell(loop, answer, answer.set_exception, exc)
+        else:
+            _tell(loop, answer, answer.set_result, response)
 
     def _work(self, route: Route, request: Request) -> Response:
         """The operation, in a thread."""
         response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
         return _packed(request, response)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Response], tell: Callable[[Any], None], what: object) -> None:
+    def tell_if_awaited() -> None:
+        if not answer.done():  # the time may be up
+            tell(what)
+
+    with contextlib.suppress(RuntimeError):  # the loop is closed: the server was made to end
+        loop.call_soon_threadsafe(tell_if_awaited)
+
+
+def _expire(answer: asyncio.Future[Response]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
 
 
 def _with_length(response: Response, request_id: bytes) -> Headers:

@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("frazil.cli.demo:demo", "Try the sales lakehouse here: one process, SQLite and local files."),
     "plan": ("frazil.cli.project:plan", "Show what apply would change."),
     "apply": ("frazil.cli.project:apply", "Make the live tables what lakehouse.py declares."),
+    "drift": ("frazil.cli.drift:drift", "Show what someone changed by hand since the last apply."),
+    "import": ("frazil.cli.import_:import_", "Write the code that declares live tables."),
     "run": ("frazil.cli.run:run", "Run a pipeline: everything new since the last run, then stop."),
     "up": ("frazil.cli.stack:up", "Start the local servers: object store and catalog, and others by --with."),
     "down": ("frazil.cli.stack:down", "Stop the local servers; their data stays unless --purge."),

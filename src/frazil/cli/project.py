@@ -2,37 +2,138 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from frazil.cli.context import Context
-from frazil.project import load_project
+from frazil.errors import FrazilError, ProjectError
+from frazil.project import Project, load_project
+from frazil.tables.declare import Table
+
+if TYPE_CHECKING:
+    from frazil.client import FrazilCatalog
+    from frazil.tables.steps import Step
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+SHOWN_UNDECLARED = 5
+
+
+def outcome_options(command: Command) -> Command:
+    """`--detailed-exitcode` and `--output`, as plan and drift have them."""
+    text = "Exit with 2 if there is something to do, 0 if not, 1 on an error."
+    command = click.option("--detailed-exitcode", is_flag=True, help=text)(command)
+    return click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print.")(command)
+
+
+@contextmanager
+def exit_codes(detailed: bool) -> Iterator[None]:
+    """With `--detailed-exitcode` every error ends with 1, for 2 has a meaning of its own."""
+    try:
+        yield
+    except FrazilError as exc:
+        if detailed:
+            exc.exit_code = 1
+        raise
 
 
 @click.command()
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Save the plan, for: frazil apply FILE.")
+@outcome_options
 @click.pass_obj
-def plan(context: Context) -> None:
+def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exitcode: bool, output: str) -> None:
     """Show what apply would change."""
-    from frazil.tables.apply import plan as plan_table
+    from frazil.tables.apply import plan_all
+    from frazil.tables.planfile import save_plan
 
-    project = load_project(Path.cwd())
-    steps = list(dict.fromkeys(str(step) for table in project.tables for step in plan_table(table, context.catalog)))
-    click.echo("\n".join(steps) if steps else f"no changes: {len(project.tables)} declared tables are as declared")
+    with exit_codes(detailed_exitcode):
+        project = load_project(Path.cwd())
+        chosen = choose_tables(project, tables)
+        steps = plan_all(chosen, context.catalog)
+        undeclared = find_undeclared(project, chosen, context.catalog)
+        if out:
+            save_plan(steps, out)
+    click.echo(_as_json(steps, undeclared) if output == "json" else _as_text(steps, undeclared, len(chosen)))
+    if out and output == "text":
+        click.echo(f"saved: frazil apply {out}")
+    sys.exit(2 if detailed_exitcode and steps else 0)
 
 
 @click.command()
+@click.argument("plan_file", required=False, type=click.Path(path_type=Path, dir_okay=False), metavar="[PLANFILE]")
+@click.option("--yes", is_flag=True, help="Do not ask before something is dropped or removed.")
 @click.pass_obj
-def apply(context: Context) -> None:
+def apply(context: Context, plan_file: Path | None, yes: bool) -> None:
     """Make the live tables what lakehouse.py declares."""
-    from frazil.tables.apply import apply_steps
-    from frazil.tables.apply import plan as plan_table
+    from frazil.tables.apply import apply_steps, plan_all
+    from frazil.tables.planfile import load_plan
 
-    project = load_project(Path.cwd())
-    changed = False
-    for table in project.tables:
-        for step in apply_steps(plan_table(table, context.catalog), context.catalog):
-            changed = True
-            click.echo(str(step))
-    if not changed:
-        click.echo(f"no changes: {len(project.tables)} declared tables are as declared")
+    if plan_file:
+        steps = load_plan(plan_file)  # it was read when it was made: it asks nothing
+        nothing = f"no changes: {plan_file} has no steps"
+    else:
+        project = load_project(Path.cwd())
+        steps = plan_all(project.tables, context.catalog)
+        nothing = f"no changes: {len(project.tables)} declared tables are as declared"
+        if not yes:
+            _confirm(steps)
+    for step in apply_steps(steps, context.catalog):
+        click.echo(str(step))
+    if not steps:
+        click.echo(nothing)
+
+
+def _confirm(steps: Sequence[Step]) -> None:
+    """Goes on when nothing is removed, or when somebody at the terminal says so."""
+    removing = [step for step in steps if step.removes]
+    if not removing:
+        return
+    if not sys.stdin.isatty():
+        raise ProjectError(
+            f"the plan removes something from {', '.join(step.name for step in removing)}, and there is no terminal to ask at",
+            hint="look at it with: frazil plan; then: frazil apply --yes, or save it and apply the file",
+        )
+    click.echo("\n".join(map(str, steps)))
+    click.confirm("Apply this, with what it removes (-)?", abort=True)
+
+
+def choose_tables(project: Project, names: Sequence[str]) -> tuple[Table, ...]:
+    """The declared tables of these names; all, if none is named."""
+    declared = {table.name: table for table in project.tables}
+    if unknown := [name for name in names if name not in declared]:
+        raise ProjectError(f"no table '{unknown[0]}' is declared in {project.folder}; declared: {', '.join(declared) or 'none'}")
+    return tuple(declared[name] for name in names) if names else project.tables
+
+
+def find_undeclared(project: Project, chosen: Sequence[Table], catalog: FrazilCatalog) -> list[str]:
+    """The live tables beside the chosen ones that nobody declares; those that Frazil keeps for a declared one do not count."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    declared = {table.name for table in project.tables}
+    found: set[str] = set()
+    for namespace in sorted({table.namespace for table in chosen}):
+        try:
+            found |= {".".join(identifier) for identifier in catalog.list_tables(namespace)}
+        except NoSuchNamespaceError:
+            continue
+    return sorted(name for name in found if name.partition("__")[0] not in declared and name not in declared)
+
+
+def _as_text(steps: Sequence[Step], undeclared: Sequence[str], count: int) -> str:
+    lines = [str(step) for step in steps] or [f"no changes: {count} declared tables are as declared"]
+    if undeclared:
+        more = f" and {len(undeclared) - SHOWN_UNDECLARED} more" if len(undeclared) > SHOWN_UNDECLARED else ""
+        lines.append(f"not declared, left alone: {', '.join(undeclared[:SHOWN_UNDECLARED])}{more}")
+    return "\n".join(lines)
+
+
+def _as_json(steps: Sequence[Step], undeclared: Sequence[str]) -> str:
+    from frazil.tables.steps import summary
+
+    return json.dumps({"steps": [summary(step) for step in steps], "undeclared": list(undeclared)}, indent=2)

@@ -36,10 +36,11 @@ from frazil.sinks.parquet import write_files
 from frazil.sinks.part_counts import highest_offsets
 from frazil.sinks.partitioning import partition_keys, partition_spec
 from frazil.sinks.progress import Claim, PartProgress, Progress
-from frazil.sinks.publish import Patience
+from frazil.sinks.publish import Committed, Patience
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
-from frazil.sinks.quarantine import QuarantinedRow, as_arrow
+from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, as_arrow
 from frazil.sinks.schema import arrow_schema
+from frazil.sinks.snapshots import Publishable
 
 DERIVED = "frazil.derived."  # in the table's configuration: column -> the transform that fills it
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -107,16 +108,38 @@ class DeltaTarget:
         also: Mapping[Identifier, pa.Table] | None = None,
     ) -> PartProgress:
         """Quarantined rows first, then the rows; each with progress of its own, so that a crash in between repeats nothing."""
-        if also:
-            names = ", ".join(".".join(name) for name in also)
-            raise SinkError(f"{self.uri}: Delta has no commit of several tables; rows for {names} were given")
-        self.patience.on_step("files written")
+        beside: Sequence[WrittenFile] = ()
         if quarantined:
-            self._commit_quarantined(quarantined, claim)
+            quarantine = self._open_quarantine(claim.part)
+            new = [row for row in quarantined if not quarantine.has(row)]
+            beside = write_files(as_arrow(new, quarantine.layout.arrow), quarantine.layout) if new else ()
+        return self.publish(files, claim, quarantine_files=beside, also=also).progress
+
+    def publish(
+        self,
+        files: Sequence[WrittenFile],
+        claim: Claim,
+        *,
+        quarantine_files: Sequence[WrittenFile] = (),
+        also: Mapping[Identifier, pa.Table] | None = None,
+        change: Publishable | None = None,
+    ) -> Committed:
+        """The same for files that are all written; what the quarantine has already is not in them."""
+        if also or change:
+            names = ", ".join(".".join(name) for name in (also or {})) or "a change of another kind"
+            raise SinkError(f"{self.uri}: Delta has no commit of several tables, and the sink only appends; found {names}")
+        self.patience.on_step("files written")
+        if quarantine_files:
+            self._commit_quarantined(quarantine_files, claim)
         progress = self._log.commit([_add_action(file, self._layout) for file in files], claim)
         fresh = _layout(self.uri, self._log.load(), self._io_properties)
         self._layout = self._layout if fresh == self._layout else fresh
-        return progress
+        return Committed(progress)
+
+    def open_quarantine(self, part: str) -> OpenQuarantine:
+        """The quarantine table, made if it is not there and taken over, and how far it has come by itself."""
+        beside = self._open_quarantine(part)
+        return OpenQuarantine(beside.layout, beside.reached)
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds the fields of the rows that the table does not have, as optional columns."""
@@ -129,11 +152,8 @@ class DeltaTarget:
         table.alter.add_columns(list(DeltaSchema.from_arrow(pa.schema([one.remove_metadata() for one in plain])).fields))
         self._layout = _layout(self.uri, self._log.load(), self._io_properties)
 
-    def _commit_quarantined(self, rows: Sequence[QuarantinedRow], claim: Claim) -> None:
+    def _commit_quarantined(self, files: Sequence[WrittenFile], claim: Claim) -> None:
         beside = self._open_quarantine(claim.part)
-        new = [row for row in rows if not beside.has(row)]
-        if not new:
-            return
         reached = beside.progress.offsets
         end = {name: offset for name, offset in claim.end.items() if offset >= reached.get(name, -1)}
         own = replace(
@@ -144,8 +164,7 @@ class DeltaTarget:
             end=end,
             done=frozenset(),
         )
-        actions = [_add_action(file, beside.layout) for file in write_files(as_arrow(new, beside.layout.arrow), beside.layout)]
-        beside.progress = beside.log.commit(actions, own)
+        beside.progress = beside.log.commit([_add_action(file, beside.layout) for file in files], own)
 
     def _open_quarantine(self, part: str) -> _Quarantine:
         if self._quarantine is None:
@@ -186,8 +205,15 @@ class _Quarantine:
 
     def has(self, row: QuarantinedRow) -> bool:
         """Whether an earlier run has set the row aside, before it was killed and its rows came again."""
-        reached = [max(self.progress.offsets.get(name, -1), self.floors.get(name, -1)) >= end for name, end in row.end.items()]
-        return bool(reached) and all(reached)
+        return bool(row.end) and all(self._at(name) >= end for name, end in row.end.items())
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """Bad rows before these offsets are in."""
+        return {name: self._at(name) for name in {**self.progress.offsets, **self.floors}}
+
+    def _at(self, name: str) -> int:
+        return max(self.progress.offsets.get(name, -1), self.floors.get(name, -1))
 
 
 def _layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) -> TableLayout:

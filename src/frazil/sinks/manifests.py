@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import (
@@ -76,10 +76,21 @@ def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: 
     return location
 
 
+def rewrite_without(
+    table: Table, manifest: ManifestFile, is_dropped: Callable[[DataFile], bool], *, snapshot_id: int
+) -> tuple[ManifestFile, list[DataFile]]:
+    """The manifest with the dropped files marked as deleted by this snapshot, and these files; the same one if there are none."""
+    entries = manifest.fetch_manifest_entry(table.io)  # live ones alone
+    dropped = [entry.data_file for entry in entries if is_dropped(entry.data_file)]
+    if not dropped:
+        return manifest, []
+    paths = {file.file_path for file in dropped}
+    changed = [_deleted(entry, snapshot_id) if entry.data_file.file_path in paths else _existing(entry) for entry in entries]
+    return _write(table, manifest.partition_spec_id, changed, snapshot_id), dropped
+
+
 def _merge(table: Table, spec_id: int, manifests: Sequence[ManifestFile], snapshot_id: int) -> ManifestFile:
-    entries = [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
-    for entry in entries:
-        entry.status = ManifestEntryStatus.EXISTING
+    entries = [_existing(entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
     return _write(table, spec_id, entries, snapshot_id)
 
 
@@ -103,6 +114,21 @@ def _write(table: Table, spec_id: int, entries: Sequence[ManifestEntry], snapsho
 
 def _added(file: DataFile, snapshot_id: int) -> ManifestEntry:
     return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
+
+
+def _existing(entry: ManifestEntry) -> ManifestEntry:
+    entry.status = ManifestEntryStatus.EXISTING
+    return entry
+
+
+def _deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
+    return ManifestEntry.from_args(
+        status=ManifestEntryStatus.DELETED,
+        snapshot_id=snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )
 
 
 def _bins(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestFile]]:

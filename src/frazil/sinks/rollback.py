@@ -2,20 +2,28 @@
 
 A ref that is simply moved back would pass a guard that was read before it moved forward. So a rollback is a new snapshot with the old one's
 files; and it must be said whether the progress goes back with them: then the source sends those rows again, else they stay out for good.
+
+The new snapshot is a child of the old one, not of the one that is undone. Iceberg's snapshot expiry (as Trino calls it) deletes the files
+that an expired *ancestor* of the current snapshot had removed: a compaction that was undone, but stayed an ancestor, would so take the
+files with it that the rollback has brought back. And a MERGE that began on an undone snapshot finds that one gone from the line, and stops.
 """
 
 from __future__ import annotations
 
 import time
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
-from frazil.errors import ProgressMismatch, SinkError
+from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError
+from frazil.sinks.disk import writing
 from frazil.sinks.manifests import write_list
 from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, Progress, progress_at, property_key, read_progress
 from frazil.sinks.publish import CommitCatalog
@@ -23,40 +31,77 @@ from frazil.sinks.snapshots import guards, head, move_ref, set_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
 
 SUMMARY_ROLLBACK = "frazil.rollback-to"
+_HINT = "it may have expired; choose one that is kept: frazil log TABLE --all"
 
 
-def roll_back(catalog: CommitCatalog, identifier: Identifier, snapshot_id: int, *, with_progress: bool, ref: str = MAIN) -> int:
-    """The table has the rows of an older snapshot, as a new one whose id is returned. If progress goes back, every writer is fenced."""
+def roll_back(
+    catalog: CommitCatalog,
+    identifier: Identifier,
+    snapshot_id: int,
+    *,
+    with_progress: bool,
+    ref: str = MAIN,
+    expected_head: int | None = None,
+    also: Sequence[tuple[Table, Snapshot | None]] = (),
+) -> int:
+    """The table has the rows of an older snapshot, as a new one whose id is returned. If progress goes back, every writer is fenced.
+
+    With `expected_head`, only if the ref still is there: what a person has been shown is what is undone. `also` names tables whose main
+    goes back in the same commit, to a snapshot of their own or to nothing. A `CommitConflict` says that nothing has happened.
+    """
     table = catalog.load_table(identifier)
     old, current = table.metadata.snapshot_by_id(snapshot_id), head(table.metadata, ref)
     if old is None or current is None:
-        raise SinkError(f"{'.'.join(identifier)} has no snapshot {snapshot_id}", hint="it may have expired; choose one that is kept")
-    after = _progress_after(table, old, with_progress=with_progress, ref=ref)
-    new_id = table.metadata.new_snapshot_id()
-    snapshot = Snapshot.model_validate(
-        {
-            "snapshot-id": new_id,
-            "parent-snapshot-id": current.snapshot_id,
-            "sequence-number": table.metadata.next_sequence_number(),
-            "timestamp-ms": max(int(time.time() * 1000), current.timestamp_ms),
-            "manifest-list": write_list(table, old.manifests(table.io), snapshot_id=new_id, parent_id=current.snapshot_id, attempt=0),
-            "schema-id": table.metadata.current_schema_id,
-            "summary": _summary(old, after),
-        }
-    )
-    properties = set_properties({property_key(ref): after.dump()})
-    updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(table.metadata, ref, new_id), *properties)
-    catalog.commit_changes([Change(identifier, guards(table.metadata, ref, current.snapshot_id), updates)])
+        raise SinkError(f"{'.'.join(identifier)} has no snapshot {snapshot_id}", hint=_HINT)
+    if expected_head not in (None, current.snapshot_id):
+        raise CommitConflict(
+            f"'{ref}' of {'.'.join(identifier)} has moved from snapshot {expected_head} to {current.snapshot_id}; nothing was changed",
+            hint="a writer was faster: look at what would be undone now, then decide again",
+        )
+    after = progress_after(table.metadata, old, with_progress=with_progress, ref=ref)
+    change = return_to(table, identifier, old, progress=after if after.parts else None, ref=ref)
+    (new_id,) = change.snapshot_ids
+    # Built after the table's own: along every commit, a companion's snapshot is never older than the table's (see history.rollback).
+    others = [return_to(other, other.name(), then) for other, then in also]
+    try:
+        catalog.commit_changes([change, *others])
+    except CommitUnknown:
+        # The snapshot's id is new and random: if it is there, the commit has happened.
+        if catalog.load_table(identifier).metadata.snapshot_by_id(new_id) is None:
+            raise
     return new_id
 
 
-def _progress_after(table: Table, old: Snapshot, *, with_progress: bool, ref: str) -> Progress:
-    now = read_progress(table.metadata, ref)
+def return_to(table: Table, identifier: Identifier, old: Snapshot | None, *, progress: Progress | None = None, ref: str = MAIN) -> Change:
+    """The change that gives a ref the rows of `old` (none: it becomes empty) as a new snapshot, if it still is where `table` saw it."""
+    metadata, current = table.metadata, head(table.metadata, ref)
+    new_id, old_id = metadata.new_snapshot_id(), old.snapshot_id if old else None
+    snapshot = Snapshot.model_validate(
+        {
+            "snapshot-id": new_id,
+            "parent-snapshot-id": old_id,
+            "sequence-number": metadata.next_sequence_number(),
+            "timestamp-ms": max(int(time.time() * 1000), current.timestamp_ms if current else 0),
+            "manifest-list": _list_again(table, old, snapshot_id=new_id),
+            "schema-id": metadata.current_schema_id,
+            "summary": _summary(old, progress),
+            **_row_ids(metadata),
+        }
+    )
+    properties = set_properties({property_key(ref): progress.dump()} if progress else {})
+    updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, ref, new_id), *properties)
+    return Change(identifier, guards(metadata, ref, current.snapshot_id if current else None), updates)
+
+
+def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: bool, ref: str = MAIN) -> Progress:
+    """The progress of the ref once it is back at `old`."""
+    now = read_progress(metadata, ref)
     if not with_progress:
         return now
-    then = progress_at(table.metadata, old)
+    then = progress_at(metadata, old)
     if then is None:
         raise ProgressMismatch(
             f"what the progress was at snapshot {old.snapshot_id} is not known any more: the commits before it have expired",
@@ -66,7 +111,28 @@ def _progress_after(table: Table, old: Snapshot, *, with_progress: bool, ref: st
     return Progress({name: replace(then.part(name), generation=part.generation + 1, writer="") for name, part in now.parts.items()})
 
 
-def _summary(old: Snapshot, after: Progress) -> Summary:
-    known = old.summary.additional_properties if old.summary else {}
+def _list_again(table: Table, old: Snapshot | None, *, snapshot_id: int) -> str:
+    """A manifest list of its own with the old one's manifests: expiry deletes the old list together with the old snapshot."""
+    if table.metadata.format_version < 3:
+        manifests = old.manifests(table.io) if old else []
+        return write_list(table, manifests, snapshot_id=snapshot_id, parent_id=old.snapshot_id if old else None, attempt=0)
+    if old is None:
+        raise SinkError(f"{'.'.join(table.name())}: a table of format 3 cannot be emptied by a rollback", hint="delete its rows instead")
+    # PyIceberg writes no lists of format 3, and would lose the row ids of one that it reads. Its bytes say the same of a copy.
+    location = table.location_provider().new_metadata_location(f"snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
+    with writing(location), table.io.new_input(old.manifest_list).open() as source, table.io.new_output(location).create() as target:
+        target.write(source.read())
+    return location
+
+
+def _row_ids(metadata: TableMetadata) -> Mapping[str, Any]:
+    """What format 3 wants to know: no row gets a new id, for every file has been in the table before."""
+    return {"first-row-id": metadata.next_row_id or 0, "added-rows": 0} if isinstance(metadata, TableMetadataV3) else {}
+
+
+def _summary(old: Snapshot | None, after: Progress | None) -> Summary:
+    known = old.summary.additional_properties if old and old.summary else {}
     totals = {key: value for key, value in known.items() if key.startswith("total-")}
-    return Summary(Operation.OVERWRITE, **totals, **{SUMMARY_PROGRESS: after.dump(), SUMMARY_ROLLBACK: str(old.snapshot_id)})
+    said = {SUMMARY_PROGRESS: after.dump()} if after else {}
+    # Measured against its parent it changes no rows: a reader that follows the table has nothing to fetch.
+    return Summary(Operation.REPLACE, **totals, **said, **{SUMMARY_ROLLBACK: str(old.snapshot_id if old else "empty")})

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
@@ -51,33 +51,23 @@ class Append:
     identifier: Identifier
     files: Sequence[WrittenFile] = ()
     ref: str = MAIN
-    _snapshot_id: int | None = field(default=None, repr=False)
+    snapshot_id: int | None = None  # drawn at the first attempt, unless the caller has to know it before
     _added: list[ManifestFile] | None = field(default=None, repr=False)
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that adds the files as a new snapshot, if the ref still is where `table` saw it."""
         metadata = table.metadata
-        if self._snapshot_id is None:
-            self._snapshot_id = metadata.new_snapshot_id()
+        if self.snapshot_id is None:
+            self.snapshot_id = metadata.new_snapshot_id()
         if self._added is None:
-            self._added = write_added(table, self.files, snapshot_id=self._snapshot_id)
+            self._added = write_added(table, self.files, snapshot_id=self.snapshot_id)
         parent = head(metadata, self.ref)
-        carried = merge_small(table, parent.manifests(table.io), snapshot_id=self._snapshot_id) if parent else []
+        carried = merge_small(table, parent.manifests(table.io), snapshot_id=self.snapshot_id) if parent else []
         parent_id = parent.snapshot_id if parent else None
-        location = write_list(table, [*self._added, *carried], snapshot_id=self._snapshot_id, parent_id=parent_id, attempt=attempt)
-        snapshot = Snapshot.model_validate(
-            {
-                "snapshot-id": self._snapshot_id,
-                "parent-snapshot-id": parent_id,
-                "sequence-number": metadata.next_sequence_number(),
-                # The clocks of two writers may differ: time must not run backwards along a ref.
-                "timestamp-ms": max(int(time.time() * 1000), parent.timestamp_ms if parent else 0),
-                "manifest-list": location,
-                "schema-id": metadata.current_schema_id,
-                "summary": _summary(self.files, parent, summary),
-            }
-        )
-        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self._snapshot_id), *set_properties(properties))
+        location = write_list(table, [*self._added, *carried], snapshot_id=self.snapshot_id, parent_id=parent_id, attempt=attempt)
+        counted = count_files(self.files, Operation.APPEND, parent, summary)
+        snapshot = next_snapshot(metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted)
+        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self.snapshot_id), *set_properties(properties))
         return Change(self.identifier, guards(metadata, self.ref, parent_id), updates)
 
 
@@ -100,6 +90,22 @@ class Move:
 def head(metadata: TableMetadata, ref: str) -> Snapshot | None:
     """The snapshot that a ref points to."""
     return metadata.snapshot_by_name(ref)
+
+
+def next_snapshot(metadata: TableMetadata, parent: Snapshot | None, *, snapshot_id: int, manifest_list: str, summary: Summary) -> Snapshot:
+    """The snapshot that follows `parent` on its ref."""
+    return Snapshot.model_validate(
+        {
+            "snapshot-id": snapshot_id,
+            "parent-snapshot-id": parent.snapshot_id if parent else None,
+            "sequence-number": metadata.next_sequence_number(),
+            # The clocks of two writers may differ: time must not run backwards along a ref.
+            "timestamp-ms": max(int(time.time() * 1000), parent.timestamp_ms if parent else 0),
+            "manifest-list": manifest_list,
+            "schema-id": metadata.current_schema_id,
+            "summary": summary,
+        }
+    )
 
 
 def guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> tuple[TableRequirement, ...]:
@@ -130,12 +136,23 @@ def set_properties(properties: Mapping[str, str]) -> tuple[TableUpdate, ...]:
     return (SetPropertiesUpdate(updates=dict(properties)),) if properties else ()
 
 
-def _summary(files: Sequence[WrittenFile], parent: Snapshot | None, extra: Mapping[str, str]) -> Summary:
-    added = {
+def count_files(
+    files: Sequence[WrittenFile],
+    operation: Operation,
+    parent: Snapshot | None,
+    extra: Mapping[str, str],
+    *,
+    dropped: Sequence[DataFile] = (),
+) -> Summary:
+    """The summary of a snapshot that adds and drops files."""
+    counts = {
         "added-data-files": len(files),
         "added-records": sum(file.rows for file in files),
         "added-files-size": sum(file.size_bytes for file in files),
+        "deleted-data-files": len(dropped),
+        "deleted-records": sum(file.record_count for file in dropped),
+        "removed-files-size": sum(file.file_size_in_bytes for file in dropped),
         "changed-partition-count": len({(file.spec_id, file.partition) for file in files}),
     }
-    counted = {key: json.dumps(value) for key, value in added.items() if value}
-    return update_snapshot_summaries(Summary(Operation.APPEND, **counted, **extra), parent.summary if parent else None)
+    counted = {key: json.dumps(value) for key, value in counts.items() if value}
+    return update_snapshot_summaries(Summary(operation, **counted, **extra), parent.summary if parent else None)

@@ -1,34 +1,133 @@
-"""Performs steps on a catalog, one commit each."""
+"""Plans against a catalog, and performs steps on it, one commit each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
+from pyiceberg.table.update import AddSchemaUpdate, AssertCreate, TableRequirement, TableUpdate
+
+from frazil.errors import ChangeRefused, CommitConflict, StalePlan
 from frazil.tables.declare import Table
-from frazil.tables.diff import CreateNamespace, Step, diff
+from frazil.tables.diff import diff
+from frazil.tables.steps import AlterTable, CreateNamespace, CreateTable, Json, Seen, Step
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table as LiveTable
+
+_UPDATES: TypeAdapter[tuple[TableUpdate, ...]] = TypeAdapter(tuple[TableUpdate, ...])
+_REQUIREMENTS: TypeAdapter[tuple[TableRequirement, ...]] = TypeAdapter(tuple[TableRequirement, ...])
 
 
 def plan(declared: Table, catalog: Catalog) -> list[Step]:
     """The steps that `apply_steps` would take for this table now."""
-    from pyiceberg.exceptions import NoSuchTableError
-
-    try:
-        live = catalog.load_table(declared.identifier)
-    except NoSuchTableError:
-        live = None
+    live = find_table(catalog, declared.identifier)
     return diff(declared, namespace_exists=live is not None or catalog.namespace_exists(declared.namespace), live=live)
 
 
-def apply_steps(steps: list[Step], catalog: Catalog) -> Iterator[Step]:
-    """Each step, after it was done."""
+def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:
+    """The steps for several tables; if any of them is refused, ChangeRefused with the reasons of all."""
+    steps: list[Step] = []
+    refused: list[ChangeRefused] = []
+    for table in tables:
+        try:
+            steps += [step for step in plan(table, catalog) if step not in steps]  # two tables may want the same namespace
+        except ChangeRefused as exc:
+            refused.append(exc)
+    if refused:
+        raise ChangeRefused.several(refused)
+    return steps
+
+
+def apply_steps(steps: Sequence[Step], catalog: Catalog) -> Iterator[Step]:
+    """Each step, after it was done. If anything has changed that the plan rests on, StalePlan before the first one is done."""
     for step in steps:
-        if isinstance(step, CreateNamespace):
-            catalog.create_namespace_if_not_exists(step.namespace)
-        else:
-            table = step.table
-            catalog.create_table(table.identifier, table.schema(), partition_spec=table.partition_spec(), properties=dict(table.properties))
+        check_fresh(step, catalog)
+    for step in steps:
+        _do(step, catalog)
         yield step
+
+
+def check_fresh(step: Step, catalog: Catalog) -> None:
+    """Passes when the step still rests on what its plan saw."""
+    if isinstance(step, CreateTable) and find_table(catalog, tuple(step.name.split("."))) is not None:
+        raise StalePlan(step.name, ["the table itself: it is there already"])
+    if isinstance(step, AlterTable):
+        _load_as_seen(step, catalog)
+
+
+def find_table(catalog: Catalog, identifier: tuple[str, ...]) -> LiveTable | None:
+    """The live table, if there is one."""
+    try:
+        return catalog.load_table(identifier)
+    except NoSuchTableError:
+        return None
+
+
+def _do(step: Step, catalog: Catalog) -> None:
+    if isinstance(step, CreateNamespace):
+        catalog.create_namespace_if_not_exists(step.namespace)
+    elif isinstance(step, CreateTable):
+        _create(step, catalog)
+    else:
+        _alter(step, catalog)
+
+
+def _create(step: CreateTable, catalog: Catalog) -> None:
+    schema = Schema.model_validate(step.schema)
+    options: dict[str, Any] = {
+        "partition_spec": PartitionSpec.model_validate(step.spec),
+        "sort_order": SortOrder.model_validate(step.order),
+        "properties": dict(step.properties),
+        "location": step.location,
+    }
+    try:
+        if not _has_defaults(step):
+            catalog.create_table(tuple(step.name.split(".")), schema, **options)
+            return
+        # PyIceberg drops the defaults of columns on its way to create_table; a staged table is completed by hand.
+        staged = catalog.create_table_transaction(tuple(step.name.split(".")), schema, **options)
+        updates = tuple(AddSchemaUpdate(schema=schema) if isinstance(u, AddSchemaUpdate) else u for u in staged._updates)
+        catalog.commit_table(staged._table, (AssertCreate(),), updates)
+    except (TableAlreadyExistsError, CommitConflict, CommitFailedException) as exc:
+        raise StalePlan(step.name, ["the table itself: it is there already"]) from exc
+
+
+def _has_defaults(step: CreateTable) -> bool:
+    return any("write-default" in str(field) for field in step.schema["fields"])
+
+
+def _alter(step: AlterTable, catalog: Catalog) -> None:
+    live = _load_as_seen(step, catalog)
+    try:
+        catalog.commit_table(live, _REQUIREMENTS.validate_python(_requirements(step.seen)), _UPDATES.validate_python(step.updates))
+    except (CommitConflict, CommitFailedException) as exc:
+        raise StalePlan(step.name, [str(exc).splitlines()[0]]) from exc
+
+
+def _load_as_seen(step: AlterTable, catalog: Catalog) -> LiveTable:
+    live = find_table(catalog, tuple(step.name.split(".")))
+    if live is None:
+        raise StalePlan(step.name, ["the table itself: it is gone"])
+    now = Seen.of(live.metadata, keys=set(step.seen.properties))
+    if changed := step.seen.differs_from(now):
+        raise StalePlan(step.name, changed)
+    return live
+
+
+def _requirements(seen: Seen) -> list[Json]:
+    """What the catalog must find in the moment of the commit. Properties have no requirement: they are compared just before."""
+    return [
+        {"type": "assert-table-uuid", "uuid": seen.table_uuid},
+        {"type": "assert-current-schema-id", "current-schema-id": seen.schema_id},
+        {"type": "assert-last-assigned-field-id", "last-assigned-field-id": seen.last_column_id},
+        {"type": "assert-default-spec-id", "default-spec-id": seen.spec_id},
+        {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": seen.last_partition_id},
+        {"type": "assert-default-sort-order-id", "default-sort-order-id": seen.order_id},
+    ]

@@ -1,55 +1,100 @@
-"""What a user writes in `lakehouse.py`: a table, its columns and how it is partitioned. Plain values; nothing is contacted here."""
+"""What a user writes in `lakehouse.py`: a table, its columns, how it is partitioned and sorted. Plain values; nothing is contacted here."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from frazil.errors import DeclarationError
+from frazil.tables.check import check_table
+from frazil.tables.terms import PartitionTerm, SortTerm, parse_partition, parse_sort
+from frazil.tables.types import HINT, Column, NotAType, column, normalise_column
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
+    from pyiceberg.table.sorting import SortOrder
 
+__all__ = ["Column", "Table", "column"]
 
-@dataclass(frozen=True)
-class Column:
-    """A column: its name, its Iceberg type as text (`decimal(12,2)`), whether NULL is refused, and what it means."""
-
-    name: str
-    type: str
-    required: bool = False
-    doc: str | None = None
-
-
-def column(name: str, type: str, *, required: bool = False, doc: str | None = None) -> Column:
-    """A column of a declared table."""
-    return Column(name, type, required, doc)
+DEFAULT_FORMAT_VERSION = 2  # what every engine reads and writes; see docs/tables.md
 
 
 @dataclass(frozen=True, init=False)
 class Table:
-    """A declared table: `Table("lakehouse.sales", column(...), ..., partition_by=["ingestion_date"])`."""
+    """A declared table: `Table("lakehouse.sales", column(...), ..., partition_by=["ingestion_date"])`.
+
+    - `partition_by`: `"country"`, `"day(ts)"`, `"bucket(16, id)"`, each with a name of its own if wanted: `"day(ts) as d"`.
+    - `sort_by`: `"ts desc nulls last"`, `"bucket(16, id)"`.
+    - `properties`: those of the table that matter; others are left alone.
+    - `checks`: SQL conditions that rows must meet; pipelines and sinks hold them.
+    - `key`: the columns that tell rows apart; they become Iceberg's identifier fields.
+    - `format_version`: 2 for a new table, and as it is for an existing one, unless said here.
+    - `location`: where a new table goes; the catalog decides, unless said here.
+    - `dropped`: the columns that may be dropped. A column that is merely missing is never dropped.
+    """
 
     name: str
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
+    sort_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    format_version: int | None = None
+    location: str | None = None
+    dropped: tuple[str, ...] = ()
 
-    def __init__(self, name: str, *columns: Column, partition_by: Sequence[str] = (), properties: Mapping[str, str] | None = None) -> None:
-        if "." not in name:
+    def __init__(
+        self,
+        name: str,
+        *columns: Column,
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        checks: Sequence[str] = (),
+        key: Sequence[str] = (),
+        format_version: int | None = None,
+        location: str | None = None,
+        dropped: Sequence[str] = (),
+    ) -> None:
+        if not all(name.split(".")) or "." not in name:
             raise DeclarationError(f"table '{name}' has no namespace", hint=f'write Table("lakehouse.{name}", ...)')
-        if not columns:
-            raise DeclarationError(f"table '{name}' has no columns")
-        names = [c.name for c in columns]
-        if twice := sorted({n for n in names if names.count(n) > 1}):
-            raise DeclarationError(f"table '{name}' declares column '{twice[0]}' twice")
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "columns", tuple(columns))
-        object.__setattr__(self, "partition_by", tuple(partition_by))
-        object.__setattr__(self, "properties", dict(properties or {}))
+        put = object.__setattr__
+        put(self, "name", name)
+        put(self, "columns", _columns(name, columns))
+        for given, texts in (
+            ("partition_by", partition_by),
+            ("sort_by", sort_by),
+            ("checks", checks),
+            ("key", key),
+            ("dropped", dropped),
+        ):
+            put(self, given, _texts(name, given, texts))
+        put(self, "properties", dict(properties or {}))
+        put(self, "format_version", format_version)
+        put(self, "location", location.rstrip("/") if location else None)
+        check_table(self)
+
+    @classmethod
+    def from_ddl(
+        cls,
+        text: str,
+        *,
+        dialect: Literal["trino", "spark"],
+        checks: Sequence[str] = (),
+        key: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        dropped: Sequence[str] = (),
+    ) -> Table:
+        """The table that a CREATE TABLE in Trino's or Spark's words makes; what cannot be honoured is an error, never left out.
+
+        The first of three names is the engine's word for the catalog, and dropped. The other arguments say what the statement cannot.
+        """
+        from frazil.tables.ddl import table_from_ddl
+
+        return table_from_ddl(text, dialect=dialect, checks=checks, key=key, sort_by=sort_by, dropped=dropped)
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -59,80 +104,50 @@ class Table:
     def namespace(self) -> tuple[str, ...]:
         return self.identifier[:-1]
 
+    @property
+    def partition_terms(self) -> tuple[PartitionTerm, ...]:
+        return tuple(map(parse_partition, self.partition_by))
+
+    @property
+    def sort_terms(self) -> tuple[SortTerm, ...]:
+        return tuple(map(parse_sort, self.sort_by))
+
     def schema(self) -> Schema:
         """The Iceberg schema, with field ids in the order of declaration."""
-        from pydantic import ValidationError
-        from pyiceberg.schema import Schema
-        from pyiceberg.types import NestedField
+        from frazil.tables.iceberg import to_schema
 
-        fields = []
-        for position, declared in enumerate(self.columns, start=1):
-            try:
-                fields.append(
-                    NestedField.model_validate(
-                        {
-                            "id": position,
-                            "name": declared.name,
-                            "type": _spell(declared.type),
-                            "required": declared.required,
-                            "doc": declared.doc,
-                        }
-                    )
-                )
-            except (ValidationError, ValueError) as exc:
-                raise DeclarationError(
-                    f"column '{declared.name}' of table '{self.name}': '{declared.type}' is not an Iceberg type",
-                    hint="types are boolean, int, long, float, double, decimal(P,S), date, time, timestamp, timestamptz, string, uuid",
-                ) from exc
-        return Schema(*fields)
+        return to_schema(self)
 
     def partition_spec(self) -> PartitionSpec:
-        """The Iceberg partition spec; `day(ts)` and `bucket(16, id)` name their source column."""
-        from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+        """The Iceberg partition spec of a new table."""
+        from frazil.tables.iceberg import to_spec
 
-        schema = self.schema()
-        fields = []
-        for position, text in enumerate(self.partition_by):
-            transform, source, name = _parse_partition(text)
-            if source not in schema.column_names:
-                raise DeclarationError(
-                    f"table '{self.name}' is partitioned by '{text}', but has no column '{source}'; it has {', '.join(schema.column_names)}"
-                )
-            fields.append(
-                PartitionField.model_validate(
-                    {
-                        "source-id": schema.find_field(source).field_id,
-                        "field-id": PARTITION_FIELD_ID_START + position,
-                        "transform": transform,
-                        "name": name,
-                    }
-                )
-            )
-        return PartitionSpec(*fields)
+        return to_spec(self, self.schema())
+
+    def sort_order(self) -> SortOrder:
+        """The Iceberg sort order of a new table."""
+        from frazil.tables.iceberg import to_order
+
+        return to_order(self.sort_terms, self.schema())
 
 
-def _spell(type_text: str) -> str:
-    """The type as Iceberg's JSON spells it.
+def _columns(table: str, columns: Sequence[Column]) -> tuple[Column, ...]:
+    if not columns:
+        raise DeclarationError(f"table '{table}' has no columns")
+    found = []
+    for position, declared in enumerate(columns, start=1):
+        name = getattr(declared, "name", f"number {position}")
+        try:
+            found.append(normalise_column(declared))
+        except NotAType as exc:
+            raise DeclarationError(f"column '{name}' of table '{table}': {exc}", hint=HINT) from exc
+    names = [column.name for column in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DeclarationError(f"table '{table}' declares column '{twice[0]}' twice")
+    return tuple(found)
 
-    >>> _spell("DECIMAL(12,2)"), _spell("bigint")
-    ('decimal(12, 2)', 'long')
-    """
-    text = type_text.strip().lower()
-    if match := re.fullmatch(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)", text):
-        return f"decimal({match[1]}, {match[2]})"
-    return {"bigint": "long", "integer": "int", "varchar": "string"}.get(text, text)
 
-
-def _parse_partition(text: str) -> tuple[str, str, str]:
-    """The transform as the spec spells it, the source column and the partition field's name.
-
-    >>> _parse_partition("ingestion_date"), _parse_partition("day(ts)"), _parse_partition("bucket(16, id)")
-    (('identity', 'ingestion_date', 'ingestion_date'), ('day', 'ts', 'ts_day'), ('bucket[16]', 'id', 'id_bucket'))
-    """
-    if match := re.fullmatch(r"(bucket|truncate)\(\s*(\d+)\s*,\s*([\w.]+)\s*\)", text):
-        return f"{match[1]}[{match[2]}]", match[3], f"{match[3]}_{match[1]}"
-    if match := re.fullmatch(r"(year|month|day|hour|void|identity)\(\s*([\w.]+)\s*\)", text):
-        return match[1], match[2], match[2] if match[1] == "identity" else f"{match[2]}_{match[1]}"
-    if re.fullmatch(r"[\w.]+", text):
-        return "identity", text, text
-    raise DeclarationError(f"partition '{text}' is not understood", hint="write a column, day(column) or bucket(16, column)")
+def _texts(table: str, argument: str, texts: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise DeclarationError(f"table '{table}': {argument} must be a list of text, found {texts!r}", hint=f'write {argument}=["..."]')
+    return tuple(texts)

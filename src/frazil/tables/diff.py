@@ -1,55 +1,121 @@
-"""Declared against live gives steps: plain values that can be printed before anything is done."""
+"""Declared against live gives steps. Pure: nothing is contacted, so every plan can be printed before anything is done."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
-from frazil.errors import DeclarationError
-from frazil.tables.declare import Table
+from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json, update_mapping
+
+from frazil.errors import ChangeRefused
+from frazil.tables.compare import compare
+from frazil.tables.declare import DEFAULT_FORMAT_VERSION, Table
+from frazil.tables.evolve import Evolution, evolve
+from frazil.tables.shape import APPLIED, Record, Shape, nodes
+from frazil.tables.steps import AlterTable, CreateNamespace, CreateTable, Json, Seen, Step
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table as LiveTable
+    from pyiceberg.table.metadata import TableMetadata
 
-
-@dataclass(frozen=True)
-class CreateNamespace:
-    namespace: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"+ namespace {'.'.join(self.namespace)}"
-
-
-@dataclass(frozen=True)
-class CreateTable:
-    table: Table
-
-    def __str__(self) -> str:
-        partitioned = f", partitioned by {', '.join(self.table.partition_by)}" if self.table.partition_by else ""
-        return f"+ table {self.table.name} ({len(self.table.columns)} columns{partitioned})"
-
-
-Step = CreateNamespace | CreateTable
+LAST_ADDED = -1  # the schema, spec or order that this commit adds
+NAME_MAPPING = "schema.name-mapping.default"  # how files without ids are read; it follows the schema, no one declares it
 
 
 def diff(declared: Table, *, namespace_exists: bool, live: LiveTable | None) -> list[Step]:
-    """The steps that make the live table what is declared; none if it is that already."""
+    """The steps that make the live table what is declared, none if it is that already; ChangeRefused with all reasons if it cannot be."""
     if live is not None:
-        _refuse_changes(declared, live)
-        return []
+        found = diff_table(declared, live.metadata)
+        return [found] if found else []
     steps: list[Step] = [] if namespace_exists else [CreateNamespace(declared.namespace)]
-    return [*steps, CreateTable(declared)]
+    return [*steps, _create(declared)]
 
 
-def _refuse_changes(declared: Table, live: LiveTable) -> None:
-    """Evolution is not written yet: a difference is an error, never ignored."""
-    wanted = [(c.name, str(f.field_type), c.required) for c, f in zip(declared.columns, declared.schema().fields, strict=True)]
-    found = [(f.name, str(f.field_type), f.required) for f in live.schema().fields]
-    spec = [(f.name, str(f.transform)) for f in declared.partition_spec().fields]
-    live_spec = [(f.name, str(f.transform)) for f in live.spec().fields]
-    if wanted != found or spec != live_spec:
-        differs = sorted({name for name, *_ in set(wanted) ^ set(found)} | {name for name, _ in set(spec) ^ set(live_spec)})
-        raise DeclarationError(
-            f"table '{declared.name}' exists and differs from its declaration in: {', '.join(differs) or 'the order of columns'}",
-            hint="change the declaration back, or the table with ALTER TABLE in Spark or Trino",
-        )
+def diff_table(declared: Table, metadata: TableMetadata) -> AlterTable | None:
+    """The one step that makes a live table what is declared; None if it is that already."""
+    evolution = evolve(declared, metadata)
+    if evolution.refusals:
+        raise ChangeRefused(declared.name, evolution.refusals)
+    changes = compare(evolution.live, evolution.target)
+    if not changes:
+        return None
+    updates = _updates(evolution, {change.about[0] for change in changes}, metadata)
+    keys = {change.about[1] for change in changes if change.about[0] == "property"}
+    return AlterTable(declared.name, tuple(changes), tuple(updates), Seen.of(metadata, keys=keys))
+
+
+def _create(declared: Table) -> CreateTable:
+    version = declared.format_version or DEFAULT_FORMAT_VERSION
+    record = Record(0, 0, 1 if declared.sort_by else 0, version, declared.properties)
+    return CreateTable(
+        declared.name,
+        _json(declared.schema()),
+        _json(declared.partition_spec()),
+        _json(declared.sort_order()),
+        {**declared.properties, "format-version": str(version), APPLIED: record.dump()},
+        declared.location,
+        declared.partition_by,
+    )
+
+
+def _updates(evolution: Evolution, about: set[str], metadata: TableMetadata) -> list[Json]:
+    """The updates of the commit; those of what does not change are left out."""
+    live, target = evolution.live, evolution.target
+    found: list[Json] = []
+    if "format" in about:
+        found.append({"action": "upgrade-format-version", "format-version": target.format_version})
+    if about & {"column", "order", "key"}:
+        found += [{"action": "add-schema", "schema": _json(target.schema)}, {"action": "set-current-schema", "schema-id": LAST_ADDED}]
+    if "partition" in about:
+        found += [{"action": "add-spec", "spec": _json(target.spec)}, {"action": "set-default-spec", "spec-id": LAST_ADDED}]
+    if "sort" in about:
+        order = {"action": "add-sort-order", "sort-order": _json(target.order)}
+        found += [order, {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED}]
+    if gone := sorted(live.properties.keys() - target.properties.keys()):
+        found.append({"action": "remove-properties", "removals": gone})
+    properties = {**_set_properties(live, target), **_mapping(evolution, metadata), **_record(target, metadata)}
+    return [*found, {"action": "set-properties", "updates": properties}]
+
+
+def _set_properties(live: Shape, target: Shape) -> dict[str, str]:
+    return {key: value for key, value in target.properties.items() if live.properties.get(key) != value}
+
+
+def _record(target: Shape, metadata: TableMetadata) -> dict[str, str]:
+    """What will have been applied, under the ids that the catalog is going to give: those of an equal one, or the next."""
+    schemas = {schema.schema_id: schema for schema in metadata.schemas}
+    specs = {spec.spec_id: _json(spec)["fields"] for spec in metadata.partition_specs}
+    orders = {order.order_id: order.fields for order in metadata.sort_orders}
+    wanted = [{**field, "field-id": None} for field in _json(target.spec)["fields"]]
+    schema_id = next((i for i, schema in schemas.items() if _same_schema(schema, target.schema)), max(schemas) + 1)
+    spec_id = next((i for i, fields in specs.items() if [{**f, "field-id": None} for f in fields] == wanted), max(specs) + 1)
+    order_id = next(
+        (i for i, fields in orders.items() if fields == target.order.fields), max([0, *orders]) + 1 if target.order.fields else 0
+    )
+    return {APPLIED: Record(schema_id, spec_id, order_id, target.format_version, target.properties).dump()}
+
+
+def _same_schema(one: Schema, two: Schema) -> bool:
+    first, second = ({**_json(schema), "schema-id": 0} for schema in (one, two))
+    return first == second
+
+
+def _mapping(evolution: Evolution, metadata: TableMetadata) -> dict[str, str]:
+    """The table's name mapping after the change, where it has one: else files without ids would lose the renamed columns."""
+    if NAME_MAPPING not in metadata.properties:
+        return {}
+    before, after = nodes(evolution.live.schema), nodes(evolution.target.schema)
+    renamed = {i: node.field for i, node in after.items() if i in before and before[i].field.name != node.field.name}
+    added: dict[int, list[Any]] = {}
+    for field_id, node in after.items():
+        if field_id not in before and (node.parent in before or node.parent == 0):
+            added.setdefault(node.parent or -1, []).append(node.field)
+    mapping: NameMapping = update_mapping(parse_mapping_from_json(metadata.properties[NAME_MAPPING]), renamed, added)
+    return {NAME_MAPPING: mapping.model_dump_json()}
+
+
+def _json(model: Any) -> Json:
+    """A PyIceberg model as the REST protocol has it."""
+    found: Json = json.loads(model.model_dump_json())
+    return found
