@@ -8,6 +8,8 @@
     │   └── ChangeRefused            the change would break readers or lose data; holds every reason
     ├── StalePlan                    the table has changed since the plan was made; nothing of this step was done
     ├── PipelineError                a run stopped; nothing of it was committed
+    │   ├── SourceDrift              files have columns that the table does not have, or lack some; names them
+    │   └── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong with them
     ├── HistoryError                 a snapshot, time, branch or tag that the table does not have, or a change of them that is refused
     ├── QueryError                   SQL that cannot be run; names the table or column, and near ones
     ├── DownloadError                an artifact could not be fetched into the cache
@@ -57,7 +59,7 @@ A class exists for each thing that a caller can do differently; its facts are at
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -132,6 +134,30 @@ class StalePlan(FrazilError):
 
 class PipelineError(FrazilError):
     """A run stopped; nothing of it was committed."""
+
+
+class SourceDrift(PipelineError):
+    """The source's columns are not those of the table, and the policy is to stop."""
+
+    def __init__(self, message: str, *, columns: tuple[str, ...], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.columns = columns
+
+
+class TooManyBadRows(PipelineError):
+    """More rows are bad than the pipeline allows."""
+
+    def __init__(self, pipeline: str, *, bad: int, rows: int, limit: float, reasons: Mapping[str, int]) -> None:
+        told = "".join(f"\n  {count:>10,}  {reason}" for reason, count in reasons.items())
+        share = bad / max(rows, 1)
+        super().__init__(
+            f"pipeline '{pipeline}': {bad:,} of {rows:,} rows are bad ({share:.2%}), and at most {limit:.2%} may be:{told}",
+            hint="nothing was committed; mend the files, or raise max_bad_share",
+        )
+        self.bad = bad
+        self.rows = rows
+        self.limit = limit
+        self.reasons = dict(reasons)
 
 
 class HistoryError(FrazilError):
