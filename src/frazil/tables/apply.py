@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import AddSchemaUpdate, AssertCreate, TableRequirement, TableUpdate
 
-from frazil.errors import ChangeRefused, CommitConflict, StalePlan
+from frazil.errors import ChangeRefused, CheckError, CommitConflict, DeclarationError, StalePlan
 from frazil.tables.declare import Table
 from frazil.tables.diff import diff
 from frazil.tables.steps import AlterTable, CreateNamespace, CreateTable, Json, Seen, Step
@@ -27,8 +27,22 @@ _REQUIREMENTS: TypeAdapter[tuple[TableRequirement, ...]] = TypeAdapter(tuple[Tab
 
 def plan(declared: Table, catalog: Catalog) -> list[Step]:
     """The steps that `apply_steps` would take for this table now."""
+    _check_checks(declared)
     live = find_table(catalog, declared.identifier)
     return diff(declared, namespace_exists=live is not None or catalog.namespace_exists(declared.namespace), live=live)
+
+
+def _check_checks(declared: Table) -> None:
+    """Passes when the rows' checks can be held; they are no part of the live table, so this is where a wrong one shows."""
+    if not declared.checks:
+        return
+    from frazil.sinks.checks import compile_checks
+    from frazil.sinks.schema import arrow_schema
+
+    try:
+        compile_checks(declared.checks, arrow_schema(declared.schema()))
+    except CheckError as exc:
+        raise DeclarationError(f"table '{declared.name}': {exc.message}", hint=exc.hint) from exc
 
 
 def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:

@@ -71,7 +71,7 @@ def test_a_server_that_is_no_catalog_is_an_error_of_one_line(project: Path, web_
 def test_what_the_catalog_refuses_is_an_error_of_one_line(project: Path) -> None:
     with running_catalog(project / "catalog") as catalog:
         (project / "lakehouse.py").write_text(
-            'from frazil import Table, column\nt = Table("a.t", column("x", "int"), properties={"format-version": "9"})\n'
+            'from frazil import Table, column\nt = Table("a.t", column("x", "int"), location="file:///elsewhere/t")\n'
         )
         code, said = frazil("--set", f"catalog.uri={catalog.uri}", "apply", cwd=project)
     assert (code, said.startswith("error: "), len(said.splitlines())) == (1, True, 1)

@@ -1,0 +1,64 @@
+"""`import`: the code that declares what is live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.context import Context
+from frazil.errors import ProjectError
+
+if TYPE_CHECKING:
+    from frazil.client import FrazilCatalog
+
+KEPT_BY_FRAZIL = ("__ledger", "__quarantine", "__runs")  # tables that pipelines and sinks make for themselves
+
+
+@click.command("import")
+@click.argument("names", nargs=-1, metavar="[TABLE|NAMESPACE]...")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to a new file, instead of printing.")
+@click.pass_obj
+def import_(context: Context, names: Sequence[str], out: Path | None) -> None:
+    """Write the code that declares live tables."""
+    from frazil.tables.codegen import write_module
+
+    if out and out.exists():
+        raise ProjectError(f"{out} exists, and import overwrites nothing", hint="name another file, and take over what you want")
+    catalog = context.catalog
+    found = [catalog.load_table(identifier) for identifier in _find(catalog, names)]
+    if not found:
+        raise ProjectError("the catalog has no tables to import")
+    code = write_module(found)
+    if out is None:
+        click.echo(code, nl=False)
+        return
+    out.write_text(code)
+    click.echo(f"{len(found)} tables are declared in {out}")
+
+
+def _find(catalog: FrazilCatalog, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """The tables of these names and in these namespaces; all, if nothing is named."""
+    if not names:
+        return [table for namespace in _all_namespaces(catalog) for table in _tables(catalog, namespace)]
+    found: list[tuple[str, ...]] = []
+    for name in names:
+        identifier = tuple(name.split("."))
+        if len(identifier) > 1 and catalog.table_exists(identifier):
+            found.append(identifier)
+        elif catalog.namespace_exists(identifier):
+            found += _tables(catalog, identifier)
+        else:
+            raise ProjectError(f"the catalog has no table and no namespace '{name}'")
+    return list(dict.fromkeys(found))
+
+
+def _all_namespaces(catalog: FrazilCatalog, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    children = sorted(catalog.list_namespaces(parent))
+    return [found for child in children for found in (child, *_all_namespaces(catalog, child))]
+
+
+def _tables(catalog: FrazilCatalog, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return sorted(identifier for identifier in catalog.list_tables(namespace) if not identifier[-1].endswith(KEPT_BY_FRAZIL))

@@ -1,0 +1,147 @@
+"""Whether a declaration makes sense by itself: what is wrong is named with its table and column before anything is contacted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from frazil.errors import DeclarationError
+from frazil.tables.terms import Term, parse_partition, parse_sort
+from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
+
+if TYPE_CHECKING:
+    from frazil.tables.declare import Table
+
+Parsed = TypeVar("Parsed")
+RESERVED = "frazil."  # properties that Frazil keeps in a table: progress, what was applied
+SINCE_V3 = ("timestamp_ns", "timestamptz_ns", "unknown", "geometry", "geography")
+_DATES = {"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
+
+
+def check_table(table: Table) -> None:
+    """Passes when the declaration contradicts neither itself nor the format."""
+    columns = {path: column for path, column, _ in walk(table.columns)}
+    if table.format_version not in (None, 1, 2, 3):
+        raise DeclarationError(f"table '{table.name}': format_version is {table.format_version!r}, expected 1, 2 or 3")
+    _check_terms(table)
+    _check_key(table)
+    _check_versions(table)
+    _check_properties(table)
+    for name in table.dropped:
+        if name in columns:
+            raise DeclarationError(f"table '{table.name}' declares column '{name}' and lists it in dropped", hint="remove one of the two")
+
+
+def walk(fields: tuple[Column, ...], prefix: str = "", single: bool = True) -> Iterator[tuple[str, Column, bool]]:
+    """Every column and field with its full name, and whether a row has one value of it: no list or map is on the way.
+
+    >>> from frazil.tables.types import normalise_column
+    >>> [path for path, *_ in walk((normalise_column(Column("a", "list<struct<b: int>>")),))]
+    ['a', 'a.element', 'a.element.b']
+    """
+    for field in fields:
+        path = prefix + field.name
+        yield path, field, single
+        yield from _inside(path, field.type, single)
+
+
+def _inside(path: str, kind: Type, single: bool) -> Iterator[tuple[str, Column, bool]]:
+    if isinstance(kind, Struct):
+        yield from walk(kind.fields, f"{path}.", single)
+    elif isinstance(kind, ListOf):
+        yield from walk((Column("element", kind.element, kind.required),), f"{path}.", single=False)
+    elif isinstance(kind, MapOf):
+        yield from walk((Column("key", kind.key, required=True),), f"{path}.", single=False)
+        yield from walk((Column("value", kind.value, kind.required),), f"{path}.", single=False)
+
+
+def can_transform(transform: str, kind: str) -> bool:
+    """Whether the transform takes a column of this primitive type.
+
+    >>> can_transform("day", "timestamptz"), can_transform("day", "string"), can_transform("bucket[4]", "double")
+    (True, False, False)
+    """
+    name, base = transform.partition("[")[0], kind.partition("(")[0].partition("[")[0]
+    if base in ("unknown", "geometry", "geography"):
+        return name == "void"
+    if name == "bucket":
+        return base not in ("boolean", "float", "double")
+    if name == "truncate":
+        return base in ("int", "long", "decimal", "string", "binary")
+    if name in ("year", "month", "day"):
+        return base in _DATES
+    return base in _DATES - {"date"} if name == "hour" else True
+
+
+def _check_terms(table: Table) -> None:
+    found = {path: (column.type, single) for path, column, single in walk(table.columns)}
+    partitions = [(text, _read(table, parse_partition, text)) for text in table.partition_by]
+    for text, partition in partitions:
+        _check_source(table, f"is partitioned by '{text}'", partition.term, found)
+    names = [partition.name or partition.term.field_name() for _, partition in partitions]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DeclarationError(
+            f"table '{table.name}' has two partition fields named '{twice[0]}'",
+            hint='remove one, or name it: "bucket(8, id) as by_id"',
+        )
+    for text in table.sort_by:
+        _check_source(table, f"is sorted by '{text}'", _read(table, parse_sort, text).term, found)
+
+
+def _read(table: Table, parse: Callable[[str], Parsed], text: str) -> Parsed:
+    try:
+        return parse(text)
+    except DeclarationError as exc:
+        raise DeclarationError(f"table '{table.name}': {exc.message}", hint=exc.hint) from exc
+
+
+def _check_source(table: Table, does: str, term: Term, found: dict[str, tuple[Type, bool]]) -> None:
+    if term.source not in found:
+        has = ", ".join(path for path, (_, single) in found.items() if single)
+        raise DeclarationError(f"table '{table.name}' {does}, but has no column '{term.source}'; it has {has}")
+    kind, single = found[term.source]
+    if not single or not isinstance(kind, str):
+        why = "is inside a list or a map" if not single else f"is a {str(kind).partition('<')[0]}"
+        raise DeclarationError(f"table '{table.name}' {does}, but '{term.source}' {why}", hint="take a column with one plain value a row")
+    if not can_transform(term.transform, kind):
+        raise DeclarationError(f"table '{table.name}' {does}, but '{term.source}' is {kind}, which {term.transform} does not take")
+
+
+def _check_key(table: Table) -> None:
+    found = {path: column for path, column, single in walk(table.columns) if single}
+    for name in table.key:
+        column = found.get(name)
+        if column is None:
+            raise DeclarationError(f"table '{table.name}': key column '{name}' is not declared", hint=f"the columns are {', '.join(found)}")
+        parents = [found[".".join(name.split(".")[:depth])] for depth in range(1, name.count(".") + 1)]
+        if not all(part.required for part in (*parents, column)):
+            raise DeclarationError(
+                f"table '{table.name}': key column '{name}' may be NULL, and NULL tells no rows apart", hint="declare it required=True"
+            )
+        if not isinstance(column.type, str) or column.type in ("float", "double"):
+            raise DeclarationError(f"table '{table.name}': key column '{name}' is {column.type}; Iceberg allows no float or nested type")
+
+
+def _check_versions(table: Table) -> None:
+    """Types and defaults that only format version 3 has; an unset version is looked up on the live table later."""
+    version = table.format_version
+    for path, column, _ in walk(table.columns):
+        base = column.type.partition("(")[0] if isinstance(column.type, str) else ""
+        what = f"type {column.type}" if base in SINCE_V3 else "a default" if column.default is not None else None
+        if what and version != 3:
+            raise DeclarationError(
+                f"column '{path}' of table '{table.name}' has {what}, which needs format version 3; found {version or 'none given'}",
+                hint="declare format_version=3; Trino, Daft and the sinks do not handle all of version 3 yet",
+            )
+        if column.default is not None and not isinstance(column.type, str):
+            raise DeclarationError(f"column '{path}' of table '{table.name}' has a default, which only plain types take")
+
+
+def _check_properties(table: Table) -> None:
+    for key, value in table.properties.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise DeclarationError(f"table '{table.name}': property '{key}' is {value!r}, expected text", hint=f'write "{value}"')
+        if key.startswith(RESERVED):
+            raise DeclarationError(f"table '{table.name}': property '{key}' is Frazil's own", hint="remove it from properties")
+        if key == "format-version":
+            raise DeclarationError(f"table '{table.name}': '{key}' is no property of the table", hint=f"write format_version={value}")
