@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.catalog.floor import bare_rate
 from benchmarks.catalog.growth import measure_growth
 from benchmarks.catalog.scenarios import SCENARIOS, Bench, Scenario
 from benchmarks.catalog.servers import OURS, POSTGRES, REFERENCE, Server, both_on_sqlite, ours_on_postgres
@@ -16,6 +17,8 @@ from benchmarks.load import drive, measure_ceiling
 from benchmarks.report import Figure, Options, compare
 
 LISTED = 5_000
+BARE = "bare files and SQLite"  # the files, syncs and rows of a commit, with no server around them
+BARE_SCENARIOS = ("create a table", "append, own table each")
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Plan:
 
     @classmethod
     def of(cls, options: Options) -> Plan:
-        return cls(1, (1, 8), 0.25, 500) if options.quick else cls(3, (1, 8, 32), 1.0, LISTED)
+        return cls(1, (1, 8), 0.25, 500) if options.quick else cls(5, (1, 8, 32), 1.0, LISTED)
 
 
 Samples = dict[tuple[str, int, str], list[Sample]]  # by scenario, clients and server
@@ -73,7 +76,16 @@ def _measure(servers: AbstractContextManager[list[Server]], plan: Plan, folder: 
                     for bench in benches if round_number % 2 == 0 else reversed(benches):
                         key = (scenario.name, clients, bench.server.name)
                         samples.setdefault(key, []).append(_run(bench, scenario, clients, int(scenario.operations * plan.part)))
+            if folder:
+                _measure_bare(samples, plan, folder / "bare")
         return samples, measure_growth(benches[0], folder) if folder else []
+
+
+def _measure_bare(samples: Samples, plan: Plan, folder: Path) -> None:
+    for scenario in (one for one in SCENARIOS if one.name in BARE_SCENARIOS):
+        operations = int(scenario.operations * plan.part)
+        rate, cpu_ms = bare_rate(folder, clients=8, operations=operations, create=scenario.name == BARE_SCENARIOS[0])
+        samples.setdefault((scenario.name, 8, BARE), []).append(Sample(rate, cpu_ms))
 
 
 def _run(bench: Bench, scenario: Scenario, clients: int, operations: int) -> Sample:
@@ -104,6 +116,10 @@ def _compared(samples: Samples, plan: Plan) -> list[Figure]:
             rates.append(compare(f"{label}, /s", _rate(ours), _rate(java), REFERENCE, goal=goal))
             if clients == 8:
                 costs.append(compare(f"{label}, CPU ms", _cpu(ours), _cpu(java), REFERENCE, less_is_better=True))
+    for name in BARE_SCENARIOS:
+        ours, bare = samples[name, 8, OURS], samples[name, 8, BARE]
+        rates.append(compare(f"{name}, 8 clients, /s", _rate(ours), _rate(bare), BARE))
+        costs.append(compare(f"{name}, 8 clients, CPU ms", _cpu(ours), _cpu(bare), BARE, less_is_better=True))
     return rates + costs
 
 
