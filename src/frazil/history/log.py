@@ -1,0 +1,115 @@
+"""The snapshots of a table, the newest first: when, what, how much, by whom, and which refs stand there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from frazil.scan.points import MAIN, ancestors, find_ref
+from frazil.sinks.progress import SUMMARY_COMMIT
+from frazil.sinks.rollback import SUMMARY_ROLLBACK
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+# How engines sign their commits: the property in the snapshot's summary, and what to call it.
+_SIGNATURES = {"trino_query_id": "trino query", "spark.app.id": "spark", "engine-name": "engine"}
+SUMMARY_RUN, SUMMARY_PIPELINE = "frazil.run", "frazil.pipeline"
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """A snapshot. Totals count the rows of data files; `total_deletes` of them, at most, are deleted by delete files."""
+
+    snapshot_id: int
+    parent_id: int | None
+    time_ms: int
+    operation: str
+    added_rows: int
+    removed_rows: int
+    added_files: int
+    removed_files: int
+    total_rows: int | None
+    total_deletes: int
+    total_files: int | None
+    by: str
+    refs: tuple[str, ...]
+    is_ancestor: bool
+
+
+def read_log(metadata: TableMetadata, *, table: str, ref: str = MAIN, all: bool = False, limit: int | None = None) -> list[LogEntry]:
+    """The snapshots of a ref, the newest first; with `all`, every one that is kept, also those that were undone or are on other refs."""
+    if not metadata.snapshots and ref == MAIN:
+        return []
+    line = list(ancestors(metadata, metadata.snapshot_by_name(ref) if all else find_ref(metadata, ref, table=table).snapshot))
+    on_line = {snapshot.snapshot_id for snapshot in line}
+    shown = sorted(metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0), reverse=True) if all else line
+    refs = refs_by_snapshot(metadata)
+    return [
+        describe(snapshot, refs=refs.get(snapshot.snapshot_id, ()), is_ancestor=snapshot.snapshot_id in on_line)
+        for snapshot in islice(shown, limit)
+    ]
+
+
+def refs_by_snapshot(metadata: TableMetadata) -> dict[int, tuple[str, ...]]:
+    """The branches, and the tags as `tag: name`, by the snapshot where they stand."""
+    found: dict[int, tuple[str, ...]] = {}
+    for name, ref in sorted(metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[0])):
+        label = name if ref.snapshot_ref_type.value == "branch" else f"tag: {name}"
+        found[ref.snapshot_id] = (*found.get(ref.snapshot_id, ()), label)
+    return found
+
+
+def describe(snapshot: Snapshot, *, refs: tuple[str, ...] = (), is_ancestor: bool = True) -> LogEntry:
+    """What a snapshot's summary says."""
+    summary = dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+    return LogEntry(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        time_ms=snapshot.timestamp_ms,
+        operation="rollback" if SUMMARY_ROLLBACK in summary else snapshot.summary.operation.value if snapshot.summary else "unknown",
+        added_rows=_number(summary, "added-records"),
+        removed_rows=sum(_number(summary, key) for key in ("deleted-records", "added-position-deletes", "added-equality-deletes")),
+        added_files=_number(summary, "added-data-files"),
+        removed_files=_number(summary, "deleted-data-files"),
+        total_rows=_total(summary, "total-records"),
+        total_deletes=_number(summary, "total-position-deletes") + _number(summary, "total-equality-deletes"),
+        total_files=_total(summary, "total-data-files"),
+        by=signed_by(summary),
+        refs=refs,
+        is_ancestor=is_ancestor,
+    )
+
+
+def signed_by(summary: Mapping[str, str]) -> str:
+    """Who made a snapshot, as far as it says: a part of a sink and its commit's number, a pipeline's run, or an engine.
+
+    >>> signed_by({"frazil.commit": '{"part":"uplink/part-0","generation":1,"commit":7,"from":{},"to":{}}'})
+    'uplink/part-0 commit 7'
+    >>> signed_by({"frazil.rollback-to": "12"}), signed_by({"spark.app.id": "local-1"}), signed_by({})
+    ('back to 12', 'spark local-1', '')
+    """
+    if SUMMARY_ROLLBACK in summary:
+        return f"back to {summary[SUMMARY_ROLLBACK]}"
+    said = []
+    if SUMMARY_COMMIT in summary:
+        claim = json.loads(summary[SUMMARY_COMMIT])
+        said.append(f"{claim['part']} commit {claim['commit']}")
+    if SUMMARY_RUN in summary:
+        said.append(" ".join(filter(None, [summary.get(SUMMARY_PIPELINE), "run", summary[SUMMARY_RUN]])))
+    if "frazil.progress" in summary and not said:
+        said.append("a writer took over")
+    engine = next((f"{name} {summary[key]}" for key, name in _SIGNATURES.items() if key in summary), None)
+    return ", ".join(said) or engine or ""
+
+
+def _number(summary: Mapping[str, str], key: str) -> int:
+    return int(summary.get(key, 0))
+
+
+def _total(summary: Mapping[str, str], key: str) -> int | None:
+    return int(summary[key]) if key in summary else None

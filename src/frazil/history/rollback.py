@@ -1,0 +1,187 @@
+"""The way back: what it would do, as plain values that can be shown; then the doing, guarded by what was shown.
+
+A pipeline's progress is its ledger, a table beside its own: rows that go back with their progress take its lines with them, in one commit.
+Which lines those are, times tell: in every commit the ledger's snapshot is as old as the table's or younger, and older than the next of the
+table's. So the ledger's state that belongs to a snapshot is the one just before main went on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.errors import HistoryError, ProgressMismatch
+from frazil.history.diff import TableDiff, compare_schemas, diff_points
+from frazil.history.log import LogEntry, describe, refs_by_snapshot
+from frazil.scan.points import MAIN, Point, ancestors, find_ref, find_snapshot, schema_at
+from frazil.sinks.progress import progress_at, read_progress
+from frazil.sinks.rollback import roll_back
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from frazil.client import FrazilCatalog
+
+LEDGER_SUFFIX = "__ledger"
+
+
+@dataclass(frozen=True)
+class PartChange:
+    """Where a part of a sink stands now, and where it stood then."""
+
+    part: str
+    now: Mapping[str, int]
+    then: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class LedgerChange:
+    """The lines that a ledger would lose (their files are loaded again) and get back (they count as loaded)."""
+
+    table: str
+    forgets: int
+    remembers: int
+    live: Table
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True)
+class RollbackPlan:
+    """What a rollback would do; `progress_known` is false when nobody can tell any more what the progress was."""
+
+    table: str
+    ref: str
+    head_id: int
+    target: Point
+    undone: tuple[LogEntry, ...]
+    restored: tuple[LogEntry, ...]
+    diff: TableDiff
+    schema_since: tuple[str, ...]
+    parts: tuple[PartChange, ...]
+    ledger: LedgerChange | None
+    progress_known: bool
+
+    @property
+    def has_progress(self) -> bool:
+        """Whether somebody must say what becomes of progress."""
+        return bool(self.parts or self.ledger or not self.progress_known)
+
+
+def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: str = MAIN) -> RollbackPlan:
+    """What it would do to bring a branch back to a snapshot."""
+    metadata, name = table.metadata, ".".join(table.name())
+    head = find_ref(metadata, ref, table=name)
+    if head.kind == "tag":
+        raise HistoryError(f"'{ref}' is a tag of {name}, and tags stay where they are", hint="name a branch with --ref")
+    if head.snapshot.snapshot_id == target.snapshot.snapshot_id:
+        raise HistoryError(
+            f"'{ref}' of {name} is at snapshot {head.snapshot.snapshot_id} already", hint=f"frazil log {name} lists the others"
+        )
+    then = find_snapshot(metadata, target.snapshot.snapshot_id, table=name)
+    ledger, ledger_known = _ledger_change(catalog, table, target.snapshot) if ref == MAIN else (None, True)
+    parts = _part_changes(metadata, target.snapshot, ref)
+    return RollbackPlan(
+        table=name,
+        ref=ref,
+        head_id=head.snapshot.snapshot_id,
+        target=target,
+        undone=_only_in(metadata, head.snapshot, target.snapshot),
+        restored=_only_in(metadata, target.snapshot, head.snapshot),
+        diff=diff_points(table, head, then),
+        schema_since=tuple(str(change) for change in compare_schemas(schema_at(metadata, then), metadata.schema())),
+        parts=parts or (),
+        ledger=ledger,
+        progress_known=parts is not None and ledger_known,
+    )
+
+
+def perform_rollback(catalog: FrazilCatalog, plan: RollbackPlan, *, with_progress: bool) -> int:
+    """Brings the branch back; gives the new snapshot's id. Refused with `CommitConflict` if the branch has moved since the plan."""
+    if with_progress and not plan.progress_known:
+        raise ProgressMismatch(
+            f"{plan.table}: what the progress was at {plan.target} is not known any more", hint="roll back with --keep-progress"
+        )
+    also = [(plan.ledger.live, plan.ledger.snapshot)] if with_progress and plan.ledger else []
+    identifier, snapshot_id = tuple(plan.table.split(".")), plan.target.snapshot.snapshot_id
+    return roll_back(catalog, identifier, snapshot_id, with_progress=with_progress, ref=plan.ref, expected_head=plan.head_id, also=also)
+
+
+def _only_in(metadata: TableMetadata, line: Snapshot, other: Snapshot) -> tuple[LogEntry, ...]:
+    """The snapshots of one line that are not on the other, the newest first."""
+    known, refs = {snapshot.snapshot_id for snapshot in ancestors(metadata, other)}, refs_by_snapshot(metadata)
+    some = [snapshot for snapshot in ancestors(metadata, line) if snapshot.snapshot_id not in known]
+    return tuple(describe(snapshot, refs=refs.get(snapshot.snapshot_id, ())) for snapshot in some)
+
+
+def _part_changes(metadata: TableMetadata, target: Snapshot, ref: str) -> tuple[PartChange, ...] | None:
+    """The parts whose position differs; None when that of the target is not known any more."""
+    now = read_progress(metadata, ref)
+    if not now.parts:
+        return ()
+    then = progress_at(metadata, target)
+    if then is None:
+        return None
+    moved = [(name, part.offsets, then.part(name)) for name, part in sorted(now.parts.items())]
+    return tuple(
+        PartChange(name, dict(offsets), dict(old.offsets))
+        for name, offsets, old in moved
+        if (dict(offsets), now.part(name).commits) != (dict(old.offsets), old.commits)
+    )
+
+
+# --- the ledger ------------------------------------------------------------------------------------------------------------------
+
+
+def _ledger_change(catalog: FrazilCatalog, table: Table, target: Snapshot) -> tuple[LedgerChange | None, bool]:
+    """What becomes of the ledger, if there is one and it changes; and whether its state of that time is known."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    *namespace, name = table.name()
+    try:
+        live = catalog.load_table((*namespace, f"{name}{LEDGER_SUFFIX}"))
+    except NoSuchTableError:
+        return None, True
+    head = live.metadata.snapshot_by_name(MAIN)
+    if head is None:
+        return None, True
+    until_ms = _left_at(table.metadata, target)
+    if until_ms is None:
+        return None, False
+    return _ledger_until(live, head, until_ms)
+
+
+def _ledger_until(live: Table, head: Snapshot, until_ms: int) -> tuple[LedgerChange | None, bool]:
+    label = ".".join(live.name())
+    held = [entry.snapshot_id for entry in live.metadata.snapshot_log if entry.timestamp_ms < until_ms]
+    if not held:
+        # Before its first line it was empty. A log that expiry has cut short cannot say so: then its first snapshot has a parent.
+        first = live.metadata.snapshot_by_id(live.metadata.snapshot_log[0].snapshot_id)
+        known = first is not None and first.parent_snapshot_id is None
+        return (LedgerChange(label, _total(head), 0, live, None) if known and _total(head) else None), known
+    then = live.metadata.snapshot_by_id(held[-1])
+    if then is None:
+        return None, False
+    found = diff_points(live, find_ref(live.metadata, MAIN, table=label), find_snapshot(live.metadata, then.snapshot_id, table=label))
+    if not found.files:
+        return None, True
+    return LedgerChange(label, found.sum("-").rows, found.sum("+").rows, live, then), True
+
+
+def _left_at(metadata: TableMetadata, target: Snapshot) -> int | None:
+    """When main last went on from the snapshot; None if its log does not hold it."""
+    log = metadata.snapshot_log
+    places = [position for position, entry in enumerate(log[:-1]) if entry.snapshot_id == target.snapshot_id]
+    if not places:
+        return None
+    left, came = log[places[-1]], log[places[-1] + 1]
+    successor = metadata.snapshot_by_id(came.snapshot_id)
+    # A snapshot that was staged on a branch is older than its place in the log, and the ledger's line lies between the two.
+    staged = successor is not None and left.timestamp_ms <= successor.timestamp_ms
+    return successor.timestamp_ms if successor and staged else came.timestamp_ms
+
+
+def _total(snapshot: Snapshot) -> int:
+    return int(snapshot.summary.get("total-records") or 0) if snapshot.summary else 0

@@ -1,0 +1,160 @@
+"""Rows that differ between two points, by key. Only files that differ are read; DuckDB compares them, on disk where memory is short."""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import HistoryError, MissingExtra
+from frazil.scan.points import Point, schema_at
+
+if TYPE_CHECKING:
+    import duckdb
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask, Table
+
+MEMORY_LIMIT = "512MB"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """A row that was added (`+`), removed (`-`) or changed (`~`); of a changed one, `columns` are those with another value."""
+
+    sign: str
+    key: Row
+    before: Row | None
+    after: Row | None
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowDiff:
+    """How many rows differ, and the first of them in the order of their key."""
+
+    added: int
+    removed: int
+    changed: int
+    rows: tuple[RowChange, ...]
+    files_read: int
+
+
+def diff_rows(table: Table, before: Point, after: Point, *, key: Sequence[str], limit: int | None = 20) -> RowDiff:
+    """The rows that differ; `limit` bounds those that are listed, not those that are counted."""
+    schema = _later_schema(table, before, after)
+    name = ".".join(table.name())
+    check_key(schema, key, table=name)
+    old, new = differing_files(table, before, after)
+    with _workbench() as con:
+        _fill(con, "before_rows", table, old, schema)
+        _fill(con, "after_rows", table, new, schema)
+        for side, point in (("before_rows", before), ("after_rows", after)):
+            _check_unique(con, side, key, where=f"{name} at {point}")
+        counts = _compare(con, schema, key)
+        return RowDiff(*counts, rows=tuple(_list_rows(con, schema, key, limit)), files_read=len(old) + len(new))
+
+
+def differing_files(table: Table, before: Point, after: Point) -> tuple[list[FileScanTask], list[FileScanTask]]:
+    """The files of each point whose rows the other does not have in the same way: another file, or other delete files for it."""
+    from frazil.scan.read import plan_snapshot
+
+    plans = [
+        {(task.file.file_path, frozenset(one.file_path for one in task.delete_files)): task for task in plan_snapshot(table, number)}
+        for number in (before.snapshot.snapshot_id, after.snapshot.snapshot_id)
+    ]
+    shared = plans[0].keys() & plans[1].keys()
+    old, new = ([task for name, task in plan.items() if name not in shared] for plan in plans)
+    return old, new
+
+
+def check_key(schema: Schema, key: Sequence[str], *, table: str) -> None:
+    """Raises when a key column is not there or cannot be compared."""
+    if not key:
+        raise HistoryError(f"{table}: a key needs at least one column", hint="--key order_id")
+    known = [field.name for field in schema.fields]
+    for column in key:
+        if column not in known:
+            near = difflib.get_close_matches(column, known, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(known)}"
+            raise HistoryError(f"{table} has no column '{column}'", hint=hint)
+
+
+def _later_schema(table: Table, before: Point, after: Point) -> Schema:
+    """The schema of the later point: types only ever widen, so that it can hold the rows of both."""
+    later = max((before, after), key=lambda point: point.snapshot.sequence_number or point.snapshot.timestamp_ms)
+    return schema_at(table.metadata, later)
+
+
+# --- DuckDB ----------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _workbench() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB that works in little memory and puts the rest into a folder that goes away."""
+    try:
+        import duckdb
+    except ImportError as exc:
+        raise MissingExtra("duckdb", extra="duckdb") from exc
+    with tempfile.TemporaryDirectory(prefix="frazil-diff-") as folder:
+        con = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": folder, "preserve_insertion_order": False})
+        try:
+            yield con
+        finally:
+            con.close()
+
+
+def _fill(con: duckdb.DuckDBPyConnection, name: str, table: Table, tasks: Sequence[FileScanTask], schema: Schema) -> None:
+    from frazil.scan.read import read_tasks
+
+    con.register("stream", read_tasks(table, tasks, schema))
+    con.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM stream")  # noqa: S608  # our own name
+    con.unregister("stream")
+
+
+def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str], *, where: str) -> None:
+    columns = ", ".join(_quote(name) for name in key)
+    found = con.execute(f"SELECT {columns}, count(*) FROM {side} GROUP BY ALL HAVING count(*) > 1 LIMIT 1").fetchone()  # noqa: S608
+    if found:
+        *values, count = found
+        shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, values, strict=True))
+        raise HistoryError(f"{where}: {shown} is the key of {count} rows", hint="name the columns that tell rows apart: --key a,b")
+
+
+def _compare(con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str]) -> tuple[int, int, int]:
+    """Makes the table of differences; gives how many rows were added, removed and changed."""
+    rest = [field.name for field in schema.fields if field.name not in key]
+    same = " AND ".join(f"b.row.{_quote(name)} IS NOT DISTINCT FROM a.row.{_quote(name)}" for name in key)
+    differs = " OR ".join(f"b.row.{_quote(name)} IS DISTINCT FROM a.row.{_quote(name)}" for name in rest) or "false"
+    # Each row as one value: no column of the user's can be taken for one of ours.
+    con.execute(
+        f"""CREATE TEMP TABLE differences AS
+        SELECT CASE WHEN b.row IS NULL THEN '+' WHEN a.row IS NULL THEN '-' ELSE '~' END AS sign, b.row AS before, a.row AS after
+        FROM (SELECT t AS row FROM before_rows t) b FULL JOIN (SELECT t AS row FROM after_rows t) a ON {same}
+        WHERE b.row IS NULL OR a.row IS NULL OR {differs}"""  # noqa: S608  # every name is quoted
+    )
+    counts = dict(con.execute("SELECT sign, count(*) FROM differences GROUP BY sign").fetchall())
+    return counts.get("+", 0), counts.get("-", 0), counts.get("~", 0)
+
+
+def _list_rows(con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str], limit: int | None) -> Iterator[RowChange]:
+    order = ", ".join(f"coalesce(after.{_quote(name)}, before.{_quote(name)})" for name in key)
+    names = [field.name for field in schema.fields]
+    found = con.execute(f"SELECT sign, before, after FROM differences ORDER BY {order} {'' if limit is None else f'LIMIT {int(limit)}'}")  # noqa: S608
+    for sign, old, new in found.fetchall():
+        before = {name: old[name] for name in names} if sign != "+" else None
+        after = {name: new[name] for name in names} if sign != "-" else None
+        some = after or before or {}
+        changed = tuple(name for name in names if before and after and _differ(before[name], after[name]))
+        yield RowChange(sign, {name: some[name] for name in key}, before, after, changed)
+
+
+def _differ(one: object, other: object) -> bool:
+    return one != other and not (one != one and other != other)  # NaN is itself here, as in the comparison above
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
