@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.catalog_databases import DATABASES, fresh_database
+from tests.engines.conftest import Project, make_project
 from tools.own_database import postgres_database
 
 
@@ -24,3 +25,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     postgres_url = request.getfixturevalue("postgres") if request.param == "postgresql" else ""
     with fresh_database(request.param, tmp_path, postgres_url) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def fault_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """SeaweedFS, Kafka and the catalog, for tests that strike them down."""
+    project = make_project(tmp_path_factory.mktemp("faults") / "project")
+    project.frazil("up", "--with", "kafka")
+    yield project
+    project.frazil("up")  # what lies on the ground cannot be taken down in order
+    project.frazil("down", "--purge", "--yes")
+    assert project.processes() == []

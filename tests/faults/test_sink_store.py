@@ -23,20 +23,18 @@ from frazil.sinks import ArrowSink
 from frazil.sinks.delta import create_delta_table
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
-from tests.engines.conftest import Project, make_project
+from tests.engines.conftest import Project
 from tests.engines.lake import connection
+from tests.faults.sink_stack import storage_options
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "payload", StringType()))
 PATIENCE = Patience(give_up_seconds=60, longest_pause_seconds=0.2)
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    project = make_project(tmp_path_factory.mktemp("store") / "project")
-    project.frazil("up")
-    yield project
-    project.frazil("up")
-    project.frazil("down", "--purge", "--yes")
+@pytest.fixture
+def stack(fault_stack: Project) -> Iterator[Project]:
+    yield fault_stack
+    fault_stack.frazil("up")  # whatever the test has killed
 
 
 @dataclass
@@ -66,13 +64,7 @@ def iceberg(project: Project) -> Lake:
 
 def delta(project: Project) -> Lake:
     keys = connection(project)
-    options = {
-        "AWS_ENDPOINT_URL": keys["s3.endpoint"],
-        "AWS_ACCESS_KEY_ID": keys["s3.access-key-id"],
-        "AWS_SECRET_ACCESS_KEY": keys["s3.secret-access-key"],
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }
+    options = storage_options(keys)
     uri = f"{keys['warehouse']}delta/t{uuid.uuid4().hex[:8]}"
     create_delta_table(uri, SCHEMA, partition_by=["bucket(2, id)"], storage_options=options)
     return Lake(
@@ -83,9 +75,9 @@ def delta(project: Project) -> Lake:
 
 
 @pytest.fixture(params=[iceberg, delta], ids=["iceberg", "delta"])
-def lake(request: pytest.FixtureRequest, stack: Project) -> Iterator[Lake]:
-    yield request.param(stack)
-    stack.frazil("up")  # whatever the test has killed
+def lake(request: pytest.FixtureRequest, stack: Project) -> Lake:
+    made: Lake = request.param(stack)
+    return made
 
 
 def rows(start: int, end: int) -> pa.Table:

@@ -1,0 +1,187 @@
+"""What can happen to a writer, its table and its servers: each fault is a function of a trial, and leaves it ready for the next one."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.engines.lake import s3_endpoint
+from tests.faults.sink_lake import Lake, with_place
+from tests.faults.sink_processes import end_of, let_go_on, run, start, wait_until_stopped, wake, zombie
+from tests.faults.sink_stack import CATALOG, STORE, Servers
+from tests.faults.sink_topic import Topic
+from tests.faults.sink_writer import FAILED, FENCED, Job, expected_ids
+from tests.unit.client.proxy import lossy_proxy
+
+ROWS_A_ROUND = 24
+MOST_STEPS = 25
+KILLED = -9
+
+
+@dataclass
+class Trial:
+    """One table and one topic, and all that has happened to them so far."""
+
+    servers: Servers
+    lake: Lake
+    topic: Topic
+    chance: random.Random
+    folder: Path
+    down_seconds: float = 2.0  # how long a server is away
+    lost: set[int] = field(default_factory=set)  # ids that a rollback without the progress has taken out for good
+
+    def __post_init__(self) -> None:
+        self.state = self.new_state()
+
+    def new_state(self) -> str:
+        """An empty place for what the host remembers of itself: as if the old one were lost."""
+        folder = self.folder / uuid.uuid4().hex[:8]
+        folder.mkdir(parents=True)
+        if self.lake.job.host == "bytewax":
+            from bytewax.recovery import init_db_dir
+
+            init_db_dir(folder, 1)
+        return str(folder)
+
+    def next_job(self, fault: str = "", **changes: Any) -> Job:
+        """More rows arrive; the job that is to bring them in."""
+        self.topic.send(self.topic.sent + ROWS_A_ROUND)
+        chance = self.chance
+        sizes = {"at_step": chance.randint(1, MOST_STEPS), "batch_rows": chance.randint(1, 17), "flush_rows": chance.randint(4, 40)}
+        return replace(self.lake.job, state=self.state, fault=fault, **{**sizes, **changes})
+
+    def check(self) -> None:
+        """No row is in twice, in the wrong table, or in though it was taken out; the audit agrees."""
+        for found, possible, out in zip(self.lake.ids(), expected_ids(self.topic.sent), (self.lost, set()), strict=True):
+            assert len(found) == len(set(found)), f"in twice: {sorted({one for one in found if found.count(one) > 1})}"
+            assert set(found) <= set(possible) - out
+        assert self.lake.problems() == ()
+
+    def finish(self) -> None:
+        """A last writer without a fault; then every row is in exactly once."""
+        assert run(replace(self.lake.job, state=self.state)) == 0
+        table, beside = expected_ids(self.topic.sent)
+        assert self.lake.ids() == (sorted(set(table) - self.lost), beside)
+        assert self.lake.problems() == ()
+
+
+def a_kill_at_a_step(trial: Trial) -> None:
+    assert run(trial.next_job("kill")) in (0, KILLED)
+
+
+def a_kill_at_any_time(trial: Trial) -> None:
+    """Also in the midst of a file, or of a request."""
+    writer = start(trial.next_job())
+    time.sleep(trial.chance.uniform(0, 1.5))
+    writer.kill()
+    writer.join()
+
+
+def a_zombie_that_wakes_after_a_take_over(trial: Trial) -> None:
+    job = trial.next_job("stop")
+    trial.state = trial.new_state()  # the old one may be locked by the sleeper
+    zombie(job, replace(job, fault="", state=trial.state))
+
+
+def an_expiry_between_crash_and_resume(trial: Trial) -> None:
+    assert run(trial.next_job("kill")) in (0, KILLED)
+    trial.lake.expire()
+
+
+def a_lost_answer(trial: Trial) -> None:
+    assert run(trial.next_job(trial.chance.choice(["lose reply", "lose request"]))) == 0
+
+
+def a_loss_on_the_wire(trial: Trial) -> None:
+    """Requests and replies vanish on their way to the catalog or, for Delta, to the store."""
+    job, methods = trial.next_job(), [b"POST ", b"GET "] if trial.lake.job.kind == "iceberg" else [b"PUT ", b"PUT ", b"GET "]
+    target = job.place if job.kind == "iceberg" else s3_endpoint(trial.servers.project)
+    with lossy_proxy(target) as proxy:
+        for _ in range(trial.chance.randint(1, 4)):
+            trial.chance.choice([proxy.lose_reply, proxy.lose_request])(trial.chance.choice(methods))
+        assert run(with_place(job, proxy.uri)) == 0
+
+
+def strangers_that_commit(trial: Trial) -> None:
+    writer = start(trial.next_job())
+    while writer.exitcode is None:
+        trial.lake.disturb()
+        writer.join(trial.chance.uniform(0, 0.3))
+    assert end_of(writer) == 0
+
+
+def rivals_for_the_same_part(trial: Trial) -> None:
+    """Two writers start at once: for each part one of them wins."""
+    job = trial.next_job()
+    other = replace(job, state=trial.new_state(), flush_rows=job.flush_rows + 3)
+    writers = [start(job), start(other)]
+    assert {end_of(writer) for writer in writers} <= {0, FENCED}
+    trial.state = trial.chance.choice([job.state, other.state])
+
+
+def _a_rollback(trial: Trial, *, with_progress: bool) -> None:
+    """A writer sleeps while the table goes back, and goes on after it: fenced if the progress went back, too."""
+    writer = start(trial.next_job("stop", at_step=trial.chance.randint(5, MOST_STEPS)))
+    stopped = wait_until_stopped(writer)
+    before = set(trial.lake.table_ids())
+    undone = trial.lake.roll_back(trial.chance, with_progress=with_progress)
+    if undone is not None and undone.position is not None:
+        passed = {one for one, (source, offset) in trial.topic.offsets.items() if offset < undone.position.get(source, 0)}
+        trial.lost = (passed & set(expected_ids(trial.topic.sent)[0])) - undone.ids
+    elif undone is not None:
+        trial.lost = (trial.lost | before) - undone.ids
+    assert wake(writer) in ((0, FENCED) if stopped else (0,))
+    if with_progress:
+        trial.state = trial.new_state()  # what the host remembers is ahead of the table now: Frazil says so and asks for this
+
+
+def a_rollback_with_the_progress(trial: Trial) -> None:
+    _a_rollback(trial, with_progress=True)
+
+
+def a_rollback_without_the_progress(trial: Trial) -> None:
+    _a_rollback(trial, with_progress=False)
+
+
+def a_store_that_goes_away(trial: Trial) -> None:
+    """At any time, so in mid-write too; the writer waits or fails, and nothing is lost."""
+    writer = start(trial.next_job())
+    time.sleep(trial.chance.uniform(0, 1.5))
+    with trial.servers.away(STORE, frozen=trial.chance.random() < 0.5):
+        time.sleep(trial.down_seconds)
+    assert end_of(writer) in (0, FAILED)
+
+
+def a_catalog_that_goes_away(trial: Trial) -> None:
+    """A writer that has begun waits for it, and loses nothing."""
+    if trial.lake.job.kind == "delta":
+        return a_store_that_goes_away(trial)
+    writer = start(trial.next_job("stop", at_step=trial.chance.randint(4, 9)))
+    stopped = wait_until_stopped(writer)
+    with trial.servers.away(CATALOG):
+        let_go_on(writer)
+        time.sleep(trial.down_seconds)
+    assert end_of(writer) == 0 or not stopped
+    return None
+
+
+Fault = Callable[[Trial], None]
+FAULTS: tuple[Fault, ...] = (
+    a_kill_at_a_step,
+    a_zombie_that_wakes_after_a_take_over,
+    a_rollback_with_the_progress,
+    a_loss_on_the_wire,
+    a_catalog_that_goes_away,
+    rivals_for_the_same_part,
+    a_kill_at_any_time,
+    a_rollback_without_the_progress,
+    an_expiry_between_crash_and_resume,
+    a_store_that_goes_away,
+    strangers_that_commit,
+    a_lost_answer,
+)

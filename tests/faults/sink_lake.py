@@ -1,0 +1,202 @@
+"""The tables that the sink's fault campaigns write to: read whole, expired, rolled back, disturbed, audited."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from frazil.client import FrazilCatalog
+from frazil.errors import CommitConflict, CommitUnknown
+from frazil.sinks.audit import audit
+from frazil.sinks.delta import create_delta_table, open_log
+from frazil.sinks.delta_rollback import roll_back_delta
+from frazil.sinks.partitioning import partition_spec
+from frazil.sinks.progress import Progress, progress_at, read_progress
+from frazil.sinks.rollback import roll_back
+from tests.faults.sink_writer import SCHEMA, Job, catalog_of
+
+LAST_FEW = 8
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What a rollback has led to: the ids in the table now, and, if the progress went back, where it stands by source partition."""
+
+    ids: set[int]
+    position: Mapping[str, int] | None
+
+
+class Lake(ABC):
+    """A table and its quarantine, that writers are let loose on."""
+
+    job: Job
+
+    def ids(self) -> tuple[list[int], list[int]]:
+        """What is in the table and in the quarantine."""
+        return sorted(self.table_ids()), sorted(json.loads(raw)["id"] for raw in self._column("raw", beside=True))
+
+    def table_ids(self) -> list[int]:
+        return self._column("id")
+
+    @abstractmethod
+    def _column(self, name: str, *, beside: bool = False) -> list[int]: ...
+
+    @abstractmethod
+    def expire(self) -> None:
+        """All history goes: markers in snapshots or in old log entries go with it."""
+
+    @abstractmethod
+    def disturb(self) -> None:
+        """A stranger commits to the table: nothing, but it moves."""
+
+    @abstractmethod
+    def roll_back(self, chance: random.Random, *, with_progress: bool) -> Undone | None:
+        """One of the last few states comes back; None if there was none to choose."""
+
+    @abstractmethod
+    def problems(self) -> tuple[str, ...]:
+        """What the audit has to say."""
+
+
+@dataclass
+class IcebergLake(Lake):
+    job: Job
+
+    def __post_init__(self) -> None:
+        self.catalog: FrazilCatalog = catalog_of(self.job)
+        self.name = tuple(self.job.table.split("."))
+        self.beside = (*self.name[:-1], f"{self.name[-1]}__quarantine")
+
+    def create(self, partition_by: list[str]) -> None:
+        self.catalog.create_namespace_if_not_exists(self.name[:-1])
+        self.catalog.create_table(self.name, SCHEMA, partition_spec=partition_spec(SCHEMA, partition_by))
+
+    def _column(self, name: str, *, beside: bool = False) -> list[int]:
+        table = self.beside if beside else self.name
+        if beside and not self.catalog.table_exists(table):
+            return []
+        found: list[int] = self.catalog.load_table(table).scan(selected_fields=(name,)).to_arrow()[name].to_pylist()
+        return found
+
+    def expire(self) -> None:
+        for name in (self.name, self.beside):
+            if not self.catalog.table_exists(name):
+                continue
+            table = self.catalog.load_table(name)
+            current = table.current_snapshot()
+            old = [snapshot.snapshot_id for snapshot in table.snapshots() if current and snapshot.snapshot_id != current.snapshot_id]
+            if old:
+                table.maintenance.expire_snapshots().by_ids(old).commit()
+
+    def disturb(self) -> None:
+        table = self.catalog.load_table(self.name)
+        with contextlib.suppress(CommitConflict, CommitUnknown):
+            table.append(table.schema().as_arrow().empty_table())
+
+    def roll_back(self, chance: random.Random, *, with_progress: bool) -> Undone | None:
+        table = self.catalog.load_table(self.name)
+        now, current = read_progress(table.metadata), table.current_snapshot()
+        kept = sorted(table.snapshots(), key=lambda one: one.sequence_number or 0)
+        known = [(one, progress_at(table.metadata, one)) for one in kept[-LAST_FEW:] if current and one.snapshot_id != current.snapshot_id]
+        choices = [(one, then) for one, then in known if then is not None and (with_progress or not _is_ahead(then, now))]
+        if not choices:
+            return None
+        old, then = chance.choice(choices)
+        beside = self._quarantine_before(kept[kept.index(old) + 1]) if with_progress else []
+        roll_back(self.catalog, self.name, old.snapshot_id, with_progress=with_progress, also=beside)
+        return Undone(set(self.table_ids()), _offsets(then) if with_progress else None)
+
+    def _quarantine_before(self, undone: Snapshot) -> list[tuple[Table, Snapshot | None]]:
+        """The quarantine, and where it was before the first commit that is undone: in a commit it is never older than the table."""
+        if not self.catalog.table_exists(self.beside):
+            return []
+        table = self.catalog.load_table(self.beside)
+        before = [one for one in table.snapshots() if one.timestamp_ms < undone.timestamp_ms]
+        return [(table, max(before, key=lambda one: one.sequence_number or 0, default=None))] if table.current_snapshot() else []
+
+    def problems(self) -> tuple[str, ...]:
+        return audit(self.catalog.load_table(self.name).metadata).problems
+
+
+@dataclass
+class DeltaLake(Lake):
+    job: Job
+
+    @property
+    def _options(self) -> dict[str, str] | None:
+        return dict(self.job.connection) or None
+
+    def _table(self, *, beside: bool = False) -> DeltaTable:
+        return DeltaTable(self.job.place + ("__quarantine" if beside else ""), storage_options=self._options)
+
+    def create(self, partition_by: list[str]) -> None:
+        create_delta_table(self.job.place, SCHEMA, partition_by=partition_by, storage_options=self._options)
+        # So that what is expired is gone at once, not in a month.
+        self._table().alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"}, raise_if_not_exists=False)
+
+    def _column(self, name: str, *, beside: bool = False) -> list[int]:
+        if beside and not DeltaTable.is_deltatable(f"{self.job.place}__quarantine", storage_options=self._options):
+            return []
+        found: pa.Table = self._table(beside=beside).to_pyarrow_table(columns=[name])
+        values: list[int] = found[name].to_pylist()
+        return values
+
+    def expire(self) -> None:
+        table = self._table()
+        table.create_checkpoint()
+        table.cleanup_metadata()
+
+    def disturb(self) -> None:
+        table = self._table()
+        with contextlib.suppress(Exception):  # a writer was faster; delta-rs has several words for it
+            table.alter.set_table_properties({"frazil.stranger": str(table.version())}, raise_if_not_exists=False)
+
+    def roll_back(self, chance: random.Random, *, with_progress: bool) -> Undone | None:
+        log = open_log(self.job.place, self.job.connection)
+        table = log.load()
+        now, choices = log.progress_of_all(table), []
+        for version in range(max(table.version() - LAST_FEW, 1), table.version()):
+            with contextlib.suppress(Exception):  # expired, or its progress is
+                then = log.progress_of_all(DeltaTable(self.job.place, version=version, storage_options=self._options))
+                choices += [(version, then)] if with_progress or not _is_ahead(then, now) else []
+        if not choices:
+            return None
+        version, then = chance.choice(choices)
+        roll_back_delta(self.job.place, version, with_progress=with_progress, storage_options=self._options)
+        return Undone(set(self.table_ids()), _offsets(then) if with_progress else None)
+
+    def problems(self) -> tuple[str, ...]:
+        return ()
+
+
+def make_lake(job: Job, partition_by: list[str]) -> Lake:
+    """The table of a job, made now."""
+    made = IcebergLake(job) if job.kind == "iceberg" else DeltaLake(job)
+    made.create(partition_by)
+    return made
+
+
+def with_place(job: Job, place: str) -> Job:
+    """The job with another way to the catalog or the store, such as through a proxy."""
+    if job.kind == "iceberg":
+        return replace(job, place=place)
+    return replace(job, connection={**job.connection, "AWS_ENDPOINT_URL": place})
+
+
+def _is_ahead(then: Progress, now: Progress) -> bool:
+    """Whether a state has rows that the progress of today does not cover: they would come again."""
+    reached = _offsets(now)
+    return any(offset > reached.get(source, -1) for source, offset in _offsets(then).items())
+
+
+def _offsets(progress: Progress) -> dict[str, int]:
+    return {source: offset for part in progress.parts.values() for source, offset in part.offsets.items()}

@@ -1,0 +1,72 @@
+"""Fault campaigns over every host and both targets, on the real catalog, SeaweedFS and Kafka.
+
+Writers are killed, stopped, cut off and overtaken; tables are expired, disturbed and rolled back; servers go away. Whatever happens: every
+row of the topic is in the table or in its quarantine exactly once (ids are compared, not counted), and the audit finds nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Campaign
+from tests.engines.conftest import Project
+from tests.faults.sink_faults import FAULTS, Fault, Trial, a_catalog_that_goes_away
+from tests.faults.sink_stack import Servers
+
+HOSTS, TARGETS = ("python", "bytewax"), ("iceberg", "delta")
+SHORT = 6  # faults for each host and target; two of these tests together go once through the list
+FULL = {"python": 300, "bytewax": 150}
+CHAPTER = 50  # so many faults on one table: then reading it takes longer than the faults
+
+
+@pytest.fixture
+def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Prints a line though pytest captures: a long campaign shows that it goes on."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def print_now(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(line, flush=True)
+
+    return print_now
+
+
+def deal(host: str, target: str, campaign: Campaign, chance: random.Random) -> Iterator[Fault]:
+    """Which faults happen: in a short run half of the list, the rest with the other target; in a full run all, over and over."""
+    if not campaign.full:
+        half = (HOSTS.index(host) + TARGETS.index(target)) % 2
+        yield from chance.sample(FAULTS[half * SHORT : half * SHORT + SHORT], SHORT)
+        return
+    for start in range(0, FULL[host], len(FAULTS)):
+        yield from chance.sample(FAULTS, len(FAULTS))[: FULL[host] - start]
+
+
+@pytest.mark.requirement("sink.exactly-once")
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("host", HOSTS)
+def test_every_row_is_in_exactly_once_whatever_happens(
+    host: str, target: str, fault_stack: Project, campaign: Campaign, tmp_path: Path, say: Callable[[str], None]
+) -> None:
+    servers, chance = Servers(fault_stack), campaign.random()
+    trial = None
+    for number, fault in enumerate(deal(host, target, campaign, chance)):
+        if number % CHAPTER == 0:
+            if trial is not None:
+                trial.finish()
+                say(f"{host} into {target}: {number} faults, every row once (seed {campaign.seed})")
+            topic = servers.new_topic()
+            trial = Trial(servers, servers.new_lake(host, target, topic), topic, chance, tmp_path)
+        assert trial is not None
+        print(f"fault {number}: {fault.__name__}", flush=True)
+        fault(trial)
+        trial.check()
+    assert trial is not None
+    if campaign.full:
+        trial.down_seconds = 60
+        a_catalog_that_goes_away(trial)
+    trial.finish()
