@@ -78,6 +78,11 @@ def _check_terms(table: Table) -> None:
     partitions = [(text, _read(table, parse_partition, text)) for text in table.partition_by]
     for text, partition in partitions:
         _check_source(table, f"is partitioned by '{text}'", partition.term, found)
+    for text, partition in partitions:
+        name = partition.name or partition.term.field_name()
+        if name in found and (partition.term.transform, partition.term.source) != ("identity", name):
+            hint = f'give it a name of its own: "{partition.term} as ..."'
+            raise DeclarationError(f"table '{table.name}': partition '{text}' would be named '{name}', as a column is", hint=hint)
     names = [partition.name or partition.term.field_name() for _, partition in partitions]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DeclarationError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json, update_mapping
@@ -61,7 +62,7 @@ def _create(declared: Table) -> CreateTable:
 
 def _updates(evolution: Evolution, about: set[str], metadata: TableMetadata) -> list[Json]:
     """The updates of the commit; those of what does not change are left out."""
-    live, target = evolution.live, evolution.target
+    live, target = evolution.live, _numbered(evolution.target, metadata)
     found: list[Json] = []
     if "format" in about:
         found.append({"action": "upgrade-format-version", "format-version": target.format_version})
@@ -74,7 +75,7 @@ def _updates(evolution: Evolution, about: set[str], metadata: TableMetadata) -> 
         found += [order, {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED}]
     if gone := sorted(live.properties.keys() - target.properties.keys()):
         found.append({"action": "remove-properties", "removals": gone})
-    properties = {**_set_properties(live, target), **_mapping(evolution, metadata), **_record(target, metadata)}
+    properties = {**_set_properties(live, target), **_mapping(evolution, metadata), **_record(target)}
     return [*found, {"action": "set-properties", "updates": properties}]
 
 
@@ -82,18 +83,25 @@ def _set_properties(live: Shape, target: Shape) -> dict[str, str]:
     return {key: value for key, value in target.properties.items() if live.properties.get(key) != value}
 
 
-def _record(target: Shape, metadata: TableMetadata) -> dict[str, str]:
-    """What will have been applied, under the ids that the catalog is going to give: those of an equal one, or the next."""
+def _numbered(target: Shape, metadata: TableMetadata) -> Shape:
+    """The target under the ids that catalogs give: those of an equal schema, spec or order in the table's history, or the next."""
     schemas = {schema.schema_id: schema for schema in metadata.schemas}
-    specs = {spec.spec_id: _json(spec)["fields"] for spec in metadata.partition_specs}
+    specs = {spec.spec_id: spec for spec in metadata.partition_specs}
     orders = {order.order_id: order.fields for order in metadata.sort_orders}
-    wanted = [{**field, "field-id": None} for field in _json(target.spec)["fields"]]
     schema_id = next((i for i, schema in schemas.items() if _same_schema(schema, target.schema)), max(schemas) + 1)
-    spec_id = next((i for i, fields in specs.items() if [{**f, "field-id": None} for f in fields] == wanted), max(specs) + 1)
-    order_id = next(
-        (i for i, fields in orders.items() if fields == target.order.fields), max([0, *orders]) + 1 if target.order.fields else 0
+    spec_id = next((i for i, spec in specs.items() if spec.compatible_with(target.spec)), max(specs) + 1)
+    order_id = next((i for i, fields in orders.items() if fields == target.order.fields), max([0, *orders]) + 1)
+    return replace(
+        target,
+        schema=target.schema.model_copy(update={"schema_id": schema_id}),
+        spec=target.spec.model_copy(update={"spec_id": spec_id}),
+        order=target.order.model_copy(update={"order_id": order_id if target.order.fields else 0}),
     )
-    return {APPLIED: Record(schema_id, spec_id, order_id, target.format_version, target.properties).dump()}
+
+
+def _record(target: Shape) -> dict[str, str]:
+    ids = (target.schema.schema_id, target.spec.spec_id, target.order.order_id)
+    return {APPLIED: Record(*ids, target.format_version, target.properties).dump()}
 
 
 def _same_schema(one: Schema, two: Schema) -> bool:
