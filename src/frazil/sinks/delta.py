@@ -80,7 +80,7 @@ class DeltaTarget:
 
     def __post_init__(self) -> None:
         self._log = self._log_of(self.uri)
-        self._layout = _layout(self.uri, self._log.load(), self._io_properties)
+        self._layout = delta_layout(self.uri, self._log.load(), self._io_properties)
         self._quarantine: _Quarantine | None = None
         self._writer = ""
         self._owned: list[str] = []
@@ -131,13 +131,16 @@ class DeltaTarget:
         self.patience.on_step("files written")
         if quarantine_files:
             self._commit_quarantined(quarantine_files, claim)
-        progress = self._log.commit([_add_action(file, self._layout) for file in files], claim)
-        fresh = _layout(self.uri, self._log.load(), self._io_properties)
+        progress = self._log.commit([add_action(file, self._layout) for file in files], claim)
+        fresh = delta_layout(self.uri, self._log.load(), self._io_properties)
         self._layout = self._layout if fresh == self._layout else fresh
         return Committed(progress)
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
-        """The quarantine table, made if it is not there and taken over, and how far it has come by itself."""
+        """The quarantine table, made if it is not there, and how far it has come by itself; taken over, if the part was."""
+        if part not in self._owned:
+            log, layout = self._quarantine_log()
+            return OpenQuarantine(layout, log.progress(log.load(), part).offsets)
         beside = self._open_quarantine(part)
         return OpenQuarantine(beside.layout, beside.reached)
 
@@ -150,7 +153,7 @@ class DeltaTarget:
         plain = arrow_schema(assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(wanted)))
         table = self._log.load()
         table.alter.add_columns(list(DeltaSchema.from_arrow(pa.schema([one.remove_metadata() for one in plain])).fields))
-        self._layout = _layout(self.uri, self._log.load(), self._io_properties)
+        self._layout = delta_layout(self.uri, self._log.load(), self._io_properties)
 
     def _commit_quarantined(self, files: Sequence[WrittenFile], claim: Claim) -> None:
         beside = self._open_quarantine(claim.part)
@@ -164,18 +167,22 @@ class DeltaTarget:
             end=end,
             done=frozenset(),
         )
-        beside.progress = beside.log.commit([_add_action(file, beside.layout) for file in files], own)
+        beside.progress = beside.log.commit([add_action(file, beside.layout) for file in files], own)
 
     def _open_quarantine(self, part: str) -> _Quarantine:
         if self._quarantine is None:
-            uri = f"{self.uri.rstrip('/')}__quarantine"
-            create_empty(uri, pa.schema([one.remove_metadata() for one in arrow_schema(QUARANTINE_SCHEMA)]), dict(self.storage_options))
-            log = self._log_of(uri)
+            log, layout = self._quarantine_log()
             # Parts of another number of parts were taken over in the table: here, too, they must stop before their word is heard.
             owned = Progress({name: log.take_over(name, self._writer) for name in self._owned})
             floors = highest_offsets(owned, [name for name in owned.parts if name != part])
-            self._quarantine = _Quarantine(log, _layout(uri, log.load(), self._io_properties), owned.part(part), floors)
+            self._quarantine = _Quarantine(log, layout, owned.part(part), floors)
         return self._quarantine
+
+    def _quarantine_log(self) -> tuple[DeltaLog, TableLayout]:
+        uri = f"{self.uri.rstrip('/')}__quarantine"
+        create_empty(uri, pa.schema([one.remove_metadata() for one in arrow_schema(QUARANTINE_SCHEMA)]), dict(self.storage_options))
+        log = self._log_of(uri)
+        return log, delta_layout(uri, log.load(), self._io_properties)
 
     def _log_of(self, uri: str) -> DeltaLog:
         return open_log(uri, self.storage_options, self.patience)
@@ -216,7 +223,7 @@ class _Quarantine:
         return max(self.progress.offsets.get(name, -1), self.floors.get(name, -1))
 
 
-def _layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) -> TableLayout:
+def delta_layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) -> TableLayout:
     """The table as the sink's writer sees it: without the columns that it fills itself, and with their transforms as partition fields."""
     configuration = table.metadata().configuration
     derived = {key.removeprefix(DERIVED): text for key, text in configuration.items() if key.startswith(DERIVED)}
@@ -229,7 +236,8 @@ def _layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) -> Ta
     return TableLayout(uri, schema, spec, UNSORTED_SORT_ORDER, uri, properties, dict(io_properties))
 
 
-def _add_action(file: WrittenFile, layout: TableLayout) -> AddAction:
+def add_action(file: WrittenFile, layout: TableLayout) -> AddAction:
+    """What the log says of a new file."""
     path = file.path.removeprefix(layout.location.rstrip("/") + "/")
     values = {key.name: _partition_text(value, key.result) for key, value in zip(layout.keys, file.partition, strict=True)}
     return AddAction(quote(path, safe="/=:+"), file.size_bytes, values, now_ms(), True, json.dumps(_statistics(file, layout)))

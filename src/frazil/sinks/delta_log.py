@@ -65,7 +65,7 @@ class DeltaLog:
     def all_progress(self) -> Progress:
         """The progress of every part: a part that has made a commit has a folder of its own, made before that commit."""
 
-        return self._until_decided(self.progress_of_all)
+        return self.until_decided(self.progress_of_all)
 
     def progress_of_all(self, table: DeltaTable) -> Progress:
         """The same as of one version of the table."""
@@ -83,7 +83,7 @@ class DeltaLog:
             self._commit(table, [], part, after)
             return after
 
-        return self._until_decided(attempt)
+        return self.until_decided(attempt)
 
     def commit(self, actions: Sequence[AddAction], claim: Claim) -> PartProgress:
         """Adds the files with the progress; or finds that they are in."""
@@ -95,7 +95,7 @@ class DeltaLog:
                 self._commit(table, actions, claim.part, after.part(claim.part))
             return (after or before).part(claim.part)
 
-        return self._until_decided(attempt)
+        return self.until_decided(attempt)
 
     def _commit(self, table: DeltaTable, actions: Sequence[AddAction], part: str, after: PartProgress) -> None:
         transactions = self.prepare(part, after)
@@ -131,7 +131,7 @@ class DeltaLog:
     def _location(self, part: str, generation: int, commits: int) -> str:
         return f"{self.uri.rstrip('/')}/_frazil/{quote(part, safe='')}/{generation}-{commits}.json"
 
-    def _until_decided(self, attempt: Callable[[DeltaTable], T]) -> T:
+    def until_decided(self, attempt: Callable[[DeltaTable], T]) -> T:
         """Tries until it is done or refused; what the table says decides, not what the last error said."""
         start, number = self.patience.clock(), 0
         while True:

@@ -163,18 +163,22 @@ class Publisher:
             raise SinkError(f"table {'.'.join(identifier)} is not there", hint="create it before the sink starts") from exc
 
     def _until_decided(self, attempt: Callable[[int], T]) -> T:
-        """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in `progress`."""
-        start, number = self.patience.clock(), 0
-        while True:
-            number += 1
-            try:
-                return attempt(number)
-            except _TRANSIENT as exc:
-                if isinstance(exc, Overtaken) or (isinstance(exc, WriteFailed) and exc.lasting):
-                    raise
-                if self.patience.clock() - start > self.patience.give_up_seconds:
-                    raise _given_up(exc, self.table_name, number) from exc
-                self.patience.pause(number)
+        return until_decided(attempt, name=self.table_name, patience=self.patience)
+
+
+def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience) -> T:
+    """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in `progress`."""
+    start, number = patience.clock(), 0
+    while True:
+        number += 1
+        try:
+            return attempt(number)
+        except _TRANSIENT as exc:
+            if isinstance(exc, Overtaken) or (isinstance(exc, WriteFailed) and exc.lasting):
+                raise
+            if patience.clock() - start > patience.give_up_seconds:
+                raise _given_up(exc, name, number) from exc
+            patience.pause(number)
 
 
 def _given_up(error: Exception, table: str, attempts: int) -> Exception:

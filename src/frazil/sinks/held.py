@@ -1,0 +1,145 @@
+"""Rows in quarantine, as plain values: which they are, which ones are meant, and what they have in common. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.errors import SinkError
+
+COLUMNS = ("raw", "reason", "position", "part", "quarantined_at")
+TOP_REASONS = 5
+_CHECK = re.compile(r"check '(.*)' failed", re.DOTALL)
+_VALUE = re.compile(r"(expected .*?), found (?!NULL$).*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class HeldRow:
+    """A row in quarantine. Its id is a hash of all but the reason; of rows that are the same in all of it, the second ends in `.2`."""
+
+    id: str
+    raw: str
+    reason: str
+    position: str
+    part: str
+    quarantined_at: dt.datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """The row for people and for `edited_rows`: the raw row as an object, if it is one."""
+        try:
+            raw = json.loads(self.raw)
+        except ValueError:
+            raw = self.raw
+        return {
+            "id": self.id,
+            "reason": self.reason,
+            "part": self.part,
+            "position": json.loads(self.position),
+            "quarantined_at": self.quarantined_at.isoformat(),
+            "raw": raw,
+        }
+
+
+@dataclass
+class Naming:
+    """Gives rows their ids; one for each walk over a quarantine table, for it counts rows that are the same."""
+
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def name_rows(self, rows: pa.Table) -> Iterator[HeldRow]:
+        """The rows of a quarantine table with their ids."""
+        for values in rows.select(COLUMNS).to_pylist():
+            when = values["quarantined_at"].astimezone(dt.UTC)
+            text = "\0".join([values["position"], values["part"], when.isoformat(), values["raw"]])
+            key = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+            self.seen[key] += 1
+            name = key if self.seen[key] == 1 else f"{key}.{self.seen[key]}"
+            yield HeldRow(name, **{**values, "quarantined_at": when})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which rows are meant: those whose reason has this text in it, of this part, with one of these ids; all, if nothing is said."""
+
+    reason: str | None = None
+    part: str | None = None
+    ids: frozenset[str] | None = None
+    without: frozenset[str] = frozenset()  # and not these
+
+    def has(self, row: HeldRow) -> bool:
+        """Whether the row is meant.
+
+        >>> row = HeldRow("a1", "{}", "check 'x > 0' failed", "{}", "s/part-0", dt.datetime(2024, 1, 1))
+        >>> Choice(reason="x > 0").has(row), Choice(part="s/part-1").has(row)
+        (True, False)
+        """
+        return (
+            (self.reason is None or self.reason in row.reason)
+            and (self.part is None or self.part == row.part)
+            and (self.ids is None or row.id in self.ids)
+            and row.id not in self.without
+        )
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a quarantine table holds: how many rows, since when and until when, and why, the most frequent first."""
+
+    table: str
+    rows: int = 0
+    oldest: dt.datetime | None = None
+    newest: dt.datetime | None = None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: str, rows: Iterable[tuple[str, dt.datetime]]) -> Holding:
+        """What rows, given by reason and time, come to."""
+        reasons: Counter[str] = Counter()
+        oldest = newest = None
+        for reason, when in rows:
+            reasons[kind_of(reason)] += 1
+            oldest = when if oldest is None else min(oldest, when)
+            newest = when if newest is None else max(newest, when)
+        return cls(table, reasons.total(), oldest, newest, dict(reasons.most_common()))
+
+
+def kind_of(reason: str) -> str:
+    """A reason without the value that was found, so that rows with the same fault count together.
+
+    >>> kind_of("field 'amount': expected decimal(12, 2), found 'abc'"), kind_of("field 'id': expected a value, found NULL")
+    ("field 'amount': expected decimal(12, 2)", "field 'id': expected a value, found NULL")
+    """
+    return _VALUE.sub(r"\1", reason)
+
+
+def check_of(reason: str) -> str | None:
+    """The check that a row has failed, as its reason says.
+
+    >>> check_of("check 'amount >= 0' failed"), check_of("field 'id': expected a value, found NULL")
+    ('amount >= 0', None)
+    """
+    found = _CHECK.fullmatch(reason)
+    return found[1] if found else None
+
+
+def edited_rows(text: str, *, name: str) -> dict[str, str]:
+    """The rows of a file that `show --output json` wrote and somebody has edited: the raw row by id."""
+    try:
+        found = json.loads(text)
+        rows = found["rows"] if isinstance(found, dict) else found
+        edited = {one["id"]: json.dumps(one["raw"], ensure_ascii=False) for one in rows}
+    except (ValueError, KeyError, TypeError) as exc:
+        raise SinkError(
+            f"{name} is no list of quarantined rows: {exc!r}", hint="write it with: frazil quarantine show TABLE --output json > FILE"
+        ) from exc
+    if len(edited) < len(rows):
+        raise SinkError(f"{name} names a row twice", hint="each id may stand there once")
+    return edited
