@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
+
 import orjson
 
 from frazil.catalog import fields, metadata, plan, publish
@@ -31,6 +33,8 @@ from frazil.errors import (
 )
 
 KINDS = {"table": "Table", "view": "View"}
+
+PURGE_SECONDS = 10.0  # how long the answer to a drop waits for the files to be gone
 
 
 def table_response(version: Version) -> Response:
@@ -206,7 +210,7 @@ def _point_to(sql: Sql, warehouse: Warehouse, name: Name, version: Version, *, o
 
 
 def drop_table(ctx: Context, request: Request) -> Response:
-    """Removes the table from the catalog; with `purgeRequested` its files are deleted afterwards."""
+    """Removes the table from the catalog; with `purgeRequested` its files are deleted, those of a large table after the answer."""
     warehouse, name, purge = ctx.warehouse(request), request.name(), request.flag("purgeRequested")
     dropped: list[Relation] = []
 
@@ -218,7 +222,9 @@ def drop_table(ctx: Context, request: Request) -> Response:
     if purge:
         from frazil.catalog.purge import purge_table
 
-        ctx.background.submit(purge_table, ctx, warehouse, dropped[0].metadata_location)
+        deleting = ctx.background.submit(purge_table, ctx, warehouse, dropped[0].metadata_location)
+        # Who makes a table of the same name next expects an empty place; Trino insists on it. A large table takes longer than clients wait.
+        wait([deleting], timeout=PURGE_SECONDS)
     return response
 
 
