@@ -14,8 +14,10 @@ from deltalake import DeltaTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestampType
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
+from pyspark.sql.streaming import DataStreamWriter
 
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
@@ -27,6 +29,7 @@ from frazil.sinks.audit import audit
 from frazil.sinks.delta import create_delta_table
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
+from frazil.sinks.spark_format import register
 
 # PySpark's collect() leaves the socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -223,10 +226,17 @@ class Kafkaesque:
 
     def run(self, write: Callable[[DataFrame, int], None], *, checkpoint: str = "checkpoint") -> None:
         """Reads what is new, one batch a file, then stops."""
+        self._finish(self._rows().writeStream.foreachBatch(write), checkpoint)
+
+    def run_format(self, options: dict[str, str], *, checkpoint: str = "checkpoint") -> None:
+        self._finish(self._rows().writeStream.format("frazil").options(**options), checkpoint)
+
+    def _rows(self) -> DataFrame:
         schema = ROWS + ", topic string, partition int, offset long"
-        rows = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in" / "*"))
-        where = str(self.folder / checkpoint)
-        rows.writeStream.foreachBatch(write).option("checkpointLocation", where).trigger(availableNow=True).start().awaitTermination()
+        return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in" / "*"))
+
+    def _finish(self, writer: DataStreamWriter, checkpoint: str) -> None:
+        writer.option("checkpointLocation", str(self.folder / checkpoint)).trigger(availableNow=True).start().awaitTermination()
 
     def forget_last_batch(self) -> None:
         """What a driver leaves that died after the commit: Spark does not know that the batch was done, and repeats it."""
@@ -300,3 +310,72 @@ def test_a_delta_table_takes_frames_and_repeats_neither_rows_nor_quarantined_one
     assert [one["reason"] for one in delta_rows(beside)] == ["check 'id < 100' failed"]
     with pytest.raises(SinkError, match="no commit of several tables"):
         sink.write(frame(spark, 7), also={"a.b": pa.table({"x": [1]})})
+
+
+def options(settings: Settings, **more: str) -> dict[str, str]:
+    return {"table": TABLE, "name": "f", "uri": settings.catalog.uri, **more}
+
+
+def test_the_format_writes_a_frame_in_one_commit_with_its_quarantine(
+    spark: SparkSession, settings: Settings, catalog: FrazilCatalog
+) -> None:
+    register(spark)
+    rules = options(settings, bad_rows="quarantine", checks='["id < 100", "name IS NOT NULL"]')
+    frame(spark, *range(10), 500).write.format("frazil").options(**rules).mode("append").save()
+    frame(spark, 10).write.format("frazil").options(**rules).mode("append").save()
+    assert (ids(catalog), snapshots(catalog)) == (list(range(11)), 4)
+    assert catalog.load_table(f"{TABLE}__quarantine").scan().to_arrow().num_rows == 1
+
+
+def test_the_format_leaves_out_rows_that_are_in(spark: SparkSession, settings: Settings, catalog: FrazilCatalog) -> None:
+    register(spark)
+    for numbers in ((0, 1, 2), (0, 1, 2), (0, 1, 2, 3)):
+        where = options(settings, source="topic, partition", offset="offset")
+        positioned(spark, *numbers).write.format("frazil").options(**where).mode("append").save()
+    assert ids(catalog) == [0, 1, 2, 3]
+
+
+def test_the_format_takes_a_stream_and_a_repeated_batch_changes_nothing(
+    spark: SparkSession, settings: Settings, catalog: FrazilCatalog, tmp_path: Path
+) -> None:
+    register(spark)
+    stream = Kafkaesque(spark, tmp_path)
+    stream.send(positioned(spark, 0, 1))
+    stream.send(positioned(spark, 2))
+    stream.send(positioned(spark, 3))
+    stream.run_format(options(settings, extra_fields="ignore"))
+    stream.forget_last_batch()
+    stream.run_format(options(settings, extra_fields="ignore"))
+    assert (ids(catalog), snapshots(catalog)) == ([0, 1, 2, 3], 1 + 3)  # one take-over for the query, and its batches
+    with pytest.raises(StreamingQueryException, match="which of its rows are in cannot be told"):
+        stream.run_format(options(settings, extra_fields="ignore"), checkpoint="another")
+    assert len(data_files(catalog)) == len(list(catalog.load_table(TABLE).scan().plan_files()))
+
+
+def test_the_format_commits_nothing_when_a_task_fails(spark: SparkSession, settings: Settings, catalog: FrazilCatalog) -> None:
+    register(spark)
+    rows = frame(spark, *range(10)).withColumn("id", expr("if(spark_partition_id() = 1, raise_error('broken'), id)"))
+    with pytest.raises(PySparkException, match="broken"):
+        rows.coalesce(2).write.format("frazil").options(**options(settings)).mode("append").save()
+    assert (ids(catalog), snapshots(catalog)) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"tabel": "x"}, "has no option 'tabel'"),
+        ({"name": ""}, "needs the option 'name'"),
+        ({"path": "/x"}, "needs one of the options 'table' and 'path'"),
+        ({"bad_rows": "drop"}, "option 'bad_rows' is 'drop'"),
+        ({"source": "topic"}, "options 'source' and 'offset' belong together"),
+        ({"budget_bytes": "lots"}, "option 'budget_bytes' is 'lots'"),
+        ({"checks": "[1]"}, "expected a check, or a JSON list of them"),
+        ({"table": "lakehouse.absent"}, "table lakehouse.absent is not there"),
+    ],
+)
+def test_a_bad_option_is_named(
+    spark: SparkSession, settings: Settings, catalog: FrazilCatalog, changed: dict[str, str], message: str
+) -> None:
+    register(spark)
+    with pytest.raises(PySparkException, match=message):
+        frame(spark, 1).write.format("frazil").options(**options(settings, **changed)).mode("append").save()

@@ -19,7 +19,7 @@ from frazil.sinks.contract import Accepted, Contract, Extra, Rejected, as_table
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import FileMaker, delete_quietly
-from frazil.sinks.progress import Claim, PartProgress
+from frazil.sinks.progress import Claim, PartProgress, Progress
 from frazil.sinks.publish import Committed
 from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, QuarantinedRows, exact_position, position_in_batch
 from frazil.sinks.snapshots import Publishable
@@ -34,6 +34,9 @@ class Target(Protocol):
     @property
     def layout(self) -> TableLayout:
         """The table as it was seen last."""
+
+    def progress(self) -> Progress:
+        """The progress of every part that writes to the table."""
 
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Fences every other writer of the part; gives the progress to go on from."""
@@ -60,7 +63,7 @@ class Target(Protocol):
         """The same where the quarantined rows are in files, too; `change` is committed in place of an append of `files`."""
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
-        """The table for bad rows, made if it is not there, and taken over where it has progress of its own."""
+        """The table for bad rows, made if it is not there; where it has progress of its own, that is taken over if the part was."""
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds columns for the fields that the table does not have."""

@@ -40,22 +40,21 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pyarrow as pa
 from pyiceberg.typedef import Identifier
 
-from frazil.errors import MissingExtra, ProgressMismatch, RowRefused, SinkError
+from frazil.errors import MissingExtra, ProgressMismatch, SinkError
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Contract, Extra
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import delete_quietly
 from frazil.sinks.progress import MAIN, Claim
 from frazil.sinks.publish import Patience
 from frazil.sinks.python import as_catalog, part_name
 from frazil.sinks.sink import BadRows, SinkOptions, Target
 from frazil.sinks.snapshots import Publishable
-from frazil.sinks.spark_job import batch_position, join_reports, row_schema, run_job, task_limits, tasks_at_once
-from frazil.sinks.spark_task import KAFKA, Counts, OffsetColumns, Refusal, Staged, TaskPlan, TaskReport
+from frazil.sinks.spark_job import batch_position, check_reports, discard_files, join_reports, make_plan, run_job, tasks_at_once
+from frazil.sinks.spark_task import KAFKA, Counts, OffsetColumns, Refusal, Staged, TaskReport
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "KAFKA",
@@ -108,12 +107,12 @@ class FrameSink:
     that was refused before its commit (a task failed, a check said no) leaves the sink open and the table as it was.
     """
 
-    def __init__(self, target: Target, part: str, *, options: SinkOptions | None = None) -> None:
+    def __init__(self, target: Target, part: str, *, options: SinkOptions | None = None, writer: str | None = None) -> None:
         self._target, self._part = target, part
         self._options = options or SinkOptions()
-        self._writer = uuid.uuid4().hex[:16]
+        self._writer = writer or uuid.uuid4().hex[:16]
         self._closed = False
-        self._contract()  # a check that cannot work is refused before another writer is fenced
+        Contract.of(target.layout, checks=self._options.checks)  # one that cannot work is refused before another writer is fenced
         self._progress = target.take_over(part, self._writer)
 
     @property
@@ -154,12 +153,34 @@ class FrameSink:
         end = dict(position or {})
         if position is not None and offsets is not None:
             raise SinkError(f"{self.layout.name}: give the frame's position or its offset columns, not both")
-        if self._has_reached(end):
+        if self.has_reached(end):
             return Staged(was_in=True)
-        schema = self._conform(frame, offsets)
-        plan = self._plan(frame.sparkSession, end, offsets)
-        plan.contract.check_fields(schema)  # here, where the error is the caller's own, not that of a task
-        return self._staged(run_job(frame, plan), end)
+        tasks, reached = tasks_at_once(frame.sparkSession), self.position
+        plan = make_plan(
+            self._target, self._part, frame.schema, options=self._options, tasks=tasks, reached=reached, offsets=offsets, end=end
+        )
+        return self.join(run_job(frame, plan), end=end)
+
+    def has_reached(self, end: Mapping[str, int]) -> bool:
+        """Whether a frame that ends there is in; a position of which one half is in and the other is not, is an error."""
+        known = self._progress.offsets
+        behind = [name for name, offset in end.items() if name in known and offset <= known[name]]
+        if behind and len(behind) < len(end):
+            raise ProgressMismatch(
+                f"{self.layout.name}: of the frame's position, '{behind[0]}' at {end[behind[0]]} is in the table, and the rest is not",
+                hint="let the source go on from sink.position, or give offsets=OffsetColumns(...), which leaves out the rows that are in",
+            )
+        return bool(behind)
+
+    def join(self, reports: Sequence[TaskReport], *, end: Mapping[str, int] | None = None) -> Staged:
+        """What tasks have written for this sink; for who runs `TaskPlan` otherwise than by `stage`."""
+        staged = join_reports(reports, reached=self._progress.offsets, end=end)
+        try:
+            check_reports(reports, reached=self._progress.offsets, table=self.layout.name)
+        except SinkError:
+            self.discard(staged)
+            raise
+        return staged
 
     def publish(
         self,
@@ -187,63 +208,13 @@ class FrameSink:
 
     def discard(self, staged: Staged) -> None:
         """Deletes staged files: they are in no commit."""
-        for file in staged.files:
-            delete_quietly(self.layout, file.path)
-        if staged.quarantine_files:
-            beside = self._target.open_quarantine(self._part).layout
-            for file in staged.quarantine_files:
-                delete_quietly(beside, file.path)
+        discard_files(staged, self._target, self._part)
 
     # --- what it does ----------------------------------------------------------------------------------------------------------------
-
-    def _conform(self, frame: DataFrame, offsets: OffsetColumns | None) -> pa.Schema:
-        """The schema of the rows, which the table can take: new columns are added to it now, if the options say so."""
-        schema = row_schema(frame, offsets, table=self.layout.name)
-        if self._options.extra_fields == "evolve" and (names := self._contract().new_fields(schema)):
-            self._target.evolve(schema, names=names)
-        return schema
-
-    def _plan(self, spark: SparkSession, end: Mapping[str, int], offsets: OffsetColumns | None) -> TaskPlan:
-        beside = self._target.open_quarantine(self._part) if self._options.bad_rows == "quarantine" else None
-        return TaskPlan(
-            self._target.layout,
-            self._part,
-            task_limits(self._options.limits, tasks_at_once(spark)),
-            checks=self._options.checks,
-            extra=self._options.extra_fields,
-            quarantine=beside.layout if beside else None,
-            offsets=offsets,
-            reached=self.position,
-            set_aside=beside.reached if beside else {},
-            end=end,
-        )
-
-    def _staged(self, reports: Sequence[TaskReport], end: dict[str, int]) -> Staged:
-        staged = join_reports(reports, end, reached=self._progress.offsets)
-        if any(report.stopped for report in reports):
-            self.discard(staged)
-            refusal = staged.counts.first_refusal
-            assert refusal is not None
-            raise RowRefused(self.layout.name, refusal.reason, position=refusal.position, row=refusal.raw)
-        return staged
 
     def _claim(self, staged: Staged, done: frozenset[str]) -> Claim:
         now = self._progress
         return Claim(self._part, self._writer, now.generation, now.commits + 1, dict(staged.start), dict(staged.end), done)
-
-    def _has_reached(self, end: Mapping[str, int]) -> bool:
-        """Whether a frame that ends there is in; a position of which one half is in and the other is not, is an error."""
-        known = self._progress.offsets
-        behind = [name for name, offset in end.items() if name in known and offset <= known[name]]
-        if behind and len(behind) < len(end):
-            raise ProgressMismatch(
-                f"{self.layout.name}: of the frame's position, '{behind[0]}' at {end[behind[0]]} is in the table, and the rest is not",
-                hint="let the source go on from sink.position, or give offsets=OffsetColumns(...), which leaves out the rows that are in",
-            )
-        return bool(behind)
-
-    def _contract(self) -> Contract:
-        return Contract.of(self._target.layout, checks=self._options.checks, extra=self._options.extra_fields)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -267,7 +238,7 @@ def open(  # frazil.sinks.spark.open reads as it should
     `name` is the stream's own: its progress is kept under it, and whoever opens the same name takes over from the writer before.
     `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST catalog, or nothing: the settings say.
     """
-    target = _target(table, catalog, branch, patience or Patience())
+    target = target_of(table, catalog, branch, patience or Patience())
     return FrameSink(target, part_name(name, 0), options=frame_options(**options))
 
 
@@ -341,7 +312,8 @@ def frame_options(**options: Unpack[FrameOptions]) -> SinkOptions:
     )
 
 
-def _target(table: str | Identifier | Delta, catalog: Any, branch: str, patience: Patience) -> Target:
+def target_of(table: str | Identifier | Delta, catalog: Any, branch: str, patience: Patience) -> Target:
+    """The table that `open` was given."""
     if not isinstance(table, Delta):
         return IcebergTarget(as_catalog(catalog), tuple(table.split(".")) if isinstance(table, str) else table, branch, patience)
     try:

@@ -10,16 +10,53 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from frazil.errors import ProgressMismatch, SchemaMismatch, SinkError
+from frazil.errors import ProgressMismatch, RowRefused, SchemaMismatch, SinkError
 from frazil.sinks.buffer import MB, BufferLimits
+from frazil.sinks.contract import Contract
+from frazil.sinks.parquet import delete_quietly
+from frazil.sinks.sink import SinkOptions, Target
 from frazil.sinks.spark_task import Counts, OffsetColumns, Staged, TaskPlan, TaskReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 LEAST_BUDGET_BYTES = 16 * MB
 CHECKPOINT = "checkpoint/"  # before the id of a query: the source partition of a stream whose rows have no offsets
 NOT_DONE = "nothing of this frame was committed"
+
+
+def make_plan(
+    target: Target,
+    part: str,
+    schema: StructType,
+    *,
+    options: SinkOptions,
+    tasks: int,
+    reached: Mapping[str, int],
+    offsets: OffsetColumns | None = None,
+    end: Mapping[str, int] | None = None,
+) -> TaskPlan:
+    """What the tasks must know to write rows of a schema; adds new columns to the table first, if the options say so."""
+    name = target.layout.name
+    rows = row_schema(schema, offsets, table=name)
+    if options.extra_fields == "evolve" and (names := Contract.of(target.layout, extra="evolve").new_fields(rows)):
+        target.evolve(rows, names=names)
+    beside = target.open_quarantine(part) if options.bad_rows == "quarantine" else None
+    plan = TaskPlan(
+        target.layout,
+        part,
+        task_limits(options.limits, tasks),
+        checks=options.checks,
+        extra=options.extra_fields,
+        quarantine=beside.layout if beside else None,
+        offsets=offsets,
+        reached=dict(reached),
+        set_aside=beside.reached if beside else {},
+        end=dict(end or {}),
+    )
+    plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task
+    return plan
 
 
 def run_job(frame: DataFrame, plan: TaskPlan) -> list[TaskReport]:
@@ -51,9 +88,9 @@ def task_function(plan: TaskPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterat
     return write_rows
 
 
-def join_reports(reports: Sequence[TaskReport], end: Mapping[str, int], *, reached: Mapping[str, int]) -> Staged:
+def join_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], end: Mapping[str, int] | None = None) -> Staged:
     """All that the tasks have written, and from where to where it reaches in the source."""
-    ends = dict(end)
+    ends = dict(end or {})
     for report in reports:
         for source, offset in report.end.items():
             ends[source] = max(offset, ends.get(source, offset))
@@ -66,21 +103,45 @@ def join_reports(reports: Sequence[TaskReport], end: Mapping[str, int], *, reach
     )
 
 
-def row_schema(frame: DataFrame, offsets: OffsetColumns | None, *, table: str) -> pa.Schema:
-    """The Arrow types in which the frame's rows will arrive, without the columns that are dropped."""
+def check_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], table: str) -> None:
+    """Refuses a frame of which a task gave up at a bad row, or wrote rows that have come in by another writer since the job began."""
+    for report in reports:
+        if report.stopped:
+            refusal = report.counts.first_refusal
+            assert refusal is not None
+            raise RowRefused(table, refusal.reason, position=refusal.position, row=refusal.raw)
+        for source, first in report.first.items():
+            if first < reached.get(source, first):
+                raise ProgressMismatch(
+                    f"{table}: rows from {first} of source '{source}' were written while another writer came to {reached[source]}",
+                    hint="write the frame again: the rows that are in are left out then",
+                )
+
+
+def discard_files(staged: Staged, target: Target, part: str) -> None:
+    """Deletes files that are in no commit, and in none that is under way."""
+    for file in staged.files:
+        delete_quietly(target.layout, file.path)
+    if staged.quarantine_files:
+        beside = target.open_quarantine(part).layout
+        for file in staged.quarantine_files:
+            delete_quietly(beside, file.path)
+
+
+def row_schema(schema: StructType, offsets: OffsetColumns | None, *, table: str) -> pa.Schema:
+    """The Arrow types in which rows of a Spark schema will arrive, without the columns that are dropped."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    if offsets is not None and (missing := [name for name in (*offsets.sources, offsets.offset) if name not in frame.columns]):
-        raise SchemaMismatch(
-            table, missing[0], expected="a column of the frame, named in offsets", found=f"only {', '.join(frame.columns)}"
-        )
+    names = schema.fieldNames()
+    if offsets is not None and (missing := [name for name in (*offsets.sources, offsets.offset) if name not in names]):
+        raise SchemaMismatch(table, missing[0], expected="a column of the frame, named in offsets", found=f"only {', '.join(names)}")
     try:
-        schema = to_arrow_schema(frame.schema.toNullable())  # Spark calls a literal NOT NULL: that is no wish for the table
+        rows = to_arrow_schema(schema.toNullable())  # Spark calls a literal NOT NULL: that is no wish for the table
     except PySparkException as exc:
         raise SinkError(f"{table}: a column of the frame has a type that Arrow does not know: {telling_line(str(exc))}") from exc
     dropped = offsets.dropped if offsets else ()
-    return pa.schema([one for one in schema if one.name not in dropped])
+    return pa.schema([one for one in rows if one.name not in dropped])
 
 
 def task_limits(limits: BufferLimits, tasks: int) -> BufferLimits:

@@ -80,11 +80,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a task has done. `end` is the next offset of each source partition that it saw; `stopped` says that it gave up at a bad row."""
+    """What a task has done: `first` and `end` are the first offset and the next one of each source partition that it took rows of; it
+    has `stopped` if it gave up at a bad row."""
 
     files: tuple[WrittenFile, ...] = ()
     quarantine_files: tuple[WrittenFile, ...] = ()
     counts: Counts = field(default_factory=Counts)
+    first: Mapping[str, int] = field(default_factory=dict)
     end: Mapping[str, int] = field(default_factory=dict)
     stopped: bool = False
 
@@ -94,6 +96,7 @@ class TaskReport:
             "files": [file.to_json() for file in self.files],
             "quarantine_files": [file.to_json() for file in self.quarantine_files],
             "counts": asdict(self.counts),
+            "first": dict(self.first),
             "end": dict(self.end),
             "stopped": self.stopped,
         }
@@ -113,6 +116,7 @@ class TaskReport:
             tuple(WrittenFile.from_json(file) for file in value["files"]),
             tuple(WrittenFile.from_json(file) for file in value["quarantine_files"]),
             Counts(**value["counts"], first_refusal=Refusal(**refusal) if refusal else None),
+            value["first"],
             value["end"],
             value["stopped"],
         )
@@ -176,7 +180,9 @@ class _Work:
         share = plan.limits.budget_bytes // QUARANTINE_SHARE if plan.quarantine else 0
         self.rows = Buffer(plan.layout, limits=_with_budget(plan.limits, -share), maker=FileMaker(plan.layout, part=task))
         self.refused: Buffer | None = None
-        self.counts, self.end, self.seen, self.stopped = Counts(), dict(plan.end), 0, False
+        self.counts, self.seen, self.stopped = Counts(), 0, False
+        self.first: dict[str, int] = {}
+        self.end = dict(plan.end)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes the rows of a batch that are not in the table."""
@@ -192,7 +198,7 @@ class _Work:
     def finish(self) -> TaskReport:
         files = tuple(self.rows.flush())
         beside = tuple(self.refused.flush()) if self.refused else ()
-        return TaskReport(files, beside, self.counts, self.end)
+        return TaskReport(files, beside, self.counts, self.first, self.end)
 
     def give_up(self) -> TaskReport:
         """Removes what was written."""
@@ -207,8 +213,9 @@ class _Work:
         if kept is not None:
             self.counts += Counts(repeated=batch.num_rows - (pc.sum(kept).as_py() or 0))
             batch, offsets = batch.filter(kept), offsets.filter(kept)
-        for source, last in offsets.last():
-            self.end[source] = max(last + 1, self.end.get(source, 0))
+        for source, first, last in offsets.ranges():
+            self.first[source] = min(first, self.first.get(source, first))
+            self.end[source] = max(last + 1, self.end.get(source, last + 1))
         return batch.drop_columns(list(columns.dropped)) if columns.dropped else batch, offsets
 
     def _refuse(self, found: Accepted, offsets: _Offsets | None) -> None:
@@ -272,11 +279,11 @@ class _Offsets:
     def filter(self, kept: pa.Array) -> _Offsets:
         return _Offsets(self.names, self.sources.filter(kept), self.offsets.filter(kept))
 
-    def last(self) -> Iterator[tuple[str, int]]:
-        """The highest offset of each source partition."""
-        found = pa.table({"source": self.sources, "offset": self.offsets}).group_by("source").aggregate([("offset", "max")])
-        for source, offset in zip(found["source"].to_pylist(), found["offset_max"].to_pylist(), strict=True):
-            yield self.names[source], offset
+    def ranges(self) -> Iterator[tuple[str, int, int]]:
+        """The lowest and the highest offset of each source partition."""
+        grouped = pa.table({"source": self.sources, "offset": self.offsets}).group_by("source")
+        for found in grouped.aggregate([("offset", "min"), ("offset", "max")]).to_pylist():
+            yield self.names[found["source"]], found["offset_min"], found["offset_max"]
 
     def at(self, number: int) -> tuple[str, int]:
         return self.names[self.sources[number].as_py()], self.offsets[number].as_py()
