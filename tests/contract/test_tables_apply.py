@@ -1,0 +1,222 @@
+"""Plans on a running catalog: each step one commit that rests on what the plan saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import CommitTableResponse
+
+from frazil import Column, Table, column
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.errors import ChangeRefused, DeclarationError, StalePlan
+from frazil.tables.apply import apply_steps, plan, plan_all
+from frazil.tables.drift import find_drift
+from frazil.tables.planfile import load_plan, save_plan
+from frazil.tables.steps import AlterTable, Step
+
+A, B, C = column("a", "int", required=True), column("b", "string"), column("c", "string")
+
+
+def table(*columns: Column, name: str = "l.t", **options: object) -> Table:
+    return Table(name, *columns, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_catalog(tmp_path_factory.mktemp("catalog")) as server:
+        yield server.uri
+
+
+@pytest.fixture
+def catalog(uri: str) -> Iterator[FrazilCatalog]:
+    """A catalog whose table `l.t` has the columns a and b."""
+    made = FrazilCatalog("lake", uri=uri)
+    apply(table(A, B, properties={"p": "1"}), made)
+    yield made
+    for identifier in made.list_tables("l"):
+        made.purge_table(identifier)
+    made.close()
+
+
+def apply(declared: Table, catalog: FrazilCatalog) -> list[str]:
+    done = [str(step) for step in apply_steps(plan(declared, catalog), catalog)]
+    assert plan(declared, catalog) == []
+    return done
+
+
+def by_hand(catalog: FrazilCatalog) -> None:
+    with catalog.load_table("l.t").update_schema() as update:
+        update.rename_column("b", "by_hand")
+
+
+def test_all_changes_of_a_table_are_one_commit(catalog: FrazilCatalog) -> None:
+    before = catalog.load_table("l.t").metadata
+    done = apply(table(column("a", "long"), C, B, partition_by=["bucket(4, a)"], sort_by=["b"], properties={"q": "2"}), catalog)
+    after = catalog.load_table("l.t").metadata
+    assert [line.strip()[0] for line in done[0].splitlines()] == ["~", "~", "~", "+", "+", "~", "+", "-"]
+    assert (len(after.metadata_log) - len(before.metadata_log), after.table_uuid) == (1, before.table_uuid)
+    assert (after.properties["q"], after.properties.get("p")) == ("2", None)
+
+
+def test_rows_that_are_written_meanwhile_do_not_make_a_plan_stale(catalog: FrazilCatalog) -> None:
+    steps = plan(table(A, B, C, properties={"p": "1"}), catalog)
+    live = catalog.load_table("l.t")
+    live.append(pa.table({"a": [1], "b": ["x"]}, schema=live.schema().as_arrow()))
+    list(apply_steps(steps, catalog))
+    assert catalog.load_table("l.t").scan().to_arrow().to_pylist() == [{"a": 1, "b": "x", "c": None}]
+
+
+def test_a_plan_made_before_somebody_changed_the_schema_is_refused_and_says_so(catalog: FrazilCatalog) -> None:
+    steps = plan(table(A, B, C, properties={"p": "1"}), catalog)
+    by_hand(catalog)
+    with pytest.raises(StalePlan) as raised:
+        list(apply_steps(steps, catalog))
+    assert raised.value.message == "the plan for l.t is stale; since it was made, others changed the schema (its id was 0, is 1)"
+    assert catalog.load_table("l.t").schema().column_names == ["a", "by_hand"]
+
+
+def test_a_plan_is_stale_when_a_property_that_it_changes_has_changed_and_not_when_another_has(catalog: FrazilCatalog) -> None:
+    steps = plan(table(A, B, properties={"p": "2"}), catalog)
+    with catalog.load_table("l.t").transaction() as transaction:
+        transaction.set_properties(other="x")
+    with catalog.load_table("l.t").transaction() as transaction:
+        transaction.set_properties(p="9")
+    with pytest.raises(StalePlan) as raised:
+        list(apply_steps(steps, catalog))
+    assert raised.value.changed == ("property p (was '1', is '9')",)
+
+
+def test_a_plan_for_a_table_that_was_replaced_or_dropped_is_refused(catalog: FrazilCatalog) -> None:
+    steps = plan(table(A, B, C, properties={"p": "1"}), catalog)
+    catalog.drop_table("l.t")
+    with pytest.raises(StalePlan, match="the table itself: it is gone"):
+        list(apply_steps(steps, catalog))
+    catalog.create_table("l.t", table(A).schema())
+    with pytest.raises(StalePlan, match="the table itself: another one has its name"):
+        list(apply_steps(steps, catalog))
+
+
+def test_one_stale_step_stops_a_plan_before_anything_is_done(catalog: FrazilCatalog) -> None:
+    steps = plan_all([table(A, name="l.new"), table(A, B, C, properties={"p": "1"})], catalog)
+    by_hand(catalog)
+    with pytest.raises(StalePlan):
+        list(apply_steps(steps, catalog))
+    assert not catalog.table_exists("l.new")
+
+
+class Outrun(FrazilCatalog):
+    """A catalog before whose every commit somebody else is faster."""
+
+    def commit_table(self, table: Any, requirements: Any, updates: Any) -> CommitTableResponse:
+        other = FrazilCatalog("lake", uri=self.uri)
+        by_hand(other)
+        other.close()
+        return super().commit_table(table, requirements, updates)
+
+
+def test_a_change_between_the_look_and_the_commit_is_noticed_by_the_commit_itself(catalog: FrazilCatalog) -> None:
+    steps = plan(table(A, B, C, properties={"p": "1"}), catalog)
+    with pytest.raises(StalePlan, match="current schema changed"):
+        list(apply_steps(steps, Outrun("lake", uri=catalog.uri)))
+    assert catalog.load_table("l.t").schema().column_names == ["a", "by_hand"]
+
+
+def test_a_saved_plan_does_what_was_read_and_only_once(catalog: FrazilCatalog, tmp_path: Path) -> None:
+    save_plan(plan_all([table(A, name="l.new", sort_by=["a"]), table(A, B, C, properties={"p": "1"})], catalog), tmp_path / "plan")
+    list(apply_steps(load_plan(tmp_path / "plan"), catalog))
+    assert catalog.load_table("l.t").schema().column_names == ["a", "b", "c"]
+    assert str(catalog.load_table("l.new").sort_order().fields[0]) == "1 ASC NULLS FIRST"
+    with pytest.raises(StalePlan, match=r"the plan for l.new is stale; since it was made, others changed the table itself: it is there"):
+        list(apply_steps(load_plan(tmp_path / "plan"), catalog))
+
+
+def test_the_reasons_of_all_tables_are_told_together(catalog: FrazilCatalog) -> None:
+    apply(table(A, name="l.u"), catalog)
+    with pytest.raises(ChangeRefused) as raised:
+        plan_all([table(A, properties={"p": "1"}), table(column("a", "string"), name="l.u")], catalog)
+    assert [reason.partition(":")[0] for reason in raised.value.reasons] == ["l.t", "l.u"]
+
+
+def test_a_check_that_does_not_fit_the_columns_shows_in_the_plan(catalog: FrazilCatalog) -> None:
+    with pytest.raises(DeclarationError, match=r"table 'l.t': check 'amount > 0': there is no column 'amount'"):
+        plan(table(A, B, checks=["a > 0", "amount > 0"]), catalog)
+
+
+def test_two_tables_in_one_new_namespace_make_it_once(catalog: FrazilCatalog) -> None:
+    steps: list[Step] = plan_all([table(A, name="fresh.t"), table(A, name="fresh.u")], catalog)
+    assert [str(step).split(" (")[0] for step in steps] == ["+ namespace fresh", "+ table fresh.t", "+ table fresh.u"]
+
+
+def test_any_catalog_of_pyiceberg_will_do(catalog: FrazilCatalog) -> None:
+    plain = load_catalog("lake", type="rest", uri=catalog.uri)
+    steps = plan(table(A, B, C, properties={"p": "1"}), plain)
+    by_hand(catalog)
+    fresh = plan(table(A, column("by_hand", "string"), C, properties={"p": "1"}), plain)
+    with pytest.raises(StalePlan):
+        list(apply_steps(steps, plain))
+    list(apply_steps(fresh, plain))
+    assert catalog.load_table("l.t").schema().column_names == ["a", "by_hand", "c"]
+
+
+def test_defaults_come_into_being_with_the_table_and_with_the_column(catalog: FrazilCatalog) -> None:
+    declared = table(A, column("n", "int", required=True, default=7), name="l.v3", format_version=3)
+    apply(declared, catalog)
+    apply(table(*declared.columns, column("day", "date", default="2024-01-15"), name="l.v3", format_version=3), catalog)
+    fields = catalog.load_table("l.v3").schema().fields
+    assert [(f.name, f.required, str(f.initial_default), str(f.write_default)) for f in fields] == [
+        ("a", True, "None", "None"),
+        ("n", True, "7", "7"),
+        ("day", False, "2024-01-15", "2024-01-15"),
+    ]
+
+
+# --- drift -----------------------------------------------------------------------------------------------------------------------
+
+
+def drift(declared: Table, catalog: FrazilCatalog) -> list[str]:
+    live = catalog.load_table(declared.identifier) if catalog.table_exists(declared.identifier) else None
+    return [str(change) for change in find_drift(declared, live)]
+
+
+def test_drift_is_what_was_changed_by_hand_and_not_what_was_declared_since(catalog: FrazilCatalog) -> None:
+    with catalog.load_table("l.t").update_schema() as update:
+        update.rename_column("b", "by_hand").add_column("extra", table(A).schema().fields[0].field_type)
+    with catalog.load_table("l.t").update_spec() as spec:
+        spec.add_identity("a")
+    with catalog.load_table("l.t").transaction() as transaction:
+        transaction.set_properties({"p": "9", "frazil.progress.main": "{}", "theirs": "x"})
+    declared = table(column("a", "long", required=True), B, properties={"p": "1", "q": "2"})
+    assert drift(declared, catalog) == [
+        "~ column by_hand: renamed from b",
+        "+ column extra int",
+        "+ partition a",
+        "~ property p: 1 -> 9",
+    ]
+
+
+def test_a_column_dropped_by_hand_is_drift_until_the_declaration_follows(catalog: FrazilCatalog) -> None:
+    with catalog.load_table("l.t").update_schema() as update:
+        update.delete_column("b")
+    assert drift(table(A, B, properties={"p": "1"}), catalog) == ["- column b string"]
+    assert drift(table(A, properties={"p": "1"}), catalog) == []
+
+
+def test_a_table_that_nobody_applied_is_compared_with_its_declaration(catalog: FrazilCatalog) -> None:
+    catalog.create_table("l.theirs", table(A, B).schema())
+    assert drift(table(A, C, name="l.theirs"), catalog) == ["+ column b string", "- column c string"]
+
+
+def test_a_table_that_is_gone_is_drift(catalog: FrazilCatalog) -> None:
+    assert drift(table(A, name="l.gone"), catalog) == ["- table l.gone: it is not there"]
+
+
+def test_what_a_plan_changes_is_what_it_says(catalog: FrazilCatalog) -> None:
+    (step,) = plan(table(A, B, C, properties={"p": "1"}), catalog)
+    assert isinstance(step, AlterTable)
+    assert [update["action"] for update in step.updates] == ["add-schema", "set-current-schema", "set-properties"]
