@@ -36,6 +36,11 @@ class PartChange:
     now: Mapping[str, int]
     then: Mapping[str, int]
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether it had not come as far then."""
+        return any(self.then.get(name, -1) < offset for name, offset in self.now.items())
+
 
 @dataclass(frozen=True)
 class LedgerChange:
@@ -68,6 +73,17 @@ class RollbackPlan:
     def has_progress(self) -> bool:
         """Whether somebody must say what becomes of progress."""
         return bool(self.parts or self.ledger or not self.progress_known)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether progress was behind then: if it goes back, its source sends rows again."""
+        behind = any(part.is_behind for part in self.parts) or bool(self.ledger and self.ledger.forgets)
+        return behind or not self.progress_known
+
+    @property
+    def resumes(self) -> bool:
+        """Whether progress was ahead then: if it stays, rows that are brought back come in a second time."""
+        return any(not part.is_behind for part in self.parts) or bool(self.ledger and self.ledger.remembers)
 
 
 def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: str = MAIN) -> RollbackPlan:

@@ -7,7 +7,8 @@ itself, or by the point that was given for all. DuckDB's own `AT` knows ids and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import QueryError
@@ -113,15 +114,30 @@ def _closing(result: pa.RecordBatchReader, con: duckdb.DuckDBPyConnection) -> pa
     import duckdb
     import pyarrow as pa
 
+    schema = pa.schema([field.with_name(name) for field, name in zip(result.schema, distinct(result.schema.names), strict=True)])
+
     def batches() -> Iterator[pa.RecordBatch]:
         try:
-            yield from result
+            for batch in result:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         except (duckdb.Error, OSError) as exc:
             raise QueryError(f"the query stopped: {first_line(exc)}") from exc
         finally:
             con.close()
 
-    return pa.RecordBatchReader.from_batches(result.schema, batches())
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """
+    >>> distinct(["id", "name", "id", "id"])
+    ['id', 'name', 'id_1', 'id_2']
+    """
+    found: list[str] = []
+    for name in names:
+        tries = (name if number == 0 else f"{name}_{number}" for number in count())
+        found.append(next(one for one in tries if one not in found))
+    return found
 
 
 def _translate(exc: duckdb.Error, lake: Lake) -> QueryError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from frazil.connect import S3, Connection, trino
 from frazil.services import ports
 from frazil.services.artifacts import unpack_server
 from frazil.services.java import VECTOR_MODULE, Java, JavaNeed, find_java
@@ -79,51 +80,9 @@ class Trino(Service):
 
     def _iceberg(self) -> str:
         stack = self.settings.stack
-        return trino_catalog_properties(
-            uri=f"http://{ports.HOST}:{stack.ports.catalog}",
-            warehouse=self.settings.catalog.warehouse,
-            s3_endpoint=f"http://{ports.HOST}:{stack.ports.object_store}",
-            s3_region=self.settings.s3.region,
-        )
-
-
-def trino_catalog_properties(*, uri: str, s3_endpoint: str, s3_region: str = "us-east-1", warehouse: str | None = None) -> str:
-    """The text of a Trino catalog file for an Iceberg REST catalog whose data is in S3; the keys stay in the environment.
-
-    >>> print(trino_catalog_properties(uri="http://127.0.0.1:8181", s3_endpoint="http://127.0.0.1:8333"), end="")
-    connector.name=iceberg
-    iceberg.catalog.type=rest
-    iceberg.rest-catalog.uri=http://127.0.0.1:8181
-    iceberg.file-format=PARQUET
-    iceberg.compression-codec=SNAPPY
-    iceberg.unique-table-location=false
-    fs.native-s3.enabled=true
-    s3.endpoint=http://127.0.0.1:8333
-    s3.region=us-east-1
-    s3.path-style-access=true
-    s3.aws-access-key=${ENV:FRAZIL_TRINO_S3_ACCESS_KEY_ID}
-    s3.aws-secret-key=${ENV:FRAZIL_TRINO_S3_SECRET_ACCESS_KEY}
-    """
-    named = {"iceberg.rest-catalog.warehouse": warehouse} if warehouse else {}
-    return _properties(
-        {
-            "connector.name": "iceberg",
-            "iceberg.catalog.type": "rest",
-            "iceberg.rest-catalog.uri": uri,
-            **named,
-            "iceberg.file-format": "PARQUET",
-            # CREATE TABLE writes the codec into the table; Trino's own choice, ZSTD, is not what the other writers here use.
-            "iceberg.compression-codec": "SNAPPY",
-            # A table lies where the other engines would put it, not in a folder with a random ending.
-            "iceberg.unique-table-location": "false",
-            "fs.native-s3.enabled": "true",
-            "s3.endpoint": s3_endpoint,
-            "s3.region": s3_region,
-            "s3.path-style-access": "true",
-            "s3.aws-access-key": f"${{ENV:{ACCESS_KEY}}}",
-            "s3.aws-secret-key": f"${{ENV:{SECRET_KEY}}}",
-        }
-    )
+        store = S3(f"http://{ports.HOST}:{stack.ports.object_store}", self.settings.s3.region)
+        to = Connection("iceberg", f"http://{ports.HOST}:{stack.ports.catalog}", self.settings.catalog.warehouse, s3=store)
+        return trino(to, key_variable=ACCESS_KEY, secret_variable=SECRET_KEY)
 
 
 def config_properties(port: int, *, server: Path, catalogs: Path) -> dict[str, str]:

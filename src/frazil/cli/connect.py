@@ -1,0 +1,35 @@
+"""`frazil connect`: how other engines use this lake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from frazil.cli.context import Context
+from frazil.connect import ENGINES, find_connection
+from frazil.errors import ConfigError
+
+
+@click.command()
+@click.argument("engine", type=click.Choice(list(ENGINES)))
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it to a file, only yours to read.")
+@click.option("--show-secrets", is_flag=True, help="Put keys and tokens in, instead of the variables that hold them.")
+@click.pass_obj
+def connect(context: Context, engine: str, output: Path | None, show_secrets: bool) -> None:
+    """Print the configuration with which another engine uses this lake.
+
+    trino: a catalog file; spark: lines for spark-defaults.conf; pyiceberg: .pyiceberg.yaml; duckdb: SQL for its shell; daft: a module in
+    Python. Keys are named by their variables, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    """
+    text = ENGINES[engine](find_connection(context.settings, lambda: context.catalog), show_secrets=show_secrets)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    from frazil.services.service import write_private
+
+    try:
+        write_private(output, text)
+    except OSError as exc:
+        raise ConfigError(f"{output} cannot be written: {exc.strerror}", hint="name a folder that exists") from exc
+    click.echo(f"{engine}: written to {output}", err=True)

@@ -1,0 +1,97 @@
+"""`frazil diff`: what changed between two points of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.show import OUTPUT, count, size, to_json
+
+if TYPE_CHECKING:
+    from frazil.history.diff import TableDiff
+    from frazil.history.rows import RowChange, RowDiff
+    from frazil.scan.points import Point
+
+
+@click.command()
+@click.argument("table")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B", default="main")
+@click.option("--key", metavar="COL[,COL]", help="Compare rows by these columns: added, removed, changed. Only files that differ are read.")
+@click.option("--files", is_flag=True, help="List every file that was added or removed.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="How many rows to list; all are counted.")
+@OUTPUT
+@click.pass_obj
+def diff(context: Context, table: str, before: str, after: str, key: str | None, files: bool, limit: int, output: str) -> None:
+    """Show what changed in a table between two points: schema, partitioning, files, rows.
+
+    A and B are a snapshot's id, a time ('2024-01-18 09:30', UTC), a branch or a tag. B is main unless given.
+    """
+    from frazil.lake import Lake
+
+    live = Lake(context.settings, catalog=context.catalog).table(table)
+    found = live.diff(before, after)
+    rows = live.diff_rows(before, after, key=[name.strip() for name in key.split(",")], limit=limit) if key else None
+    if output == "json":
+        click.echo(to_json(as_json(found, rows)))
+        return
+    for line in [*describe(table, found, files=files), *(describe_rows(rows) if rows else [])]:
+        click.echo(line)
+
+
+def describe(table: str, found: TableDiff, *, files: bool = False) -> Iterator[str]:
+    """The differences, a line each."""
+    yield f"{table}: {found.before} -> {found.after}"
+    if found.is_empty:
+        yield "no difference"
+        return
+    yield from (f"  {change}" for change in (*found.schema, *found.partitioning))
+    for deletes, noun in ((False, "data file"), (True, "delete file")):
+        for sign in "+-":
+            total = found.sum(sign, deletes=deletes)
+            if total.files:
+                yield f"  {sign} {count(total.files, noun)}, {count(total.rows, 'row')}, {size(total.bytes)}"
+    if files:
+        for file in found.files:
+            yield f"    {file.sign} {file.path}  {count(file.rows, 'row')}{', deletes' if file.deletes else ''}  {file.partition}".rstrip()
+    if found.rows_before is not None and found.rows_after is not None:
+        yield f"  rows in data files: {found.rows_before:,} -> {found.rows_after:,}"
+
+
+def describe_rows(rows: RowDiff) -> Iterator[str]:
+    """How many rows differ, and the first of them."""
+    yield f"rows by key: {rows.added:,} added, {rows.removed:,} removed, {rows.changed:,} changed ({count(rows.files_read, 'file')} read)"
+    yield from (f"  {_describe_row(row)}" for row in rows.rows)
+    if hidden := rows.added + rows.removed + rows.changed - len(rows.rows):
+        yield f"  ... and {hidden:,} more (--limit)"
+
+
+def _describe_row(row: RowChange) -> str:
+    named = ", ".join(f"{name}={value}" for name, value in row.key.items())
+    if row.before is not None and row.after is not None:
+        return f"~ {named}: " + ", ".join(f"{name} {row.before[name]} -> {row.after[name]}" for name in row.columns)
+    values = row.after or row.before or {}
+    return f"{row.sign} {named}: " + ", ".join(f"{name}={value}" for name, value in values.items() if name not in row.key)
+
+
+def as_json(found: TableDiff, rows: RowDiff | None) -> dict[str, Any]:
+    """The same for programs."""
+    value: dict[str, Any] = {
+        "before": point_as_json(found.before),
+        "after": point_as_json(found.after),
+        "schema": [asdict(change) for change in found.schema],
+        "partitioning": [asdict(change) for change in found.partitioning],
+        "files": [asdict(file) for file in found.files],
+        "rows_before": found.rows_before,
+        "rows_after": found.rows_after,
+    }
+    return {**value, "rows": asdict(rows)} if rows else value
+
+
+def point_as_json(point: Point) -> dict[str, Any]:
+    """A point, as it was named and as it was found."""
+    return {"name": point.name, "kind": point.kind, "snapshot_id": point.snapshot.snapshot_id, "time_ms": point.snapshot.timestamp_ms}

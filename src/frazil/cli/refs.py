@@ -1,0 +1,194 @@
+"""`frazil branch` and `frazil tag`: named places in a table's past."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.show import OUTPUT, count, print_rows, to_json
+from frazil.errors import HistoryError
+
+if TYPE_CHECKING:
+    from frazil.history.refs import RefInfo, RefKind
+    from frazil.lake import Lake
+
+_UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+YES = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def parse_age(text: str) -> int:
+    """
+    >>> parse_age("24h"), parse_age("30m")
+    (86400000, 1800000)
+    """
+    found = re.fullmatch(r"([1-9]\d{0,6})([mhd])", text)
+    if found is None:
+        raise click.BadParameter(f"'{text}' is not an age: 30m, 24h or 7d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _lake(context: Context) -> Lake:
+    from frazil.lake import Lake
+
+    return Lake(context.settings, catalog=context.catalog)
+
+
+@click.group()
+def branch() -> None:
+    """List, create, drop and publish the branches of a table."""
+
+
+@click.group()
+def tag() -> None:
+    """List, create and drop the tags of a table."""
+
+
+def _list(kind: RefKind) -> Callable[..., None]:
+    @click.argument("table")
+    @OUTPUT
+    @click.pass_obj
+    def run(context: Context, table: str, output: str) -> None:
+        refs = _lake(context).table(table).refs(kind)
+        if output == "json":
+            click.echo(to_json([asdict(ref) for ref in refs]))
+        elif refs:
+            print_rows(("name", "snapshot", "time (UTC)", "kept"), map(_as_row, refs))
+        else:
+            click.echo(f"{table} has no {'tags' if kind == 'tag' else 'branches'}")
+
+    return run
+
+
+def _as_row(ref: RefInfo) -> tuple[object, ...]:
+    from frazil.scan.points import show_time
+
+    rules = ref.retention
+    said = [f"for {show_age(rules.max_ref_age_ms)}"] if rules.max_ref_age_ms else []
+    said += [f"snapshots for {show_age(rules.max_snapshot_age_ms)}"] if rules.max_snapshot_age_ms else []
+    said += [f"at least {count(rules.min_snapshots_to_keep, 'snapshot')}"] if rules.min_snapshots_to_keep else []
+    return ref.name, ref.snapshot_id, show_time(ref.time_ms) if ref.time_ms is not None else "?", ", ".join(said)
+
+
+def show_age(milliseconds: int) -> str:
+    """
+    >>> show_age(604_800_000), show_age(5_400_000)
+    ('7d', '90m')
+    """
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000)):
+        if milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds / 60_000:g}m"
+
+
+def _create(context: Context, table: str, name: str, kind: RefKind, at: str, **rules: int | None) -> None:
+    from frazil.history.refs import Retention
+
+    point = _lake(context).table(table).create_ref(name, kind, at=at, retention=Retention(**rules))
+    click.echo(f"{kind} '{name}' of {table} is at snapshot {point.snapshot.snapshot_id}")
+
+
+AT = click.option("--at", default="main", show_default=True, metavar="POINT", help="A snapshot's id, a time, a branch or a tag.")
+KEEP = click.option(
+    "--max-ref-age", type=parse_age, metavar="AGE", help="Expiry removes it after this time: 30m, 24h, 7d.  [default: never]"
+)
+
+
+@branch.command("create")
+@click.argument("table")
+@click.argument("name")
+@AT
+@KEEP
+@click.option("--max-snapshot-age", type=parse_age, metavar="AGE", help="Expiry keeps its snapshots for this time.  [default: the table's]")
+@click.option("--min-snapshots", type=click.IntRange(min=1), help="Expiry keeps at least so many of its snapshots.  [default: the table's]")
+@click.pass_obj
+def create_branch(
+    context: Context,
+    table: str,
+    name: str,
+    at: str,
+    max_ref_age: int | None,
+    max_snapshot_age: int | None,
+    min_snapshots: int | None,
+) -> None:
+    """Create a branch: rows that are written to it are not seen on main."""
+    rules = {"max_ref_age_ms": max_ref_age, "max_snapshot_age_ms": max_snapshot_age, "min_snapshots_to_keep": min_snapshots}
+    _create(context, table, name, "branch", at, **rules)
+
+
+@tag.command("create")
+@click.argument("table")
+@click.argument("name")
+@AT
+@KEEP
+@click.pass_obj
+def create_tag(context: Context, table: str, name: str, at: str, max_ref_age: int | None) -> None:
+    """Create a tag: a name for a snapshot, which expiry then keeps."""
+    _create(context, table, name, "tag", at, max_ref_age_ms=max_ref_age)
+
+
+def _drop(kind: RefKind) -> Callable[..., None]:
+    @click.argument("table")
+    @click.argument("name")
+    @YES
+    @click.pass_obj
+    def run(context: Context, table: str, name: str, yes: bool) -> None:
+        from frazil.history.refs import perform_drop, plan_drop
+
+        lake = _lake(context)
+        live = lake.load(table)
+        plan = plan_drop(live, name, kind)
+        click.echo(f"{kind} '{name}' of {table}, at snapshot {plan.ref.snapshot_id}, goes")
+        if plan.unreachable:
+            click.echo(f"  no other branch or tag holds {count(len(plan.unreachable), 'snapshot')} of it: expiry will remove them")
+        for part in plan.parts:
+            click.echo(f"  the progress of sink part {part} on it goes, too")
+        if _agreed(f"drop {kind} '{name}'?", yes):
+            perform_drop(lake.catalog, live, plan)
+            click.echo(f"{kind} '{name}' is dropped; to have it again: frazil {kind} create {table} {name} --at {plan.ref.snapshot_id}")
+
+    return run
+
+
+for _kind, _group in (("branch", branch), ("tag", tag)):
+    _plural = "branches" if _kind == "branch" else "tags"
+    _group.command("list", help=f"List the {_plural} of a table: where they are, and how long they are kept.")(_list(_kind))  # type: ignore[arg-type]
+    _group.command("drop", help=f"Drop a {_kind}; shows first what goes with it.")(_drop(_kind))  # type: ignore[arg-type]
+
+
+@branch.command()
+@click.argument("table")
+@click.argument("name")
+@YES
+@click.pass_obj
+def publish(context: Context, table: str, name: str, yes: bool) -> None:
+    """Move main forward to a branch that has grown out of it; refused when main has moved on."""
+    from frazil.history.refs import perform_publish, plan_publish
+
+    lake = _lake(context)
+    live = lake.load(table)
+    plan = plan_publish(live, name)
+    click.echo(
+        f"main of {table} moves from snapshot {plan.main_id} to {plan.head_id}: {count(len(plan.snapshots), 'snapshot')} of '{name}'"
+    )
+    for part in plan.parts:
+        click.echo(f"  with the progress of sink part {part}")
+    if _agreed(f"publish '{name}'?", yes):
+        perform_publish(lake.catalog, live, plan)
+        click.echo(f"main is at snapshot {plan.head_id}; the branch stays where it is")
+
+
+def _agreed(question: str, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise HistoryError(f"nobody is there to answer: {question} nothing was changed", hint="add --yes")
+    if click.confirm(question, err=True):
+        return True
+    click.echo("nothing was changed")
+    return False

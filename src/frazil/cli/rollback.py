@@ -1,0 +1,128 @@
+"""`frazil rollback`: the rows of an older snapshot, after a look at what that means."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.show import count
+from frazil.errors import HistoryError
+
+if TYPE_CHECKING:
+    from frazil.history.log import LogEntry
+    from frazil.history.rollback import RollbackPlan
+
+
+@click.command()
+@click.argument("table")
+@click.option("--to", type=int, metavar="SNAPSHOT", help="The snapshot to go back to.")
+@click.option("--at", metavar="TIME", help="What the branch held at this time, UTC unless it names a zone.")
+@click.option("--ref", default="main", show_default=True, help="The branch that goes back.")
+@click.option(
+    "--with-progress/--keep-progress",
+    default=None,
+    help="Whether sinks and pipelines go back, too: then their rows come again; else they stay out for good.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def rollback(context: Context, table: str, to: int | None, at: str | None, ref: str, with_progress: bool | None, yes: bool) -> None:
+    """Go back to an older snapshot of a table; shows first what that undoes.
+
+    It ends in a new snapshot with the old one's files: nothing is deleted, and a second rollback brings back what this one undid.
+    """
+    from frazil.history.rollback import perform_rollback
+    from frazil.lake import Lake
+
+    plan = Lake(context.settings, catalog=context.catalog).table(table).plan_rollback(to=to, at=at, ref=ref)
+    for line in describe(plan):
+        click.echo(line)
+    chosen = _choose_progress(plan, with_progress)
+    if not yes and not _confirm(f"roll '{ref}' of {table} back to snapshot {plan.target.snapshot.snapshot_id}?"):
+        click.echo("nothing was changed")
+        return
+    snapshot_id = perform_rollback(context.catalog, plan, with_progress=chosen)
+    click.echo(f"'{ref}' of {table} is back, as snapshot {snapshot_id}; to undo this: frazil rollback {table} --to {plan.head_id}")
+
+
+def describe(plan: RollbackPlan) -> Iterator[str]:
+    """What the rollback would do, a line each."""
+    from frazil.scan.points import show_time
+
+    when = show_time(plan.target.snapshot.timestamp_ms)
+    yield f"'{plan.ref}' of {plan.table} goes back from snapshot {plan.head_id} to {plan.target.snapshot.snapshot_id} of {when} UTC"
+    for title, entries in (("undone", plan.undone), ("brought back", plan.restored)):
+        if entries:
+            yield f"  {count(len(entries), 'snapshot')} {title}:"
+        yield from (f"    {_describe_entry(entry)}" for entry in entries[:10])
+        if len(entries) > 10:
+            yield f"    ... and {len(entries) - 10} more"
+    yield f"  {_sums(plan, '-')} go, {_sums(plan, '+')} come back; no file is deleted"
+    if plan.schema_since:
+        yield f"  the schema stays as it is now; changed since then: {'; '.join(plan.schema_since)}"
+    yield from _describe_progress(plan)
+
+
+def _describe_entry(entry: LogEntry) -> str:
+    from frazil.scan.points import show_time
+
+    refs = f"({', '.join(entry.refs)})" if entry.refs else ""
+    rows = f"+{entry.added_rows:,} -{entry.removed_rows:,} rows"
+    return "  ".join(filter(None, [str(entry.snapshot_id), show_time(entry.time_ms), entry.operation, rows, entry.by, refs]))
+
+
+def _sums(plan: RollbackPlan, sign: str) -> str:
+    data, deletes = plan.diff.sum(sign), plan.diff.sum(sign, deletes=True)
+    more = f" and {count(deletes.files, 'delete file')} ({count(deletes.rows, 'row')})" if deletes.files else ""
+    return f"{count(data.files, 'data file')} ({count(data.rows, 'row')}){more}"
+
+
+def _describe_progress(plan: RollbackPlan) -> Iterator[str]:
+    if not plan.has_progress:
+        return
+    yield "  written by sinks or pipelines, which remember how far they have come:"
+    for part in plan.parts:
+        yield f"    sink part {part.part}: now {_offsets(part.now)}, then {_offsets(part.then)}"
+    if plan.ledger:
+        said = [f"{count(plan.ledger.forgets, 'file')} loaded since"] if plan.ledger.forgets else []
+        said += [f"{count(plan.ledger.remembers, 'file')} loaded then"] if plan.ledger.remembers else []
+        yield f"    {plan.ledger.table}: {', '.join(said)}"
+    if not plan.progress_known:
+        yield "    how far they were then is not known any more (expired): only --keep-progress is possible"
+    if plan.repeats:
+        yield "    --with-progress: they go back as well; what was undone is read and written again, and running writers are fenced"
+        yield "    --keep-progress: they stay where they are; what was undone stays out for good"
+    if plan.resumes:
+        yield "    --with-progress: they go on from where they were then, and running writers are fenced"
+        yield "    --keep-progress: they stay where they are; what is brought back is written a second time"
+
+
+def _offsets(offsets: Mapping[str, int]) -> str:
+    """
+    >>> _offsets({"events/0": 120}), _offsets({})
+    ('events/0=120', 'the beginning')
+    """
+    shown = [f"{name}={value}" for name, value in sorted(offsets.items())]
+    return ", ".join([*shown[:4], *(["..."] if len(shown) > 4 else [])]) or "the beginning"
+
+
+def _choose_progress(plan: RollbackPlan, given: bool | None) -> bool:
+    """Whether progress goes back: as given, as answered, or nobody's question."""
+    if given is not None or not plan.has_progress:
+        return bool(given)
+    if not sys.stdin.isatty():
+        raise HistoryError(
+            f"{plan.table}: sinks or pipelines have written since; nothing was changed",
+            hint="say what becomes of their progress: --with-progress (their rows come again) or --keep-progress (they stay out)",
+        )
+    answer: str = click.prompt("does progress go back, too?", type=click.Choice(["with-progress", "keep-progress"]), err=True)
+    return answer == "with-progress"
+
+
+def _confirm(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise HistoryError(f"nobody is there to answer: {question} nothing was changed", hint="add --yes")
+    return click.confirm(question, err=True)
