@@ -11,6 +11,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, UnsupportedError
 
+from frazil.sinks.sql_limits import why_unreadable
+
 SCHEMA = pa.schema(
     [
         ("query_id", pa.string()),
@@ -21,8 +23,6 @@ SCHEMA = pa.schema(
         pa.field("position", pa.int64(), nullable=False),
     ]
 )
-# The compiled parser has no guard of its own: 10,000 nested subqueries overflow the stack and end the process.
-DEEPEST = 1000
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def transpile(sql: str | None, dialects: Dialects) -> tuple[str | None, str | No
     """
     if sql is None:
         return None, "no query"
-    if sql.count("(") > DEEPEST and _depth(sql) > DEEPEST:
-        return None, f"nested more than {DEEPEST} levels deep"
+    if reason := why_unreadable(sql):
+        return None, reason
     try:
         return _convert(sql, dialects)
     except ParseError as exc:
@@ -112,22 +112,6 @@ def _parse_error(error: ParseError) -> str:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:500]
-
-
-def _depth(sql: str) -> int:
-    """How deep the parentheses go, those in texts and comments counted too.
-
-    >>> _depth("f((a), (b))")
-    2
-    """
-    deepest = depth = 0
-    for sign in sql:
-        if sign == "(":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif sign == ")":
-            depth -= 1
-    return deepest
 
 
 def _texts(column: pa.Array) -> Iterator[str | None]:

@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 
 from frazil.errors import CheckError, MissingExtra
 from frazil.sinks.partitioning import column_at
+from frazil.sinks.sql_limits import why_unreadable
 
 # A column, or one value for all rows; Arrow publishes no types.
 Values = Any
 Evaluate = Callable[[pa.Table], Values]
+_SHORTER = "write several checks: a row must pass all of them"
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,16 @@ def _compile(text: str, schema: pa.Schema) -> Check:
         from sqlglot.errors import SqlglotError
     except ModuleNotFoundError as exc:
         raise MissingExtra("sqlglot", extra="sinks") from exc
+    if reason := why_unreadable(text):
+        raise CheckError(f"check '{text:.80}...': {reason}", hint=_SHORTER)
     try:
         tree = sqlglot.parse_one(text, read="spark")
+        check = Check(text, _Compiler(text, schema).visit(tree))
+        kind = check.evaluate(schema.empty_table()).type
     except SqlglotError as exc:
         raise CheckError(f"check '{text}' is not a SQL expression: {str(exc).splitlines()[0]}") from exc
-    check = Check(text, _Compiler(text, schema).visit(tree))
-    try:
-        kind = check.evaluate(schema.empty_table()).type
+    except RecursionError as exc:
+        raise CheckError(f"check '{text:.80}...': nested too deeply", hint=_SHORTER) from exc
     except pa.ArrowException as exc:
         raise CheckError(f"check '{text}' does not fit the columns: {str(exc).splitlines()[0]}", hint=_columns(schema)) from exc
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
