@@ -18,12 +18,13 @@ sales = Table(
     column("ingestion_date", "date", required=True, doc="Date the record was ingested; also the partition key"),
     partition_by=["ingestion_date"],
     properties={"write.format.default": "parquet", "write.parquet.compression-codec": "snappy"},
+    checks=["amount >= 0"],
 )
 
 
-@pipeline(source=sources.csv("landing/*.csv"), target=sales)
+@pipeline(source=sources.csv("landing/*.csv"), target=sales, key=["order_id"], order_by="updated_at")
 def daily_sales(orders: DataFrame) -> DataFrame:
-    """Orders as they landed, with country codes in capitals."""
+    """Orders as they landed, with country codes in capitals; of an order that landed twice, the later version."""
     from pyspark.sql import functions as F
 
     return orders.withColumn("country", F.upper("country"))

@@ -14,7 +14,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.progress import spark_progress
-from frazil.cli.run import describe, spark_log
+from frazil.cli.run import describe, describe_counts, spark_log
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, Project, load_project
 
@@ -69,6 +69,8 @@ def _load_and_show(context: Context, project: Project) -> None:
             with spark_progress(spark, pipeline.name):
                 result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
             click.echo(f"run        {describe(result)}")
+            if result.snapshot_id is not None:
+                click.echo(describe_counts(result))
             _show(spark, catalog.load_table(pipeline.target.identifier), f"{catalog.name}.{pipeline.target.name}")
 
 

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from frazil.cli.context import Context
 from frazil.cli.progress import spark_progress
-from frazil.pipelines.run import RunResult
+from frazil.pipelines.runs import RunResult
 from frazil.project import load_project
+
+if TYPE_CHECKING:
+    from frazil.pipelines.declare import Pipeline
+    from frazil.pipelines.sources import SourceFile
+
+SHOWN_FILES = 20
 
 
 @click.command()
 @click.argument("name")
+@click.option("--dry-run", is_flag=True, help="Say which files would be loaded, and load none.")
 @click.pass_obj
-def run(context: Context, name: str) -> None:
+def run(context: Context, name: str, dry_run: bool) -> None:
     """Run a pipeline: everything new since the last run, then stop."""
-    from frazil.pipelines.run import run_pipeline
+    from frazil.client.catalog import catalog_properties
+    from frazil.pipelines.run import new_files, run_pipeline
     from frazil.pipelines.session import spark_session
 
     project = load_project(Path.cwd())
     pipeline = project.pipeline(name)
-    if not pipeline.source.list_files(project.folder):
+    if not pipeline.source.list_files(project.folder, catalog_properties(context.settings)):
         click.echo(f"{name}: no file matches '{pipeline.source.pattern}' in {project.folder}; {pipeline.target.name} is unchanged")
         return
     catalog = context.catalog
-    with spark_session(context.settings, app_name=f"frazil {name}", log=spark_log(context)) as spark, spark_progress(spark, name):
-        result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
-    click.echo(describe(result))
+    files = new_files(pipeline, catalog, project.folder)
+    if not files:  # Spark takes seconds to start: not for nothing
+        click.echo(describe(RunResult(name, pipeline.target.name)))
+    elif dry_run:
+        click.echo(describe_files(pipeline, files))
+    else:
+        with spark_session(context.settings, app_name=f"frazil {name}", log=spark_log(context)) as spark, spark_progress(spark, name):
+            result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
+        click.echo(describe(result))
+        if result.snapshot_id is not None:
+            click.echo(describe_counts(result))
 
 
 def spark_log(context: Context) -> Path:
@@ -46,5 +64,43 @@ def describe(result: RunResult) -> str:
     """
     if result.snapshot_id is None:
         return f"{result.pipeline}: no new files; {result.table} is unchanged"
-    files = f"{result.files} file" + ("" if result.files == 1 else "s")
-    return f"{result.pipeline}: {result.rows:,} rows from {files} are in {result.table}, snapshot {result.snapshot_id}"
+    return f"{result.pipeline}: {result.rows:,} rows from {_files(result.files)} are in {result.table}, snapshot {result.snapshot_id}"
+
+
+def describe_counts(result: RunResult) -> str:
+    """What became of the rows, a line each."""
+    values = {
+        "files": f"{result.files:,} ({size(result.bytes)})",
+        "rows read": f"{result.rows_in:,}",
+        "written": f"{result.rows:,}",
+        "duplicates": f"{result.duplicates:,}",
+        "quarantined": f"{result.quarantined:,}" + (f"  see {result.table}__quarantine" if result.quarantined else ""),
+        "seconds": f"{result.seconds:.1f}",
+    }
+    return "\n".join(f"  {name:<12} {value}" for name, value in values.items())
+
+
+def describe_files(pipeline: Pipeline, files: Sequence[SourceFile]) -> str:
+    """The files that a run would load."""
+    shown = [f"  {size(file.size):>9}  {file.path}" for file in files[:SHOWN_FILES]]
+    more = [f"  and {len(files) - SHOWN_FILES:,} more"] if len(files) > SHOWN_FILES else []
+    total = size(sum(file.size for file in files))
+    return "\n".join([f"{pipeline.name}: would load {_files(len(files))} ({total}) into {pipeline.target.name}", *shown, *more])
+
+
+def size(number: int) -> str:
+    """A number of bytes for people.
+
+    >>> size(512), size(2_500_000)
+    ('512 B', '2.5 MB')
+    """
+    value = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file" + ("" if count == 1 else "s")

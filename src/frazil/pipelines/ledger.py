@@ -6,7 +6,8 @@ A property would grow with every file; a table does not, and any engine can read
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from frazil.pipelines.sources import SourceFile
 from frazil.tables.declare import Table, column
@@ -30,6 +31,36 @@ def ledger_of(target: Table) -> Table:
     return Table(f"{target.name}__ledger", *COLUMNS)
 
 
+def open_beside(declared: Table, catalog: Any) -> LiveTable:
+    """A table that accompanies a user's own; made if it is not there. `catalog` is any of PyIceberg's."""
+    from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+
+    try:
+        found: LiveTable = catalog.load_table(declared.identifier)
+    except NoSuchTableError:
+        with suppress(TableAlreadyExistsError):  # another run was faster
+            catalog.create_table(declared.identifier, declared.schema())
+        found = catalog.load_table(declared.identifier)
+    return found
+
+
+def not_loaded(files: Sequence[SourceFile], ledger: LiveTable, pipeline: str) -> list[SourceFile]:
+    """The files that a pipeline has not committed. The ledger streams by: memory follows the files at hand, not all that ever were."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not files:
+        return []
+    keys = pa.array([f"{file.path}\0{file.size}\0{file.tag}" for file in files])
+    loaded = bytearray(len(files))
+    scan = ledger.scan(row_filter=_equal("pipeline", pipeline), selected_fields=("path", "size", "tag"))
+    for batch in scan.to_arrow_batch_reader():
+        path, size, tag = (pc.cast(batch.column(name), pa.string()) for name in ("path", "size", "tag"))
+        for index in pc.index_in(pc.binary_join_element_wise(path, size, tag, "\0"), value_set=keys).drop_null().to_pylist():
+            loaded[index] = 1
+    return [file for file, done in zip(files, loaded, strict=True) if not done]
+
+
 def loaded_files(ledger: LiveTable, pipeline: str) -> set[SourceFile]:
     """The files that a pipeline has committed."""
     rows = ledger.scan(row_filter=_equal("pipeline", pipeline), selected_fields=("path", "size", "tag")).to_arrow()
@@ -48,12 +79,6 @@ def ledger_rows(files: Sequence[SourceFile], *, pipeline: str, run_id: str, ledg
         "run_id": [run_id] * len(files),
     }
     return pa.table(columns, schema=ledger.schema().as_arrow())
-
-
-def holds_run(ledger: LiveTable, run_id: str) -> bool:
-    """Whether a run's commit is in."""
-    found: int = ledger.scan(row_filter=_equal("run_id", run_id), selected_fields=("run_id",), limit=1).to_arrow().num_rows
-    return found > 0
 
 
 def _equal(column_name: str, value: str) -> BooleanExpression:

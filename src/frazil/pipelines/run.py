@@ -1,70 +1,151 @@
-"""A batch run: the files that are new -> the user's function -> the table, in one commit with the ledger.
+"""A batch run: the files that are new -> the user's function -> the table, in one commit with quarantine, ledger and the run itself.
 
-Spark writes to a stage branch, which no reader sees. The driver then moves the table's main ref to the staged snapshot and appends to the
-ledger in one `/transactions/commit`, guarded by the snapshots it started from. So a run that is killed at any moment has done either
-all of it or nothing, and the next one takes up exactly the files that are missing.
+A run first takes the pipeline over: from then on an older run that still goes on is refused at its commit. Then it asks the ledger which
+files are new. Nobody sees what the executors write until the one `/transactions/commit` at the end; a run that is killed at any moment
+has done all of it or nothing, and the next one takes up exactly the files that are missing.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frazil.errors import CommitConflict, CommitUnknown, PipelineError
+from frazil.errors import PipelineError, TooManyBadRows, WriterFenced
 from frazil.pipelines.declare import Pipeline
-from frazil.pipelines.ledger import holds_run, ledger_of, ledger_rows, loaded_files
+from frazil.pipelines.ledger import ledger_of, ledger_rows, not_loaded, open_beside
+from frazil.pipelines.runs import RunResult, note_failure, run_rows, runs_of, tell_error
 from frazil.pipelines.sources import SourceFile
-from frazil.pipelines.stage import Stage, publish_stage, write_stage
-from frazil.tables.apply import apply_steps, plan
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.table import Table as LiveTable
+    from pyiceberg.typedef import Identifier
     from pyspark.sql import SparkSession
 
     from frazil.client import FrazilCatalog
+    from frazil.pipelines.load_task import LoadReport
+    from frazil.pipelines.staging import StagedLoad
+    from frazil.sinks.iceberg import IcebergTarget
+    from frazil.sinks.snapshots import Publishable
+    from frazil.sinks.spark import FrameSink, Staged
 
-ATTEMPTS = 5
+TOP_REASONS = 5
 
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a run did; no snapshot means that nothing was new."""
-
-    pipeline: str
-    table: str
-    files: int = 0
-    rows: int = 0
-    snapshot_id: int | None = None
+__all__ = ["RunResult", "new_files", "run_pipeline"]
 
 
 def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCatalog, folder: Path) -> RunResult:
     """Loads what is new since the last run. Safe to call again after any failure."""
+    if not new_files(pipeline, catalog, folder):  # looked at before the take-over, which adds a snapshot
+        return RunResult(pipeline.name, pipeline.target.name)
+    begun = time.monotonic()
+    run = _Run(pipeline, spark, catalog, folder)
+    try:
+        return run.load()
+    except BaseException as exc:
+        seconds = time.monotonic() - begun
+        note_failure(replace(run.result, seconds=seconds, error=tell_error(exc, catalog.properties)), pipeline.target, catalog)
+        if isinstance(exc, WriterFenced):
+            raise PipelineError(
+                f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
+                hint="nothing was committed here; let one run at a time",
+            ) from exc
+        raise
+
+
+def new_files(pipeline: Pipeline, catalog: FrazilCatalog, folder: Path) -> list[SourceFile]:
+    """The landing files that the table does not hold."""
     _load_target(pipeline, catalog)
-    ledger = ledger_of(pipeline.target)
-    list(apply_steps(plan(ledger, catalog), catalog))
-    result = RunResult(pipeline.name, pipeline.target.name)
-    run_id = str(uuid.uuid4())
-    for _ in range(ATTEMPTS):
-        live, live_ledger = _load_target(pipeline, catalog), catalog.load_table(ledger.identifier)
-        if holds_run(live_ledger, run_id):  # the commit was in, though its answer was lost
-            return result
-        new = _new_files(pipeline, live_ledger, folder)
-        if not new:
-            return RunResult(pipeline.name, pipeline.target.name)
-        stage = write_stage(pipeline, new, live=live, spark=spark, catalog_name=catalog.name, run_id=run_id, folder=folder)
-        result = RunResult(pipeline.name, pipeline.target.name, len(new), stage.rows, stage.snapshot_id)
+    found = pipeline.source.list_files(folder, catalog.properties)
+    return not_loaded(found, open_beside(ledger_of(pipeline.target), catalog), pipeline.name) if found else []
+
+
+class _Run:
+    """One run under way; `result` is what is known of it so far."""
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path) -> None:
+        self.pipeline, self.spark, self.catalog, self.folder = pipeline, spark, catalog, folder
+        self.begun = time.monotonic()
+        self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
+
+    def load(self) -> RunResult:
+        """Takes over, stages, and commits."""
+        from frazil.pipelines.staging import Staging
+        from frazil.sinks.iceberg import IcebergTarget
+        from frazil.sinks.python import part_name
+        from frazil.sinks.sink import SinkOptions
+        from frazil.sinks.spark import FrameSink
+
+        target = IcebergTarget(self.catalog, self.pipeline.target.identifier)
+        part = part_name(self.pipeline.name, 0)
+        sink = FrameSink(target, part, options=SinkOptions(checks=self.pipeline.checks))
+        files = new_files(self.pipeline, self.catalog, self.folder)
+        if not files:
+            return RunResult(self.pipeline.name, self.pipeline.target.name)
+        self.result = replace(self.result, files=len(files), bytes=sum(file.size for file in files))
+        staged = Staging(self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties).run()
+        self._count(staged)
         try:
-            _publish(stage, new, pipeline=pipeline, run_id=run_id, ledger=live_ledger, catalog=catalog)
-        except (CommitConflict, CommitUnknown):
-            continue  # the ledger decides: it is read again before anything is staged again
+            self._check_bad_share(staged.report)
+            self._check_unchanged(files)
+        except BaseException:
+            sink.discard(_as_staged(staged.report))
+            raise
+        return self._publish(sink, target, staged.report, files)
+
+    def _count(self, staged: StagedLoad) -> None:
+        report = staged.report
+        self.result = replace(
+            self.result, rows_in=staged.rows_in, rows=report.rows, duplicates=report.duplicates, quarantined=report.quarantined
+        )
+
+    def _check_bad_share(self, report: LoadReport) -> None:
+        rows = report.rows + report.duplicates + report.quarantined
+        if report.quarantined > self.pipeline.max_bad_share * rows:
+            reasons = dict(sorted(report.reasons.items(), key=lambda one: -one[1])[:TOP_REASONS])
+            limit = self.pipeline.max_bad_share
+            raise TooManyBadRows(self.pipeline.name, bad=report.quarantined, rows=rows, limit=limit, reasons=reasons)
+
+    def _check_unchanged(self, files: Sequence[SourceFile]) -> None:
+        """A file that grew while it was read would be loaded again as a new one: rows twice."""
+        now = {file.path: file for file in self.pipeline.source.list_files(self.folder, self.catalog.properties)}
+        if changed := [file.path for file in files if now.get(file.path, file) != file]:
+            raise PipelineError(
+                f"pipeline '{self.pipeline.name}': {changed[0]} changed while it was read",
+                hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then rename them",
+            )
+
+    def _publish(self, sink: FrameSink, target: IcebergTarget, report: LoadReport, files: Sequence[SourceFile]) -> RunResult:
+        live = _load_target(self.pipeline, self.catalog)
+        snapshot_id = live.metadata.new_snapshot_id()  # the row of this run has to name it
+        result = replace(self.result, snapshot_id=snapshot_id, seconds=round(time.monotonic() - self.begun, 3))
+        ledger = open_beside(ledger_of(self.pipeline.target), self.catalog)
+        runs = open_beside(runs_of(self.pipeline.target), self.catalog)
+        also: dict[str | Identifier, pa.Table] = {
+            ledger_of(self.pipeline.target).identifier: ledger_rows(
+                files, pipeline=self.pipeline.name, run_id=result.run_id, ledger=ledger
+            ),
+            runs_of(self.pipeline.target).identifier: run_rows(result, runs.schema().as_arrow()),
+        }
+        sink.publish(_as_staged(report), also=also, change=self._change(report, snapshot_id))
         return result
-    raise PipelineError(
-        f"pipeline '{pipeline.name}' gave up after {ATTEMPTS} attempts: other writers kept changing {pipeline.target.name}",
-        hint=f"run it again when they are done: frazil run {pipeline.name}",
-    )
+
+    def _change(self, report: LoadReport, snapshot_id: int) -> Publishable:
+        from frazil.sinks.replace import Replace
+        from frazil.sinks.snapshots import Append
+
+        kind = Replace if self.pipeline.mode == "replace-partition" and report.files else Append
+        return kind(self.pipeline.target.identifier, report.files, snapshot_id=snapshot_id)
+
+
+def _as_staged(report: LoadReport) -> Staged:
+    from frazil.sinks.spark import Staged
+
+    return Staged(report.files, report.quarantine_files)
 
 
 def _load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:
@@ -75,17 +156,3 @@ def _load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:
     except NoSuchTableError as exc:
         raise PipelineError(f"pipeline '{pipeline.name}': table {pipeline.target.name} does not exist", hint="frazil apply") from exc
     return live
-
-
-def _new_files(pipeline: Pipeline, ledger: LiveTable, folder: Path) -> list[SourceFile]:
-    done = loaded_files(ledger, pipeline.name)
-    return [file for file in pipeline.source.list_files(folder) if file not in done]
-
-
-def _publish(
-    stage: Stage, files: Sequence[SourceFile], *, pipeline: Pipeline, run_id: str, ledger: LiveTable, catalog: FrazilCatalog
-) -> None:
-    target = catalog.load_table(pipeline.target.identifier)
-    with catalog.transaction() as transaction:
-        publish_stage(stage, transaction.table(target))
-        transaction.table(ledger).append(ledger_rows(files, pipeline=pipeline.name, run_id=run_id, ledger=ledger))

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+# Spark's Kafka source, for who asks for it. Named one by one: the token provider of the same version cannot be had everywhere.
+KAFKA_JARS = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:
@@ -64,8 +71,8 @@ def _s3_conf(settings: Settings) -> dict[str, str]:
 
 
 @contextmanager
-def spark_session(settings: Settings, *, app_name: str, log: Path) -> Iterator[SparkSession]:
-    """A running session, stopped at the end; what the JVM prints is in `log`."""
+def spark_session(settings: Settings, *, app_name: str, log: Path, more_jars: Sequence[str] = ()) -> Iterator[SparkSession]:
+    """A running session, stopped at the end; what the JVM prints is in `log`. `more_jars` are coordinates, such as `KAFKA_JARS`."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as exc:
@@ -76,7 +83,7 @@ def spark_session(settings: Settings, *, app_name: str, log: Path) -> Iterator[S
 
     java = find_java(JavaNeed.SPARK, java_home=settings.spark.java_home, on_progress=show_progress())
     wanted = [ICEBERG_RUNTIME, ICEBERG_AWS] if settings.s3.endpoint else [ICEBERG_RUNTIME]
-    jars = resolve_jars(wanted, ivy_settings=settings.spark.ivy_settings, on_progress=show_progress())
+    jars = resolve_jars([*wanted, *more_jars], ivy_settings=settings.spark.ivy_settings, on_progress=show_progress())
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     conf = spark_conf(settings)

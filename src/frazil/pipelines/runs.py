@@ -1,0 +1,112 @@
+"""What every run did: a table beside the target, appended to in the commit of the rows; a run that failed is noted by itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frazil.config import is_secret
+from frazil.tables.declare import Table, column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from frazil.client import FrazilCatalog
+
+COLUMNS = (
+    column("run_id", "string", required=True, doc="The run; the ledger names it, too"),
+    column("pipeline", "string", required=True, doc="What ran"),
+    column("status", "string", required=True, doc="committed, or failed: nothing of it is in the table"),
+    column("started_at", "timestamptz", required=True, doc="When it began"),
+    column("seconds", "double", required=True, doc="How long it took, up to the commit"),
+    column("files", "long", required=True, doc="Landing files that it read"),
+    column("bytes", "long", required=True, doc="Their size"),
+    column("rows_in", "long", required=True, doc="Rows in these files"),
+    column("rows", "long", required=True, doc="Rows written to the table"),
+    column("duplicates", "long", required=True, doc="Rows left out, because another one of their key came later"),
+    column("quarantined", "long", required=True, doc="Rows written to the quarantine table"),
+    column("snapshot_id", "long", doc="The snapshot of the table that the run made"),
+    column("error", "string", doc="Why it failed"),
+)
+LONGEST_ERROR = 1000
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run did; no snapshot means that nothing was new."""
+
+    pipeline: str
+    table: str
+    files: int = 0
+    rows: int = 0
+    snapshot_id: int | None = None
+    rows_in: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    run_id: str = ""
+    started_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    error: str | None = None
+
+    @property
+    def status(self) -> str:
+        return "committed" if self.error is None else "failed"
+
+
+def runs_of(target: Table) -> Table:
+    """The declaration of the table of a target's runs."""
+    return Table(f"{target.name}__runs", *COLUMNS)
+
+
+def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
+    """What a run appends to the table of runs."""
+    import pyarrow as pa
+
+    values = asdict(result) | {"status": result.status}
+    return pa.table({one.name: pa.array([values[one.name]], one.type) for one in schema}, schema=schema)
+
+
+def note_failure(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:
+    """Remembers a run that failed. This must not fail the run once more: if the catalog is away, there is no note."""
+    from frazil.errors import CommitConflict
+    from frazil.pipelines.ledger import open_beside
+    from frazil.sinks.layout import TableLayout
+    from frazil.sinks.parquet import write_files
+    from frazil.sinks.snapshots import Append
+
+    with suppress(Exception):
+        table = open_beside(runs_of(target), catalog)
+        layout = TableLayout.of(table)
+        append = Append(table.name(), write_files(run_rows(result, layout.arrow), layout))
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                catalog.commit_changes([append.build(catalog.load_table(table.name()), attempt=attempt, summary={}, properties={})])
+                return
+            except CommitConflict:
+                continue
+
+
+def tell_error(error: BaseException, properties: Mapping[str, str]) -> str:
+    """What went wrong, shortened, with the values of secret properties struck out."""
+    text = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+    for key, value in properties.items():
+        if is_secret(key) and value:
+            text = text.replace(value, "**********")
+    return text[:LONGEST_ERROR]
+
+
+def read_runs(target: Table, catalog: FrazilCatalog, *, pipeline: str | None = None) -> list[dict[str, Any]]:
+    """The runs of a target, the latest first; none, if there was none."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        rows: Sequence[dict[str, Any]] = catalog.load_table(runs_of(target).identifier).scan().to_arrow().to_pylist()
+    except NoSuchTableError:
+        return []
+    wanted = [row for row in rows if pipeline in (None, row["pipeline"])]
+    return sorted(wanted, key=lambda row: row["started_at"], reverse=True)
