@@ -80,7 +80,7 @@ class DeltaLog:
             if before.writer == writer:
                 return before
             after = take_over(Progress({part: before}), part, writer).part(part)
-            self._commit(table, [], part, after)
+            self._commit(table, [], part, after, None)
             return after
 
         return self.until_decided(attempt)
@@ -92,20 +92,22 @@ class DeltaLog:
             before = Progress({claim.part: self.progress(table, claim.part)})
             after = apply_claim(before, claim, table=self.uri)
             if after is not None:
-                self._commit(table, actions, claim.part, after.part(claim.part))
+                self._commit(table, actions, claim.part, after.part(claim.part), claim)
             return (after or before).part(claim.part)
 
         return self.until_decided(attempt)
 
-    def _commit(self, table: DeltaTable, actions: Sequence[AddAction], part: str, after: PartProgress) -> None:
+    def _commit(self, table: DeltaTable, actions: Sequence[AddAction], part: str, after: PartProgress, claim: Claim | None) -> None:
         transactions = self.prepare(part, after)
+        # For the audit: the log keeps it as long as it keeps this version.
+        said = {"frazil.part": part, "frazil.progress": _dump(after), **({"frazil.commit": claim.summary()} if claim else {})}
         self.patience.on_step("before commit")
         table.create_write_transaction(
             list(actions),
             "append",
             table.schema(),
             table.metadata().partition_columns,
-            commit_properties=CommitProperties(app_transactions=transactions, custom_metadata={"frazil.progress": _dump(after)}),
+            commit_properties=CommitProperties(app_transactions=transactions, custom_metadata=said),
         )
         self.patience.on_step("after commit")
         with contextlib.suppress(OSError):  # nobody looks at the older ones; the last few stay for whoever reads an older version

@@ -70,4 +70,4 @@ def _check_covered(uri: str, version: int, now: Progress, then: Progress) -> Non
 
 def _properties(log: DeltaLog, after: Mapping[str, PartProgress]) -> CommitProperties | None:
     found = [transaction for name, part in after.items() for transaction in log.prepare(name, part)]
-    return CommitProperties(app_transactions=found) if found else None
+    return CommitProperties(app_transactions=found, custom_metadata={"frazil.rollback": Progress(after).dump()}) if found else None

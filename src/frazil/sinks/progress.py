@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 SUMMARY_PROGRESS = "frazil.progress"  # in a snapshot's summary: all progress as of that snapshot
+SUMMARY_REF = "frazil.ref"  # in a snapshot's summary: the ref whose progress it tells, unless that is main
 SUMMARY_COMMIT = "frazil.commit"  # in a snapshot's summary: what this commit consumed
 _VERSION = 1
 

@@ -24,6 +24,7 @@ from frazil.sinks.progress import (
     MAIN,
     SUMMARY_COMMIT,
     SUMMARY_PROGRESS,
+    SUMMARY_REF,
     Claim,
     PartProgress,
     Progress,
@@ -148,6 +149,8 @@ class Publisher:
     def _change(self, target: Publishable, table: Table, attempt: int, after: Progress, claim: Claim | None) -> Change:
         text = after.dump()
         summary = {SUMMARY_PROGRESS: text, **({SUMMARY_COMMIT: claim.summary()} if claim else {})}
+        if self.ref != MAIN:
+            summary[SUMMARY_REF] = self.ref
         return target.build(table, attempt=attempt, summary=summary, properties={property_key(self.ref): text})
 
     def _commit(self, changes: Sequence[Change]) -> None:

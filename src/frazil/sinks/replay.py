@@ -20,6 +20,7 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
 from frazil.errors import CommitConflict, SinkError
+from frazil.sinks.audit_steps import SUMMARY_REPLAY
 from frazil.sinks.contract import Contract
 from frazil.sinks.held import Choice, HeldRow, Holding, Naming, check_of
 from frazil.sinks.judging import DropResult, GivingUp, ReplayResult, Retrial
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 R = TypeVar("R")
-SUMMARY_REPLAY = "frazil.replay"  # in the snapshot of the table: how many rows came out of which quarantine
 SUMMARY_RELEASE = "frazil.release"  # in the snapshot of the quarantine: how many rows have left it, and where to
 
 

@@ -20,6 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from frazil.sinks.audit_steps import REPLAY_PART
 from frazil.sinks.buffer import Buffer
 from frazil.sinks.delta import add_action, delta_layout, open_log
 from frazil.sinks.delta_log import DeltaLog, now_ms
@@ -32,7 +33,6 @@ from frazil.sinks.publish import Patience
 from frazil.sinks.replay import Rules
 from frazil.sinks.sifting import Sifting
 
-REPLAY_PART = "quarantine/replay"
 _LEFT = "frazil/quarantine/left/"  # and the plan's name: the application transaction with which its rows left
 
 

@@ -25,6 +25,7 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
+from frazil.errors import SinkError
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.manifests import merge_small, write_added, write_list
 from frazil.sinks.progress import MAIN
@@ -73,7 +74,7 @@ class Append:
 
 @dataclass(frozen=True)
 class Move:
-    """A ref that moves to a snapshot which an engine has staged on a branch of its own."""
+    """A ref that moves to a snapshot which an engine has staged on a branch of its own; an empty one on top of it tells the progress."""
 
     identifier: Identifier
     snapshot_id: int
@@ -83,8 +84,15 @@ class Move:
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that publishes the stage and drops its branch."""
-        updates = (move_ref(table.metadata, self.ref, self.snapshot_id), _drop_ref(self.stage), *set_properties(properties))
-        return Change(self.identifier, guards(table.metadata, self.ref, self.base_id), updates)
+        metadata, staged = table.metadata, table.metadata.snapshot_by_id(self.snapshot_id)
+        if staged is None:
+            raise SinkError(f"{'.'.join(self.identifier)} has no snapshot {self.snapshot_id}", hint="it has expired: stage it again")
+        new_id = metadata.new_snapshot_id()
+        location = write_list(table, staged.manifests(table.io), snapshot_id=new_id, parent_id=staged.snapshot_id, attempt=attempt)
+        counted = count_files((), Operation.APPEND, staged, summary)
+        record = next_snapshot(metadata, staged, snapshot_id=new_id, manifest_list=location, summary=counted)
+        moved = (AddSnapshotUpdate(snapshot=record), move_ref(metadata, self.ref, new_id), _drop_ref(self.stage))
+        return Change(self.identifier, guards(metadata, self.ref, self.base_id), (*moved, *set_properties(properties)))
 
 
 def head(metadata: TableMetadata, ref: str) -> Snapshot | None:

@@ -1,0 +1,244 @@
+"""`frazil quarantine`: rows that a table did not take; look at them, bring them in, give them up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.delta import delta_options, is_delta
+from frazil.cli.show import OUTPUT, count, print_rows, to_json
+
+if TYPE_CHECKING:
+    from frazil.sinks.held import HeldRow, Holding
+    from frazil.sinks.judging import ReplayResult
+    from frazil.sinks.replay import IcebergQuarantine, Rules
+    from frazil.sinks.replay_delta import DeltaQuarantine
+
+F = TypeVar("F", bound=Callable[..., Any])
+DELTA = click.option("--delta", is_flag=True, help="The name is the folder or address of a Delta table.")
+REASON = click.option("--reason", metavar="TEXT", help="Only rows whose reason has this text in it.")
+PART = click.option("--part", help="Only rows of this part of a sink, such as uplink/part-0.")
+SHOWN_ROWS = 20
+SUFFIX = "__quarantine"
+
+
+@click.group()
+def quarantine() -> None:
+    """Look at rows that a table did not take; bring them in, or give them up."""
+
+
+@quarantine.command("list")
+@click.argument("name", required=False)
+@DELTA
+@OUTPUT
+@click.pass_obj
+def list_(context: Context, name: str | None, delta: bool, output: str) -> None:
+    """Show what is in quarantine: how much, since when, why.
+
+    NAME is a namespace, a table or a Delta table; without it, the whole catalog is looked at.
+    """
+    found = _holdings(context, name, delta)
+    if output == "json":
+        click.echo(to_json([_holding_as_json(one) for one in found]))
+        return
+    if not found:
+        click.echo(f"nothing was ever quarantined in {name or 'this catalog'}")
+        return
+    print_rows(("table", "rows", "oldest (UTC)", "newest (UTC)", "reasons"), map(_holding_as_row, found), right=("rows",))
+
+
+@quarantine.command()
+@click.argument("table")
+@click.option("--limit", type=click.IntRange(min=1), help=f"So many rows.  [default: {SHOWN_ROWS}; all as JSON]")
+@REASON
+@PART
+@DELTA
+@OUTPUT
+@click.pass_obj
+def show(context: Context, table: str, limit: int | None, reason: str | None, part: str | None, delta: bool, output: str) -> None:
+    """Print quarantined rows, the oldest first, with the reason and where they came from.
+
+    With --output json they can be edited, and given to replay --from.
+    """
+    from frazil.sinks.held import Choice
+
+    rows = _open(context, table, delta).rows(Choice(reason, part))
+    shown = rows[: limit or (len(rows) if output == "json" else SHOWN_ROWS)]
+    if output == "json":
+        click.echo(to_json([row.to_json() for row in shown]))
+        return
+    lines = [text for row in shown for text in (*_row_as_lines(row), "")]
+    rest = f"; --limit shows more than {len(shown)}" if len(shown) < len(rows) else ""
+    text = "\n".join([*lines, f"{table}: {count(len(rows), 'row')} in quarantine{rest}"])
+    click.echo_via_pager(text) if len(lines) > 40 else click.echo(text)
+
+
+@quarantine.command()
+@click.argument("table")
+@click.option("--check", "checks", multiple=True, metavar="SQL", help="A condition to hold, such as 'amount >= 0'; may be repeated.")
+@click.option(
+    "--extra-fields",
+    type=click.Choice(["error", "ignore"]),
+    default="error",
+    show_default=True,
+    help="What becomes of a row with a field that the table does not have.",
+)
+@click.option("--from", "file", type=click.File(), help="Rows that show --output json wrote, edited: these are meant, as they are there.")
+@click.option("--dry-run", is_flag=True, help="Only say what would come in.")
+@REASON
+@PART
+@DELTA
+@OUTPUT
+@click.pass_obj
+def replay(context: Context, /, table: str, output: str, **options: Any) -> None:
+    """Bring in the quarantined rows that the table takes now.
+
+    They are held against the table's current types and checks: the checks that lakehouse.py declares, and those given here. Where it
+    declares no such table and none are given, the checks that have refused rows still hold. Rows that pass come into the table and leave
+    the quarantine in one commit; the others stay.
+    """
+    from frazil.sinks.held import Choice, edited_rows
+
+    file = options["file"]
+    result = _open(context, table, options["delta"]).replay(
+        _rules(table, options["checks"], options["extra_fields"]),
+        choice=Choice(options["reason"], options["part"]),
+        edits=edited_rows(file.read(), name=file.name) if file else None,
+        dry_run=options["dry_run"],
+    )
+    click.echo(to_json(_result_as_json(table, result)) if output == "json" else _result_as_text(table, result))
+
+
+@quarantine.command()
+@click.argument("table")
+@click.option("--all", "everything", is_flag=True, help="All rows.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@REASON
+@PART
+@DELTA
+@OUTPUT
+@click.pass_obj
+def drop(context: Context, /, table: str, everything: bool, yes: bool, delta: bool, output: str, **options: str | None) -> None:
+    """Give up quarantined rows; shows first which.
+
+    They are gone from a new snapshot on; older snapshots hold them until they expire.
+    """
+    from frazil.sinks.held import Choice
+
+    choice = Choice(options["reason"], options["part"])
+    if everything == bool(choice.reason or choice.part):
+        raise click.UsageError("say which rows: --reason TEXT, --part PART, or --all")
+    opened = _open(context, table, delta)
+    preview = opened.drop(choice, dry_run=True)
+    click.echo(f"{table}: {count(preview.dropped, 'row')} would be dropped" + _reasons(preview.reasons), err=True)
+    dropped = 0
+    if preview.dropped and (yes or click.confirm("drop them?", err=True)):
+        dropped = opened.drop(choice).dropped
+    if output == "json":
+        click.echo(to_json({"table": table, "dropped": dropped}))
+    elif dropped:
+        click.echo(f"{table}: {count(dropped, 'row')} dropped; older {'versions' if delta else 'snapshots'} hold them until they expire")
+
+
+def _open(context: Context, name: str, delta: bool) -> IcebergQuarantine | DeltaQuarantine:
+    """The quarantine of a table; the name of the quarantine table itself does as well."""
+    name = name.rstrip("/").removesuffix(SUFFIX)
+    if is_delta(name, delta):
+        from frazil.sinks.replay_delta import DeltaQuarantine
+
+        return DeltaQuarantine(name, delta_options(context.settings, name))
+    from frazil.lake import Lake
+    from frazil.sinks.replay import IcebergQuarantine
+
+    Lake(context.settings, catalog=context.catalog).load(name)  # its error names near ones
+    return IcebergQuarantine(context.catalog, tuple(name.split(".")))
+
+
+def _holdings(context: Context, name: str | None, delta: bool) -> list[Holding]:
+    if name is not None and is_delta(name, delta):
+        return [one for one in [_open(context, name, delta).holding()] if one is not None]
+    from frazil.lake import Lake
+    from frazil.sinks.replay import IcebergQuarantine
+
+    known = Lake(context.settings, catalog=context.catalog).table_names()
+    plain = (name or "").removesuffix(SUFFIX)
+    inside = [one for one in known if name is None or one.startswith(f"{plain}.")]
+    if name is not None and not inside and not context.catalog.namespace_exists(plain):
+        return [one for one in [_open(context, plain, delta).holding()] if one is not None]
+    beside = [one.removesuffix(SUFFIX) for one in inside if one.endswith(SUFFIX)]
+    found = [IcebergQuarantine(context.catalog, tuple(one.split("."))).holding() for one in beside]
+    return [one for one in found if one is not None]
+
+
+def _rules(table: str, checks: Sequence[str], extra_fields: Any) -> Rules:
+    """The checks that lakehouse.py declares for the table, and the given ones; unknown, if there are neither."""
+    from frazil.project import FILE_NAME, load_project
+    from frazil.sinks.replay import Rules
+
+    declared = load_project(Path.cwd()).tables if (Path.cwd() / FILE_NAME).exists() else ()
+    own = next((tuple(getattr(one, "checks", ())) for one in declared if one.name == table), None)
+    return Rules(None if own is None and not checks else (*(own or ()), *checks), extra_fields)
+
+
+def _row_as_lines(row: HeldRow) -> list[str]:
+    shown = row.to_json()
+    raw = json.dumps(shown["raw"], ensure_ascii=False, indent=2 if len(row.raw) > 100 else None)
+    when = row.quarantined_at.strftime("%Y-%m-%d %H:%M:%S")
+    return [f"{row.id}  {when}  {row.part}  {row.position}", f"  {row.reason}", *(f"  {line}" for line in raw.splitlines())]
+
+
+def _holding_as_row(one: Holding) -> tuple[object, ...]:
+    from frazil.sinks.held import TOP_REASONS
+
+    top = list(one.reasons.items())[:TOP_REASONS]
+    more = [f"and {len(one.reasons) - TOP_REASONS} other reasons"] if len(one.reasons) > TOP_REASONS else []
+    return one.table, f"{one.rows:,}", _time(one.oldest), _time(one.newest), "\n".join([*(f"{n:,} x {text}" for text, n in top), *more])
+
+
+def _holding_as_json(one: Holding) -> dict[str, object]:
+    return {"table": one.table, "rows": one.rows, "oldest": one.oldest, "newest": one.newest, "reasons": dict(one.reasons)}
+
+
+def _result_as_json(table: str, result: ReplayResult) -> dict[str, object]:
+    return {
+        "table": table,
+        "dry_run": result.dry_run,
+        "replayed": result.replayed,
+        "snapshot_id": result.snapshot_id,
+        "failed": dict(result.failed),
+        "missing": list(result.missing),
+    }
+
+
+def _result_as_text(table: str, result: ReplayResult) -> str:
+    """
+    >>> from frazil.sinks.judging import ReplayResult
+    >>> print(_result_as_text("l.t", ReplayResult(2, {"check 'x > 0' failed": 1}, snapshot_id=7)))
+    l.t: 2 rows are in the table now, snapshot 7; 1 row stays in quarantine
+           1 x check 'x > 0' failed
+    >>> print(_result_as_text("l.t", ReplayResult(dry_run=True)))
+    l.t: 0 rows would come in; 0 rows would stay in quarantine
+    """
+    verb, stay = ("would come in", "would stay") if result.dry_run else ("are in the table now", "stay")
+    left = sum(result.failed.values())
+    if not result.dry_run and result.replayed == 1:
+        verb = "is in the table now"
+    if not result.dry_run and left == 1:
+        stay = "stays"
+    at = f", snapshot {result.snapshot_id}" if result.snapshot_id else ""
+    lines = f"{table}: {count(result.replayed, 'row')} {verb}{at}; {count(left, 'row')} {stay} in quarantine{_reasons(result.failed)}"
+    gone = f"\n{count(len(result.missing), 'edited row')} not in quarantine any more: {', '.join(result.missing)}" if result.missing else ""
+    return lines + gone
+
+
+def _reasons(found: Mapping[str, int]) -> str:
+    return "".join(f"\n{number:>8,} x {text}" for text, number in found.items())
+
+
+def _time(moment: Any) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S") if moment else ""
