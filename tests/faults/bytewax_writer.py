@@ -1,4 +1,4 @@
-"""The campaign's writer as a Bytewax dataflow: two workers, two parts, Kafka in, and a recovery store that may be lost."""
+"""The campaign's writer as a Bytewax dataflow: a worker for each of its parts, Kafka in, and a recovery store that may be lost."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from bytewax.testing import cluster_main
 from frazil.sinks.bytewax import DeltaSink, DeltaSinkConfig, IcebergSink, IcebergSinkConfig, SourceRows
 from tests.faults.sink_writer import OPTIONS, Job, patience_of
 
-PARTS = 2
-
 
 def write_with_bytewax(job: Job) -> None:
     flow = Dataflow("flow")
     messages = op.input("kafka", flow, KafkaSource([job.brokers], [job.topic], tail=False, batch_size=job.batch_rows))
     op.output("lake", op.flat_map_batch("rows", messages, _to_rows), _sink(job))
     every = timedelta(seconds=job.flush_rows / 100)  # checkpoints now and then, so that some fall between two commits
-    cluster_main(flow, [], 0, worker_count_per_proc=PARTS, epoch_interval=every, recovery_config=RecoveryConfig(job.state))
+    cluster_main(flow, [], 0, worker_count_per_proc=job.parts, epoch_interval=every, recovery_config=RecoveryConfig(job.state))
 
 
 def _to_rows(messages: list[KafkaSourceMessage[Any, bytes]]) -> list[tuple[str, SourceRows]]:
@@ -38,7 +36,7 @@ def _to_rows(messages: list[KafkaSourceMessage[Any, bytes]]) -> list[tuple[str, 
 def _sink(job: Job) -> IcebergSink | DeltaSink:
     shared: dict[str, Any] = {
         "batch_size": job.flush_rows,
-        "num_partitions": PARTS,
+        "num_partitions": job.parts,
         "options": {"threads": 1, **OPTIONS},
         "patience": patience_of(job),
     }

@@ -53,7 +53,7 @@ class Trial:
         self.topic.send(self.topic.sent + ROWS_A_ROUND)
         chance = self.chance
         sizes = {"at_step": chance.randint(1, MOST_STEPS), "batch_rows": chance.randint(1, 17), "flush_rows": chance.randint(4, 40)}
-        return replace(self.lake.job, state=self.state, fault=fault, **{**sizes, **changes})
+        return replace(self.lake.job, **{"state": self.state, "fault": fault, **sizes, **changes})
 
     def check(self) -> None:
         """No row is in twice, in the wrong table, or in though it was taken out; the audit agrees."""
@@ -168,6 +168,17 @@ def a_catalog_that_goes_away(trial: Trial) -> None:
         time.sleep(trial.down_seconds)
     assert end_of(writer) == 0 or not stopped
     return None
+
+
+def sees_a_row_twice(lake: Lake, job: Job, successor: Job, *, at_step: int) -> bool:
+    """Whether a zombie that wakes just before it commits, in a build that lacks a rule, shows. Its first rows are all good."""
+    sleeper = start(replace(job, fault="stop", step_name="before commit", at_step=at_step, batch_rows=5, flush_rows=5))
+    stopped = wait_until_stopped(sleeper)
+    assert run(successor) == 0
+    if stopped:
+        wake(sleeper)
+    found = lake.table_ids()
+    return len(found) > len(set(found))
 
 
 Fault = Callable[[Trial], None]

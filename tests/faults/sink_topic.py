@@ -28,7 +28,7 @@ class Topic:
         client = AdminClient({"bootstrap.servers": self.brokers})
         (done,) = client.create_topics([NewTopic(self.name, len(SOURCES))]).values()
         done.result(30)
-        self._producer = Producer({"bootstrap.servers": self.brokers, "transactional.id": self.name})
+        self._producer = Producer({"bootstrap.servers": self.brokers, "transactional.id": self.name, "log_level": 0})
         self._producer.init_transactions(30)
 
     def send(self, until: int) -> None:
@@ -58,7 +58,10 @@ def read_partition(brokers: str, topic: str, partition: int, *, start: int, batc
         at_end = False
         while not at_end:
             offsets, rows = [], []
-            for message in consumer.consume(batch_rows, 5):
+            while len(rows) < batch_rows and not at_end:
+                message = consumer.poll(30)
+                if message is None:
+                    raise TimeoutError(f"nothing from {topic}/{partition} for 30 s")
                 error = message.error()
                 if error is None:
                     offsets.append(message.offset())

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
 import frazil.sinks
@@ -46,10 +45,12 @@ class Job:
     topic: str = ""
     state: str = ""  # where the host keeps what it remembers of itself: Bytewax's recovery store, Spark's checkpoint
     part: int = 0
+    parts: int = 2  # of a Bytewax dataflow, each with a worker of its own
     batch_rows: int = 9
     flush_rows: int = 20
     fault: str = ""  # kill, stop, lose reply, lose request
     at_step: int = 0
+    step_name: str = ""  # if given, only steps of this name are counted
     broken: str = ""  # a rule to switch off, so that the test can be seen to fail
 
 
@@ -61,6 +62,8 @@ class Steps:
     seen: int = 0
 
     def __call__(self, name: str) -> None:
+        if self.job.step_name not in ("", name):
+            return
         self.seen += 1
         if self.seen >= self.job.at_step and self.job.fault:
             self._happen(name)
@@ -108,6 +111,8 @@ def catalog_of(job: Job) -> FrazilCatalog:
 def write_all(job: Job) -> None:
     """Writes every source up to the end from where the table says; the exit code tells how it went."""
     if job.broken:
+        from tests.faults.broken_rules import switch_off
+
         switch_off(job.broken)
     try:
         _host(job)(job)
@@ -173,34 +178,3 @@ def _read_topic(job: Job, source: int, position: Mapping[str, int]) -> Iterator[
     start = max(position.get(name, 0) - REPEATED_ROWS, 0)
     for offsets, rows in read_partition(job.brokers, job.topic, source, start=start, batch_rows=job.batch_rows):
         yield name, offsets, rows
-
-
-def switch_off(rule: str) -> None:
-    """Removes one of the rules that make it exactly once. Only here, in a process that a test has started for this."""
-    from frazil.sinks import delta_log, progress, publish, snapshots
-
-    if rule == "guard":
-        build = snapshots.Append.build
-
-        def commit_on_whatever_is_there(self: publish.Publisher, changes: list[Any]) -> None:
-            """As PyIceberg's own retry does: what was decided on one snapshot is appended to another."""
-            self.patience.on_step("before commit")
-            self.catalog.commit_changes([late() for late in changes])
-            self.patience.on_step("after commit")
-
-        def build_late(self: snapshots.Append, table: Table, **options: Any) -> Any:
-            late = lambda: build(self, table.refresh(), **options)  # noqa: E731
-            late.snapshot_ids = ()
-            return late
-
-        publish.Publisher._commit = commit_on_whatever_is_there
-        snapshots.Append.build = build_late
-    elif rule == "fence":
-
-        def believe(before: progress.Progress, claim: progress.Claim, *, table: str) -> progress.Progress:
-            return before.with_part(claim.part, progress.PartProgress(claim.generation, claim.writer, claim.commit, claim.end))
-
-        publish.apply_claim = believe
-        delta_log.apply_claim = believe
-    else:
-        raise ValueError(rule)

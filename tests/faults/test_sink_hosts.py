@@ -7,14 +7,16 @@ row of the topic is in the table or in its quarantine exactly once (ids are comp
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Campaign
 from tests.engines.conftest import Project
-from tests.faults.sink_faults import FAULTS, Fault, Trial, a_catalog_that_goes_away
+from tests.faults.sink_faults import FAULTS, Fault, Trial, a_catalog_that_goes_away, sees_a_row_twice
 from tests.faults.sink_stack import Servers
 
 HOSTS, TARGETS = ("python", "bytewax"), ("iceberg", "delta")
@@ -62,11 +64,26 @@ def test_every_row_is_in_exactly_once_whatever_happens(
             topic = servers.new_topic()
             trial = Trial(servers, servers.new_lake(host, target, topic), topic, chance, tmp_path)
         assert trial is not None
-        print(f"fault {number}: {fault.__name__}", flush=True)
+        began = time.monotonic()
         fault(trial)
+        done = time.monotonic()
         trial.check()
+        print(f"fault {number}: {fault.__name__} {done - began:.1f} + {time.monotonic() - done:.1f} s", flush=True)
     assert trial is not None
     if campaign.full:
         trial.down_seconds = 60
         a_catalog_that_goes_away(trial)
     trial.finish()
+
+
+@pytest.mark.parametrize("broken", ["guard", "fence"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_without_the_guard_or_the_fence_bytewax_is_seen_to_repeat_rows(
+    target: str, broken: str, fault_stack: Project, campaign: Campaign, tmp_path: Path
+) -> None:
+    servers = Servers(fault_stack)
+    topic = servers.new_topic()
+    trial = Trial(servers, servers.new_lake("bytewax", target, topic), topic, campaign.random(), tmp_path)
+    job = trial.next_job(broken=broken, parts=1)
+    successor = replace(job, broken="", state=trial.new_state())
+    assert sees_a_row_twice(trial.lake, job, successor, at_step=2)  # the first commit was the take-over
