@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pyarrow as pa
 
@@ -42,13 +43,17 @@ def rows(*ids: int) -> pa.Table:
 
 def stored_objects(project: Project, prefix: str = "") -> list[str]:
     """The keys in the stack's bucket."""
+    pages = s3_client(project).get_paginator("list_objects_v2").paginate(Bucket=project.settings.stack.bucket, Prefix=prefix)
+    return sorted(entry["Key"] for page in pages for entry in page.get("Contents", []))
+
+
+def s3_client(project: Project) -> Any:
+    """The stack's object store, as anybody reaches it."""
     import boto3
 
     stack = project.settings.stack
     keys = {"aws_access_key_id": stack.access_key_id, "aws_secret_access_key": stack.secret_access_key.get_secret_value()}
-    client = boto3.client("s3", endpoint_url=s3_endpoint(project), region_name="us-east-1", **keys)
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=stack.bucket, Prefix=prefix)
-    return sorted(entry["Key"] for page in pages for entry in page.get("Contents", []))
+    return boto3.client("s3", endpoint_url=s3_endpoint(project), region_name="us-east-1", **keys)
 
 
 def environment(project: Project) -> dict[str, str]:

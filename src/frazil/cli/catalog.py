@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -77,12 +78,25 @@ def sweep(context: Context, database: str | None, warehouses: Sequence[str], old
 
 @contextmanager
 def opened_server(context: Context, database: str | None, warehouses: Sequence[str]) -> Iterator[ServerContext]:
-    """What a server of these settings works with: its database and its files, without the server."""
+    """What a server of these settings works with: its database and its files, without the server.
+
+    Where the local stack was started and nothing else is asked for, that is the stack's server.
+    """
     from frazil.catalog.server import ServerOptions, open_context
+    from frazil.services.catalog import Catalog
+    from frazil.services.stack import Stack
 
     settings = context.settings_with(server__database=database).server
-    roots = parse_warehouses(warehouses) or dict(settings.warehouses)
-    server = open_context(ServerOptions(settings.database.get_secret_value(), roots, settings.allow_locations))
+    stack = Stack(context.settings).service("catalog")
+    assert isinstance(stack, Catalog)
+    if database is None and not warehouses and stack.state_file.exists():
+        click.echo(f"the catalog of the stack in {stack.folder.parent}", err=True)
+        os.environ.update({**stack.s3_place(), **stack.s3_keys()})
+        options = ServerOptions(stack.database, stack.warehouses, settings.allow_locations)
+    else:
+        roots = parse_warehouses(warehouses) or dict(settings.warehouses)
+        options = ServerOptions(settings.database.get_secret_value(), roots, settings.allow_locations)
+    server = open_context(options)
     try:
         yield server
     finally:

@@ -29,11 +29,11 @@ class Catalog(Service):
     def launch(self) -> Launch:
         server = self.settings.server
         argv = [sys.executable, "-m", "frazil", "serve", "--host", ports.HOST, "--port", str(self.port), "--workers", str(server.workers)]
-        argv += [part for name, place in self._warehouses().items() for part in ("--warehouse", f"{name}={place}")]
+        argv += [part for name, place in self.warehouses.items() for part in ("--warehouse", f"{name}={place}")]
         argv += [part for prefix in server.allow_locations for part in ("--allow-location", prefix)]
-        env = {"AWS_ENDPOINT_URL": self._s3_endpoint(), "AWS_REGION": self.settings.s3.region, "PYTHONUNBUFFERED": "1"}
+        env = {**self.s3_place(), "PYTHONUNBUFFERED": "1"}
         # A command line can be read by every user of the machine, an environment cannot: so the database's password goes there too.
-        secrets = {**self._s3_keys(), "FRAZIL_SERVER__DATABASE": self._database()}
+        secrets = {**self.s3_keys(), "FRAZIL_SERVER__DATABASE": self.database}
         return Launch(argv, env=env, secrets=secrets, unset=_OTHER_AWS, cwd=Path.cwd())
 
     def ready(self) -> bool:
@@ -44,7 +44,7 @@ class Catalog(Service):
         """The stack's own database gets the schema that this version needs; any other is its owner's to migrate."""
         super().prepare(report)
         if self._owns_database():
-            environ = {**os.environ, "FRAZIL_SERVER__DATABASE": self._database()}
+            environ = {**os.environ, "FRAZIL_SERVER__DATABASE": self.database}
             with self.log.open("ab") as log:
                 command = [sys.executable, "-m", "frazil", "catalog", "migrate"]
                 code = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode
@@ -58,22 +58,29 @@ class Catalog(Service):
     def _owns_database(self) -> bool:
         if self.settings.source_of("server.database") == "default":
             return (self.data / "catalog.db").exists()  # the server itself makes a new one
-        parts = urlsplit(self._database())
+        parts = urlsplit(self.database)
         return (parts.hostname, parts.port) == (ports.HOST, self.settings.stack.ports.postgres)
 
-    def _database(self) -> str:
+    @property
+    def database(self) -> str:
+        """Where the server keeps its pointers."""
         if self.settings.source_of("server.database") != "default":
             return self.settings.server.database.get_secret_value()
         return f"sqlite:///{self.data / 'catalog.db'}"
 
-    def _warehouses(self) -> dict[str, str]:
+    @property
+    def warehouses(self) -> dict[str, str]:
+        """Where its tables live: the stack's bucket, and what the user set."""
         own = self.settings.server.warehouses
         chosen = {name: place for name, place in own.items() if self.settings.source_of(f"server.warehouses.{name}") != "default"}
         return {"default": f"s3://{self.settings.stack.bucket}/", **chosen}
 
-    def _s3_endpoint(self) -> str:
-        return f"http://{ports.HOST}:{self.settings.stack.ports.object_store}"
+    def s3_place(self) -> dict[str, str]:
+        """The environment that leads to the stack's object store."""
+        endpoint = f"http://{ports.HOST}:{self.settings.stack.ports.object_store}"
+        return {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": self.settings.s3.region}
 
-    def _s3_keys(self) -> dict[str, str]:
+    def s3_keys(self) -> dict[str, str]:
+        """The environment that opens it."""
         stack = self.settings.stack
         return {"AWS_ACCESS_KEY_ID": stack.access_key_id, "AWS_SECRET_ACCESS_KEY": stack.secret_access_key.get_secret_value()}
