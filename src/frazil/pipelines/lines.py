@@ -15,8 +15,8 @@ class LineRange(io.RawIOBase):
 
     def __init__(self, file: Any, start: int, end: int) -> None:
         self._file, self._left = file, b""
-        self._at, self._end, self._over = start, end, False
-        if start > 0:  # the line that is under way belongs to the range before
+        self._at, self._end, self._over = start, end, start >= end
+        if 0 < start < end:  # the line that is under way belongs to the range before
             self._at = start - 1
             file.seek(self._at)
             while (cut := self._fill().find(b"\n")) < 0 and not self._over:

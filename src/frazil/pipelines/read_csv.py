@@ -51,7 +51,7 @@ def read(filesystem: Any, path: str, piece: Slice, options: CsvOptions, on_malfo
     with _open(filesystem, path, piece) as stream:
         reader = pv.open_csv(
             stream,
-            read_options=pv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows=skipped),
+            read_options=pv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows_after_names=skipped),
             parse_options=_parse_options(options, leave_out),
             convert_options=pv.ConvertOptions(
                 column_types={name: pa.binary() for name in names},  # text is checked by row, not by block

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 
-from frazil.errors import PipelineError
+from frazil.errors import DeclarationError
 from frazil.pipelines import sources
+from frazil.pipelines.listing import _as_regex
 
 
 def listed(folder: Path, pattern: str) -> list[str]:
@@ -21,18 +24,47 @@ def test_files_that_match_are_listed_in_order_and_hidden_ones_are_not(tmp_path: 
     assert listed(tmp_path, "*.csv") == ["a.csv", "b.csv"]
 
 
+def test_a_file_in_a_hidden_folder_is_hidden_unless_the_pattern_names_the_folder(tmp_path: Path) -> None:
+    for folder in ("_temporary", "done"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.csv").touch()
+    assert listed(tmp_path, "**/*.csv") == ["done/a.csv"]
+    assert listed(tmp_path, "_temporary/*.csv") == ["_temporary/a.csv"]
+
+
 def test_a_missing_or_empty_landing_folder_holds_no_files(tmp_path: Path) -> None:
     assert listed(tmp_path, "landing/*.csv") == []
 
 
-@pytest.mark.parametrize("pattern", ["/data/*.csv", "s3://bucket/*.csv"])
-def test_a_pattern_outside_the_project_is_refused_instead_of_matching_nothing(tmp_path: Path, pattern: str) -> None:
-    with pytest.raises(PipelineError, match=r"does not lie in the project"):
-        listed(tmp_path, pattern)
+def test_files_outside_the_project_are_named_by_their_whole_path(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    assert listed(Path("/"), f"{tmp_path}/*.csv") == [f"{tmp_path}/a.csv"]
+
+
+def test_a_pattern_on_a_store_that_nobody_reads_is_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"'gs://bucket/\*.csv' is on no store that pipelines read"):
+        sources.csv("gs://bucket/*.csv")
 
 
 def test_a_file_that_was_rewritten_counts_as_another(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1")
     before = sources.csv("*.csv").list_files(tmp_path)
-    (tmp_path / "a.csv").write_text("22")
+    (tmp_path / "a.csv").write_text("2")
+    os.utime(tmp_path / "a.csv", ns=(1, 1))
     assert set(sources.csv("*.csv").list_files(tmp_path)).isdisjoint(before)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "matches"),
+    [
+        ("landing/*.csv", "landing/a.csv", True),
+        ("landing/*.csv", "landing/2024/a.csv", False),
+        ("landing/**/*.csv", "landing/2024/01/a.csv", True),
+        ("landing/**/*.csv", "landing/a.csv", True),
+        ("landing/sales-????.csv", "landing/sales-2024.csv", True),
+        ("landing/[a-c]*.csv", "landing/d.csv", False),
+        ("landing/a.csv", "landing/aXcsv", False),
+    ],
+)
+def test_keys_match_patterns_as_paths_do(pattern: str, key: str, matches: bool) -> None:
+    assert bool(re.fullmatch(_as_regex(pattern), key)) is matches
