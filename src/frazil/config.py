@@ -88,7 +88,7 @@ class StackSettings(_Section):
     access_key_id: str = "frazil"
     secret_access_key: SecretStr = SecretStr("frazil-local-secret")
     postgres_password: SecretStr = SecretStr("frazil-local-secret")
-    ready_seconds: float = Field(default=90.0, gt=0)
+    ready_seconds: float = Field(default=180.0, gt=0)
     ports: Ports = Ports()
 
 
