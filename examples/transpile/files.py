@@ -44,20 +44,17 @@ class QueryFiles:
         with self._open(file) as opened:
             return int(opened.metadata.num_rows)
 
-    def read(self, file: SourceFile, *, start: int = 0, batch_rows: int = 1000) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of queries from row `start` on, each with the number of its first row. Row groups before it are not read."""
+    def read(
+        self, file: SourceFile, *, start: int = 0, end: int | None = None, batch_rows: int = 1000
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches of the queries from row `start` to `end`, each with the number of its first row. Other row groups are not read."""
         with self._open(file) as opened:
-            first, wanted = 0, []
-            for group in range(opened.num_row_groups):
-                rows = opened.metadata.row_group(group).num_rows
-                if not wanted and first + rows <= start:
-                    first += rows
-                else:
-                    wanted.append(group)
-            for batch in opened.iter_batches(batch_rows, row_groups=wanted, columns=COLUMNS):
-                if first + len(batch) > start:
-                    skip = max(start - first, 0)
-                    yield first + skip, batch.slice(skip)
+            end = opened.metadata.num_rows if end is None else end
+            groups, first = _groups_within(opened.metadata, start, end)
+            for batch in opened.iter_batches(batch_rows, row_groups=groups, columns=COLUMNS):
+                begin, stop = max(start, first), min(end, first + len(batch))
+                if begin < stop:
+                    yield begin, batch.slice(begin - first, stop - begin)
                 first += len(batch)
 
     def _open(self, file: SourceFile) -> pq.ParquetFile:
@@ -70,6 +67,18 @@ class QueryFiles:
             opened.close()
             raise ValueError(f"{file.path} has no column '{missing[0]}'; it has {found}")
         return opened
+
+
+def _groups_within(metadata: pq.FileMetaData, start: int, end: int) -> tuple[list[int], int]:
+    """The row groups that hold any of these rows, and the number of the first row in them."""
+    wanted, begins, first = [], [], 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        if first < end and first + rows > start:
+            wanted.append(group)
+            begins.append(first)
+        first += rows
+    return wanted, next(iter(begins), 0)
 
 
 def _identify(found: fs.FileInfo) -> SourceFile:

@@ -44,8 +44,8 @@ class Ledger:
     def finished(self) -> set[SourceFile]:
         return loaded_files(self.table, NAME)
 
-    def rows(self, file: SourceFile) -> pa.Table:
-        return ledger_rows([file], pipeline=NAME, run_id=uuid.uuid4().hex, ledger=self.table)
+    def rows(self, *files: SourceFile) -> pa.Table:
+        return ledger_rows(files, pipeline=NAME, run_id=uuid.uuid4().hex, ledger=self.table)
 
 
 def source_of(file: SourceFile) -> str:
