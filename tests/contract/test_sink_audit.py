@@ -17,10 +17,14 @@ import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import ProgressMismatch, SinkError, WriterFenced
+from frazil.history.refs import perform_publish, plan_publish
 from frazil.sinks import ArrowSink
 from frazil.sinks.audit import PartReport, audit
-from frazil.sinks.progress import property_key
+from frazil.sinks.progress import Claim, property_key, read_progress
+from frazil.sinks.publish import Publisher
+from frazil.sinks.replay import IcebergQuarantine, Rules
 from frazil.sinks.rollback import roll_back
+from frazil.sinks.snapshots import Move
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 MAIN = property_key()
@@ -156,3 +160,120 @@ def test_a_rollback_to_what_is_not_known_is_refused(lake: Lake) -> None:
     lake.table().maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
     with pytest.raises(ProgressMismatch, match="is not known any more"):
         roll_back(lake.catalog, lake.name, second.snapshot_id, with_progress=True)
+
+
+def notes(lake: Lake, ref: str = "main") -> list[str]:
+    return [text.split(": ", 1)[1] for text in audit(lake.table().metadata, ref).notes]
+
+
+def test_files_that_are_finished_leave_no_entry_and_the_proof_holds(lake: Lake) -> None:
+    sink = lake.sink()
+    for name in ("a.csv", "b.csv"):
+        sink.write(pa.table({"id": [1, 2]}), position={name: 2}, done=[name])
+        sink.commit()
+    report = audit(lake.table().metadata)
+    assert (report.problems, report.parts) == ((), (PartReport("s/part-0", 2, {}, {}, 2),))
+    sink.write(pa.table({"id": [1, 2]}), position={"a.csv": 2}, done=["a.csv"])
+    sink.commit()
+    assert lake.problems() == ["part 's/part-0', source partition 'a.csv': finished at 2 before, begins again"]
+
+
+def test_after_expiry_a_source_partition_that_began_with_the_oldest_kept_commit_has_no_base(lake: Lake) -> None:
+    sink = lake.sink()
+    lake.fill(sink, 3)
+    table = lake.table()
+    table.maintenance.expire_snapshots().by_ids([table.snapshots()[0].snapshot_id]).commit()
+    report = audit(lake.table().metadata)
+    assert (report.problems, report.from_first, report.parts) == ((), False, (PartReport("s/part-0", 1, {}, {"0": 3}),))
+
+
+def test_a_rollback_says_whether_rows_come_again(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3, 7)
+    back = lake.table().snapshots()[1].snapshot_id
+    roll_back(lake.catalog, lake.name, back, with_progress=True)
+    assert (lake.problems(), notes(lake)) == ([], [f"back to {back}, with the progress: what was undone comes again"])
+    lake.fill(lake.sink(), 9)
+    roll_back(lake.catalog, lake.name, back, with_progress=False)
+    assert (lake.problems(), notes(lake)) == ([], [f"back to {back}, without the progress: what was undone stays out (s/part-0 at 0: 9)"])
+
+
+def test_rows_that_another_program_removes_are_said(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3)
+    lake.table().delete("id < 2")
+    assert (lake.problems(), notes(lake)) == ([], ["another program removed 3 rows and added 1 (overwrite)"])
+
+
+def test_rows_out_of_quarantine_are_said(lake: Lake) -> None:
+    with frazil.sinks.open(lake.name, name="s", catalog=lake.catalog, bad_rows="quarantine", checks=["id <> 1"]) as sink:
+        sink.write(pa.table({"id": [0, 1, 2]}), position=3)
+    IcebergQuarantine(lake.catalog, lake.name).replay(Rules(checks=()))
+    assert (lake.problems(), notes(lake), lake.ids()) == ([], ["1 row came out of quarantine"], [0, 1, 2])
+
+
+def test_a_branch_is_proved_by_itself_and_after_it_was_published(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3)
+    table = lake.table()
+    current = table.current_snapshot()
+    assert current is not None
+    table.manage_snapshots().create_branch(current.snapshot_id, "b").commit()
+    lake.fill(frazil.sinks.open(lake.name, name="other", catalog=lake.catalog, branch="b"), 4, 6)
+    branch = audit(lake.table().metadata, "b")
+    assert (branch.problems, branch.parts) == ((), (PartReport("other/part-0", 2, {}, {"0": 6}),))
+    assert (lake.problems(), [one.part for one in audit(lake.table().metadata).parts]) == ([], ["s/part-0"])
+    perform_publish(lake.catalog, lake.table(), plan_publish(lake.table(), "b"))
+    assert (lake.problems(), [one.part for one in audit(lake.table().metadata).parts]) == ([], ["other/part-0", "s/part-0"])
+    lake.fill(lake.sink(), 5)
+    assert lake.problems() == []
+
+
+def test_one_stream_that_begins_anew_on_a_branch_of_its_own_rows_is_seen(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3)
+    table = lake.table()
+    current = table.current_snapshot()
+    assert current is not None
+    table.manage_snapshots().create_branch(current.snapshot_id, "b").commit()
+    lake.fill(frazil.sinks.open(lake.name, name="s", catalog=lake.catalog, branch="b"), 4)
+    assert [text.split(": ", 1)[1] for text in audit(lake.table().metadata, "b").problems] == [
+        "part 's/part-0' moved from 0: 3 to its beginning without a commit of its own"
+    ]
+
+
+def test_a_snapshot_that_was_staged_is_part_of_the_proof(lake: Lake) -> None:
+    sink = lake.sink()
+    lake.fill(sink, 3)
+    table = lake.table()
+    base = table.current_snapshot()
+    assert base is not None
+    table.manage_snapshots().create_branch(base.snapshot_id, "stage").commit()
+    table.refresh().append(pa.table({"id": [3, 4]}, schema=SCHEMA.as_arrow()), branch="stage")
+    staged = lake.table().snapshot_by_name("stage")
+    assert staged is not None
+    progress = read_progress(lake.table().metadata).part("s/part-0")
+    claim = Claim("s/part-0", progress.writer, 1, 2, start={"0": 3}, end={"0": 5})
+    Publisher(lake.catalog, lake.name).publish(Move(lake.name, staged.snapshot_id, base.snapshot_id, "stage"), claim)
+    assert (lake.problems(), lake.ids(), notes(lake)) == ([], [0, 1, 2, 3, 4], ["another program added 2 rows"])
+
+
+def test_a_tag_is_proved_up_to_where_it_is(lake: Lake) -> None:
+    sink = lake.sink()
+    lake.fill(sink, 3)
+    table = lake.table()
+    current = table.current_snapshot()
+    assert current is not None
+    table.manage_snapshots().create_tag(current.snapshot_id, "then").commit()
+    lake.fill(sink, 9)
+    report = audit(lake.table().metadata, "then")
+    assert (report.problems, report.parts) == ((), (PartReport("s/part-0", 1, {}, {"0": 3}),))
+
+
+def test_a_ref_that_is_not_there_is_refused(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3)
+    with pytest.raises(SinkError, match="there is no branch or tag 'mian'"):
+        audit(lake.table().metadata, "mian")
+
+
+def test_progress_that_was_removed_is_missed(lake: Lake) -> None:
+    lake.fill(lake.sink(), 3)
+    with lake.table().transaction() as change:
+        change.remove_properties(MAIN)
+    assert len(lake.problems()) == 1

@@ -142,7 +142,8 @@ def drop(context: Context, /, table: str, everything: bool, yes: bool, delta: bo
     if output == "json":
         click.echo(to_json({"table": table, "dropped": dropped}))
     elif dropped:
-        click.echo(f"{table}: {count(dropped, 'row')} dropped; older {'versions' if delta else 'snapshots'} hold them until they expire")
+        older = "versions hold them until a vacuum" if is_delta(table, delta) else "snapshots hold them until they expire"
+        click.echo(f"{table}: {count(dropped, 'row')} dropped; older {older}")
 
 
 def _open(context: Context, name: str, delta: bool) -> IcebergQuarantine | DeltaQuarantine:

@@ -112,7 +112,7 @@ class _Walk:
 
     def take(self, step: Step) -> None:
         if step.replayed is not None:
-            self.notes.append(f"{step.id}: {step.replayed:,} rows came out of quarantine")
+            self.notes.append(f"{step.id}: {_rows(step.replayed)} came out of quarantine")
         elif step.progress is None and step.back_to is None:
             self._foreign(step)
         if step.back_to is not None:
@@ -123,11 +123,11 @@ class _Walk:
     def _foreign(self, step: Step) -> None:
         self.others += 1
         if step.deleted and step.operation != "replace":
-            self.notes.append(f"{step.id}: another program removed {step.deleted:,} rows and added {step.added:,} ({step.operation})")
+            self.notes.append(f"{step.id}: another program removed {_rows(step.deleted)} and added {step.added:,} ({step.operation})")
         elif step.deleted != step.added and step.operation == "replace":
             self.notes.append(f"{step.id}: a rewrite took {step.deleted:,} rows and left {step.added:,}")
         elif step.added and step.operation != "replace":
-            self.notes.append(f"{step.id}: another program added {step.added:,} rows")
+            self.notes.append(f"{step.id}: another program added {_rows(step.added)}")
 
     def _sink_step(self, step: Step, after: Progress) -> None:
         self.ours += 1
@@ -270,3 +270,7 @@ def _spell(offsets: Mapping[str, int]) -> str:
 
 def _at(offset: int | None) -> str:
     return "its beginning" if offset is None else str(offset)
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row" + ("" if number == 1 else "s")
