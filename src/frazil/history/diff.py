@@ -174,7 +174,7 @@ def _compare_files(
         for key in sorted(files.keys() - others.keys()):
             file = files[key]
             partition = _show_partition(file, specs[file.spec_id], schema)
-            yield FileChange(sign, file.file_path, file.record_count, file.file_size_in_bytes, partition, file.content.value != 0)
+            yield FileChange(sign, file.file_path, file.record_count, file.file_size_in_bytes, partition, file.content != 0)
 
 
 def _live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> dict[tuple[str, int], DataFile]:

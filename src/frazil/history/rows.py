@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import HistoryError, MissingExtra
+from frazil.errors import HistoryError
+from frazil.scan.duck import import_duckdb
 from frazil.scan.points import Point, schema_at
 
 if TYPE_CHECKING:
@@ -95,12 +96,8 @@ def _later_schema(table: Table, before: Point, after: Point) -> Schema:
 @contextmanager
 def _workbench() -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB that works in little memory and puts the rest into a folder that goes away."""
-    try:
-        import duckdb
-    except ImportError as exc:
-        raise MissingExtra("duckdb", extra="duckdb") from exc
     with tempfile.TemporaryDirectory(prefix="frazil-diff-") as folder:
-        con = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": folder, "preserve_insertion_order": False})
+        con = import_duckdb().connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": folder, "preserve_insertion_order": False})
         try:
             yield con
         finally:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from frazil.config import Settings
+from frazil.config import Settings, redact_url
 from frazil.errors import MissingExtra, QueryError
 from frazil.services.cache import cache_folder
 
@@ -21,33 +23,43 @@ EXTENSIONS = ("httpfs", "avro", "iceberg")
 
 def open_duckdb(settings: Settings, catalog: FrazilCatalog) -> duckdb.DuckDBPyConnection:
     """A DuckDB in memory that sees the catalog's tables as `lake.<namespace>.<table>` and cannot change them."""
-    try:
-        import duckdb
-        from duckdb_extensions import import_extension
-    except ImportError as exc:
-        raise MissingExtra("duckdb", extra="duckdb") from exc
+    library = import_duckdb()
+    from duckdb_extensions import import_extension
+
     # The extensions come from wheels, not from DuckDB's site: the first use works offline, too.
     folder = cache_folder() / "duckdb"
     folder.mkdir(parents=True, exist_ok=True)
-    con = duckdb.connect(config={"extension_directory": str(folder), "allow_persistent_secrets": False})
+    con: duckdb.DuckDBPyConnection = library.connect(config={"extension_directory": str(folder), "allow_persistent_secrets": False})
     try:
         for name in EXTENSIONS:
-            import_extension(name, con=con)
-            con.execute(f"LOAD {name}")
+            try:
+                con.execute(f"LOAD {name}")
+            except library.IOException:  # the first time
+                import_extension(name, con=con)
+                con.execute(f"LOAD {name}")
         if secret := _s3_secret(settings, catalog):
             con.execute(secret)
-        con.execute(_attach(settings))
-    except duckdb.Error as exc:
+        con.execute(_attach(catalog.properties))
+    except library.Error as exc:
         con.close()
-        raise QueryError(f"DuckDB could not open the catalog at {settings.catalog.uri}: {first_line(exc)}") from exc
+        raise QueryError(f"DuckDB could not open the catalog at {redact_url(catalog.properties['uri'])}: {first_line(exc)}") from exc
     return con
 
 
-def _attach(settings: Settings) -> str:
-    catalog = settings.catalog
-    token = f"TOKEN {literal(catalog.token.get_secret_value())}" if catalog.token else "AUTHORIZATION_TYPE 'none'"
-    options = f"TYPE iceberg, ENDPOINT {literal(catalog.uri)}, {token}, ACCESS_DELEGATION_MODE 'none', READ_ONLY"
-    return f"ATTACH {literal(catalog.warehouse or '')} AS {ATTACHED} ({options})"
+def import_duckdb() -> ModuleType:
+    """DuckDB, and the wheels of its extensions; or the command that installs them."""
+    try:
+        import duckdb
+        import duckdb_extensions  # noqa: F401
+    except ImportError as exc:
+        raise MissingExtra("duckdb", extra="duckdb") from exc
+    return duckdb
+
+
+def _attach(known: Mapping[str, str]) -> str:
+    access = f"TOKEN {literal(known['token'])}" if known.get("token") else "AUTHORIZATION_TYPE 'none'"
+    options = f"TYPE iceberg, ENDPOINT {literal(known['uri'])}, {access}, ACCESS_DELEGATION_MODE 'none', READ_ONLY"
+    return f"ATTACH {literal(known.get('warehouse', ''))} AS {ATTACHED} ({options})"
 
 
 def _s3_secret(settings: Settings, catalog: FrazilCatalog) -> str | None:

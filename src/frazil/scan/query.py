@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import QueryError
-from frazil.scan.duck import ATTACHED, first_line, open_duckdb
+from frazil.scan.duck import ATTACHED, first_line, import_duckdb, open_duckdb
 from frazil.scan.points import MAIN, Named, Point, find_point, find_ref, find_time
 
 if TYPE_CHECKING:
@@ -27,34 +27,31 @@ BATCH_ROWS = 65_536
 
 def run_query(lake: Lake, sql: str, *, at: Named | None = None) -> pa.RecordBatchReader:
     """The result of a SELECT as an Arrow stream."""
-    import duckdb
-
+    duckdb = import_duckdb()
+    resolved = resolve_tables(lake, sql, at=at)
     con = open_duckdb(lake.settings, lake.catalog)
     try:
-        resolved = resolve_tables(con, lake, sql, at=at)
-        result = con.execute(resolved).to_arrow_reader(BATCH_ROWS)
-        return _closing(result, con)
+        return _closing(con.execute(resolved).to_arrow_reader(BATCH_ROWS), con)
     except duckdb.Error as exc:
         con.close()
         raise _translate(exc, lake) from exc
-    except Exception:
-        con.close()
-        raise
 
 
-def resolve_tables(con: duckdb.DuckDBPyConnection, lake: Lake, sql: str, *, at: Named | None = None) -> str:
+def resolve_tables(lake: Lake, sql: str, *, at: Named | None = None) -> str:
     """The query with every table in full and at the snapshot that is meant."""
-    tree = _parse(con, sql)
-    for node in _tables(tree):
-        database = "" if node["catalog_name"] == ATTACHED else node["catalog_name"]  # else the first level of a namespace
-        name = ".".join(filter(None, (database, node["schema_name"], node["table_name"])))
-        if "." not in name:
-            continue  # a CTE or a function's result; if it is meant as a table, DuckDB says that there is none
-        point = _point_of(lake, name, node.get("at_clause"), at)
-        node["catalog_name"], (node["schema_name"], _, node["table_name"]) = ATTACHED, name.rpartition(".")
-        node["at_clause"] = _at_version(point.snapshot.snapshot_id) if point else None
-    (row,) = con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
-    return str(row[0])
+    # A bare DuckDB parses and prints; the one with extensions takes a second to open, and most mistakes are found before it.
+    with import_duckdb().connect() as parser:
+        tree = _parse(parser, sql)
+        for node in _tables(tree):
+            database = "" if node["catalog_name"] == ATTACHED else node["catalog_name"]  # else the first level of a namespace
+            name = ".".join(filter(None, (database, node["schema_name"], node["table_name"])))
+            if "." not in name:
+                continue  # a CTE or a function's result; if it is meant as a table, DuckDB says that there is none
+            point = _point_of(lake, name, node.get("at_clause"), at)
+            node["catalog_name"], (node["schema_name"], _, node["table_name"]) = ATTACHED, name.rpartition(".")
+            node["at_clause"] = _at_version(point.snapshot.snapshot_id) if point else None
+        (row,) = parser.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
+        return str(row[0])
 
 
 def _parse(con: duckdb.DuckDBPyConnection, sql: str) -> Node:

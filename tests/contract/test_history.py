@@ -1,0 +1,224 @@
+"""A table's past on a real catalog: its log, the points in it, and what differs between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.types import IntegerType, LongType
+
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.errors import HistoryError, NoSuchTable
+from frazil.history.rows import RowChange
+from tests.contract.history_lake import Past, rows, tick
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Iterator[FrazilCatalog]:
+    with running_catalog() as server:
+        made = FrazilCatalog("lake", **server.properties)
+        made.create_namespace("lake")
+        yield made
+
+
+@pytest.fixture
+def past(catalog: FrazilCatalog) -> Past:
+    made = Past(catalog)
+    made.create()
+    return made
+
+
+def now() -> datetime:
+    tick()
+    found = datetime.now(UTC)
+    tick()
+    return found
+
+
+# --- log -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_log_tells_what_each_snapshot_did_and_who_made_it(past: Past) -> None:
+    with past.sink("orders") as sink:
+        past.fill(sink, 3, 5)
+    past.live.delete("id = 0")
+    past.table.create_ref("v1", "tag")
+    told = [(e.operation, e.added_rows, e.removed_rows, e.total_rows, e.total_files, e.by, e.refs) for e in past.table.log()]
+    assert told == [
+        ("overwrite", 2, 3, 4, 2, "", ("main", "tag: v1")),
+        ("append", 2, 0, 5, 2, "orders/part-0 commit 2", ()),
+        ("append", 3, 0, 3, 1, "orders/part-0 commit 1", ()),
+        ("append", 0, 0, 0, 0, "a writer took over", ()),
+    ]
+
+
+def test_the_log_of_a_branch_ends_where_the_branch_is(past: Past) -> None:
+    first = past.append(1)
+    past.table.create_ref("dev", "branch")
+    past.append(2)
+    on_dev = past.append(3, branch="dev")
+    assert [entry.snapshot_id for entry in past.table.log(ref="dev")] == [on_dev, first]
+    assert [entry.snapshot_id for entry in past.table.log(limit=1)] == [past.head()]
+
+
+def test_all_shows_what_is_on_no_line_any_more(past: Past) -> None:
+    first, second = past.append(1), past.append(2)
+    past.table.rollback(to=first)
+    assert [(entry.snapshot_id, entry.is_ancestor) for entry in past.table.log(all=True)] == [
+        (past.head(), True),
+        (second, False),
+        (first, True),
+    ]
+    assert [entry.snapshot_id for entry in past.table.log()] == [past.head(), first]
+
+
+def test_a_table_without_snapshots_has_an_empty_log(past: Past) -> None:
+    assert past.table.log() == []
+
+
+def test_an_unknown_table_is_named_with_those_that_are_near(past: Past) -> None:
+    with pytest.raises(NoSuchTable) as caught:
+        past.lake.table(past.name[:-1]).log()
+    assert past.name in (caught.value.hint or "")
+    with pytest.raises(NoSuchTable, match="did you mean"):
+        past.lake.table(f"elsewhere.{past.name.partition('.')[2]}").log()
+
+
+# --- points ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_read_at_an_id_a_time_a_branch_and_a_tag(past: Past) -> None:
+    first = past.append(1)
+    between = now()
+    past.append(2)
+    past.table.create_ref("v1", "tag", at=first)
+    past.table.create_ref("dev", "branch", at=between)
+    past.append(9, branch="dev")
+    points = [first, str(first), between, between.isoformat(), "v1", "dev", "main"]
+    assert [past.ids(point) for point in points] == [[1], [1], [1], [1], [1], [1, 9], [1, 2]]
+
+
+def test_a_time_after_a_rollback_still_finds_what_was_there_then(past: Past) -> None:
+    first = past.append(1)
+    past.append(2)
+    before = now()
+    past.table.rollback(to=first)
+    assert (past.ids(before), past.ids(now())) == ([1, 2], [1])
+
+
+def test_an_old_point_is_read_with_its_own_columns(past: Past) -> None:
+    first = past.append(1)
+    with past.live.update_schema() as update:
+        update.rename_column("name", "label")
+        update.add_column("extra", IntegerType())
+    past.table.create_ref("v1", "tag", at=first)
+    assert past.table.scan(at="v1").schema.names == ["id", "name"]
+    assert past.table.scan().schema.names == ["id", "label", "extra"]
+    assert past.table.scan().read_all().to_pylist() == [{"id": 1, "label": "n1", "extra": None}]
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        (17, r"has no snapshot 17\n  it may have expired"),
+        ("mian", r"no branch or tag 'mian', and that is no snapshot id or time\n  did you mean main"),
+        ("2001-01-01", r"has no snapshot on 'main' at or before 2001-01-01 \(times are UTC\)\n  the oldest snapshot that is kept is of 20"),
+    ],
+)
+def test_a_point_that_is_not_there_is_an_error_that_helps(past: Past, point: object, message: str) -> None:
+    past.append(1)
+    with pytest.raises(HistoryError, match=message):
+        past.ids(point)
+
+
+def test_a_time_whose_snapshot_has_expired_is_not_answered_with_another(past: Past) -> None:
+    first = past.append(1)
+    then = now()
+    past.append(2)
+    past.expire([first])
+    with pytest.raises(HistoryError, match=r"expired|at or before"):
+        past.ids(then)
+
+
+# --- diff ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_diff_tells_schema_partitioning_files_and_rows(past: Past) -> None:
+    first = past.append(1, 2)
+    with past.live.update_schema() as update:
+        update.add_column("extra", IntegerType())
+    with past.live.update_spec() as spec:
+        spec.add_identity("name")
+    past.append(3)
+    past.live.delete("id = 1")
+    found = past.table.diff(first)
+    assert [str(change) for change in (*found.schema, *found.partitioning)] == ["+ column extra int", "+ partition spec 1: name"]
+    assert [(file.sign, file.rows, file.partition, file.deletes) for file in found.files] == [
+        *sorted([("+", 1, "name=n2", False), ("+", 1, "name=n3", False)], key=lambda one: past_order(found.files, one[2])),
+        ("-", 2, "", False),
+    ]
+    assert (found.rows_before, found.rows_after, found.is_empty) == (2, 2, False)
+
+
+def past_order(files: tuple[object, ...], partition: str) -> int:
+    """Files are listed by path, which is random."""
+    return [getattr(file, "partition", "") for file in files].index(partition)
+
+
+def test_files_of_a_rewritten_manifest_are_no_difference(past: Past) -> None:
+    with past.live.transaction() as change:
+        change.set_properties({"commit.manifest.min-count-to-merge": "2"})
+    with past.sink() as sink:
+        first, *_, last = past.fill(sink, 2, 4, 6)
+    found = past.table.diff(first, last)
+    assert (found.sum("+").files, found.sum("+").rows, found.sum("-").files) == (2, 4, 0)
+    assert past.table.diff(last, last).is_empty
+
+
+def test_rows_are_compared_by_key_with_the_columns_that_changed(past: Past) -> None:
+    first = past.append(1, 2, 3)
+    past.live.overwrite(pa.concat_tables([rows(1), rows(2, name="x"), rows(4)]))
+    found = past.table.diff_rows(first, key=["id"])
+    assert (found.added, found.removed, found.changed) == (1, 1, 1)
+    assert found.rows == (
+        RowChange("~", {"id": 2}, {"id": 2, "name": "n2"}, {"id": 2, "name": "x2"}, ("name",)),
+        RowChange("-", {"id": 3}, {"id": 3, "name": "n3"}, None),
+        RowChange("+", {"id": 4}, None, {"id": 4, "name": "n4"}),
+    )
+    assert past.table.diff_rows(first, key=["id"], limit=1).rows == found.rows[:1]
+
+
+def test_only_files_that_differ_are_read(past: Past) -> None:
+    """The shared file is taken away: whoever reads it fails."""
+    first = past.append(1, 2)
+    (shared,) = (file["file_path"] for file in past.live.inspect.files().to_pylist())
+    past.append(3)
+    Path(shared.removeprefix("file://")).unlink()
+    found = past.table.diff_rows(first, key=["id"])
+    assert (found.added, found.removed, found.changed, found.files_read) == (1, 0, 0, 1)
+
+
+def test_rows_of_two_schemas_are_compared_by_field_id(past: Past) -> None:
+    first = past.append(1, 2)
+    with past.live.update_schema() as update:
+        update.rename_column("name", "present")  # also a word that the comparison must not stumble over
+        update.add_column("row", LongType())
+    arrow = pa.schema([pa.field("id", pa.int64(), nullable=False), ("present", pa.string()), ("row", pa.int64())])
+    past.live.overwrite(pa.table({"id": [1, 2], "present": ["n1", "n2"], "row": [None, 7]}, schema=arrow))
+    expected = RowChange("~", {"id": 2}, {"id": 2, "present": "n2", "row": None}, {"id": 2, "present": "n2", "row": 7}, ("row",))
+    assert past.table.diff_rows(first, key=["id"]).rows == (expected,)
+    backwards = past.table.diff_rows("main", first, key=["id"])
+    assert [(row.sign, row.columns) for row in backwards.rows] == [("~", ("row",))]
+
+
+def test_a_key_that_names_no_column_or_several_rows_is_refused(past: Past) -> None:
+    first = past.append(1)
+    past.append(5, 5)
+    with pytest.raises(HistoryError, match=r"has no column 'nam'\n  did you mean name\?"):
+        past.table.diff_rows(first, key=["nam"])
+    with pytest.raises(HistoryError, match=r"id=5 is the key of 2 rows"):
+        past.table.diff_rows(first, key=["id"])

@@ -1,0 +1,148 @@
+"""Branches and tags on a real catalog: made, dropped and published, and what goes with them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.errors import CommitConflict, HistoryError
+from frazil.history.refs import RefInfo, Retention, create_ref, perform_drop, perform_publish, plan_drop, plan_publish
+from frazil.scan.points import find_point
+from frazil.sinks.progress import property_key, read_progress
+from tests.contract.history_lake import Past
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Iterator[FrazilCatalog]:
+    with running_catalog() as server:
+        made = FrazilCatalog("lake", **server.properties)
+        made.create_namespace("lake")
+        yield made
+
+
+@pytest.fixture
+def past(catalog: FrazilCatalog) -> Past:
+    made = Past(catalog)
+    made.create()
+    return made
+
+
+def test_refs_are_listed_with_where_they_are_and_how_long_they_are_kept(past: Past) -> None:
+    first = past.append(1)
+    past.append(2)
+    past.table.create_ref("v1", "tag", at=first, retention=Retention(max_ref_age_ms=1000))
+    past.table.create_ref("dev", "branch", at="v1", retention=Retention(2000, 3000, 4))
+    (main, dev, v1), when = past.table.refs(), past.live.snapshot_by_id(first)
+    assert when is not None
+    assert (main.name, main.snapshot_id) == ("main", past.head())
+    assert dev == RefInfo("dev", "branch", first, when.timestamp_ms, Retention(2000, 3000, 4))
+    assert v1 == RefInfo("v1", "tag", first, when.timestamp_ms, Retention(1000))
+    assert [ref.name for ref in past.table.refs("tag")] == ["v1"]
+
+
+def test_a_name_that_is_taken_or_looks_like_an_id_is_refused(past: Past) -> None:
+    past.append(1)
+    past.table.create_ref("v1", "tag")
+    with pytest.raises(HistoryError, match=r"has a tag 'v1' already, at snapshot \d+\n  drop it first \(frazil tag drop"):
+        past.table.create_ref("v1", "branch")
+    with pytest.raises(HistoryError, match="'12' cannot name a branch"):
+        past.table.create_ref("12", "branch")
+
+
+def test_of_two_that_make_a_tag_at_once_one_is_told(past: Past) -> None:
+    past.append(1)
+    live, told = past.live, []  # both have read the table without the tag
+    point = find_point(live.metadata, "main", table=past.name)
+
+    def make() -> None:
+        try:
+            create_ref(past.catalog, live, "v1", "tag", point)
+        except CommitConflict as exc:
+            told.append(exc)
+
+    threads = [threading.Thread(target=make) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(told), "v1" in past.live.metadata.refs) == (1, True)
+
+
+def test_dropping_a_branch_tells_what_goes_with_it(past: Past) -> None:
+    past.append(1)
+    past.table.create_ref("dev", "branch")
+    with past.sink("s", ref="dev") as sink:
+        past.fill(sink, 2)
+    plan = past.table.drop_ref("dev", "branch")
+    assert (len(plan.unreachable), plan.parts) == (2, ("s/part-0",))
+    assert ("dev" in past.live.metadata.refs, property_key("dev") in past.live.properties) == (False, False)
+
+
+def test_main_and_refs_of_the_other_kind_are_not_dropped(past: Past) -> None:
+    past.append(1)
+    past.table.create_ref("v1", "tag")
+    with pytest.raises(HistoryError, match="main is the table itself"):
+        past.table.drop_ref("main", "branch")
+    with pytest.raises(HistoryError, match=r"'v1' of .* is a tag, not a branch"):
+        past.table.drop_ref("v1", "branch")
+
+
+def test_a_branch_that_has_moved_since_the_plan_is_not_dropped(past: Past) -> None:
+    past.append(1)
+    past.table.create_ref("dev", "branch")
+    live = past.live
+    plan = plan_drop(live, "dev", "branch")
+    past.append(2, branch="dev")
+    with pytest.raises(CommitConflict):
+        perform_drop(past.catalog, live, plan)
+    assert past.ids("dev") == [1, 2]
+
+
+def test_a_published_branch_brings_its_rows_and_its_progress_to_main(past: Past) -> None:
+    past.append(100)
+    past.table.create_ref("dev", "branch")
+    with past.sink("s", ref="dev") as sink:
+        past.fill(sink, 2)
+        past.table.publish("dev")
+        assert (past.ids(), read_progress(past.live.metadata).part("s/part-0").offsets) == ([0, 1, 100], {"0": 2})
+        past.fill(sink, 5)
+    past.table.publish("dev")
+    assert (past.ids(), read_progress(past.live.metadata).part("s/part-0").offsets) == ([*range(5), 100], {"0": 5})
+    with pytest.raises(HistoryError, match=r"main of .* is where 'dev' is already"):
+        past.table.publish("dev")
+
+
+def test_a_branch_that_main_has_outgrown_is_not_published(past: Past) -> None:
+    past.append(1)
+    past.table.create_ref("dev", "branch")
+    past.append(2, branch="dev")
+    past.append(3)
+    with pytest.raises(HistoryError, match=r"'dev' of .* does not contain main's snapshot"):
+        past.table.publish("dev")
+    assert past.ids() == [1, 3]
+
+
+def test_a_publication_that_somebody_has_outrun_changes_nothing(past: Past) -> None:
+    past.append(1)
+    past.table.create_ref("dev", "branch")
+    past.append(2, branch="dev")
+    live = past.live
+    plan = plan_publish(live, "dev")
+    past.append(3, branch="dev")
+    with pytest.raises(CommitConflict):
+        perform_publish(past.catalog, live, plan)
+    assert past.ids() == [1]
+
+
+def test_a_sink_that_is_further_on_main_forbids_the_publication(past: Past) -> None:
+    with past.sink("s") as sink:
+        past.fill(sink, 5)
+    past.table.create_ref("dev", "branch")
+    with past.sink("s", ref="dev") as sink:
+        past.fill(sink, 2)
+    with pytest.raises(HistoryError, match=r"sink part 's/part-0' has come further on main than on 'dev': \{'0': 5\} against \{'0': 2\}"):
+        past.table.publish("dev")

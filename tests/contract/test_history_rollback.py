@@ -1,0 +1,350 @@
+"""The way back: what is shown before, what is there after, what becomes of progress, and when it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.client.changes import Change
+from frazil.errors import CommitConflict, CommitUnknown, HistoryError, ProgressMismatch, WriterFenced
+from frazil.history.rollback import PartChange, perform_rollback
+from frazil.sinks.audit import audit
+from frazil.sinks.rollback import roll_back
+from tests.contract.history_lake import ARROW, Past, rows, tick
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Iterator[FrazilCatalog]:
+    with running_catalog() as server:
+        made = FrazilCatalog("lake", **server.properties)
+        made.create_namespace("lake")
+        yield made
+
+
+@pytest.fixture
+def past(catalog: FrazilCatalog) -> Past:
+    made = Past(catalog)
+    made.create()
+    return made
+
+
+# --- there and back --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rollback_ends_in_a_new_snapshot_and_a_second_one_brings_it_back(past: Past) -> None:
+    first, second = past.append(1), past.append(2)
+    back = past.table.rollback(to=first)
+    assert (past.ids(), past.head(), back in (first, second)) == ([1], back, False)
+    past.table.rollback(to=second)
+    assert past.ids() == [1, 2]
+    past.append(3)
+    assert past.ids() == [1, 2, 3]
+
+
+def test_a_rollback_by_time_goes_to_what_was_there_then(past: Past) -> None:
+    from datetime import UTC, datetime
+
+    past.append(1)
+    tick()
+    then = datetime.now(UTC)
+    tick()
+    past.append(2)
+    past.table.rollback(at=then.isoformat())
+    assert past.ids() == [1]
+
+
+def test_a_plan_tells_what_goes_and_what_comes_back_and_changes_nothing(past: Past) -> None:
+    first = past.append(1, 2)
+    second = past.append(3)
+    past.live.delete("id = 1")
+    head = past.head()
+    plan = past.table.plan_rollback(to=first)
+    assert [entry.snapshot_id for entry in plan.undone] == [head, second]
+    assert (plan.diff.sum("-").rows, plan.diff.sum("+").rows, plan.has_progress) == (2, 2, False)
+    assert (past.head(), past.ids()) == (head, [2, 3])
+
+
+def test_the_undone_is_no_ancestor_of_the_new_snapshot(past: Past) -> None:
+    """Expiry by others deletes what an ancestor had removed: the files of `first`, which the rollback has brought back."""
+    first = past.append(1, 2)
+    past.live.overwrite(rows(7))
+    past.table.rollback(to=first)
+    assert [entry.snapshot_id for entry in past.table.log()] == [past.head(), first]
+
+
+def test_a_branch_goes_back_by_itself(past: Past) -> None:
+    past.append(1)
+    past.table.create_ref("dev", "branch")
+    on_dev = past.append(2, branch="dev")
+    past.append(3, branch="dev")
+    past.table.rollback(to=on_dev, ref="dev")
+    assert (past.ids(), past.ids("dev")) == ([1], [1, 2])
+
+
+def test_a_tag_and_the_present_are_no_way_back(past: Past) -> None:
+    first = past.append(1)
+    past.table.create_ref("v1", "tag")
+    with pytest.raises(HistoryError, match=r"is at snapshot \d+ already"):
+        past.table.rollback(to=first)
+    with pytest.raises(HistoryError, match=r"'v1' is a tag"):
+        past.table.rollback(to=first, ref="v1")
+    with pytest.raises(HistoryError, match=r"a snapshot or a time, and not both"):
+        past.table.rollback()
+
+
+def test_an_expired_snapshot_is_no_way_back(past: Past) -> None:
+    first = past.append(1)
+    past.append(2)
+    past.expire([first])
+    with pytest.raises(HistoryError, match=rf"has no snapshot {first}\n  it may have expired"):
+        past.table.rollback(to=first)
+
+
+# --- tables that have changed since ----------------------------------------------------------------------------------------------
+
+
+def test_the_schema_stays_and_old_rows_are_read_with_it(past: Past) -> None:
+    first = past.append(1)
+    with past.live.update_schema() as update:
+        update.rename_column("name", "label")
+        update.add_column("extra", IntegerType())
+    past.live.overwrite(pa.table({"id": [2], "label": ["x"], "extra": [5]}, schema=past.live.schema().as_arrow()))
+    plan = past.table.plan_rollback(to=first)
+    assert plan.schema_since == ("~ column label: renamed from name", "+ column extra int")
+    past.table.rollback(to=first)
+    assert past.table.scan().read_all().to_pylist() == [{"id": 1, "label": "n1", "extra": None}]
+    assert past.table.scan(at=first).read_all().to_pylist() == [{"id": 1, "name": "n1"}]
+
+
+def test_files_of_several_partition_specs_come_back(past: Past) -> None:
+    past.append(1)
+    with past.live.update_spec() as spec:
+        spec.add_identity("name")
+    both = past.append(2)
+    with past.live.update_spec() as spec:
+        spec.remove_field("name")
+    past.live.overwrite(rows(9))
+    past.table.rollback(to=both)
+    assert past.ids() == [1, 2]
+    past.append(3)
+    assert past.ids() == [1, 2, 3]
+
+
+def test_a_table_of_format_1_goes_back_before_and_after_its_upgrade(catalog: FrazilCatalog) -> None:
+    past = Past(catalog)
+    past.create(properties={"format-version": "1"})
+    first, second = past.append(1), past.append(2)
+    past.table.rollback(to=first)
+    assert (past.live.format_version, past.ids()) == (1, [1])
+    with past.live.transaction() as change:
+        change.upgrade_table_version(2)
+    past.append(3)
+    past.table.rollback(to=second)
+    assert (past.live.format_version, past.ids()) == (2, [1, 2])
+    past.append(4)
+    past.live.delete("id = 1")
+    assert past.ids() == [2, 4]
+
+
+# --- writers at work -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_a_writer_has_outrun_is_refused(past: Past) -> None:
+    first, _ = past.append(1), past.append(2)
+    plan = past.table.plan_rollback(to=first)
+    past.append(3)
+    with pytest.raises(CommitConflict, match=r"'main' of lake\.\w+ has moved from snapshot"):
+        perform_rollback(past.catalog, plan, with_progress=False)
+    assert past.ids() == [1, 2, 3]
+
+
+@dataclass
+class Line:
+    """A connection to the catalog on which the commit meets a fault."""
+
+    catalog: FrazilCatalog
+    fault: Callable[[Callable[[], None]], None]
+
+    def load_table(self, identifier: object) -> Table:
+        return self.catalog.load_table(identifier)  # type: ignore[arg-type]
+
+    def create_table(self, identifier: object, schema: Schema) -> Table:
+        raise NotImplementedError
+
+    def commit_changes(self, changes: Sequence[Change]) -> None:
+        self.fault(lambda: self.catalog.commit_changes(changes))
+
+
+def test_a_writer_that_comes_between_load_and_commit_is_not_undone_unseen(past: Past) -> None:
+    first, _ = past.append(1), past.append(2)
+
+    def overtaken(commit: Callable[[], None]) -> None:
+        past.append(3)
+        commit()
+
+    with pytest.raises(CommitConflict):
+        roll_back(Line(past.catalog, overtaken), tuple(past.name.split(".")), first, with_progress=False)
+    assert past.ids() == [1, 2, 3]
+
+
+def test_after_a_lost_reply_the_table_tells_what_happened(past: Past) -> None:
+    first, _ = past.append(1), past.append(2)
+
+    def lose_reply(commit: Callable[[], None]) -> None:
+        commit()
+        raise CommitUnknown("the reply was lost")
+
+    def lose_request(commit: Callable[[], None]) -> None:
+        raise CommitUnknown("the request was lost")
+
+    name = tuple(past.name.split("."))
+    with pytest.raises(CommitUnknown):
+        roll_back(Line(past.catalog, lose_request), name, first, with_progress=False)
+    assert past.ids() == [1, 2]
+    back = roll_back(Line(past.catalog, lose_reply), name, first, with_progress=False)
+    assert (past.ids(), past.head()) == ([1], back)
+
+
+# --- progress --------------------------------------------------------------------------------------------------------------------
+
+
+def test_who_does_not_say_what_becomes_of_progress_is_told_to(past: Past) -> None:
+    with past.sink() as sink:
+        first, _ = past.fill(sink, 3, 7)
+    plan = past.table.plan_rollback(to=first)
+    assert plan.parts == (PartChange("s/part-0", {"0": 7}, {"0": 3}),)
+    assert (plan.repeats, plan.resumes) == (True, False)
+    with pytest.raises(HistoryError, match="say what becomes of their progress"):
+        past.table.rollback(to=first)
+    assert past.ids() == list(range(7))
+
+
+def test_with_progress_the_rows_come_again_and_the_old_writer_is_fenced(past: Past) -> None:
+    sink = past.sink()
+    first, _ = past.fill(sink, 3, 7)
+    past.table.rollback(to=first, with_progress=True)
+    with pytest.raises(WriterFenced):
+        past.fill(sink, 9)
+    with past.sink() as again:
+        assert again.offset == 3
+        past.fill(again, 9)
+    assert (past.ids(), audit(past.live.metadata).problems) == (list(range(9)), ())
+
+
+def test_there_and_back_with_progress_repeats_and_loses_nothing(past: Past) -> None:
+    with past.sink() as sink:
+        first, last = past.fill(sink, 3, 7)
+    past.table.rollback(to=first, with_progress=True)
+    plan = past.table.plan_rollback(to=last)
+    assert (plan.repeats, plan.resumes) == (False, True)
+    past.table.rollback(to=last, with_progress=True)
+    with past.sink() as sink:
+        past.fill(sink, 9)
+    assert (past.ids(), audit(past.live.metadata).problems) == (list(range(9)), ())
+
+
+def test_progress_that_is_not_known_any_more_can_only_stay(past: Past) -> None:
+    with past.sink() as sink:
+        (first,) = past.fill(sink, 3)
+    middle, _ = past.append(100), past.append(101)
+    past.expire([snapshot.snapshot_id for snapshot in past.live.snapshots()[:2]])
+    assert first not in [entry.snapshot_id for entry in past.table.log()]
+    plan = past.table.plan_rollback(to=middle)
+    assert (plan.progress_known, plan.has_progress) == (False, True)
+    with pytest.raises(ProgressMismatch, match="is not known any more"):
+        perform_rollback(past.catalog, plan, with_progress=True)
+    perform_rollback(past.catalog, plan, with_progress=False)
+    assert past.ids() == [0, 1, 2, 100]
+
+
+# --- ledgers of pipelines --------------------------------------------------------------------------------------------------------
+
+LEDGER = Schema(NestedField(1, "path", StringType(), required=True), NestedField(2, "size", LongType(), required=True))
+
+
+@dataclass
+class Loads:
+    """A table that is loaded from files, with the ledger that a pipeline keeps beside it."""
+
+    past: Past
+    staged: bool
+
+    def load(self, number: int) -> int:
+        """Loads file `number`, which holds one row, in one commit with the ledger."""
+        tick()
+        catalog, ledger = self.past.catalog, f"{self.past.name}__ledger"
+        lines = pa.table({"path": [f"{number}.csv"], "size": [number]}, schema=LEDGER.as_arrow())
+        if self.staged and self.past.live.current_snapshot():
+            self._stage(number)
+        with catalog.transaction() as tx:
+            if self.staged and "stage" in self.past.live.metadata.refs:
+                staged = self.past.head("stage")
+                move = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": staged})
+                tx.table(self.past.name)._stage((move,))
+            else:
+                tx.table(self.past.name).append(rows(number))
+            tx.table(ledger).append(lines)
+        if "stage" in self.past.live.metadata.refs:
+            self.past.live.manage_snapshots().remove_branch("stage").commit()
+        return self.past.head()
+
+    def _stage(self, number: int) -> None:
+        self.past.live.manage_snapshots().create_branch(self.past.head(), "stage").commit()
+        self.past.live.append(pa.table({"id": [number], "name": [f"n{number}"]}, schema=ARROW), branch="stage")
+        tick()
+
+    def files(self) -> list[str]:
+        ledger = self.past.catalog.load_table(f"{self.past.name}__ledger")
+        return sorted(ledger.scan().to_arrow()["path"].to_pylist())
+
+
+@pytest.fixture(params=["appended", "staged"])
+def loads(request: pytest.FixtureRequest, past: Past) -> Loads:
+    past.catalog.create_table(f"{past.name}__ledger", LEDGER)
+    return Loads(past, request.param == "staged")
+
+
+def test_a_ledger_goes_back_with_its_rows_in_one_commit_and_forth_again(loads: Loads) -> None:
+    first, _, third = (loads.load(number) for number in (1, 2, 3))
+    plan = loads.past.table.plan_rollback(to=first)
+    assert plan.ledger is not None
+    assert (plan.ledger.forgets, plan.ledger.remembers) == (2, 0)
+    loads.past.table.rollback(to=first, with_progress=True)
+    assert (loads.past.ids(), loads.files()) == ([1], ["1.csv"])
+    loads.past.table.rollback(to=third, with_progress=True)
+    assert (loads.past.ids(), loads.files()) == ([1, 2, 3], ["1.csv", "2.csv", "3.csv"])
+    loads.load(4)
+    assert loads.files() == ["1.csv", "2.csv", "3.csv", "4.csv"]
+
+
+def test_a_ledger_that_keeps_its_lines_is_left_alone(loads: Loads) -> None:
+    first, _ = loads.load(1), loads.load(2)
+    loads.past.table.rollback(to=first, with_progress=False)
+    assert (loads.past.ids(), loads.files()) == ([1], ["1.csv", "2.csv"])
+
+
+def test_rows_from_before_the_first_load_leave_an_empty_ledger(loads: Loads) -> None:
+    by_hand = loads.past.append(100)
+    loads.load(1)
+    loads.past.table.rollback(to=by_hand, with_progress=True)
+    assert (loads.past.ids(), loads.files()) == ([100], [])
+    loads.load(1)
+    assert (loads.past.ids(), loads.files()) == ([1, 100], ["1.csv"])
+
+
+def test_a_load_that_comes_after_the_plan_stops_the_rollback_of_both(loads: Loads) -> None:
+    first, _ = loads.load(1), loads.load(2)
+    plan = loads.past.table.plan_rollback(to=first)
+    loads.load(3)
+    with pytest.raises(CommitConflict):
+        perform_rollback(loads.past.catalog, plan, with_progress=True)
+    assert (loads.past.ids(), loads.files()) == ([1, 2, 3], ["1.csv", "2.csv", "3.csv"])
