@@ -150,6 +150,7 @@ def test_a_frame_whose_position_is_reached_is_not_computed(spark: SparkSession, 
         sink.write(frame(spark, 3), position={"day": 2, "other": 1})
 
 
+@pytest.mark.requirement("sink.exactly-once")
 def test_a_driver_that_was_replaced_is_fenced(spark: SparkSession, catalog: FrazilCatalog) -> None:
     zombie = lake.open(TABLE, name="s", catalog=catalog)
     staged = zombie.stage(positioned(spark, 0, 1), offsets=KAFKA)
@@ -247,6 +248,7 @@ class Kafkaesque:
             path.unlink()
 
 
+@pytest.mark.requirement("sink.exactly-once")
 def test_a_stream_whose_last_batch_is_repeated_or_whose_checkpoint_is_lost_changes_nothing(
     spark: SparkSession, catalog: FrazilCatalog, tmp_path: Path
 ) -> None:
@@ -316,6 +318,7 @@ def options(settings: Settings, **more: str) -> dict[str, str]:
     return {"table": TABLE, "name": "f", "uri": settings.catalog.uri, **more}
 
 
+@pytest.mark.requirement("spark.sink")
 def test_the_format_writes_a_frame_in_one_commit_with_its_quarantine(
     spark: SparkSession, settings: Settings, catalog: FrazilCatalog
 ) -> None:
@@ -335,6 +338,7 @@ def test_the_format_leaves_out_rows_that_are_in(spark: SparkSession, settings: S
     assert ids(catalog) == [0, 1, 2, 3]
 
 
+@pytest.mark.requirement("spark.sink")
 def test_the_format_takes_a_stream_and_a_repeated_batch_changes_nothing(
     spark: SparkSession, settings: Settings, catalog: FrazilCatalog, tmp_path: Path
 ) -> None:

@@ -86,11 +86,15 @@ class Stream:
         return sorted(message_id(row["payload"] or row["raw"]) for row in rows)
 
 
+def make_table(catalog: FrazilCatalog) -> None:
+    for table in load_project(EXAMPLE).tables:
+        list(apply_steps(plan(table, catalog), catalog))
+
+
 @pytest.fixture
 def stream(live_stack: Project, tmp_path: Path) -> Iterator[Stream]:
     catalog = FrazilCatalog("lake", **connection(live_stack))
-    for table in load_project(EXAMPLE).tables:
-        list(apply_steps(plan(table, catalog), catalog))
+    make_table(catalog)
     yield Stream(live_stack, tmp_path, catalog)
     catalog.purge_table(TABLE)
 

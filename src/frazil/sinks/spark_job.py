@@ -55,7 +55,12 @@ def make_plan(
         set_aside=beside.reached if beside else {},
         end=dict(end or {}),
     )
-    plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task
+    try:
+        plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task
+    except SchemaMismatch as exc:
+        if exc.expected == "timestamp" and "tz=" in exc.found:
+            exc.hint = f"Spark's timestamp has a zone, and the table's has none: .withColumn('{exc.field}', ....cast('timestamp_ntz'))"
+        raise
     return plan
 
 
