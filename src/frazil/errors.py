@@ -11,6 +11,8 @@
     │   ├── SourceDrift              files have columns that the table does not have, or lack some; names them
     │   └── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong with them
     ├── HistoryError                 a snapshot, time, branch or tag that the table does not have, or a change of them that is refused
+    ├── ScanError                    a scan that cannot be planned; names the column, the value or the snapshot, and near ones
+    │   └── ManifestUnreadable       a manifest or manifest list is damaged; names it
     ├── QueryError                   SQL that cannot be run; names the table or column, and near ones
     ├── DownloadError                an artifact could not be fetched into the cache
     ├── CatalogError                 what the REST catalog answers; its HTTP status is in catalog/problems.py
@@ -25,6 +27,8 @@
     │   │   ├── NoSuchTable
     │   │   ├── NoSuchView
     │   │   ├── NoSuchFunction
+    │   │   ├── NoSuchPlan           a plan id that this catalog did not give out
+    │   │   ├── NoSuchPlanTask       a plan task that this catalog did not give out, or whose snapshot is gone
     │   │   └── MetadataMissing      the pointer is there, the metadata file is not
     │   ├── AlreadyExists
     │   ├── NamespaceNotEmpty
@@ -127,7 +131,8 @@ class StalePlan(FrazilError):
     """A table has changed since the plan was made, in what the plan rests on."""
 
     def __init__(self, table: str, changed: Sequence[str]) -> None:
-        super().__init__(f"the plan for {table} is stale; since it was made, others changed {'; '.join(changed)}", hint="frazil plan")
+        lines = "".join(f"\n  {line}" for line in changed)
+        super().__init__(f"the plan for {table} is stale; since it was made, others changed:{lines}", hint="make a new one: frazil plan")
         self.table = table
         self.changed = tuple(changed)
 
@@ -162,6 +167,18 @@ class TooManyBadRows(PipelineError):
 
 class HistoryError(FrazilError):
     """A snapshot, time, branch or tag that the table does not have, or a change of them that is refused."""
+
+
+class ScanError(FrazilError):
+    """A scan that cannot be planned: an unknown column, a value of another type, a snapshot that is gone."""
+
+
+class ManifestUnreadable(ScanError):
+    """A manifest or manifest list is there and cannot be read."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"cannot read manifest {path}: {reason}", hint="read an older snapshot, or restore the file")
+        self.path = path
 
 
 class QueryError(FrazilError):
@@ -242,6 +259,14 @@ class NoSuchFunction(NotFound):
     def __init__(self, name: str) -> None:
         super().__init__(f"Function does not exist: {name}")
         self.name = name
+
+
+class NoSuchPlan(NotFound):
+    """A plan id that this catalog did not give out for this table."""
+
+
+class NoSuchPlanTask(NotFound):
+    """A plan task that this catalog did not give out for this table, or whose snapshot is gone."""
 
 
 class MetadataMissing(NotFound):

@@ -77,7 +77,11 @@ def test_a_plan_made_before_somebody_changed_the_schema_is_refused_and_says_so(c
     by_hand(catalog)
     with pytest.raises(StalePlan) as raised:
         list(apply_steps(steps, catalog))
-    assert raised.value.message == "the plan for l.t is stale; since it was made, others changed the schema (its id was 0, is 1)"
+    assert raised.value.message.splitlines() == [
+        "the plan for l.t is stale; since it was made, others changed:",
+        "  the schema (its id was 0, is 1)",
+        "  ~ column by_hand: renamed from b",
+    ]
     assert catalog.load_table("l.t").schema().column_names == ["a", "by_hand"]
 
 
@@ -132,7 +136,7 @@ def test_a_saved_plan_does_what_was_read_and_only_once(catalog: FrazilCatalog, t
     list(apply_steps(load_plan(tmp_path / "plan"), catalog))
     assert catalog.load_table("l.t").schema().column_names == ["a", "b", "c"]
     assert str(catalog.load_table("l.new").sort_order().fields[0]) == "1 ASC NULLS FIRST"
-    with pytest.raises(StalePlan, match=r"the plan for l.new is stale; since it was made, others changed the table itself: it is there"):
+    with pytest.raises(StalePlan, match=r"l.new is stale; since it was made, others changed:\n  the table itself: it is there"):
         list(apply_steps(load_plan(tmp_path / "plan"), catalog))
 
 

@@ -36,7 +36,7 @@ SAID = """~ table shop.sales
     - column note string
     + partition country
     - property owner (was me)
-+ table shop.stock (1 columns)
++ table shop.stock (1 column)
 """
 
 
@@ -81,7 +81,7 @@ def test_a_plan_shows_what_changes_and_what_it_leaves_alone(project: Project) ->
     project.catalog.create_table("shop.theirs", project.catalog.load_table("shop.sales").schema())
     project.declare(SECOND)
     assert project.frazil("plan").output == SAID + "not declared, left alone: shop.theirs\n"
-    assert project.frazil("plan", "shop.stock").output == "+ table shop.stock (1 columns)\nnot declared, left alone: shop.theirs\n"
+    assert project.frazil("plan", "shop.stock").output == "+ table shop.stock (1 column)\nnot declared, left alone: shop.theirs\n"
 
 
 def test_the_exit_code_tells_whether_there_is_something_to_do(project: Project) -> None:
@@ -118,7 +118,7 @@ def test_apply_does_it_once(project: Project) -> None:
     project.declare(SECOND)
     assert project.frazil("apply", "--yes").output == SAID
     assert project.columns() == ["id", "country"]
-    assert project.frazil("apply").output == "no changes: 2 declared tables are as declared\n"
+    assert project.frazil("apply").output == "no changes: all 2 declared tables are as declared\n"
 
 
 def test_what_removes_something_is_not_done_unasked(project: Project) -> None:
@@ -160,7 +160,7 @@ def test_what_is_refused_is_told_with_its_reasons(project: Project) -> None:
 
 
 def test_drift_says_what_was_changed_by_hand(project: Project) -> None:
-    assert project.frazil("drift", "--detailed-exitcode").output == "no drift: nobody changed the 1 declared tables by hand\n"
+    assert project.frazil("drift", "--detailed-exitcode").output == "no drift: nobody changed a declared table by hand\n"
     with project.catalog.load_table("shop.sales").update_schema() as update:
         update.rename_column("note", "remark")
     found = project.frazil("drift", "--detailed-exitcode")
@@ -176,7 +176,7 @@ def test_imported_code_gives_an_empty_plan(project: Project) -> None:
     assert project.frazil("import", "shop.sales", "shop.stock", "--out", "imported.py").output == "2 tables are declared in imported.py\n"
     assert (project.folder / "imported.py").read_text() == printed
     project.declare(printed)
-    assert project.frazil("plan", "--detailed-exitcode").output == "no changes: 2 declared tables are as declared\n"
+    assert project.frazil("plan", "--detailed-exitcode").output == "no changes: all 2 declared tables are as declared\n"
 
 
 def test_import_overwrites_nothing_and_names_what_it_does_not_find(project: Project) -> None:

@@ -20,6 +20,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.tables.apply import apply_steps, plan
 from frazil.tables.check import can_transform
+from frazil.tables.terms import Term, parse_partition
 from frazil.tables.types import Column, Struct, normalise_column
 
 STEPS = 20
@@ -37,6 +38,7 @@ KINDS = [
     "map<string, int>",
     "struct<x: int>",
 ]
+TRANSFORMS = ["identity", "year", "month", "day", "hour", "bucket[4]", "truncate[3]"]
 Row = dict[int, Any]  # values by field id, so that a name says nothing
 TYPES = {name: normalise_column(Column("x", name)).type for name in KINDS}
 
@@ -231,20 +233,10 @@ def partition(walk: Walk, data: st.DataObject) -> bool:
     if walk.partition_by and data.draw(st.booleans(), label="remove"):
         walk.partition_by.pop(0)
         return True
-    transforms = {
-        "identity": "{0}",
-        "day": "day({0})",
-        "month": "month({0})",
-        "bucket[4]": "bucket(4, {0})",
-        "truncate[3]": "truncate(3, {0})",
-    }
-    free = [
-        text.format(c.name)
-        for c in walk.columns
-        for transform, text in transforms.items()
-        if isinstance(c.type, str) and c.type not in ("binary", "float", "double") and can_transform(transform, c.type)
-    ]
-    free = [text for text in free if text not in walk.partition_by]
+    taken = {parse_partition(text).term.source for text in walk.partition_by}  # PyIceberg writes no table partitioned by a column twice
+    plain = [(c.name, c.type) for c in walk.columns if isinstance(c.type, str) and c.type not in ("binary", "float", "double")]
+    terms = [Term(transform, name) for name, kind in plain for transform in TRANSFORMS if can_transform(transform, kind)]
+    free = [str(term) for term in terms if term.source not in taken]
     if not free or len(walk.partition_by) > 1:
         return False
     walk.partition_by.append(data.draw(st.sampled_from(free), label="partition"))

@@ -80,7 +80,7 @@ def apply(context: Context, plan_file: Path | None, yes: bool) -> None:
     else:
         project = load_project(Path.cwd())
         steps = plan_all(project.tables, context.catalog)
-        nothing = f"no changes: {len(project.tables)} declared tables are as declared"
+        nothing = _nothing(len(project.tables))
         if not yes:
             _confirm(steps)
     for step in apply_steps(steps, context.catalog):
@@ -126,11 +126,15 @@ def find_undeclared(project: Project, chosen: Sequence[Table], catalog: FrazilCa
 
 
 def _as_text(steps: Sequence[Step], undeclared: Sequence[str], count: int) -> str:
-    lines = [str(step) for step in steps] or [f"no changes: {count} declared tables are as declared"]
+    lines = [str(step) for step in steps] or [_nothing(count)]
     if undeclared:
         more = f" and {len(undeclared) - SHOWN_UNDECLARED} more" if len(undeclared) > SHOWN_UNDECLARED else ""
         lines.append(f"not declared, left alone: {', '.join(undeclared[:SHOWN_UNDECLARED])}{more}")
     return "\n".join(lines)
+
+
+def _nothing(count: int) -> str:
+    return f"no changes: {'the declared table is' if count == 1 else f'all {count} declared tables are'} as declared"
 
 
 def _as_json(steps: Sequence[Step], undeclared: Sequence[str]) -> str:

@@ -13,13 +13,16 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import AddSchemaUpdate, AssertCreate, TableRequirement, TableUpdate
 
 from frazil.errors import ChangeRefused, CheckError, CommitConflict, DeclarationError, StalePlan
+from frazil.tables.compare import compare
 from frazil.tables.declare import Table
 from frazil.tables.diff import diff
+from frazil.tables.shape import Record, Shape
 from frazil.tables.steps import AlterTable, CreateNamespace, CreateTable, Json, Seen, Step
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table as LiveTable
+    from pyiceberg.table.metadata import TableMetadata
 
 _UPDATES: TypeAdapter[tuple[TableUpdate, ...]] = TypeAdapter(tuple[TableUpdate, ...])
 _REQUIREMENTS: TypeAdapter[tuple[TableRequirement, ...]] = TypeAdapter(tuple[TableRequirement, ...])
@@ -131,8 +134,15 @@ def _load_as_seen(step: AlterTable, catalog: Catalog) -> LiveTable:
         raise StalePlan(step.name, ["the table itself: it is gone"])
     now = Seen.of(live.metadata, keys=set(step.seen.properties))
     if changed := step.seen.differs_from(now):
-        raise StalePlan(step.name, changed)
+        raise StalePlan(step.name, [*changed, *_since(step.seen, live.metadata)])
     return live
+
+
+def _since(seen: Seen, metadata: TableMetadata) -> list[str]:
+    """What others made of the table since, where its history still has what the plan saw."""
+    record = Record(seen.schema_id, seen.spec_id, seen.order_id, seen.format_version, {})
+    then = record.shape(metadata) if seen.table_uuid == str(metadata.table_uuid) else None
+    return [] if then is None else [str(change) for change in compare(then, Shape.of(metadata, keys=set()))]
 
 
 def _requirements(seen: Seen) -> list[Json]:

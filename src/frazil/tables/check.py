@@ -78,6 +78,7 @@ def _check_terms(table: Table) -> None:
     partitions = [(text, _read(table, parse_partition, text)) for text in table.partition_by]
     for text, partition in partitions:
         _check_source(table, f"is partitioned by '{text}'", partition.term, found)
+    _check_times(table, [partition.term for _, partition in partitions])
     for text, partition in partitions:
         name = partition.name or partition.term.field_name()
         if name in found and (partition.term.transform, partition.term.source) != ("identity", name):
@@ -91,6 +92,17 @@ def _check_terms(table: Table) -> None:
         )
     for text in table.sort_by:
         _check_source(table, f"is sorted by '{text}'", _read(table, parse_sort, text).term, found)
+
+
+def _check_times(table: Table, terms: list[Term]) -> None:
+    """One of year, month, day and hour is enough for a column; Spark and Trino refuse a second one."""
+    times = [term for term in terms if term.transform in ("year", "month", "day", "hour")]
+    for term in times:
+        others = [other for other in times if other.source == term.source and other != term]
+        if others:
+            raise DeclarationError(
+                f"table '{table.name}' is partitioned by '{term}' and by '{others[0]}'", hint="keep the finer one: it serves both"
+            )
 
 
 def _read(table: Table, parse: Callable[[str], Parsed], text: str) -> Parsed:

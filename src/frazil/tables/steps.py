@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "column"), counted(5, "column")
+    ('1 column', '5 columns')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class CreateNamespace:
     namespace: tuple[str, ...]
@@ -48,7 +56,7 @@ class CreateTable:
 
     def __str__(self) -> str:
         partitioned = f", partitioned by {', '.join(self.partitioned_by)}" if self.partitioned_by else ""
-        return f"+ table {self.name} ({len(self.schema['fields'])} columns{partitioned})"
+        return f"+ table {self.name} ({counted(len(self.schema['fields']), 'column')}{partitioned})"
 
 
 @dataclass(frozen=True)

@@ -82,20 +82,24 @@ def test_spark_s_types_and_clauses_are_honoured() -> None:
     text = """
         CREATE TABLE lake.l.t (
             id BIGINT NOT NULL COMMENT 'who', s STRUCT<a: INT NOT NULL COMMENT 'x', b: ARRAY<STRING>>, m MAP<STRING, INT>, n SMALLINT,
-            ts TIMESTAMP, local TIMESTAMP_NTZ, f FLOAT DEFAULT 1.5, d DATE DEFAULT DATE '2024-01-15', i INT DEFAULT -3, PRIMARY KEY (id),
-            CONSTRAINT positive CHECK (id > 0)
+            ts TIMESTAMP, local TIMESTAMP_NTZ, y DATE, f FLOAT DEFAULT 1.5, z DATE, d DATE DEFAULT DATE '2024-01-15', i INT DEFAULT -3,
+            PRIMARY KEY (id), CONSTRAINT positive CHECK (id > 0)
         ) USING iceberg
-        PARTITIONED BY (days(ts), bucket(16, id), truncate(4, s.a), n, months(local), year(local), hours(local))
+        PARTITIONED BY (days(ts), bucket(16, id), truncate(4, s.a), n, hours(local), year(y), months(z))
         LOCATION 's3://lake/l/t' COMMENT 'all' TBLPROPERTIES ('format-version' = '3', 'a.b' = 'c')"""
     assert Table.from_ddl(text, dialect="spark") == Table(
         "l.t",
         column("id", "long", required=True, doc="who"),
         column("s", "struct<a: required int 'x', b: list<string>>"),
-        *(column(name, kind) for name, kind in [("m", "map<string, int>"), ("n", "int"), ("ts", "timestamptz"), ("local", "timestamp")]),
+        *(
+            column(name, kind)
+            for name, kind in [("m", "map<string, int>"), ("n", "int"), ("ts", "timestamptz"), ("local", "timestamp"), ("y", "date")]
+        ),
         Column("f", "float", default=1.5),
+        column("z", "date"),
         Column("d", "date", default="2024-01-15"),
         Column("i", "int", default=-3),
-        partition_by=["day(ts)", "bucket(16, id)", "truncate(4, s.a)", "n", "month(local)", "year(local)", "hour(local)"],
+        partition_by=["day(ts)", "bucket(16, id)", "truncate(4, s.a)", "n", "hour(local)", "year(y)", "month(z)"],
         properties={"comment": "all", "a.b": "c"},
         checks=["id > 0"],
         key=["id"],

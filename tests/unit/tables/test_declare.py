@@ -100,6 +100,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
         lambda: Table("l.s", TS, column("ts_day", "date"), partition_by=["day(ts)"]),
         "table 'l.s': partition 'day(ts)' would be named 'ts_day', as a column is",
     ),
+    (
+        lambda: Table("l.s", TS, partition_by=["day(ts)", "hour(ts)"]),
+        "table 'l.s' is partitioned by 'day(ts)' and by 'hour(ts)'",
+    ),
     (lambda: Table("l.s", A, sort_by=["b desc"]), "table 'l.s' is sorted by 'b desc', but has no column 'b'; it has a"),
     (lambda: Table("l.s", A, key=["b"]), "table 'l.s': key column 'b' is not declared"),
     (lambda: Table("l.s", A, key=["a"]), "table 'l.s': key column 'a' may be NULL, and NULL tells no rows apart"),
