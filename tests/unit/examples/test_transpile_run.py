@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +23,7 @@ from examples.transpile.queries import make_queries, write_queries
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
+from frazil.errors import FrazilError
 
 
 class Stop(Exception):
@@ -42,6 +48,15 @@ class Counting:
             raise Stop
 
 
+class KillingWorkers(Counting):
+    """Kills the workers once rows have come from them."""
+
+    def advance(self, rows: int, errors: int) -> None:
+        super().advance(rows, errors)
+        for worker in multiprocessing.active_children():
+            worker.kill()
+
+
 @dataclass
 class Lake:
     """A catalog, a folder of queries, and the loop between them."""
@@ -51,12 +66,20 @@ class Lake:
     folder: Path
     batch_rows: int = 10
 
-    def start(self, *, flush_rows: int = 100, stop_after: int | None = None, **follow: Any) -> Counting:
+    def start(
+        self,
+        *,
+        flush_rows: int = 100,
+        stop_after: int | None = None,
+        processes: int = 1,
+        watcher: Counting | None = None,
+        **follow: Any,
+    ) -> Counting:
         """One run; it ends as if killed after `stop_after` rows."""
-        counting, ledger = Counting(stop_after), self.run.Ledger.of(self.catalog)
+        counting, ledger = watcher or Counting(stop_after), self.run.Ledger.of(self.catalog)
         sink = frazil.sinks.open("lakehouse.transpiled", name="transpile", catalog=self.catalog, flush_rows=flush_rows)
         files = self.run.QueryFiles.at(str(self.folder), load_settings(environ={}, folder=self.folder))
-        loop = self.run.Loop(files, sink, self.run.Dialects(), counting, ledger, self.batch_rows)
+        loop = self.run.Loop(files, sink, self.run.Dialects(), counting, ledger, self.batch_rows, processes)
         try:
             loop.run(**follow)
             sink.close()
@@ -114,6 +137,53 @@ def test_a_killed_run_goes_on_where_it_stopped(lake: Lake, stop_after: int) -> N
     assert again.rows == 370 - stop_after // 100 * 100  # what was committed is not done again
 
 
+def test_several_processes_make_the_same_commits_and_a_killed_run_goes_on(lake: Lake) -> None:
+    write_queries(lake.folder / "a.parquet", 250, seed=1)
+    write_queries(lake.folder / "b.parquet", 120, seed=2)
+    lake.start(processes=2, stop_after=110)
+    assert lake.start(processes=3).rows == 270
+    assert lake.rows() == expected("a.parquet", 250, seed=1) + expected("b.parquet", 120, seed=2)
+    assert lake.commits() == [100, 100, 100, 70]
+
+
+def test_a_worker_that_was_killed_ends_the_run_and_the_next_one_goes_on(lake: Lake) -> None:
+    write_queries(lake.folder / "a.parquet", 400, seed=1)
+    with pytest.raises(FrazilError, match="a worker process ended before its work was done"):
+        lake.start(processes=2, watcher=KillingWorkers())
+    lake.start()
+    assert lake.rows() == expected("a.parquet", 400, seed=1)
+
+
+def test_workers_end_with_their_parent_however_it_ends(transpile_run: ModuleType) -> None:
+    code = f"""
+import itertools, multiprocessing, sys
+sys.path.insert(0, {str(Path(transpile_run.__file__).parent)!r})
+from workers import NO_QUERIES, Chunk, transpiling
+from transpiling import Dialects
+from frazil.pipelines.sources import SourceFile
+with transpiling(Dialects(), 2) as transpile:
+    for _ in transpile(itertools.repeat(Chunk(SourceFile("f", 0, ""), 0, NO_QUERIES, 0))):
+        print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        workers = [int(pid) for pid in parent.stdout.readline().split()]
+        parent.kill()
+    deadline = time.monotonic() + 30
+    while any(_runs(pid) for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert len(workers) == 2
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and not a dead one that nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_new_files_are_picked_up_while_it_runs(lake: Lake) -> None:
     write_queries(lake.folder / "a.parquet", 30, seed=1)
     seen: list[list[tuple[str, str, int]]] = []
@@ -148,10 +218,10 @@ def test_a_file_is_read_from_any_row_in_row_groups_of_any_size(lake: Lake) -> No
     pq.write_table(pa.Table.from_batches([batch]), lake.folder / "a.parquet", row_group_size=20)
     files = lake.run.QueryFiles.at(str(lake.folder / "a.parquet"), load_settings(environ={}, folder=lake.folder))
     (file,) = files.list()
-    for start in (0, 1, 19, 20, 21, 59, 94, 95):
-        found = list(files.read(file, start=start, batch_rows=7))
+    for start, end in itertools.product((0, 1, 19, 20, 21, 59, 94, 95), (None, 60, 20, 1)):
+        found = list(files.read(file, start=start, end=end, batch_rows=7))
         ids = [name for _, part in found for name in part["query_id"].to_pylist()]
-        assert ids == batch["query_id"].to_pylist()[start:]
+        assert ids == batch["query_id"].to_pylist()[start:end]
         assert [first for first, _ in found] == [start + sum(len(part) for _, part in found[:n]) for n in range(len(found))]
 
 
