@@ -21,6 +21,8 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.NoSuchTable: (404, "NoSuchTableException"),
     errors.NoSuchView: (404, "NoSuchViewException"),
     errors.NoSuchFunction: (404, "NoSuchFunctionException"),
+    errors.NoSuchPlan: (404, "NoSuchPlanIdException"),
+    errors.NoSuchPlanTask: (404, "NoSuchPlanTaskException"),
     errors.MetadataMissing: (404, "NotFoundException"),
     errors.AlreadyExists: (409, "AlreadyExistsException"),
     errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),

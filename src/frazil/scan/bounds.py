@@ -1,0 +1,146 @@
+"""What metadata says about the values of a column, in Arrow: typed bounds, and whether there are nulls and NaNs. Unknown is null or False.
+
+Values are compared as they are stored: dates and times as whole numbers, text and UUIDs as bytes (UTF-8 sorts as code points do). So a
+column that was widened since (int to long, float to double, date to timestamp) compares with files written before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.types import IcebergType
+
+Mask: TypeAlias = pa.BooleanArray
+
+WHOLE = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+REAL = (FloatType, DoubleType)
+BYTES = (StringType, BinaryType, FixedType, UUIDType)
+LONG_MAX = 2**63 - 1
+DAY_UNITS: dict[type, int] = {TimestampType: 86_400_000_000, TimestamptzType: 86_400_000_000, TimestampNanoType: 86_400_000_000_000}
+DAY_UNITS[TimestamptzNanoType] = DAY_UNITS[TimestampNanoType]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Of each file (or manifest, or partition): between what its values lie, and what is certain about nulls and NaNs."""
+
+    lower: pa.Array
+    upper: pa.Array
+    all_null: Mask
+    no_null: Mask
+    all_nan: Mask
+    no_nan: Mask
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (self.lower, self.upper, self.all_null, self.no_null, self.all_nan, self.no_nan))
+
+
+def stored_type(kind: IcebergType) -> pa.DataType | None:
+    """The Arrow type in which values of an Iceberg type are compared; None for types that have no order here.
+
+    >>> stored_type(DateType()), stored_type(StringType())
+    (DataType(int64), DataType(binary))
+    """
+    if isinstance(kind, WHOLE):
+        return pa.int64()
+    if isinstance(kind, REAL):
+        return pa.float64()
+    if isinstance(kind, BYTES):
+        return pa.binary()
+    if isinstance(kind, BooleanType):
+        return pa.bool_()
+    return pa.decimal128(38, kind.scale) if isinstance(kind, DecimalType) else None
+
+
+def decode(raw: pa.BinaryArray, kind: IcebergType) -> pa.Array:
+    """Bounds as they are in metadata (the specification's single-value binary form) as values; null where they make no sense."""
+    wanted = stored_type(kind)
+    assert wanted is not None
+    if isinstance(kind, BYTES):
+        return raw
+    if isinstance(kind, WHOLE):
+        return _whole(raw, kind)
+    if isinstance(kind, REAL):
+        return without_nan(_real(raw))
+    return pa.array([_one(value, kind) for value in raw.to_pylist()], wanted)
+
+
+def _whole(raw: pa.BinaryArray, kind: IcebergType) -> pa.Array:
+    wide, narrow = _fixed(raw, 8, pa.int64()), _fixed(raw, 4, pa.int32()).cast(pa.int64())
+    if (unit := DAY_UNITS.get(type(kind))) and narrow.null_count < len(narrow):  # written as a date
+        narrow = pc.multiply_checked(pc.if_else(pc.less(pc.abs(narrow), LONG_MAX // unit), narrow, None), unit)
+    return pc.coalesce(wide, narrow) if narrow.null_count < len(narrow) else wide
+
+
+def _real(raw: pa.BinaryArray) -> pa.Array:
+    wide, narrow = _fixed(raw, 8, pa.float64()), _fixed(raw, 4, pa.float32()).cast(pa.float64())
+    return pc.coalesce(wide, narrow) if narrow.null_count < len(narrow) else wide
+
+
+def _fixed(raw: pa.BinaryArray, width: int, kind: pa.DataType) -> pa.Array:
+    """The values that have this many bytes, little-endian; null for the others. No copy when all have."""
+    fits = pc.equal(pc.binary_length(raw), width).fill_null(False)
+    chosen = raw.filter(fits)
+    if len(chosen) == 0:
+        return pa.nulls(len(raw), kind)
+    typed = pa.Array.from_buffers(kind, len(chosen), [None, chosen.buffers()[2]])
+    return typed if len(chosen) == len(raw) else pc.replace_with_mask(pa.nulls(len(raw), kind), fits, typed)
+
+
+def without_nan(values: pa.Array) -> pa.Array:
+    """NaN says nothing about where values lie."""
+    return pc.if_else(pc.is_nan(values), None, values)
+
+
+def _one(value: bytes | None, kind: IcebergType) -> bool | Decimal | None:
+    if not value:
+        return None
+    if isinstance(kind, DecimalType) and len(value) <= 16:
+        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale)
+    return value != b"\x00" if isinstance(kind, BooleanType) else None
+
+
+def exact(values: pa.Array) -> Range:
+    """The range of values that are known themselves: those of a partition."""
+    null = pc.is_null(values)
+    nan = pc.is_nan(values).fill_null(False) if pa.types.is_floating(values.type) else never(len(values))
+    known = without_nan(values) if pa.types.is_floating(values.type) else values
+    return Range(known, known, null, pc.invert(null), nan, pc.invert(nan))
+
+
+def never(count: int) -> Mask:
+    """
+    >>> never(2).to_pylist()
+    [False, False]
+    """
+    return pa.repeat(False, count)
+
+
+def certain(mask: pa.Array | None, count: int) -> Mask:
+    """What is not known is not certain."""
+    return never(count) if mask is None else mask.fill_null(False)

@@ -1,0 +1,109 @@
+"""What a plan left out, and why: for each layer of the metadata tree how many there were, how many were skipped, and by which term."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+MANIFESTS = "manifests by partition summaries"
+PARTITIONS = "data files by partition"
+BOUNDS = "data files by column bounds"
+
+
+@dataclass(slots=True)
+class Layer:
+    """One layer: what was looked at, and what was skipped without looking inside."""
+
+    name: str
+    total: int = 0
+    skipped: int = 0
+    bytes: int = 0
+    bytes_skipped: int = 0
+    by_term: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> int:
+        return self.total - self.skipped
+
+    def skip(self, term: str, count: int) -> None:
+        if count:
+            self.skipped += count
+            self.by_term[term] = self.by_term.get(term, 0) + count
+
+    def to_json(self) -> dict[str, Any]:
+        facts = {"layer": self.name, "total": self.total, "skipped": self.skipped, "bytes": self.bytes}
+        return {**facts, "bytes-skipped": self.bytes_skipped, "skipped-by": dict(self.by_term)}
+
+
+@dataclass(slots=True)
+class ScanReport:
+    """How a plan came about. `to_json()` for programs, `tree()` for the terminal."""
+
+    table: str
+    snapshot_id: int | None
+    filter: str
+    layers: dict[str, Layer] = field(default_factory=lambda: {name: Layer(name) for name in (MANIFESTS, PARTITIONS, BOUNDS)})
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    delete_files: int = 0
+    manifests_read: int = 0  # the others came from the cache, or were not needed
+
+    def layer(self, name: str) -> Layer:
+        return self.layers[name]
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain values."""
+        kept = {"files": self.files, "rows": self.rows, "bytes": self.bytes, "delete-files": self.delete_files}
+        about = {"table": self.table, "snapshot-id": self.snapshot_id, "filter": self.filter, "manifests-read": self.manifests_read}
+        return {**about, "layers": [layer.to_json() for layer in self.layers.values()], "kept": kept}
+
+    def tree(self) -> Tree:
+        """The report as a tree for the terminal."""
+        from rich.markup import escape
+        from rich.tree import Tree
+
+        at = "no snapshot yet" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
+        root = Tree(escape(f"{self.table}, {at}, where {self.filter}"))
+        for layer in self.layers.values():
+            self._add(root, layer)
+        deletes = f", {_many(self.delete_files, 'delete file')}" if self.delete_files else ""
+        root.add(f"to read: {_many(self.files, 'file')}, {_many(self.rows, 'row')}, {show_bytes(self.bytes)}{deletes}")
+        return root
+
+    def _add(self, root: Tree, layer: Layer) -> None:
+        from rich.markup import escape
+
+        share = f", {show_bytes(layer.bytes_skipped)} of {show_bytes(layer.bytes)} not read" if layer.skipped else ""
+        branch = root.add(f"{layer.name}: {layer.skipped:,} of {layer.total:,} skipped{share}")
+        for term, count in _by_count(layer.by_term):
+            branch.add(escape(f"{count:,} by {term}"))
+
+
+def _by_count(terms: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(terms.items(), key=lambda item: -item[1])
+
+
+def _many(count: int, what: str) -> str:
+    """
+    >>> _many(1, "file"), _many(1200, "file")
+    ('1 file', '1,200 files')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def show_bytes(count: int) -> str:
+    """
+    >>> show_bytes(512), show_bytes(1536), show_bytes(5_000_000_000)
+    ('512 B', '1.5 KiB', '4.7 GiB')
+    """
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
