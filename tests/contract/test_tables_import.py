@@ -31,7 +31,7 @@ def declared_in(code: str) -> list[Table]:
     return [value for value in names.values() if isinstance(value, Table)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(made=st.lists(tables(), min_size=1, max_size=3))
 def test_a_plan_from_imported_code_is_empty(made: list[Table], catalog: FrazilCatalog) -> None:
     named = [Table(f"l.t{n}", *t.columns, **_options(t)) for n, t in enumerate(made)]  # type: ignore[arg-type]

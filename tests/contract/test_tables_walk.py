@@ -252,7 +252,7 @@ def sort(walk: Walk, data: st.DataObject) -> bool:
 MOVES = [add, drop, rename, reorder, widen, loosen, describe, nest, partition, sort]
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_after_twenty_evolutions_every_snapshot_still_shows_its_own_values(data: st.DataObject, catalog: FrazilCatalog) -> None:
     start = [Column("id", "int", required=True), Column("name", "string", required=True), Column("s", TYPES["struct<x: int>"])]

@@ -10,12 +10,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from frazil.config import Settings, load_settings
 from frazil.services import ports, processes
+
+if TYPE_CHECKING:
+    from tests.engines.walkers import Walker
 
 NAMES = ("catalog", "object_store", "postgres", "kafka", "trino")
 
@@ -77,6 +80,17 @@ def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         keep_logs(made)
         made.frazil("down", "--purge", "--yes")
     assert made.processes() == []
+
+
+@pytest.fixture(scope="session")
+def engines(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Walker]]:
+    """PyIceberg, Spark, Trino, DuckDB and Daft, connected to the live stack; one Spark for all tests, for it takes long to start."""
+    from tests.engines.walkers import WALKERS
+
+    connected = {name: walker(live_stack, tmp_path_factory.mktemp(name)) for name, walker in WALKERS.items()}
+    yield connected
+    for walker in connected.values():
+        walker.close()
 
 
 def keep_logs(project: Project) -> None:

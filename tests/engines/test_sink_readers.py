@@ -58,14 +58,6 @@ def shape(rows: list[dict[str, Any]]) -> Answer:
 
 
 @pytest.fixture(scope="module")
-def engines(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Walker]]:
-    connected = {name: walker(live_stack, tmp_path_factory.mktemp(name)) for name, walker in WALKERS.items()}
-    yield connected
-    for walker in connected.values():
-        walker.close()
-
-
-@pytest.fixture(scope="module")
 def table(live_stack: Project) -> Iterator[str]:
     """A partitioned and sorted table that the sink has filled in three commits, each with ids of its own."""
     catalog = FrazilCatalog("lake", **connection(live_stack))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engines.conftest import Project
 from tests.engines.lake import vector
 from tests.engines.walkers import WALKERS, Walker
 
@@ -15,21 +14,12 @@ WANTED = [("item-3", vector(3))]
 UNREADABLE = {("duckdb", "daft"): "list type must have a single child"}  # DuckDB 1.5.5's Parquet lists, Daft 0.7.26
 
 
-@pytest.fixture(scope="module")
-def walkers(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Walker]]:
-    """Every engine, connected."""
-    connected = {name: walker(live_stack, tmp_path_factory.mktemp(name)) for name, walker in WALKERS.items()}
-    yield connected
-    for walker in connected.values():
-        walker.close()
-
-
 @pytest.fixture
-def namespace(request: pytest.FixtureRequest, walkers: dict[str, Walker]) -> Iterator[str]:
+def namespace(request: pytest.FixtureRequest, engines: dict[str, Walker]) -> Iterator[str]:
     """A name that is free, and is free again afterwards."""
     name = f"walk_{request.node.callspec.params['engine']}"
     yield name
-    catalog = walkers["pyiceberg"].catalog  # type: ignore[attr-defined]
+    catalog = engines["pyiceberg"].catalog  # type: ignore[attr-defined]
     for identifier in catalog.list_tables(name):
         catalog.purge_table(identifier)
     catalog.drop_namespace(name)
@@ -37,52 +27,52 @@ def namespace(request: pytest.FixtureRequest, walkers: dict[str, Walker]) -> Ite
 
 @pytest.mark.parametrize("engine", WALKERS)
 def test_an_engine_makes_fills_and_reads_a_table_and_all_others_read_the_same(
-    engine: str, namespace: str, walkers: dict[str, Walker]
+    engine: str, namespace: str, engines: dict[str, Walker]
 ) -> None:
-    walker, table = walkers[engine], f"{namespace}.items"
+    walker, table = engines[engine], f"{namespace}.items"
     walker.create_namespace(namespace)
     walker.create_table(table)
     walker.append(table, [1, 2])
     walker.append(table, [3, 4])
-    readers = {name: reader for name, reader in walkers.items() if (engine, name) not in UNREADABLE}
+    readers = {name: reader for name, reader in engines.items() if (engine, name) not in UNREADABLE}
     found = {name: reader.find(table, above=2, unlike="item-4") for name, reader in readers.items()}
     assert found == dict.fromkeys(readers, WANTED)
 
 
 @pytest.mark.parametrize(("engine", "reader"), UNREADABLE)
 def test_an_engine_that_cannot_read_another_ones_files_says_so(
-    engine: str, reader: str, namespace: str, walkers: dict[str, Walker]
+    engine: str, reader: str, namespace: str, engines: dict[str, Walker]
 ) -> None:
-    walkers[engine].create_namespace(namespace)
-    walkers[engine].create_table(f"{namespace}.items")
-    walkers[engine].append(f"{namespace}.items", [3])
+    engines[engine].create_namespace(namespace)
+    engines[engine].create_table(f"{namespace}.items")
+    engines[engine].append(f"{namespace}.items", [3])
     with pytest.raises(Exception, match=UNREADABLE[engine, reader]):
-        walkers[reader].find(f"{namespace}.items", above=2, unlike="item-4")
+        engines[reader].find(f"{namespace}.items", above=2, unlike="item-4")
 
 
 @pytest.mark.parametrize("engine", WALKERS)
-def test_an_engine_that_makes_a_namespace_again_is_told_that_it_exists(engine: str, namespace: str, walkers: dict[str, Walker]) -> None:
-    walkers[engine].create_namespace(namespace)
+def test_an_engine_that_makes_a_namespace_again_is_told_that_it_exists(engine: str, namespace: str, engines: dict[str, Walker]) -> None:
+    engines[engine].create_namespace(namespace)
     with pytest.raises(Exception, match=r"(?i)already exists"):
-        walkers[engine].create_namespace(namespace)
+        engines[engine].create_namespace(namespace)
 
 
 @pytest.mark.parametrize("engine", WALKERS)
-def test_an_engine_drops_its_table_and_nobody_sees_it_any_more(engine: str, namespace: str, walkers: dict[str, Walker]) -> None:
-    walker, table = walkers[engine], f"{namespace}.gone"
+def test_an_engine_drops_its_table_and_nobody_sees_it_any_more(engine: str, namespace: str, engines: dict[str, Walker]) -> None:
+    walker, table = engines[engine], f"{namespace}.gone"
     walker.create_namespace(namespace)
     walker.create_table(table)
     walker.drop_table(table)
-    assert walkers["pyiceberg"].catalog.list_tables(namespace) == []  # type: ignore[attr-defined]
+    assert engines["pyiceberg"].catalog.list_tables(namespace) == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("engine", ["pyiceberg"])  # who makes the table that all share
-def test_every_engine_appends_to_one_table_and_all_read_all_rows(engine: str, namespace: str, walkers: dict[str, Walker]) -> None:
+def test_every_engine_appends_to_one_table_and_all_read_all_rows(engine: str, namespace: str, engines: dict[str, Walker]) -> None:
     table = f"{namespace}.shared"
-    walkers[engine].create_namespace(namespace)
-    walkers[engine].create_table(table)
-    for number, writer in enumerate(walkers.values()):
+    engines[engine].create_namespace(namespace)
+    engines[engine].create_table(table)
+    for number, writer in enumerate(engines.values()):
         writer.append(table, [number])
-    readers = {name: reader for name, reader in walkers.items() if all(name != unable for _, unable in UNREADABLE)}
-    wanted = [(f"item-{number}", vector(number)) for number in range(len(walkers))]
+    readers = {name: reader for name, reader in engines.items() if all(name != unable for _, unable in UNREADABLE)}
+    wanted = [(f"item-{number}", vector(number)) for number in range(len(engines))]
     assert {name: sorted(reader.find(table, above=-1, unlike="")) for name, reader in readers.items()} == dict.fromkeys(readers, wanted)
