@@ -9,6 +9,7 @@ import pytest
 
 from tests.catalog_databases import DATABASES, fresh_database
 from tests.engines.conftest import Project, make_project
+from tests.faults.spark_drivers import DRIVERS
 from tools.own_database import postgres_database
 
 
@@ -33,6 +34,7 @@ def fault_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project = make_project(tmp_path_factory.mktemp("faults") / "project")
     project.frazil("up", "--with", "kafka")
     yield project
+    DRIVERS.stop()
     project.frazil("up")  # what lies on the ground cannot be taken down in order
     project.frazil("down", "--purge", "--yes")
     assert project.processes() == []

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, CommitUnknown
-from frazil.sinks.audit import audit
+from frazil.sinks.audit import audit, audit_delta
 from frazil.sinks.delta import create_delta_table, open_log
 from frazil.sinks.delta_rollback import roll_back_delta
 from frazil.sinks.partitioning import partition_spec
@@ -175,7 +175,7 @@ class DeltaLake(Lake):
         return Undone(set(self.table_ids()), _offsets(then) if with_progress else None)
 
     def problems(self) -> tuple[str, ...]:
-        return ()
+        return audit_delta(self.job.place, self.job.connection).problems
 
 
 def make_lake(job: Job, partition_by: list[str]) -> Lake:

@@ -8,8 +8,8 @@ import os
 import signal
 import time
 from dataclasses import replace
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Protocol
 
 from tests.faults.sink_writer import FENCED, Job, write_all
 
@@ -20,13 +20,31 @@ PROCESSES.set_forkserver_preload(
 LONGEST_SECONDS = 240
 
 
-def start(job: Job) -> ForkServerProcess:
+class Writer(Protocol):
+    """A writer under way."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def exitcode(self) -> int | None: ...
+
+    def join(self, timeout: float | None = None) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def start(job: Job) -> Writer:
+    if job.host == "spark":
+        from tests.faults.spark_drivers import DRIVERS
+
+        return DRIVERS.start(job)
     process = PROCESSES.Process(target=write_all, args=(job,), daemon=True)
     process.start()
     return process
 
 
-def end_of(process: ForkServerProcess) -> int:
+def end_of(process: Writer) -> int:
     """Waits for a writer; gives how it ended."""
     process.join(LONGEST_SECONDS)
     if process.exitcode is None:
@@ -40,7 +58,7 @@ def run(job: Job) -> int:
     return end_of(start(job))
 
 
-def wait_until_stopped(process: ForkServerProcess) -> bool:
+def wait_until_stopped(process: Writer) -> bool:
     """Whether the writer stopped itself; False if it ended before it came to that."""
     deadline = time.monotonic() + LONGEST_SECONDS
     while time.monotonic() < deadline:
@@ -53,13 +71,13 @@ def wait_until_stopped(process: ForkServerProcess) -> bool:
     raise AssertionError("a writer neither stops nor ends")
 
 
-def wake(process: ForkServerProcess) -> int:
+def wake(process: Writer) -> int:
     """A stopped writer goes on, if it has not ended; gives how it ended."""
     let_go_on(process)
     return end_of(process)
 
 
-def let_go_on(process: ForkServerProcess) -> None:
+def let_go_on(process: Writer) -> None:
     if process.exitcode is None:
         os.kill(process.pid or 0, signal.SIGCONT)
 

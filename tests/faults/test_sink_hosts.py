@@ -19,9 +19,9 @@ from tests.engines.conftest import Project
 from tests.faults.sink_faults import FAULTS, Fault, Trial, a_catalog_that_goes_away, sees_a_row_twice
 from tests.faults.sink_stack import Servers
 
-HOSTS, TARGETS = ("python", "bytewax"), ("iceberg", "delta")
+HOSTS, TARGETS = ("python", "bytewax", "spark"), ("iceberg", "delta")
 SHORT = 6  # faults for each host and target; two of these tests together go once through the list
-FULL = {"python": 300, "bytewax": 150}
+FULL = {"python": 300, "bytewax": 150, "spark": 150}
 CHAPTER = 50  # so many faults on one table: then reading it takes longer than the faults
 
 

@@ -1,0 +1,126 @@
+"""Spark drivers that wait for jobs: one is used as long as it lives, so that a campaign does not spend its time on starts."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from tests.faults.sink_writer import Job
+from tests.faults.spark_writer import READY, as_line
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Driver:
+    """A driver process, its JVM with it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "driver.log"
+        command = [sys.executable, "-m", "tests.faults.spark_writer", str(folder / "spark.log")]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+            )
+        self.is_ready = self.is_busy = self.is_broken = False
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def ask(self, line: str) -> str:
+        """The answer to a line; empty if the driver died over it."""
+        assert self.process.stdin
+        assert self.process.stdout
+        if not self.is_ready:
+            assert self.process.stdout.readline().strip() == READY, self.log.read_text()[-3000:]
+            self.is_ready = True
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        """Driver, JVM and Python workers, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+class SparkRun(threading.Thread):
+    """A job on a driver, with the face of a process: a pid, an exit code, `kill` and `join`."""
+
+    def __init__(self, driver: Driver, job: Job) -> None:
+        super().__init__(daemon=True)
+        self.driver, self.job = driver, job
+        self.exitcode: int | None = None
+        driver.is_busy = True
+        self.start()
+
+    @property
+    def pid(self) -> int:
+        return self.driver.process.pid
+
+    def run(self) -> None:
+        answer = self.driver.ask(as_line(self.job))
+        if answer:
+            self.driver.is_busy = False
+            self.exitcode = int(answer)
+        else:
+            self.driver.process.wait()
+            self.exitcode = -signal.SIGKILL
+
+    def kill(self) -> None:
+        self.driver.kill()
+
+
+class Drivers:
+    """The drivers of this test run; all go with it."""
+
+    def __init__(self) -> None:
+        self._all: list[Driver] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def start(self, job: Job) -> SparkRun:
+        """The job begins on a driver that is free, or on a new one. A build that lacks a rule is used once."""
+        for gone in [driver for driver in self._all if not driver.is_alive]:
+            gone.kill()  # what is left of it: the JVM, its workers
+            self._all.remove(gone)
+        free = [driver for driver in self._all if not driver.is_busy and not driver.is_broken]
+        chosen = free[0] if free else self._new()
+        chosen.is_broken = bool(job.broken)
+        return SparkRun(chosen, job)
+
+    def warm_up(self, count: int) -> None:
+        """So many drivers start now, in the background."""
+        for _ in range(count - len(self._all)):
+            self._new()
+
+    def stop(self) -> None:
+        for driver in self._all:
+            driver.kill()
+        self._all = []
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _new(self) -> Driver:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="frazil-drivers-", ignore_cleanup_errors=True)
+            atexit.register(self.stop)
+        made = Driver(Path(tempfile.mkdtemp(dir=self._folder.name)))
+        self._all.append(made)
+        return made
+
+
+DRIVERS = Drivers()
