@@ -57,7 +57,7 @@ def _print_json(result: pa.RecordBatchReader) -> None:
 
 
 def _print_csv(result: pa.RecordBatchReader) -> None:
-    writer = csv.writer(sys.stdout)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.schema.names)
     for row in _rows(result):
         writer.writerow("" if value is None else value for value in row.values())

@@ -1,0 +1,186 @@
+"""The commands about a table's past: what a person reads, what a program reads, and what is asked before something is undone."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from frazil.catalog.embedded import running_catalog
+from frazil.cli.main import cli
+from frazil.client import FrazilCatalog
+from frazil.errors import FrazilError
+from tests.contract.history_lake import Past
+
+
+@dataclass
+class Shell:
+    """`frazil` on a running catalog."""
+
+    uri: str
+    past: Past
+
+    def run(self, *arguments: str) -> Result:
+        result = CliRunner().invoke(cli, ["--set", f"catalog.uri={self.uri}", *arguments])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    def said(self, *arguments: str) -> str:
+        result = self.run(*arguments)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.said(*arguments, "--output", "json"))
+
+    def typed(self, *arguments: str, answers: str, cwd: Path) -> str:
+        """What is said on a terminal where somebody types the answers."""
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "frazil", "--set", f"catalog.uri={self.uri}", *arguments]
+        with subprocess.Popen(command, cwd=cwd, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            os.write(ours, answers.encode())
+            output, _ = process.communicate(timeout=120)
+        os.close(ours)
+        os.close(theirs)
+        return output
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[str, FrazilCatalog]]:
+    with running_catalog() as running:
+        catalog = FrazilCatalog("lake", **running.properties)
+        catalog.create_namespace("lake")
+        yield running.uri, catalog
+
+
+@pytest.fixture
+def shell(server: tuple[str, FrazilCatalog]) -> Shell:
+    past = Past(server[1])
+    past.create()
+    return Shell(server[0], past)
+
+
+def test_log_prints_a_line_a_snapshot(shell: Shell) -> None:
+    past = shell.past
+    assert shell.said("log", past.name) == f"{past.name} has no snapshots yet\n"
+    with past.sink("orders") as sink:
+        _, last = past.fill(sink, 3, 5)
+    past.table.create_ref("v1", "tag")
+    newest = [cell.strip() for cell in shell.said("log", past.name).splitlines()[3].split("  ") if cell.strip()]
+    assert (newest[0], newest[2:6]) == (str(last), ["append", "+2", "+1", "5"])
+    assert newest[6:] == ["2", "orders/part-0 commit 2", "main, tag: v1"]
+    (entry,) = shell.json("log", past.name, "-n", "1")
+    assert (entry["snapshot_id"], entry["added_rows"], entry["refs"]) == (last, 2, ["main", "tag: v1"])
+
+
+def test_diff_prints_what_changed_and_the_rows_by_key(shell: Shell) -> None:
+    past = shell.past
+    first = past.append(1, 2)
+    past.live.delete("id = 1")
+    past.append(3)
+    said = shell.said("diff", past.name, str(first), "main", "--key", "id", "--files").splitlines()
+    assert said[0] == f"{past.name}: snapshot {first} -> branch main (snapshot {past.head()})"
+    assert [line.split(", ")[0] for line in said[1:3]] == ["  + 2 data files", "  - 1 data file"]
+    assert sum(line.startswith("    + file:") for line in said) == 2
+    assert said[-4:] == [
+        "  rows in data files: 2 -> 2",
+        f"rows by key: 1 added, 1 removed, 0 changed ({3} files read)",
+        "  - id=1: name=n1",
+        "  + id=3: name=n3",
+    ]
+    found = shell.json("diff", past.name, str(first), "--key", "id", "--limit", "1")
+    assert (found["after"]["kind"], found["rows"]["removed"], len(found["rows"]["rows"])) == ("branch", 1, 1)
+    assert shell.said("diff", past.name, "main", "main").splitlines()[1] == "no difference"
+
+
+def test_rollback_shows_what_goes_and_does_it(shell: Shell) -> None:
+    past = shell.past
+    first, second = past.append(1), past.append(2, 3)
+    said = shell.said("rollback", past.name, "--to", str(first), "--yes").splitlines()
+    assert said[1:4] == [
+        "  1 snapshot undone:",
+        said[2],
+        "  1 data file (2 rows) go, 0 data files (0 rows) come back; no file is deleted",
+    ]
+    assert said[2].startswith(f"    {second}  20")
+    assert said[-1].endswith(f"to undo this: frazil rollback {past.name} --to {second}")
+    assert past.ids() == [1]
+
+
+def test_where_nobody_can_be_asked_rollback_says_what_to_add_and_changes_nothing(shell: Shell) -> None:
+    past = shell.past
+    with past.sink() as sink:
+        first, last = past.fill(sink, 3, 5)
+    with pytest.raises(FrazilError, match=r"--with-progress \(their rows come again\) or --keep-progress"):
+        shell.run("rollback", past.name, "--to", str(first), "--yes")
+    with pytest.raises(FrazilError, match="add --yes"):
+        shell.run("rollback", past.name, "--to", str(first), "--with-progress")
+    assert past.head() == last
+
+
+def test_on_a_terminal_rollback_asks_about_progress_and_then_whether(shell: Shell, tmp_path: Path) -> None:
+    past = shell.past
+    with past.sink() as sink:
+        first, last = past.fill(sink, 3, 5)
+    refused = shell.typed("rollback", past.name, "--to", str(first), answers="with-progress\nn\n", cwd=tmp_path)
+    assert (refused.splitlines()[-1].endswith("nothing was changed"), past.head()) == (True, last)
+    assert "sink part s/part-0: now 0=5, then 0=3" in refused
+    shell.typed("rollback", past.name, "--to", str(first), answers="with-progress\ny\n", cwd=tmp_path)
+    with past.sink() as again:
+        assert (past.ids(), again.offset) == ([0, 1, 2], 3)
+
+
+def test_bringing_rows_back_warns_of_those_that_would_come_twice(shell: Shell) -> None:
+    past = shell.past
+    with past.sink() as sink:
+        first, last = past.fill(sink, 3, 5)
+    shell.said("rollback", past.name, "--to", str(first), "--with-progress", "--yes")
+    said = shell.said("rollback", past.name, "--to", str(last), "--with-progress", "--yes")
+    assert "--keep-progress: they stay where they are; what is brought back is written a second time" in said
+
+
+def test_branches_and_tags_are_made_listed_published_and_dropped(shell: Shell) -> None:
+    past = shell.past
+    first = past.append(1)
+    assert shell.said("branch", "create", past.name, "dev", "--min-snapshots", "3", "--max-snapshot-age", "7d").endswith(
+        f"snapshot {first}\n"
+    )
+    shell.said("tag", "create", past.name, "v1", "--at", "dev", "--max-ref-age", "90m")
+    (_, dev) = shell.json("branch", "list", past.name)
+    assert dev["retention"] == {"max_ref_age_ms": None, "max_snapshot_age_ms": 604_800_000, "min_snapshots_to_keep": 3}
+    assert shell.said("tag", "list", past.name).splitlines()[3].split()[-2:] == ["for", "90m"]
+    past.append(2, branch="dev")
+    with pytest.raises(FrazilError, match="add --yes"):
+        shell.run("branch", "publish", past.name, "dev")
+    assert "1 snapshot of 'dev'" in shell.said("branch", "publish", past.name, "dev", "--yes")
+    shell.said("branch", "drop", past.name, "dev", "--yes")
+    shell.said("tag", "drop", past.name, "v1", "--yes")
+    assert (past.ids(), list(past.live.metadata.refs)) == ([1, 2], ["main"])
+    assert shell.said("tag", "list", past.name) == f"{past.name} has no tags\n"
+
+
+def test_an_age_that_is_none_is_refused(shell: Shell) -> None:
+    result = shell.run("tag", "create", shell.past.name, "v1", "--max-ref-age", "soon")
+    assert (result.exit_code, "'soon' is not an age: 30m, 24h or 7d" in result.output) == (2, True)
+
+
+def test_query_prints_tables_json_and_csv(shell: Shell) -> None:
+    past = shell.past
+    first = past.append(1, 2)
+    past.append(3)
+    sql = f"SELECT id, name FROM {past.name} ORDER BY id"
+    assert shell.said("query", sql, "--output", "csv", "--snapshot", str(first)) == "id,name\n1,n1\n2,n2\n"
+    assert shell.json("query", sql)[-1] == {"id": 3, "name": "n3"}
+    assert [line.split() for line in shell.said("query", sql, "--ref", "main").splitlines()[3:6]] == [["1", "n1"], ["2", "n2"], ["3", "n3"]]
+    with pytest.raises(FrazilError, match="--at, --snapshot and --ref exclude each other"):
+        shell.run("query", sql, "--ref", "main", "--at", "2024-01-18")

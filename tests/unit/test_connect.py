@@ -1,0 +1,58 @@
+"""Configurations for other engines: what stays out of them, and what goes in when it is asked for."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from frazil.catalog.embedded import running_catalog
+from frazil.cli.main import cli
+from frazil.connect import ENGINES, S3, Connection, trino
+from frazil.errors import ConfigError
+
+SECRETS = ("KEY-abc", "s3cr'et\"x", "t0k$en")
+FULL = Connection(
+    "lake", "https://catalog:1", "wh", SECRETS[2], S3("https://s3:2", "eu-north-1", True, *SECRETS[:2]), {"header.x-key": "hunter2"}
+)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_secret_is_printed_unless_asked_for(engine: str) -> None:
+    hidden, shown = ENGINES[engine](FULL), ENGINES[engine](FULL, show_secrets=True)
+    assert [secret for secret in (*SECRETS, "hunter2") if secret in hidden] == []
+    assert SECRETS[0] in shown
+    assert "AWS_SECRET_ACCESS_KEY" in hidden
+    assert "AWS_SECRET_ACCESS_KEY" not in shown
+    assert engine == "trino" or "header.x-key" in hidden
+
+
+def test_a_trino_file_names_warehouse_and_token() -> None:
+    lines = trino(FULL).splitlines()
+    assert "iceberg.rest-catalog.warehouse=wh" in lines
+    assert "iceberg.rest-catalog.security=OAUTH2" in lines
+    assert "iceberg.rest-catalog.oauth2.token=${ENV:FRAZIL_CATALOG__TOKEN}" in lines
+
+
+def test_trino_needs_an_object_store() -> None:
+    with pytest.raises(ConfigError, match="Trino reads tables from an object store, and those of this catalog are local files"):
+        trino(Connection("lake", "http://catalog:1"))
+
+
+@pytest.mark.parametrize("to", [FULL, Connection("lake", "http://catalog:1")])
+def test_what_is_printed_can_be_read(to: Connection) -> None:
+    known = yaml.safe_load(ENGINES["pyiceberg"](to, show_secrets=True))["catalog"]["lake"]
+    assert (known["uri"], known.get("s3.secret-access-key")) == (to.uri, to.s3.secret if to.s3 else None)
+    compile(ENGINES["daft"](to, show_secrets=True), "lake_daft.py", "exec")
+    assert all(len(line.split(maxsplit=1)) == 2 for line in ENGINES["spark"](to).splitlines())
+
+
+def test_a_file_is_only_its_owners_to_read(tmp_path: Path) -> None:
+    with running_catalog(tmp_path / "catalog") as catalog:
+        arguments = ["--set", f"catalog.uri={catalog.uri}", "connect", "pyiceberg", "--output", str(tmp_path / "p.yaml")]
+        result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert (result.exit_code, stat.S_IMODE((tmp_path / "p.yaml").stat().st_mode)) == (0, 0o600)
+    assert yaml.safe_load((tmp_path / "p.yaml").read_text()) == {"catalog": {"lake": {"type": "rest", "uri": catalog.uri}}}
