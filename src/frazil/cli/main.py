@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "drift": ("frazil.cli.drift:drift", "Show what someone changed by hand since the last apply."),
     "import": ("frazil.cli.import_:import_", "Write the code that declares live tables."),
     "run": ("frazil.cli.run:run", "Run a pipeline: everything new since the last run, then stop."),
+    "runs": ("frazil.cli.runs:runs", "Show what runs have read, written and set aside; of all pipelines, or of one, or into one table."),
     "log": ("frazil.cli.log:log", "Show the snapshots of a table: when, what, how much, by whom."),
     "diff": ("frazil.cli.diff:diff", "Show what changed in a table between two points: schema, partitioning, files, rows."),
     "rollback": ("frazil.cli.rollback:rollback", "Go back to an older snapshot of a table; shows first what that undoes."),

@@ -1,0 +1,82 @@
+"""`runs`: what pipelines have done, from the tables of runs beside their targets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.run import size
+from frazil.errors import ProjectError
+from frazil.project import FILE_NAME, load_project
+from frazil.tables.declare import Table, column
+
+SHOWN = ("started_at", "pipeline", "status", "files", "bytes", "rows_in", "rows", "duplicates", "quarantined", "seconds", "snapshot_id")
+
+
+@click.command()
+@click.argument("name", metavar="[PIPELINE|TABLE]", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, the latest first.")
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_obj
+def runs(context: Context, name: str | None, limit: int, output: str) -> None:
+    """Show what runs have read, written and set aside; of all pipelines, or of one, or into one table."""
+    from frazil.pipelines.runs import read_runs
+
+    rows: list[dict[str, Any]] = []
+    for target, pipeline in _wanted(name):
+        rows += read_runs(target, context.catalog, pipeline=pipeline)
+    rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)[:limit]
+    if output == "json":
+        click.echo(json.dumps(rows, default=lambda value: value.isoformat(), indent=2))
+    elif rows:
+        _show(rows)
+    else:
+        click.echo(f"no runs of {name} are remembered" if name else "no runs are remembered")
+
+
+def _wanted(name: str | None) -> list[tuple[Table, str | None]]:
+    """The tables whose runs to read, and of which pipeline."""
+    declared = load_project(Path.cwd()).pipelines if (Path.cwd() / FILE_NAME).exists() else ()
+    if name is None:
+        if not declared:
+            raise ProjectError(f"no pipeline is declared in {Path.cwd() / FILE_NAME}", hint="name a table: frazil runs lakehouse.sales")
+        return [(target, None) for target in {one.target.name: one.target for one in declared}.values()]
+    if found := next((one for one in declared if one.name == name), None):
+        return [(found.target, found.name)]
+    if "." not in name:
+        known = ", ".join(one.name for one in declared) or "none"
+        raise ProjectError(f"there is no pipeline '{name}'; declared are: {known}", hint="or name a table: frazil runs lakehouse.sales")
+    return [(Table(name, column("any", "string")), None)]
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid()
+    for column_name in SHOWN:
+        grid.add_column(column_name, justify="left" if column_name in ("started_at", "pipeline", "status") else "right", no_wrap=True)
+    for row in rows:
+        grid.add_row(*(_spell(name, row[name]) for name in SHOWN))
+    # A pipe has no width of its own: a line a run, however long.
+    console = Console() if Console().is_terminal else Console(width=200)
+    console.print(grid)
+    for row in rows:
+        if row["error"]:
+            console.print(f"{_spell('started_at', row['started_at'])} {row['pipeline']}: {row['error']}", markup=False, soft_wrap=True)
+
+
+def _spell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if name == "started_at":
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if name == "bytes":
+        return size(value)
+    if name == "seconds":
+        return f"{value:.1f}"
+    return str(value) if name in ("pipeline", "status", "snapshot_id") else f"{value:,}"

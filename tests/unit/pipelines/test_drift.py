@@ -1,0 +1,60 @@
+"""What a policy makes of columns that the table does not have, or that some files lack."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.errors import SourceDrift
+from frazil.pipelines.columns import FileColumns
+from frazil.pipelines.declare import Drift
+from frazil.pipelines.drift import Decision, decide
+from frazil.pipelines.reading import schema_of_text
+
+
+def decided(policy: Drift, *files: tuple[str, ...], given: list[str] | None = None, absent_is_null: bool = False) -> Decision:
+    names = list(dict.fromkeys(name for file in files for name in file))
+    return decide(
+        policy,
+        given=names if given is None else given,
+        table="l.t",
+        known=["a", "b"],
+        columns=FileColumns(files, schema_of_text(names)),
+        paths=[f"{number}.csv" for number in range(len(files))],
+        absent_is_null=absent_is_null,
+    )
+
+
+@pytest.mark.parametrize("policy", ["evolve", "freeze", "quarantine"])
+def test_files_with_the_tables_columns_are_no_drift(policy: Drift) -> None:
+    assert decided(policy, ("a", "b"), ("b", "a"), ()) == Decision()
+
+
+def test_evolve_adds_what_is_unknown() -> None:
+    assert decided("evolve", ("a", "x"), ("a",)) == Decision(add=("x",))
+
+
+def test_freeze_names_the_columns_and_the_files() -> None:
+    with pytest.raises(SourceDrift, match=r"l.t has no column 'x', 'y' \(in 1.csv, 2.csv, 3.csv and 1 more\)") as raised:
+        decided("freeze", ("a",), *[("a", "x", "y")] * 4)
+    assert raised.value.columns == ("x", "y")
+
+
+def test_freeze_refuses_files_that_lack_a_column_of_the_others() -> None:
+    with pytest.raises(SourceDrift, match=r"l.t: column 'b' is missing \(in 1.csv\)"):
+        decided("freeze", ("a", "b"), ("a",))
+    assert decided("freeze", ("a", "b"), ("a",), absent_is_null=True) == Decision()
+
+
+def test_quarantine_sets_aside_the_files_that_have_unknown_columns() -> None:
+    assert decided("quarantine", ("a", "b"), ("a", "x"), ("a", "y")) == Decision(set_aside={1: ("x",), 2: ("y",)})
+
+
+@pytest.mark.parametrize("policy", ["freeze", "quarantine"])
+def test_a_column_that_the_function_itself_made_up_is_always_refused(policy: Drift) -> None:
+    with pytest.raises(SourceDrift) as raised:
+        decided(policy, ("a", "b"), given=["a", "b", "made_up"])
+    assert raised.value.message == "l.t has no column 'made_up'"
+
+
+def test_a_column_that_the_function_drops_is_no_drift() -> None:
+    assert decided("freeze", ("a", "b", "x"), given=["a", "b"]) == Decision()
