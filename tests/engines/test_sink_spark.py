@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,14 @@ from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismat
 from frazil.pipelines.session import spark_session
 from frazil.sinks import spark as lake
 from frazil.sinks.audit import audit
+from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.delta import create_delta_table
+from frazil.sinks.layout import TableLayout
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
 from frazil.sinks.spark_format import register
+from frazil.sinks.spark_job import task_function
+from frazil.sinks.spark_task import TaskPlan, TaskReport
 
 # PySpark's collect() leaves the socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -212,6 +217,17 @@ def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_tas
     with pytest.raises(SinkError, match=r"the Spark job failed: .*my own words"):
         lake.write_frame(frame(spark, 1).selectExpr("raise_error('my own words') AS id"), TABLE, name="s", catalog=catalog)
     assert (ids(catalog), data_files(catalog)) == ([], [])
+
+
+def test_keys_travel_to_the_executors_and_are_in_no_explained_plan(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    layout = TableLayout.of(catalog.load_table(TABLE))
+    keys = replace(layout, io_properties={**layout.io_properties, "s3.secret-access-key": "hunter2"})
+    plan = TaskPlan(keys, "s/part-0", BufferLimits())
+    written = frame(spark, 1).mapInArrow(task_function(plan), "report string")
+    shown = written._jdf.queryExecution().toString()
+    assert "MapInArrow write_rows" in shown
+    assert "hunter2" not in shown
+    assert TaskReport.from_json(written.where("report LIKE '%parquet%'").head()["report"]).counts.rows == 1
 
 
 class Kafkaesque:

@@ -59,6 +59,7 @@ def wait_for_commits(stream: Stream, wanted: int, process: subprocess.Popen[byte
 @pytest.mark.requirement("sink.uplink")
 @pytest.mark.requirement("sink.exactly-once")
 @pytest.mark.requirement("spark.stream")
+@pytest.mark.timeout(900)  # two Spark sessions and Bytewax, on a machine that may be busy
 def test_spark_killed_and_without_its_checkpoint_makes_the_same_rows_as_bytewax(stream: Stream, campaign: Campaign) -> None:
     count, chance = campaign.size(short=4000, full=200_000), campaign.random()
     stream.create_topic(2)

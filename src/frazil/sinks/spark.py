@@ -153,6 +153,9 @@ class FrameSink:
         end = dict(position or {})
         if position is not None and offsets is not None:
             raise SinkError(f"{self.layout.name}: give the frame's position or its offset columns, not both")
+        if frame.isStreaming:
+            hint = "rows.writeStream.foreachBatch(frazil.sinks.spark.foreach_batch(...))"
+            raise SinkError(f"{self.layout.name}: the frame is a stream", hint=hint)
         if self.has_reached(end):
             return Staged(was_in=True)
         tasks, reached = tasks_at_once(frame.sparkSession), self.position

@@ -69,10 +69,6 @@ def run_job(frame: DataFrame, plan: TaskPlan) -> list[TaskReport]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    if frame.isStreaming:
-        raise SinkError(
-            f"{plan.layout.name}: the frame is a stream", hint="frame.writeStream.foreachBatch(frazil.sinks.spark.foreach_batch(...))"
-        )
     try:
         rows = frame.mapInArrow(task_function(plan), "report string").collect()
     except (PySparkException, Py4JError) as exc:
@@ -160,10 +156,12 @@ def task_limits(limits: BufferLimits, tasks: int) -> BufferLimits:
 
 def tasks_at_once(spark: SparkSession) -> int:
     """How many tasks run in one executor at the same time."""
-    master = spark.conf.get("spark.master", "")
-    if local := re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master or ""):
+    master = spark.conf.get("spark.master", "") or ""
+    if local := re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master):
         return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
-    cores, each = spark.conf.get("spark.executor.cores", "1"), spark.conf.get("spark.task.cpus", "1")
+    # A standalone executor takes all cores of its worker unless told otherwise: this machine's number is the best guess.
+    cores = spark.conf.get("spark.executor.cores", str(os.cpu_count() or 1) if master.startswith("spark:") else "1")
+    each = spark.conf.get("spark.task.cpus", "1")
     return max(int(cores or 1) // max(int(each or 1), 1), 1)
 
 
