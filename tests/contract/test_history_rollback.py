@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
+import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
@@ -250,6 +251,23 @@ def test_there_and_back_with_progress_repeats_and_loses_nothing(past: Past) -> N
     with past.sink() as sink:
         past.fill(sink, 9)
     assert (past.ids(), audit(past.live.metadata).problems) == (list(range(9)), ())
+
+
+@pytest.mark.parametrize("with_progress", [True, False])
+def test_rows_that_were_set_aside_since_are_set_aside_once(past: Past, with_progress: bool) -> None:
+    def write(*ends: int) -> list[int]:
+        options = {"bad_rows": "quarantine", "checks": ["id <> 1"]}
+        with frazil.sinks.open(past.name, name="s", catalog=past.catalog, **options) as sink:
+            return past.fill(sink, *ends)
+
+    first, _ = write(1, 3)
+    plan = past.table.plan_rollback(to=first)
+    assert plan.quarantine
+    assert (plan.quarantine.forgets, plan.quarantine.remembers) == (1, 0)
+    perform_rollback(past.catalog, plan, with_progress=with_progress)
+    write(5)
+    assert past.ids() == sorted({0, 3, 4} | ({2} if with_progress else set()))
+    assert len(past.catalog.load_table(f"{past.name}__quarantine").scan().to_arrow()) == 1
 
 
 def test_progress_that_is_not_known_any_more_can_only_stay(past: Past) -> None:

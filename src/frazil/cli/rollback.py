@@ -90,6 +90,10 @@ def _describe_progress(plan: RollbackPlan) -> Iterator[str]:
         said = [f"{count(plan.ledger.forgets, 'file')} loaded since"] if plan.ledger.forgets else []
         said += [f"{count(plan.ledger.remembers, 'file')} loaded then"] if plan.ledger.remembers else []
         yield f"    {plan.ledger.table}: {', '.join(said)}"
+    if plan.quarantine:
+        said = [f"{count(plan.quarantine.forgets, 'row')} set aside since"] if plan.quarantine.forgets else []
+        said += [f"{count(plan.quarantine.remembers, 'row')} set aside then"] if plan.quarantine.remembers else []
+        yield f"    {plan.quarantine.table}: {', '.join(said)}"
     if not plan.progress_known:
         yield "    how far they were then is not known any more (expired): only --keep-progress is possible"
     if plan.repeats:

@@ -2,7 +2,8 @@
 
 A pipeline's progress is its ledger, a table beside its own: rows that go back with their progress take its lines with them, in one commit.
 Which lines those are, times tell: in every commit the ledger's snapshot is as old as the table's or younger, and older than the next of the
-table's. So the ledger's state that belongs to a snapshot is the one just before main went on from it.
+table's. So the ledger's state that belongs to a snapshot is the one just before main went on from it. The same holds of the quarantine:
+rows that were set aside since come again as well, and would be set aside twice.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from frazil.client import FrazilCatalog
 
-LEDGER_SUFFIX = "__ledger"
+LEDGER_SUFFIX, QUARANTINE_SUFFIX = "__ledger", "__quarantine"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class PartChange:
 
 @dataclass(frozen=True)
 class LedgerChange:
-    """The lines that a ledger would lose (their files are loaded again) and get back (they count as loaded)."""
+    """The lines that a ledger would lose (their files are loaded again) and get back (they count as loaded); so for rows set aside."""
 
     table: str
     forgets: int
@@ -68,6 +69,7 @@ class RollbackPlan:
     parts: tuple[PartChange, ...]
     ledger: LedgerChange | None
     progress_known: bool
+    quarantine: LedgerChange | None = None
 
     @property
     def has_progress(self) -> bool:
@@ -97,7 +99,8 @@ def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: s
             f"'{ref}' of {name} is at snapshot {head.snapshot.snapshot_id} already", hint=f"frazil log {name} lists the others"
         )
     then = find_snapshot(metadata, target.snapshot.snapshot_id, table=name)
-    ledger, ledger_known = _ledger_change(catalog, table, target.snapshot) if ref == MAIN else (None, True)
+    beside = [_ledger_change(catalog, table, suffix, target.snapshot) for suffix in (LEDGER_SUFFIX, QUARANTINE_SUFFIX) if ref == MAIN]
+    (ledger, ledger_known), (quarantine, quarantine_known) = beside or [(None, True)] * 2
     parts = _part_changes(metadata, target.snapshot, ref)
     return RollbackPlan(
         table=name,
@@ -110,7 +113,8 @@ def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: s
         schema_since=tuple(str(change) for change in compare_schemas(schema_at(metadata, then), metadata.schema())),
         parts=parts or (),
         ledger=ledger,
-        progress_known=parts is not None and ledger_known,
+        progress_known=parts is not None and ledger_known and quarantine_known,
+        quarantine=quarantine,
     )
 
 
@@ -120,7 +124,7 @@ def perform_rollback(catalog: FrazilCatalog, plan: RollbackPlan, *, with_progres
         raise ProgressMismatch(
             f"{plan.table}: what the progress was at {plan.target} is not known any more", hint="roll back with --keep-progress"
         )
-    also = [(plan.ledger.live, plan.ledger.snapshot)] if with_progress and plan.ledger else []
+    also = [(one.live, one.snapshot) for one in (plan.ledger, plan.quarantine) if with_progress and one]
     identifier, snapshot_id = tuple(plan.table.split(".")), plan.target.snapshot.snapshot_id
     return roll_back(catalog, identifier, snapshot_id, with_progress=with_progress, ref=plan.ref, expected_head=plan.head_id, also=also)
 
@@ -151,13 +155,13 @@ def _part_changes(metadata: TableMetadata, target: Snapshot, ref: str) -> tuple[
 # --- the ledger ------------------------------------------------------------------------------------------------------------------
 
 
-def _ledger_change(catalog: FrazilCatalog, table: Table, target: Snapshot) -> tuple[LedgerChange | None, bool]:
-    """What becomes of the ledger, if there is one and it changes; and whether its state of that time is known."""
+def _ledger_change(catalog: FrazilCatalog, table: Table, suffix: str, target: Snapshot) -> tuple[LedgerChange | None, bool]:
+    """What becomes of the table beside it, if there is one and it changes; and whether its state of that time is known."""
     from pyiceberg.exceptions import NoSuchTableError
 
     *namespace, name = table.name()
     try:
-        live = catalog.load_table((*namespace, f"{name}{LEDGER_SUFFIX}"))
+        live = catalog.load_table((*namespace, f"{name}{suffix}"))
     except NoSuchTableError:
         return None, True
     head = live.metadata.snapshot_by_name(MAIN)
