@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import CommitTableResponse
+from pyiceberg.types import LongType
 
 from frazil import Column, Table, column
 from frazil.catalog.embedded import running_catalog
@@ -209,6 +210,12 @@ def test_a_column_dropped_by_hand_is_drift_until_the_declaration_follows(catalog
         update.delete_column("b")
     assert drift(table(A, B, properties={"p": "1"}), catalog) == ["- column b string"]
     assert drift(table(A, properties={"p": "1"}), catalog) == []
+
+
+def test_a_change_by_hand_that_cannot_be_taken_back_is_drift_all_the_same(catalog: FrazilCatalog) -> None:
+    with catalog.load_table("l.t").update_schema() as update:
+        update.update_column("a", LongType()).make_column_optional("a")
+    assert drift(table(A, B, properties={"p": "1"}), catalog) == ["~ column a: int -> long", "~ column a: now optional"]
 
 
 def test_a_table_that_nobody_applied_is_compared_with_its_declaration(catalog: FrazilCatalog) -> None:

@@ -185,7 +185,7 @@ class _Reader:
     def _trino_property(self, key: str, value: Node) -> None:
         known: dict[str, Callable[[Node], None]] = {
             "partitioning": lambda v: self._found.partition_by.extend(map(_trino_term, _texts(v))),
-            "sorted_by": lambda v: self._found.sort_by.extend(_texts(v)),
+            "sorted_by": lambda v: self._found.sort_by.extend(text.lower() for text in _texts(v)),
             "format_version": lambda v: setattr(self._found, "format_version", int(v.name)),
             "extra_properties": lambda v: self._found.properties.update(zip(_texts(v.args["keys"]), _texts(v.args["values"]), strict=True)),
             "parquet_bloom_filter_columns": lambda v: self._found.properties.update(
@@ -242,13 +242,13 @@ _TRINO_PROPERTIES = {
 
 
 def _trino_term(text: str) -> str:
-    """A partition in Trino's words, in ours: it puts the column first.
+    """A partition in Trino's words, in ours: it puts the column first, and knows small letters only.
 
-    >>> _trino_term("bucket(id, 16)"), _trino_term("day(ts)"), _trino_term('"my day"')
+    >>> _trino_term("bucket(Id, 16)"), _trino_term("day(ts)"), _trino_term('"my day"')
     ('bucket(16, id)', 'day(ts)', '"my day"')
     """
-    call = re.fullmatch(r"\s*(bucket|truncate)\s*\(\s*(.+?)\s*,\s*(\d+)\s*\)\s*", text, re.IGNORECASE)
-    return f"{call[1].lower()}({call[3]}, {call[2]})" if call else text
+    call = re.fullmatch(r"\s*(bucket|truncate)\s*\(\s*(.+?)\s*,\s*(\d+)\s*\)\s*", text.lower())
+    return f"{call[1]}({call[3]}, {call[2]})" if call else text.lower()
 
 
 def _text(value: Node) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json, update_mapping
 
 from frazil.errors import ChangeRefused
-from frazil.tables.compare import compare
+from frazil.tables.compare import compare, same_value
 from frazil.tables.declare import DEFAULT_FORMAT_VERSION, Table
 from frazil.tables.evolve import Evolution, evolve
 from frazil.tables.shape import APPLIED, Record, Shape, nodes
@@ -80,7 +80,8 @@ def _updates(evolution: Evolution, about: set[str], metadata: TableMetadata) -> 
 
 
 def _set_properties(live: Shape, target: Shape) -> dict[str, str]:
-    return {key: value for key, value in target.properties.items() if live.properties.get(key) != value}
+    known = live.properties
+    return {key: value for key, value in target.properties.items() if key not in known or not same_value(key, known[key], value)}
 
 
 def _numbered(target: Shape, metadata: TableMetadata) -> Shape:

@@ -13,7 +13,7 @@ from pyiceberg.types import DecimalType, IcebergType, ListType, MapType, NestedF
 
 from frazil.tables.declare import Table
 from frazil.tables.evolve_spec import evolve_spec
-from frazil.tables.iceberg import default_json, initial_of, make_field, new_field, primitive, to_order, type_of, with_key
+from frazil.tables.iceberg import default_json, initial_of, make_field, new_field, new_type, primitive, to_order, type_of, with_key
 from frazil.tables.shape import Record, Shape, nodes
 from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
 
@@ -99,7 +99,8 @@ class _Merge:
         if path not in self._table.dropped:
             alike = [column.name for column in added if str(column.type) == str(type_of(live.field_type))]
             renamed = f"; if it is '{alike[0]}' now, declare that with renamed_from=\"{live.name}\"" if alike else ""
-            self._refuse(path, "is not declared, and dropping it would hide its values", f'allow it with dropped=["{path}"]{renamed}')
+            hint = f'declare it, or allow that with dropped=["{path}"]{renamed}'
+            self._refuse(path, "is not declared, and dropping it would hide its values", hint)
 
     def _type(self, kind: Type, live: IcebergType, path: str) -> IcebergType:
         if isinstance(kind, Struct) and isinstance(live, StructType):
@@ -119,7 +120,7 @@ class _Merge:
             f"is {type_of(live)} and cannot become {kind}: old files would not read as that",
             "types only widen (int to long, float to double, a decimal's precision); declare a new column and fill it",
         )
-        return live
+        return new_type(kind, self._next_id, table=self._table.name)
 
     def _refuse(self, path: str, why: str, hint: str) -> None:
         self.refusals.append(f"column '{path}' {why}\n    {hint}")

@@ -53,7 +53,7 @@ def test_trino_s_types_and_properties_are_honoured() -> None:
             t TIME(6), ts TIMESTAMP(6), tz TIMESTAMP(6) WITH TIME ZONE
         ) COMMENT 'all of it'
         WITH (
-            format = 'ORC', format_version = 2, location = 's3://lake/l/t/', partitioning = ARRAY['day(ts)', 'bucket(id, 16)'],
+            format = 'ORC', format_version = 2, location = 's3://lake/l/t/', partitioning = ARRAY['day(ts)', 'bucket(Id, 16)'],
             sorted_by = ARRAY['id DESC NULLS FIRST'], object_store_layout_enabled = true, max_commit_retry = 7,
             extra_properties = MAP(ARRAY['a.b'], ARRAY['c'])
         )"""
@@ -65,7 +65,7 @@ def test_trino_s_types_and_properties_are_honoured() -> None:
         *(column(name, kind) for name, kind in [("b", "boolean"), ("u", "uuid"), ("v", "binary")]),
         *(column(name, kind) for name, kind in [("t", "time"), ("ts", "timestamp"), ("tz", "timestamptz")]),
         partition_by=["day(ts)", "bucket(16, id)"],
-        sort_by=["id DESC NULLS FIRST"],
+        sort_by=["id desc nulls first"],
         properties={
             "comment": "all of it",
             "write.format.default": "orc",

@@ -115,6 +115,12 @@ def test_only_properties_that_were_declared_are_ever_removed() -> None:
     assert kept == {"b": "3", "c": "4", "theirs": "x", "frazil.progress.main": "{}"}
 
 
+def test_formats_and_codecs_are_the_same_in_capitals() -> None:
+    before = live(properties={"write.format.default": "PARQUET", "owner": "Me"})  # as Trino writes it
+    said, _ = evolve_to(table(*BASE, properties={"write.format.default": "parquet", "owner": "me"}), before)
+    assert said == ["~ property owner: Me -> me"]
+
+
 def test_the_key_and_the_format_version_follow() -> None:
     said, after = evolve_to(table(*BASE, key=["id"], format_version=3), live())
     assert said == ["~ format version: 2 -> 3", "+ key id"]
@@ -196,7 +202,7 @@ def test_a_vanished_and_a_new_column_of_one_type_are_no_rename_but_a_hint() -> N
         diff_table(table(BASE[0], column("label", "string"), *BASE[2:]), live())
     assert raised.value.reasons == (
         "l.t: column 'name' is not declared, and dropping it would hide its values\n"
-        '    allow it with dropped=["name"]; if it is \'label\' now, declare that with renamed_from="name"',
+        '    declare it, or allow that with dropped=["name"]; if it is \'label\' now, declare that with renamed_from="name"',
     )
 
 
