@@ -143,6 +143,14 @@ class Cost:
         self.bare_s += time.process_time() - ready
 
 
+def on_spark(settings: Settings, stack: ExitStack, folder: Path, *, cores: int) -> Measured:
+    """The example on Spark, in local mode."""
+    from benchmarks.transpile.spark_case import OnSpark
+
+    spark = settings.spark.model_copy(update={"master": f"local[{cores}]"})
+    return OnSpark.open(settings.model_copy(update={"spark": spark}), stack, folder / f"spark-{cores}.log")
+
+
 def open_case(name: str, folder: Path, settings: Settings, stack: ExitStack) -> Measured:
     """What measures a file of queries."""
     cases: dict[str, Callable[[], Any]] = {
@@ -152,6 +160,8 @@ def open_case(name: str, folder: Path, settings: Settings, stack: ExitStack) -> 
         "plain-1": lambda: plain(folder, settings, stack, processes=1),
         "plain-2": lambda: plain(folder, settings, stack, processes=2),
         "cost": lambda: Cost(folder, settings, stack),
+        "spark-1": lambda: on_spark(settings, stack, folder, cores=1),
+        "spark-2": lambda: on_spark(settings, stack, folder, cores=2),
     }
     found: Measured = cases[name]()
     return found

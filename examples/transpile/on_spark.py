@@ -53,12 +53,16 @@ class Job:
 
     def run(self) -> None:
         """Every file that is not in yet, from where the table's progress says."""
-        for name in SHIPPED:
-            self.spark.sparkContext.addPyFile(str(Path(__file__).with_name(name)))
+        self.ship()
         new = list(self._new())
         self.watcher.begin(count(new))
         for slices in cut(new, self.flush_rows):
             self.load(slices)
+
+    def ship(self) -> None:
+        """Sends the executors what they import of this folder."""
+        for name in SHIPPED:
+            self.spark.sparkContext.addPyFile(str(Path(__file__).with_name(name)))
 
     def _new(self) -> Iterator[Slice]:
         finished, position = self.ledger.finished() if self.ledger else set(), self.sink.position
@@ -123,7 +127,7 @@ def main() -> None:
     chosen = parser.parse_args()
     settings, dialects = load_settings(), Dialects(chosen.read, chosen.write)
     files = QueryFiles.at(chosen.input, settings)
-    with spark_session(settings, app_name="transpile", log=Path(".frazil/spark.log")) as spark:
+    with spark_session(settings, app_name="transpile", log=settings.stack.folder / "spark" / "spark.log") as spark:
         sink, ledger = open_sink(chosen.delta, settings)
         bar = ProgressBar()
         with bar.progress:
