@@ -39,6 +39,7 @@
     │   ├── BodyTooLarge
     │   ├── BodyTooSlow
     │   ├── UnsupportedBody          an encoding of the body that the server does not read
+    │   ├── NotSupported             a part of the specification that this server does not have
     │   ├── CommitConflict           certain: nothing was committed; refresh and retry
     │   ├── CommitUnknown            doubt: look before you retry
     │   └── Unavailable              the database or the object store cannot be reached; nothing was changed
@@ -333,6 +334,10 @@ class BodyTooSlow(CatalogError):
 
 class UnsupportedBody(CatalogError):
     """The body is encoded in a way that the server does not read."""
+
+
+class NotSupported(CatalogError):
+    """A part of the specification that this server does not have, or not with what is installed."""
 
 
 class CommitConflict(CatalogError):

@@ -23,7 +23,7 @@ from frazil.catalog.http import GZIP_FROM_BYTES, Headers, Receive, Request, Resp
 from frazil.catalog.idempotency import HEADER as IDEMPOTENCY_KEY
 from frazil.catalog.idempotency import answer_once
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
-from frazil.catalog.operations import commits, config, functions, health, namespaces, reports, tables, views
+from frazil.catalog.operations import commits, config, functions, health, namespaces, reports, scans, tables, views
 from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
@@ -46,6 +46,10 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, writes=True),
     Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, quick=True),
     Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics),
+    Route("POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan),
+    Route("GET", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "fetchPlanningResult", scans.fetch_planning_result),
+    Route("DELETE", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "cancelPlanning", scans.cancel_planning),
+    Route("POST", f"{_NS}/tables/{{table}}/tasks", "fetchScanTasks", scans.fetch_scan_tasks),
     Route("POST", f"{_NS}/register", "registerTable", tables.register_table, writes=True, commits=True),
     Route("POST", f"{_NS}/tables/{{table}}/unregister", "unregisterTable", tables.unregister_table, writes=True),
     Route("POST", "/v1/{prefix}/tables/rename", "renameTable", tables.rename_table, writes=True),
@@ -61,6 +65,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_NS}/functions", "listFunctions", functions.list_functions),
     Route("GET", f"{_NS}/functions/{{function}}", "loadFunction", functions.load_function, quick=True),
 )
+SCANS = ("planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks")  # need a library that the catalog does not
 # Not of the specification: the server's own.
 OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/livez", "livez", health.livez, quick=True),
@@ -107,7 +112,8 @@ class Turns:
 
 def endpoints() -> list[str]:
     """What /v1/config tells clients that this server can do."""
-    return [route.endpoint for route in ROUTES if route.operation != "getConfig"]
+    hidden = {"getConfig"} if scans.can_plan() else {"getConfig", *SCANS}
+    return [route.endpoint for route in ROUTES if route.operation not in hidden]
 
 
 class CatalogApp:

@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from frazil.catalog.http import Request
 from frazil.catalog.store.database import Database
 from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
+
+if TYPE_CHECKING:
+    from frazil.scan.manifests import ManifestCache
 
 
 def now_ms() -> int:
@@ -58,6 +62,8 @@ class Limits:
     request_seconds: float = 120.0
     threads: int = 32
     cache_bytes: int = 256 * 1024 * 1024
+    manifest_bytes: int = 256 * 1024 * 1024  # decoded manifests, kept for scan planning
+    plan_files: int = 5_000  # of a plan, in one answer
 
 
 @dataclass(slots=True)
@@ -74,12 +80,27 @@ class Context:
     limits: Limits = field(default_factory=Limits)
     endpoints: tuple[str, ...] = ()
     telemetry: Telemetry = field(default_factory=Telemetry)
+    _manifests: dict[str, ManifestCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locks = TableLocks(self.database)
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))
+
+    def manifests(self, request: Request) -> ManifestCache:
+        """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read, whoever points there."""
+        from frazil.scan.manifests import ManifestCache  # loads pyarrow, which only planning needs
+
+        warehouse = self.warehouse(request)
+        if warehouse.name not in self._manifests:
+
+            def read(location: str) -> bytes:
+                self.warehouses.check(warehouse, location)
+                return self.files.read_bytes(location)
+
+            self._manifests.setdefault(warehouse.name, ManifestCache(read, max_bytes=self.limits.manifest_bytes))
+        return self._manifests[warehouse.name]
 
     def close(self) -> None:
         self.background.shutdown(wait=True)

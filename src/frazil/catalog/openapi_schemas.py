@@ -95,6 +95,8 @@ _REQUIREMENTS = [
 ]
 _PAGE_TOKEN: Schema = {"type": "string", "nullable": True}
 
+_SCAN_TASKS = {"plan-tasks": many(TEXT), "file-scan-tasks": many(ref("ScanTask")), "delete-files": many(ref("ContentFile"))}
+
 SCHEMAS: dict[str, Schema] = {
     "Error": record({"error": record({"message": TEXT, "type": TEXT, "code": {"type": "integer", "minimum": 400, "maximum": 599}})}),
     "Namespace": many({"type": "string", "minLength": 1}, minItems=1),
@@ -164,6 +166,22 @@ SCHEMAS: dict[str, Schema] = {
     "CommitTable": record(
         {"requirements": many(ref("TableRequirement")), "updates": many(ref("TableUpdate"))}, {"identifier": ref("Identifier")}
     ),
+    "Filter": {"oneOf": [BOOLEAN, record({"type": TEXT})]},
+    "PlanScan": record(
+        {},
+        {
+            "snapshot-id": LONG,
+            "start-snapshot-id": LONG,
+            "end-snapshot-id": LONG,
+            "select": many(TEXT),
+            "filter": ref("Filter"),
+            "case-sensitive": BOOLEAN,
+            "use-snapshot-schema": BOOLEAN,
+            "stats-fields": many(TEXT),
+            "min-rows-requested": LONG,
+        },
+    ),
+    "FetchTasks": record({"plan-task": TEXT}),
     "CommitTransaction": record({"table-changes": many(ref("CommitTable"))}),
     "CommitView": record(
         {"updates": many(ref("ViewUpdate"))}, {"requirements": many(ref("ViewRequirement")), "identifier": ref("Identifier")}
@@ -173,6 +191,20 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Report": record({"report-type": {"type": "string", "enum": ["scan-report", "commit-report"]}}),
     "Config": record({"defaults": TEXT_MAP, "overrides": TEXT_MAP}, {"endpoints": many(TEXT), "idempotency-key-lifetime": TEXT}),
+    "ContentFile": record(
+        {
+            "content": {"type": "string", "enum": ["data", "position-deletes", "equality-deletes"]},
+            "file-path": TEXT,
+            "file-format": TEXT,
+            "spec-id": INTEGER,
+            "partition": many({}),
+            "file-size-in-bytes": LONG,
+            "record-count": LONG,
+        }
+    ),
+    "ScanTask": record({"data-file": ref("ContentFile")}, {"delete-file-references": many(INTEGER), "residual-filter": ref("Filter")}),
+    "ScanTasks": record({}, _SCAN_TASKS),
+    "PlannedScan": record({"status": {"type": "string", "enum": ["completed"]}}, {"plan-id": TEXT, **_SCAN_TASKS}),
     "Namespaces": record({"namespaces": many(ref("Namespace"))}, {"next-page-token": _PAGE_TOKEN}),
     "NamespaceResult": record({"namespace": ref("Namespace")}, {"properties": TEXT_MAP}),
     "PropertiesResult": record({"updated": many(TEXT), "removed": many(TEXT)}, {"missing": many(TEXT)}),

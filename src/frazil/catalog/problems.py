@@ -33,6 +33,7 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.BodyTooLarge: (413, "PayloadTooLargeException"),
     errors.BodyTooSlow: (408, "RequestTimeoutException"),
     errors.UnsupportedBody: (415, "UnsupportedMediaTypeException"),
+    errors.NotSupported: (406, "UnsupportedOperationException"),
     errors.CommitConflict: (409, "CommitFailedException"),
     errors.CommitUnknown: (500, "CommitStateUnknownException"),
     errors.Unavailable: (503, "ServiceUnavailableException"),

@@ -8,6 +8,7 @@ by their Iceberg field ids, so that names and order do not matter.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -20,7 +21,20 @@ Json = Any  # a piece of an Avro schema: a name, a union as a list, or an object
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
+MOST_ITEMS = 1_000_000  # columns, or splits of a file
 NUMBERS = ("int", "long")
+DAMAGE = (
+    EOFError,
+    KeyError,
+    TypeError,
+    IndexError,
+    OverflowError,
+    SystemError,
+    MemoryError,
+    UnicodeDecodeError,
+    json.JSONDecodeError,
+    zlib.error,
+)
 
 
 class AvroError(ValueError):
@@ -123,11 +137,14 @@ def read_avro(content: bytes, *, unwanted: Collection[int] = ()) -> Columns:
     """All records of an Avro file as columns. Fields that are not wanted are passed over."""
     try:
         properties, count, records = _open(content)
-        columns = Columns()
-        step = _record(new_decoder(records), json.loads(properties["avro.schema"]), columns, frozenset(unwanted))
+        columns, decoder = Columns(), new_decoder(records)
+        step = _record(decoder, json.loads(properties["avro.schema"]), columns, frozenset(unwanted))
         for _ in range(count):
             step()
-    except (EOFError, KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as exc:
+        # The compiled decoder reads on behind the end without a word: what it found there must not get out.
+        if decoder.tell() != len(records):
+            raise AvroError("its records are longer or shorter than it says")
+    except DAMAGE as exc:
         raise AvroError(f"it is damaged or not Avro ({type(exc).__name__}: {exc})") from exc
     return columns
 
@@ -135,29 +152,39 @@ def read_avro(content: bytes, *, unwanted: Collection[int] = ()) -> Columns:
 def _open(content: bytes) -> tuple[dict[str, str], int, bytes]:
     """The file's properties, how many records there are, and all of them in a row."""
     decoder = new_decoder(content)
-    if decoder.read(len(MAGIC)) != MAGIC:
+    if content[: len(MAGIC)] != MAGIC:
         raise AvroError("it does not start as an Avro file does")
-    properties = _properties(decoder)
-    sync, count, blocks = decoder.read(SYNC_BYTES), 0, []
+    decoder.read(len(MAGIC))
+    properties = _properties(decoder, len(content))
+    sync, total, blocks = decoder.read(SYNC_BYTES), 0, []
     codec = KNOWN_CODECS[properties.get("avro.codec", "null")]  # type: ignore[index]
     while decoder.tell() < len(content):
-        count += decoder.read_int()
-        block = decoder.read_bytes()
+        count, block = decoder.read_int(), _bytes(decoder, len(content))
         blocks.append(codec.decompress(block) if codec else block)
         if decoder.read(SYNC_BYTES) != sync:
             raise AvroError("a block does not end where it should")
-    return properties, count, b"".join(blocks)
+        if not 0 <= count <= len(blocks[-1]):
+            raise AvroError(f"a block of {len(blocks[-1])} bytes says that it has {count} records")
+        total += count
+    return properties, total, b"".join(blocks)
 
 
-def _properties(decoder: BinaryDecoder) -> dict[str, str]:
+def _properties(decoder: BinaryDecoder, end: int) -> dict[str, str]:
     found: dict[str, str] = {}
     while count := decoder.read_int():
         if count < 0:
             decoder.read_int()
         for _ in range(abs(count)):
-            key = decoder.read_utf8()
-            found[key] = decoder.read_bytes().decode("utf-8", "replace")
+            key = _bytes(decoder, end).decode()
+            found[key] = _bytes(decoder, end).decode("utf-8", "replace")
     return found
+
+
+def _bytes(decoder: BinaryDecoder, end: int) -> bytes:
+    length = decoder.read_int()
+    if not 0 <= length <= end - decoder.tell():
+        raise AvroError("it ends too early")
+    return decoder.read(length)
 
 
 # --- one step a field ------------------------------------------------------------------------------------------------------------
@@ -242,6 +269,8 @@ def _list(decoder: BinaryDecoder, column: ListColumn, items: Json, null_at: int,
             if count < 0:  # the block's size follows
                 count = -count
                 read_int()
+            if count > MOST_ITEMS:
+                raise AvroError(f"a list says that it has {count} items")
             read_some(count)
             total += count
         lengths.append(total)

@@ -96,7 +96,7 @@ def check_column(name: str, schema: Schema, *, table: str, case_sensitive: bool 
         field = schema.find_field(name, case_sensitive)
     except ValueError:
         known = list(schema._name_to_id)
-        near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=2, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=2, cutoff=0.6)
         names = [one for one in known if one.lower() in near] or known[:10]
         hint = f"did you mean {' or '.join(names)}?" if near else f"it has: {', '.join(names)}{', ...' if len(known) > 10 else ''}"
         raise ScanError(f"{table} has no column '{name}'", hint=hint) from None

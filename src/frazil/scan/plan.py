@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from frazil.errors import ScanError
@@ -46,7 +45,7 @@ class ScanRequest:
     start_snapshot_id: int | None = None  # exclusive
     end_snapshot_id: int | None = None
     case_sensitive: bool = True
-    use_snapshot_schema: bool = False
+    schema_id: int | None = None  # the table's current one when none is named
 
     @property
     def is_incremental(self) -> bool:
@@ -125,7 +124,7 @@ class Planner:
     def __init__(self, table: TableState, cache: ManifestCache, request: ScanRequest) -> None:
         self.table, self.request, self._cache = table, request, cache
         self.snapshots = self._resolve()
-        self.schema = self._schema()
+        self.schema = table.schema(request.schema_id)
         self.bound = bind_filter(request.filter, self.schema, table=table.name, case_sensitive=request.case_sensitive)
         self.terms = [(show(term, self.schema), term) for term in split_terms(self.bound)]
         last = self.snapshots[-1].snapshot_id if self.snapshots else None
@@ -141,10 +140,6 @@ class Planner:
             return self.table.appends_between(request.start_snapshot_id, request.end_snapshot_id)
         wanted = self.table.current_snapshot_id if request.snapshot_id is None else request.snapshot_id
         return [] if wanted is None else [self.table.snapshot(wanted)]
-
-    def _schema(self) -> Schema:
-        at = self.snapshots[-1].schema_id if self.request.use_snapshot_schema and self.snapshots else None
-        return self.table.schema(at)
 
     @cached_property
     def lists(self) -> list[ManifestList]:

@@ -109,7 +109,7 @@ def _bounds(kind: Any, low: Any, high: Any, stats: Stats) -> tuple[bytes, bytes 
         cut = high[: stats.cut_to]
         rounded = cut if cut == high else cut[:-1] + chr(ord(cut[-1]) + 1) if cut else None
         return low[: stats.cut_to].encode(), None if rounded is None else rounded.encode()
-    if isinstance(kind, LongType) and stats.narrow and -(2**31) <= low and high < 2**31:
+    if isinstance(kind, LongType) and stats.narrow and low >= -(2**31) and high < 2**31:
         return to_bytes(IntegerType(), low), to_bytes(IntegerType(), high)
     if isinstance(kind, DoubleType) and stats.narrow and all(_is_single(value) for value in (low, high)):
         return struct.pack("<f", low), struct.pack("<f", high)

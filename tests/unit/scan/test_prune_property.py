@@ -11,7 +11,6 @@ from uuid import UUID
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.scan.metadata_tables import MadeFile, MadeTable, Stats, split_by_partition
 from pyiceberg.expressions import (
     And,
     BooleanExpression,
@@ -54,6 +53,7 @@ from pyiceberg.types import (
 )
 
 from frazil.scan.plan import Planner, ScanRequest
+from tests.unit.scan.metadata_tables import MadeFile, MadeTable, Stats, split_by_partition
 
 DAY = 86_400_000_000
 texts = st.text(alphabet="abπ€𝄞", max_size=5)
@@ -111,7 +111,7 @@ def tables(draw: Any, folder: Path) -> MadeTable:
 
 
 def predicates(name: str) -> st.SearchStrategy[BooleanExpression]:
-    kind, values = COLUMNS[name]
+    _, values = COLUMNS[name]
     if name == "key":
         values = values.map(lambda raw: UUID(bytes=raw))
     if name in ("single", "double"):

@@ -1,0 +1,278 @@
+"""Scan planning: which files a client has to read, found here from the manifests.
+
+Plans are made while the client waits, and nothing is kept: a plan id and a plan task are the request itself, with the part of the scan
+that is meant, so that any server answers them. What is in one the client could have asked for anyway; the checksum is there for damage.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import importlib.util
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from frazil.catalog import fields
+from frazil.catalog.context import Context
+from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
+from frazil.catalog.operations.tables import find_relation
+from frazil.errors import BadRequest, ManifestUnreadable, NoSuchPlan, NoSuchPlanTask, NotSupported, ScanError, Unprocessable
+
+if TYPE_CHECKING:
+    from frazil.scan.pages import Page, Span
+    from frazil.scan.plan import Planner
+    from frazil.scan.table import TableState
+
+Json = dict[str, Any]
+
+WHERE = "Plan request"
+DIGEST_BYTES = 8
+TOKEN_BYTES = 16 * 1024 * 1024  # what a token may unpack to
+
+
+@cache
+def can_plan() -> bool:
+    """Whether the library that plans are made with is installed."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+# --- operations ------------------------------------------------------------------------------------------------------------------
+
+
+def plan_table_scan(ctx: Context, request: Request) -> Response:
+    """A scan's first files, and plan tasks for the others."""
+    state = _table(ctx, request)
+    wanted = _read_request(request.json(), state)
+    planned = _Planned(ctx, request, state, wanted)
+    planned.check_select()
+    page = planned.page()
+    tasks = [] if planned.is_enough(page) else [_pack(planned.token(span)) for span in page.rest]
+    return json_response({"status": "completed", "plan-id": _pack(planned.token(None)), **planned.to_json(page, tasks)})
+
+
+def fetch_planning_result(ctx: Context, request: Request) -> Response:
+    """The answer of a plan, once more."""
+    state = _table(ctx, request)
+    token = _unpack(request.variables["plan-id"], state, NoSuchPlan)
+    planned = _Planned(ctx, request, state, token)
+    page = planned.page()
+    return json_response({"status": "completed", **planned.to_json(page, [_pack(planned.token(span)) for span in page.rest])})
+
+
+def cancel_planning(ctx: Context, request: Request) -> Response:
+    """Nothing is held for a plan, so there is nothing to let go."""
+    _unpack(request.variables["plan-id"], _table(ctx, request), NoSuchPlan)
+    return NO_CONTENT
+
+
+def fetch_scan_tasks(ctx: Context, request: Request) -> Response:
+    """The files of a plan task, and further tasks if it has too many for one answer."""
+    state = _table(ctx, request)
+    token = _unpack(fields.text(request.json(), "plan-task", "Fetch scan tasks"), state, NoSuchPlanTask)
+    planned = _Planned(ctx, request, state, token)
+    page = planned.page()
+    return json_response(planned.to_json(page, [_pack(planned.token(span)) for span in page.rest]))
+
+
+def _table(ctx: Context, request: Request) -> TableState:
+    if not can_plan():
+        raise NotSupported(
+            "This server cannot plan scans: pyarrow is not installed", hint="pip install 'frazil[sinks]', or plan in the client"
+        )
+    from frazil.scan.table import TableState
+
+    name = request.name()
+    relation = find_relation(ctx.database.read(), ctx.warehouse(request), name, "table")
+    return TableState(str(name), ctx.files.load(relation.metadata_location).metadata)
+
+
+# --- what is asked for -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A scan: what the client asked for, pinned to snapshots and a schema, and which part of it."""
+
+    body: Json
+    snapshot_id: int | None
+    start_id: int | None
+    end_id: int | None
+    schema_id: int
+    span: Span | None = None  # all of it when None
+    select: tuple[str, ...] = ()
+    min_rows: int | None = None
+
+
+def _read_request(body: Json, state: TableState) -> _Wanted:
+    snapshot, start, end = (_id(body, name) for name in ("snapshot-id", "start-snapshot-id", "end-snapshot-id"))
+    if snapshot is not None and (start is not None or end is not None):
+        raise BadRequest(f"{WHERE}: 'snapshot-id' and 'start-snapshot-id' with 'end-snapshot-id' exclude each other")
+    if start is not None and end is None:
+        raise BadRequest(f"{WHERE}: 'start-snapshot-id' needs 'end-snapshot-id'")
+    if end is not None and start is None:
+        raise BadRequest(f"{WHERE}: 'end-snapshot-id' needs 'start-snapshot-id'")
+    case_sensitive = fields.boolean(body, "case-sensitive", WHERE, default=True)
+    of_snapshot = fields.boolean(body, "use-snapshot-schema", WHERE, default=False)
+    select = fields.texts(body, "select", WHERE) if body.get("select") is not None else []
+    stats = fields.texts(body, "stats-fields", WHERE) if body.get("stats-fields") is not None else []
+    min_rows = fields.integer_or_none(body, "min-rows-requested", WHERE, most=fields.LONG_MAX)
+    if snapshot is None and end is None:
+        snapshot = state.current_snapshot_id  # from here on it stays that one, whatever is committed
+    schema_id = state.current_schema_id
+    pinned = end if end is not None else snapshot
+    if pinned is not None:
+        found = _told(lambda: state.snapshot(pinned))
+        schema_id = found.schema_id if of_snapshot and found.schema_id is not None else schema_id
+    kept = {"filter": body.get("filter"), "case-sensitive": case_sensitive, "stats-fields": stats}
+    return _Wanted(kept, snapshot, start, end, schema_id, select=tuple(select), min_rows=min_rows)
+
+
+def _id(body: Json, name: str) -> int | None:
+    return fields.integer_or_none(body, name, WHERE, most=fields.LONG_MAX)
+
+
+def _told(action: Any) -> Any:
+    """The action's result; what is wrong with a scan is what is wrong with the request, unless a manifest is."""
+    try:
+        return action()
+    except ManifestUnreadable as exc:
+        raise Unprocessable(exc.message, hint=exc.hint) from exc
+    except ScanError as exc:
+        raise BadRequest(exc.message, hint=exc.hint) from exc
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------------------
+
+
+def _pack(token: Json) -> str:
+    """
+    >>> _open(_pack({"a": 1}))
+    {'a': 1}
+    """
+    packed = zlib.compress(orjson.dumps(token), 6)
+    return base64.urlsafe_b64encode(_digest(packed) + packed).decode().rstrip("=")
+
+
+def _open(text: str) -> Any:
+    """What is in a token; None if it is not one, or not whole."""
+    try:
+        raw = base64.b64decode((text + "=" * (-len(text) % 4)).encode("ascii"), altchars=b"-_", validate=True)
+        if raw[:DIGEST_BYTES] != _digest(raw[DIGEST_BYTES:]):
+            return None
+        return orjson.loads(zlib.decompressobj().decompress(raw[DIGEST_BYTES:], TOKEN_BYTES))
+    except (binascii.Error, ValueError, zlib.error):
+        return None
+
+
+def _digest(packed: bytes) -> bytes:
+    return hashlib.sha256(b"frazil plan\x00" + packed).digest()[:DIGEST_BYTES]
+
+
+def _unpack(text: str, state: TableState, refusal: type[NoSuchPlan] | type[NoSuchPlanTask]) -> _Wanted:
+    what = "Plan id" if refusal is NoSuchPlan else "Plan task"
+    token = _open(text)
+    try:
+        if token["table"] != state.uuid:
+            raise refusal(f"{what} belongs to another table than {state.name}")
+        snapshot_id, start_id, end_id = token["snapshots"]
+        wanted = _Wanted(token["body"], snapshot_id, start_id, end_id, token["schema"], _span(token["span"]))
+    except (KeyError, TypeError, ValueError) as exc:
+        raise refusal(f"{what} does not exist: {text[:40]}{'...' if len(text) > 40 else ''}", hint="Plan the scan again") from exc
+    try:
+        for pinned in (wanted.snapshot_id, wanted.end_id):
+            if pinned is not None:
+                state.snapshot(pinned)
+    except ScanError as exc:
+        raise refusal(f"{what} is of a snapshot that is gone: {exc.message}", hint=exc.hint) from exc
+    return wanted
+
+
+def _span(found: Any) -> Span | None:
+    from frazil.scan.pages import Span
+
+    if found is None:
+        return None
+    start, stop = found
+    return Span(_place(start), None if stop is None else _place(stop))
+
+
+def _place(found: Any) -> tuple[int, int]:
+    number, row = found
+    return int(number), int(row)
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------------------
+
+
+class _Planned:
+    """One scan of one request."""
+
+    def __init__(self, ctx: Context, request: Request, state: TableState, wanted: _Wanted) -> None:
+        self._ctx, self._request, self._state, self._wanted = ctx, request, state, wanted
+        self._planner: Planner = _told(self._make_planner)
+
+    def _make_planner(self) -> Planner:
+        from pyiceberg.expressions import AlwaysTrue
+
+        from frazil.scan.filters import FilterReader, check_column
+        from frazil.scan.plan import Planner, ScanRequest
+
+        wanted, state, body = self._wanted, self._state, self._wanted.body
+        schema, case_sensitive, node = state.schema(wanted.schema_id), body["case-sensitive"], body["filter"]
+        reader = FilterReader(schema, table=state.name, case_sensitive=case_sensitive)
+        found = None if node is None else reader.read(node)
+        # What cannot be understood here is left to the client, as it was sent.
+        self._residual = None if found is None or found.complete else node
+        names = (check_column(name, schema, table=state.name, case_sensitive=case_sensitive) for name in body["stats-fields"])
+        self._stats = frozenset(schema.find_field(name).field_id for name in names)
+        request = ScanRequest(
+            AlwaysTrue() if found is None else found.expr,
+            wanted.snapshot_id,
+            wanted.start_id,
+            wanted.end_id,
+            case_sensitive=case_sensitive,
+            schema_id=wanted.schema_id,
+        )
+        return Planner(state, self._ctx.manifests(self._request), request)
+
+    def check_select(self) -> None:
+        """Passes when the table has every column that the client selects."""
+        from frazil.scan.filters import check_column
+
+        case_sensitive = self._wanted.body["case-sensitive"]
+        for name in self._wanted.select:
+            _told(lambda name=name: check_column(name, self._planner.schema, table=self._state.name, case_sensitive=case_sensitive))
+
+    def page(self) -> Page:
+        from frazil.scan.pages import PAGE_FILES, Span, make_page
+
+        span = self._wanted.span or Span()
+        size = min(PAGE_FILES, self._ctx.limits.plan_files)
+        page: Page = _told(lambda: make_page(self._planner, span, page_files=size))
+        return page
+
+    def is_enough(self, page: Page) -> bool:
+        """Whether the client has asked for no more rows than these files surely have."""
+        from pyiceberg.expressions import AlwaysTrue
+
+        wanted = self._wanted.min_rows
+        if wanted is None or not isinstance(self._planner.bound, AlwaysTrue) or self._residual is not None:
+            return False
+        return not _told(lambda: self._planner.deletes.count) and page.rows >= wanted
+
+    def to_json(self, page: Page, tasks: list[str]) -> Json:
+        from frazil.scan.wire import tasks_to_json
+
+        found: Json = _told(lambda: tasks_to_json(self._planner, page.groups, stats=self._stats, residual=self._residual))
+        return {"plan-tasks": tasks, **found} if tasks else found
+
+    def token(self, span: Span | None) -> Json:
+        wanted = self._wanted
+        part = None if span is None else (span.start, span.stop)
+        snapshots = (wanted.snapshot_id, wanted.start_id, wanted.end_id)
+        return {"table": self._state.uuid, "body": wanted.body, "snapshots": snapshots, "schema": wanted.schema_id, "span": part}

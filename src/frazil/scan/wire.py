@@ -1,0 +1,151 @@
+"""Pages of a plan in the REST specification's JSON.
+
+Bounds travel as the hexadecimal digits of their binary form: that is what the reference implementation sends and reads, whatever the
+specification's example shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pyarrow as pa
+from pyiceberg.conversions import to_json
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.types import NestedField, PrimitiveType, TimestampNanoType, TimestamptzNanoType, UnknownType, UUIDType
+
+from frazil.scan.deletes import DeleteFile
+from frazil.scan.filters import filter_to_json
+from frazil.scan.manifests import Manifest
+from frazil.scan.partitions import partition_rows
+from frazil.scan.plan import Group, Planner
+
+CONTENTS = ("data", "position-deletes", "equality-deletes")
+COUNTS = {"value-counts": "value_counts", "null-value-counts": "null_counts", "nan-value-counts": "nan_counts"}
+BOUNDS = {"lower-bounds": "lower", "upper-bounds": "upper"}
+Json = dict[str, Any]
+
+
+def tasks_to_json(planner: Planner, groups: Sequence[Group], *, stats: frozenset[int] = frozenset(), residual: Any = None) -> Json:
+    """The tasks of a page and the delete files that they name. `residual` is what all of them have, if it cannot be narrowed."""
+    known: dict[tuple[int, int], int] = {}
+    deletes: list[DeleteFile] = []
+    texts: dict[int, orjson.Fragment] = {}
+    tasks: list[Json] = []
+    for group in groups:
+        files = files_to_json(planner, group, stats=stats)
+        for file, found, left in zip(files, planner.deletes_of(group), _residuals(planner, group, residual, texts), strict=True):
+            task: Json = {"data-file": file, "residual-filter": left}
+            if found:
+                task["delete-file-references"] = [_number(one, known, deletes) for one in found]
+            tasks.append(task)
+    result: Json = {"file-scan-tasks": tasks}
+    if deletes:
+        result["delete-files"] = [_delete_to_json(planner, file) for file in deletes]
+    return result
+
+
+def _number(file: DeleteFile, known: dict[tuple[int, int], int], deletes: list[DeleteFile]) -> int:
+    """The delete file's place in the answer, where it stands once."""
+    key = (id(file.manifest), file.row)
+    if key not in known:
+        known[key] = len(deletes)
+        deletes.append(file)
+    return known[key]
+
+
+def _residuals(planner: Planner, group: Group, fixed: Any, texts: dict[int, orjson.Fragment]) -> list[Any]:
+    if fixed is not None:
+        return [fixed] * len(group)
+    spec_id = group.unit.fact("spec_id")
+    found = planner.residuals.of(planner.spec(spec_id), planner.fields(spec_id), group.manifest, group.rows)
+    each = [found] * len(group) if isinstance(found, BooleanExpression) else found
+    for one in {id(one): one for one in each}.values():  # written once, however many files have it
+        texts.setdefault(id(one), orjson.Fragment(orjson.dumps(filter_to_json(one))))
+    return [texts[id(one)] for one in each]
+
+
+def files_to_json(planner: Planner, group: Group, *, stats: frozenset[int] = frozenset()) -> list[Json]:
+    """The data files of a group."""
+    manifest, rows = group.manifest, group.rows
+    fields = planner.fields(group.unit.fact("spec_id"))
+    names = ("content", "path", "format", "bytes", "records", "key_metadata", "splits", "sort_order_id")
+    columns = [group.column(name).to_pylist() for name in names]
+    partitions = _partitions(manifest, fields, rows)
+    extras = [_first_rows(group), group.sequences().to_pylist()]
+    spec_id = group.unit.fact("spec_id")
+    found = []
+    for content, path, kind, size, records, key, splits, order, partition, first_row, sequence in zip(
+        *columns, partitions, *extras, strict=True
+    ):
+        file: Json = {"content": CONTENTS[content], "file-path": path, "file-format": kind.lower(), "spec-id": spec_id}
+        file |= {"partition": partition, "file-size-in-bytes": size, "record-count": records}
+        optional = {"key-metadata": None if key is None else key.hex().upper(), "split-offsets": splits, "sort-order-id": order}
+        if first_row is not None:
+            optional |= {"first-row-id": first_row, "data-sequence-number": sequence}
+        found.append(file | {name: value for name, value in optional.items() if value is not None})
+    if stats:
+        _add_stats(found, group, stats)
+    return found
+
+
+def _first_rows(group: Group) -> list[int | None]:
+    """The first row id of each file: its own, or counted on from its manifest's (format 3)."""
+    own, start = group.manifest.columns["first_row_id"].to_pylist(), group.unit.fact("first_row_id")
+    if start is not None:
+        for at, records in enumerate(group.manifest.columns["records"].to_pylist()):
+            if own[at] is None:
+                own[at], start = start, start + records
+    return own if group.rows is None else [own[row] for row in group.rows.to_pylist()]
+
+
+def _add_stats(files: list[Json], group: Group, stats: frozenset[int]) -> None:
+    for name, column in (COUNTS | BOUNDS).items():
+        for file, pairs in zip(files, group.column(column).to_pylist(), strict=True):
+            wanted = [(one["key"], one["value"]) for one in pairs or [] if one["key"] in stats]
+            if wanted:
+                values = [value.hex().upper() if isinstance(value, bytes) else value for _, value in wanted]
+                file[name] = {"keys": [key for key, _ in wanted], "values": values}
+
+
+def _partitions(manifest: Manifest, fields: Sequence[NestedField], rows: pa.Array | None) -> list[list[Any]]:
+    texts: dict[tuple[object, ...], list[Any]] = {}
+    found = partition_rows(manifest, fields, rows)
+    for one in set(found):
+        texts[one] = [_value_to_json(value, field) for value, field in zip(one, fields, strict=True)]
+    return [texts[one] for one in found]
+
+
+def _value_to_json(value: Any, field: NestedField) -> Any:
+    kind = field.field_type
+    if value is None or isinstance(kind, UnknownType):
+        return value if isinstance(value, bool | int | float | str) else None
+    if isinstance(kind, UUIDType):
+        return str(UUID(bytes=value)) if isinstance(value, bytes) else str(value)
+    if isinstance(kind, TimestampNanoType | TimestamptzNanoType):
+        return value
+    assert isinstance(kind, PrimitiveType)
+    return to_json(kind, value)
+
+
+def _delete_to_json(planner: Planner, file: DeleteFile) -> Json:
+    row = pa.array([file.row], pa.int64())
+    fields = planner.fields(file.spec_id)
+    facts = {name: file.manifest.columns[name][file.row].as_py() for name in ("format", "bytes", "records", "splits", "sort_order_id")}
+    known = {
+        name: file.manifest.columns[name][file.row].as_py() for name in ("equality_ids", "content_offset", "content_bytes", "key_metadata")
+    }
+    found: Json = {
+        "content": CONTENTS[file.content],
+        "file-path": file.path,
+        "file-format": facts["format"].lower(),
+        "spec-id": file.spec_id,
+    }
+    found |= {"partition": _partitions(file.manifest, fields, row)[0]}
+    found |= {"file-size-in-bytes": facts["bytes"], "record-count": facts["records"]}
+    optional = {"split-offsets": facts["splits"], "sort-order-id": facts["sort_order_id"], "equality-ids": known["equality_ids"]}
+    optional |= {"content-offset": known["content_offset"], "content-size-in-bytes": known["content_bytes"]}
+    optional |= {"referenced-data-file": file.target, "key-metadata": known["key_metadata"] and known["key_metadata"].hex().upper()}
+    return found | {name: value for name, value in optional.items() if value is not None}
