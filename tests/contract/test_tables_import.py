@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil import Table, column
+from frazil import Table, column, struct
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.tables.apply import apply_steps, plan, plan_all
@@ -88,6 +91,27 @@ order_lines = Table(
 )
 '''
     )
+
+
+def test_a_table_of_the_third_format_is_imported_with_its_types_and_defaults(catalog: FrazilCatalog) -> None:
+    defaults: list[tuple[str, object]] = [
+        ("boolean", True), ("int", -7), ("long", 2**40), ("float", 1.5), ("double", 0.1), ("decimal(9, 2)", Decimal("1.50")),
+        ("date", dt.date(2024, 1, 15)), ("time", dt.time(1, 2, 3, 4)), ("timestamp", dt.datetime(2024, 1, 15, 1, 2, 3, 4)),
+        ("timestamptz", dt.datetime(2024, 1, 15, tzinfo=dt.UTC)), ("string", 'it\'s "x"'), ("fixed[2]", b"\x01\xff"), ("binary", b"\x00"),
+        ("uuid", UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")),
+    ]  # fmt: skip
+    only_types = ["timestamp_ns", "timestamptz_ns", "unknown", "geometry", "geometry('srid:3857')", "geography('srid:4326', 'spherical')"]
+    declared = Table(
+        "third.t",
+        *(column(f"d{n}", kind, default=value) for n, (kind, value) in enumerate(defaults)),
+        *(column(f"t{n}", kind) for n, kind in enumerate(only_types)),
+        column("s", struct(column("x", "int", default=3, doc="inside"))),
+        format_version=3,
+    )
+    list(apply_steps(plan(declared, catalog), catalog))
+    assert plan(declared, catalog) == []
+    (imported,) = declared_in(write_module([catalog.load_table("third.t")]))
+    assert (plan(imported, catalog), imported.schema()) == ([], declared.schema())
 
 
 def test_tables_of_one_name_in_two_namespaces_get_two_variables(catalog: FrazilCatalog) -> None:
