@@ -11,17 +11,16 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 
+from frazil import Lake as FrazilLake
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, CommitUnknown
+from frazil.history.rollback import perform_rollback
 from frazil.sinks.audit import audit, audit_delta
 from frazil.sinks.delta import create_delta_table, open_log
 from frazil.sinks.delta_rollback import roll_back_delta
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.progress import Progress, progress_at, read_progress
-from frazil.sinks.rollback import roll_back
 from tests.faults.sink_writer import SCHEMA, Job, catalog_of
 
 LAST_FEW = 8
@@ -111,17 +110,11 @@ class IcebergLake(Lake):
         if not choices:
             return None
         old, then = chance.choice(choices)
-        beside = self._quarantine_before(kept[kept.index(old) + 1]) if with_progress else []
-        roll_back(self.catalog, self.name, old.snapshot_id, with_progress=with_progress, also=beside)
+        plan = FrazilLake(catalog=self.catalog).table(self.job.table).plan_rollback(to=old.snapshot_id)
+        if with_progress and not plan.progress_known:  # the quarantine's has expired
+            return None
+        perform_rollback(self.catalog, plan, with_progress=with_progress)
         return Undone(set(self.table_ids()), _offsets(then) if with_progress else None)
-
-    def _quarantine_before(self, undone: Snapshot) -> list[tuple[Table, Snapshot | None]]:
-        """The quarantine, and where it was before the first commit that is undone: in a commit it is never older than the table."""
-        if not self.catalog.table_exists(self.beside):
-            return []
-        table = self.catalog.load_table(self.beside)
-        before = [one for one in table.snapshots() if one.timestamp_ms < undone.timestamp_ms]
-        return [(table, max(before, key=lambda one: one.sequence_number or 0, default=None))] if table.current_snapshot() else []
 
     def problems(self) -> tuple[str, ...]:
         return audit(self.catalog.load_table(self.name).metadata).problems

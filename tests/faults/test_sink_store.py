@@ -57,7 +57,7 @@ def iceberg(project: Project) -> Lake:
     catalog.create_table(name, SCHEMA, partition_spec=partition_spec(SCHEMA, ["bucket(2, id)"]))
     return Lake(
         project,
-        lambda: frazil.sinks.open(name, name="s", catalog=catalog, patience=PATIENCE, flush_rows=None),
+        lambda **more: frazil.sinks.open(name, name="s", catalog=catalog, patience=PATIENCE, flush_rows=None, **more),
         lambda: catalog.load_table(name).scan().to_arrow(),
     )
 
@@ -132,7 +132,7 @@ def test_a_store_that_dies_between_files_and_commit_is_waited_for(lake: Lake) ->
 def test_a_catalog_that_is_away_for_a_while_is_waited_for(stack: Project) -> None:
     lake = iceberg(stack)
     write(lake, 50)
-    sink = lake.open_sink()
+    sink = lake.open_sink(bad_rows="quarantine", checks=["id <> 77"])  # a table more to ask for
     sink.write(rows(50, 90), position=90)
     lake.kill("catalog")
     waiting = threading.Thread(target=sink.commit)
@@ -141,4 +141,4 @@ def test_a_catalog_that_is_away_for_a_while_is_waited_for(stack: Project) -> Non
     stack.frazil("up")
     waiting.join(90)
     sink.close()
-    assert (waiting.is_alive(), lake.ids()) == (False, list(range(90)))
+    assert (waiting.is_alive(), lake.ids()) == (False, [number for number in range(90) if number != 77])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import write_files
 from frazil.sinks.progress import MAIN, Claim, PartProgress, Progress
-from frazil.sinks.publish import CommitCatalog, Committed, Patience, Publisher
+from frazil.sinks.publish import CommitCatalog, Committed, Patience, Publisher, until_decided
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, as_arrow, quarantine_of
 from frazil.sinks.snapshots import Append, Publishable
@@ -87,7 +87,7 @@ class IcebergTarget:
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
         """The quarantine table, made if it is not there. Its rows come in with the table's own: it has no progress of its own."""
-        return OpenQuarantine(TableLayout.of(self._quarantine()))
+        return OpenQuarantine(TableLayout.of(self._patiently(self._quarantine)))
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds the fields of the rows that the table does not have, as optional columns; the others stay as they are."""
@@ -106,7 +106,7 @@ class IcebergTarget:
         raise SinkError(f"{self._layout.name}: columns {', '.join(names)} could not be added: others kept changing the schema")
 
     def _append(self, identifier: Identifier, rows: pa.Table) -> Append:
-        layout = TableLayout.of(self._load(identifier))
+        layout = TableLayout.of(self._patiently(lambda: self._load(identifier)))
         return Append(identifier, write_files(rows.cast(layout.arrow), layout))
 
     def _quarantine(self) -> Table:
@@ -117,6 +117,10 @@ class IcebergTarget:
             with contextlib.suppress(TableAlreadyExistsError):  # another part was faster
                 self.catalog.create_table(name, QUARANTINE_SCHEMA)
         return self.catalog.load_table(name)
+
+    def _patiently(self, load: Callable[[], Table]) -> Table:
+        """A sink that is open waits for a catalog that is away, here as in its commits."""
+        return until_decided(lambda _: load(), name=".".join(self.identifier), patience=self.patience)
 
     def _renewed(self, table: Table) -> TableLayout:
         fresh = TableLayout.of(table)
