@@ -27,9 +27,7 @@ class QueryFiles:
     @classmethod
     def at(cls, location: str, settings: Settings) -> QueryFiles:
         """Those at a local path, or at `s3://bucket/prefix` with the keys and endpoint of the settings."""
-        if not location.startswith("s3://"):
-            return cls(fs.LocalFileSystem(), str(Path(location).resolve()))
-        return cls(_s3(settings), location.removeprefix("s3://").rstrip("/"))
+        return cls(*find_store(location, settings))
 
     def list(self) -> list[SourceFile]:
         """The files that are there now, in order of their path."""
@@ -79,6 +77,13 @@ def _groups_within(metadata: pq.FileMetaData, start: int, end: int) -> tuple[lis
             begins.append(first)
         first += rows
     return wanted, next(iter(begins), 0)
+
+
+def find_store(location: str, settings: Settings) -> tuple[Any, str]:
+    """The file system of a location, and the path in it."""
+    if not location.startswith("s3://"):
+        return fs.LocalFileSystem(), str(Path(location).resolve())
+    return _s3(settings), location.removeprefix("s3://").rstrip("/")
 
 
 def _identify(found: fs.FileInfo) -> SourceFile:

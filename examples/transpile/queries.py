@@ -3,6 +3,7 @@
 About 2% cannot be read, as in any log of queries.
 
 python queries.py --rows 100000 --folder queries
+python queries.py --rows 100000 --folder s3://lakehouse/queries
 """
 
 # ruff: noqa: S608  # these texts are data, nobody runs them
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import random
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs
 import pyarrow.parquet as pq
 
 SCHEMA = pa.schema([("query_id", pa.string()), ("sql", pa.string())])
@@ -198,12 +201,32 @@ def write_queries(path: Path, count: int, *, first: int = 0, seed: int = 0, bad_
     return path
 
 
-if __name__ == "__main__":
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000, help="queries in the file")
-    parser.add_argument("--first", type=int, default=0, help="number of the first query")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "queries")
+    parser.add_argument("--rows", type=int, default=100_000, help="queries in the file (%(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first query (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="another one gives other queries (%(default)s)")
+    parser.add_argument("--folder", default="queries", help="where the file goes, or s3://bucket/prefix (%(default)s)")
     chosen = parser.parse_args()
     name = f"queries-{chosen.seed}-{chosen.first:08}.parquet"
-    print(write_queries(chosen.folder / name, chosen.rows, first=chosen.first, seed=chosen.seed))
+    with tempfile.TemporaryDirectory() as folder:
+        made = write_queries(Path(folder) / name, chosen.rows, first=chosen.first, seed=chosen.seed)
+        upload(made, chosen.folder)
+    print(f"{chosen.folder}/{name}")
+
+
+def upload(file: Path, location: str) -> None:
+    """Copies a file into a folder, or to the object store of the settings; it appears whole."""
+    from files import find_store  # not where these queries are made for something else
+
+    from frazil.config import load_settings
+
+    store, folder = find_store(location, load_settings())
+    store.create_dir(folder)
+    part, path = f"{folder}/{file.name}.part", f"{folder}/{file.name}"
+    pyarrow.fs.copy_files(str(file), part, source_filesystem=pyarrow.fs.LocalFileSystem(), destination_filesystem=store)
+    store.move(part, path)
+
+
+if __name__ == "__main__":
+    main()
