@@ -97,6 +97,14 @@ def test_a_plan_is_stale_when_a_property_that_it_changes_has_changed_and_not_whe
     assert raised.value.changed == ("property p (was '1', is '9')",)
 
 
+def test_of_two_plans_made_at_once_one_is_applied(catalog: FrazilCatalog) -> None:
+    first, second = (plan(table(A, B, properties={"p": "1", key: "x"}), catalog) for key in ("q", "r"))
+    list(apply_steps(first, catalog))
+    with pytest.raises(StalePlan) as raised:
+        list(apply_steps(second, catalog))
+    assert raised.value.changed == ("what is applied: another plan was applied",)
+
+
 def test_a_plan_for_a_table_that_was_replaced_or_dropped_is_refused(catalog: FrazilCatalog) -> None:
     steps = plan(table(A, B, C, properties={"p": "1"}), catalog)
     catalog.drop_table("l.t")

@@ -42,7 +42,7 @@ def diff_table(declared: Table, metadata: TableMetadata) -> AlterTable | None:
     if not changes:
         return None
     updates = _updates(evolution, {change.about[0] for change in changes}, metadata)
-    keys = {change.about[1] for change in changes if change.about[0] == "property"}
+    keys = {APPLIED, NAME_MAPPING, *(change.about[1] for change in changes if change.about[0] == "property")}
     return AlterTable(declared.name, tuple(changes), tuple(updates), Seen.of(metadata, keys=keys))
 
 

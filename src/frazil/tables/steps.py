@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from frazil.tables.compare import Change
+from frazil.tables.shape import APPLIED
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -101,7 +102,8 @@ class Seen:
         ]
         for key, was in self.properties.items():
             if now.properties.get(key) != was:
-                found.append(f"property {key} (was {_value(was)}, is {_value(now.properties.get(key))})")
+                changed = f"property {key} (was {_value(was)}, is {_value(now.properties.get(key))})"
+                found.append("what is applied: another plan was applied" if key == APPLIED else changed)
         return found
 
 
