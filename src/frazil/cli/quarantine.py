@@ -223,7 +223,7 @@ def _result_as_text(table: str, result: ReplayResult) -> str:
     l.t: 2 rows are in the table now, snapshot 7; 1 row stays in quarantine
            1 x check 'x > 0' failed
     >>> print(_result_as_text("l.t", ReplayResult(dry_run=True)))
-    l.t: 0 rows would come in; 0 rows would stay in quarantine
+    l.t: 0 rows would come in
     """
     verb, stay = ("would come in", "would stay") if result.dry_run else ("are in the table now", "stay")
     left = sum(result.failed.values())
@@ -232,7 +232,8 @@ def _result_as_text(table: str, result: ReplayResult) -> str:
     if not result.dry_run and left == 1:
         stay = "stays"
     at = f", snapshot {result.snapshot_id}" if result.snapshot_id else ""
-    lines = f"{table}: {count(result.replayed, 'row')} {verb}{at}; {count(left, 'row')} {stay} in quarantine{_reasons(result.failed)}"
+    rest = f"; {count(left, 'row')} {stay} in quarantine{_reasons(result.failed)}" if left else ""
+    lines = f"{table}: {count(result.replayed, 'row')} {verb}{at}{rest}"
     gone = f"\n{count(len(result.missing), 'edited row')} not in quarantine any more: {', '.join(result.missing)}" if result.missing else ""
     return lines + gone
 

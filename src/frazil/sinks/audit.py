@@ -51,8 +51,8 @@ class PartReport:
 class AuditReport:
     """What the audit has found; it is clean when there are no problems. `notes` are things that a reader may want to know.
 
-    `commits` are those of sinks, take-overs among them; `others` those of other programs and of maintenance. `from_first` says whether
-    the line is kept from the table's first commit on; else the base is what the oldest kept commit found.
+    `commits` are those of sinks, take-overs and replays among them; `others` those of other programs and of maintenance. `from_first` says
+    whether the line is kept from the table's first commit on; else the base is what the oldest kept commit found.
     """
 
     commits: int = 0
@@ -113,6 +113,7 @@ class _Walk:
     def take(self, step: Step) -> None:
         if step.replayed is not None:
             self.notes.append(f"{step.id}: {_rows(step.replayed)} came out of quarantine")
+            self.ours += step.progress is None  # else it is counted below
         elif step.progress is None and step.back_to is None:
             self._foreign(step)
         if step.back_to is not None:
@@ -188,8 +189,11 @@ class _Walk:
 
     def finish(self) -> AuditReport:
         now, last = self.line.now, self.said.get(self.line.ref, Progress())
-        if now.parts and not self.said:
-            self.problems.append("no kept commit says anything of progress: what the table says of it stands alone")
+        if now.parts and not self.said and self.line.from_first:
+            self.problems.append("no commit says anything of progress: what the table says of it stands alone")
+        elif now.parts and not self.said:
+            self.notes.append("no kept commit is a sink's: what the table says of progress is the base, and all there is")
+            self.base = {name: dict(part.offsets) for name, part in now.parts.items()}
         else:
             self._compare_with_now(now, last)
         finished = [name for name, _ in self.finished]

@@ -25,6 +25,7 @@ from frazil.sinks.contract import Contract
 from frazil.sinks.held import Choice, HeldRow, Holding, Naming, check_of
 from frazil.sinks.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.sinks.layout import TableLayout
+from frazil.sinks.progress import SUMMARY_PROGRESS, property_key
 from frazil.sinks.publish import CommitCatalog, Patience, until_decided
 from frazil.sinks.quarantine import quarantine_of
 from frazil.sinks.rewrite import Rewrite
@@ -143,6 +144,8 @@ class IcebergQuarantine:
     def _changes(self, tables: tuple[Table, Table], sifting: Sifting, count: int, attempt: int) -> tuple[Change, Change]:
         (table, read), beside = tables, quarantine_of(self.identifier)
         summary = {SUMMARY_REPLAY: _note(rows=count, source=".".join(beside))}
+        if (progress := table.metadata.properties.get(property_key())) is not None:
+            summary[SUMMARY_PROGRESS] = progress  # unchanged; said again, for the snapshots before may expire
         append = Append(self.identifier, sifting.good_files).build(table, attempt=attempt, summary=summary, properties={})
         rewrite = Rewrite(beside, sifting.removed, sifting.kept_files)
         return append, rewrite.build(read, attempt=attempt, summary={SUMMARY_RELEASE: _note(rows=count, to=self.name)})

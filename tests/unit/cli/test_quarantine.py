@@ -168,7 +168,7 @@ def test_audit_prints_its_proof(table: str) -> None:
     lines = result.output.splitlines()
     assert lines[:5] == [
         "lake.sales: every range follows the one before; none overlap",
-        "2 commits of sinks and 0 others were looked at, from the first one on",
+        "3 commits of sinks and 0 others were looked at, from the first one on",
         "  s/part-0: 1 commit that consumed",
         "    events: its beginning -> 14",
         "notes:",

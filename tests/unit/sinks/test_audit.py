@@ -117,9 +117,17 @@ def test_what_others_do_is_said_and_no_problem() -> None:
         Step(7, replayed=2),
     ]
     report = look(TAKEN, step(2, 1, {"a": 5}, {}, {"a": 5}), *others, now={"a": 5}, commits=1)
-    assert (report.problems, report.commits, report.others) == ((), 2, 3)
+    assert (report.problems, report.commits, report.others) == ((), 3, 3)
     assert report.notes == (
         "4: another program added 7 rows",
         "5: another program removed 3 rows and added 0 (delete)",
         "7: 2 rows came out of quarantine",
+    )
+
+
+def test_where_no_commit_of_a_sink_is_kept_the_base_is_all_there_is() -> None:
+    report = look(Step(9, operation="replace", added=5, deleted=5), now={"a": 5}, commits=1, from_first=False)
+    assert (report.problems, report.parts) == ((), (PartReport("s/0", 0, {"a": 5}, {"a": 5}),))
+    assert look(Step(9, added=5), now={"a": 5}, commits=1).problems == (
+        "no commit says anything of progress: what the table says of it stands alone",
     )
