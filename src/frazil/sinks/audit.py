@@ -71,6 +71,7 @@ class Line:
     now: Progress
     ref: str = MAIN
     from_first: bool = True
+    tells_all: bool = True  # each commit's record names every part; Delta's name one
     is_recorded: Callable[[Progress], bool] = field(default=lambda _: False)  # whether some kept commit, also off the line, has left this
 
 
@@ -132,8 +133,8 @@ class _Walk:
 
     def _sink_step(self, step: Step, after: Progress) -> None:
         self.ours += 1
-        if not self.said and not self.line.from_first:
-            self._begin(after, step.claim)
+        if not self.line.from_first:
+            self._begin(self._first_seen(after), step.claim)
         before = Progress({name: part for name, part in self.state.items() if name in after.parts or self._belongs(name, step.ref)})
         known = self._published(before, after, step)
         self.problems += [f"{step.id}: {text}" for text in compare_steps(known, after, step.claim)]
@@ -142,9 +143,15 @@ class _Walk:
         self.state.update(after.parts)
         self.said[step.ref] = after
 
-    def _begin(self, after: Progress, claim: Mapping[str, Any] | None) -> None:
+    def _first_seen(self, after: Progress) -> Mapping[str, PartProgress]:
+        """The parts of which older commits, which are gone, may have told: all at the first record, or at the first that names a part."""
+        if not self.said:
+            return after.parts
+        return {} if self.line.tells_all else {name: part for name, part in after.parts.items() if name not in self.state}
+
+    def _begin(self, parts: Mapping[str, PartProgress], claim: Mapping[str, Any] | None) -> None:
         """What the oldest kept commit has found: the base of the proof."""
-        for name, part in after.parts.items():
+        for name, part in parts.items():
             found = before_claim(part, claim) if claim is not None and claim["part"] == name else part
             self.state[name], self.base[name] = found, dict(found.offsets)
 
@@ -207,7 +214,9 @@ class _Walk:
     def _compare_with_now(self, now: Progress, last: Progress) -> None:
         for name in sorted({*now.parts, *last.parts}):
             said = {ref: progress.part(name) for ref, progress in self.said.items() if name in progress.parts}
-            if now.part(name) not in said.values():
+            if not said and not self.line.from_first and not self.line.tells_all:
+                self.base[name] = dict(now.part(name).offsets)  # none of its commits is kept
+            elif now.part(name) not in said.values():
                 left = said.get(self.line.ref) or next(iter(said.values()), PartProgress())
                 found = f"the progress of '{self.line.ref}' is {_full(now.part(name))}, but its last commit has left {_full(left)}"
                 self.problems.append(f"part '{name}': {found}; was it edited, or the table rolled back by another tool?")

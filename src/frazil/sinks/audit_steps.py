@@ -26,7 +26,7 @@ def iceberg_line(metadata: TableMetadata, ref: str) -> Line:
     kept, from_first = _ancestors(metadata, ref)
     recorded = {text for one in metadata.snapshots if (text := _summary(one).get(SUMMARY_PROGRESS))}
     steps = [_iceberg_step(one) for one in kept]
-    return Line(steps, _progress_of(metadata, ref, kept), ref, from_first, lambda progress: progress.dump() in recorded)
+    return Line(steps, _progress_of(metadata, ref, kept), ref, from_first, is_recorded=lambda progress: progress.dump() in recorded)
 
 
 def delta_line(uri: str, storage_options: Mapping[str, str]) -> Line:
@@ -42,7 +42,7 @@ def delta_line(uri: str, storage_options: Mapping[str, str]) -> Line:
     for entry in history:
         steps.append(_delta_step(entry, state))
         state = steps[-1].progress or state
-    return Line(steps, now, from_first=bool(history) and int(history[0]["version"]) == 0)
+    return Line(steps, now, from_first=bool(history) and int(history[0]["version"]) == 0, tells_all=False)
 
 
 def _ancestors(metadata: TableMetadata, ref: str) -> tuple[list[Snapshot], bool]:
