@@ -17,7 +17,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
     ["tests.faults.sink_writer", "tests.faults.bytewax_writer", "frazil.sinks.delta", "frazil.sinks.iceberg", "confluent_kafka"]
 )
-LONGEST_SECONDS = 240
+LONGEST_SECONDS = 900
 
 
 class Writer(Protocol):

@@ -22,7 +22,8 @@ from tests.faults.sink_stack import Servers
 HOSTS, TARGETS = ("python", "bytewax", "spark"), ("iceberg", "delta")
 SHORT = 6  # faults for each host and target; two of these tests together go once through the list
 FULL = {"python": 300, "bytewax": 150, "spark": 150}
-CHAPTER = 50  # so many faults on one table: then reading it takes longer than the faults
+CHAPTER = 25  # so many faults on one table: then reading it takes longer than the faults
+LOOK_EVERY = 5  # in a full run, for the same reason
 
 
 @pytest.fixture
@@ -66,9 +67,9 @@ def test_every_row_is_in_exactly_once_whatever_happens(
         assert trial is not None
         began = time.monotonic()
         fault(trial)
-        done = time.monotonic()
-        trial.check()
-        print(f"fault {number}: {fault.__name__} {done - began:.1f} + {time.monotonic() - done:.1f} s", flush=True)
+        print(f"fault {number}: {fault.__name__}, {time.monotonic() - began:.1f} s", flush=True)
+        if not campaign.full or number % LOOK_EVERY == 0:
+            trial.check()
     assert trial is not None
     if campaign.full:
         trial.down_seconds = 60
