@@ -159,16 +159,22 @@ def a_store_that_goes_away(trial: Trial) -> None:
 
 
 def a_catalog_that_goes_away(trial: Trial) -> None:
-    """A writer that has begun waits for it, and loses nothing."""
+    """A writer that has begun waits for it. Delta has no catalog: there it is the store."""
     if trial.lake.job.kind == "delta":
-        return a_store_that_goes_away(trial)
+        a_store_that_goes_away(trial)
+        return
     writer = start(trial.next_job("stop", at_step=trial.chance.randint(4, 9)))
     stopped = wait_until_stopped(writer)
     with trial.servers.away(CATALOG):
         let_go_on(writer)
         time.sleep(trial.down_seconds)
     assert end_of(writer) == 0 or not stopped
-    return None
+
+
+def a_catalog_that_is_away_for_a_minute(trial: Trial) -> None:
+    trial.down_seconds, usual = 60, trial.down_seconds
+    a_catalog_that_goes_away(trial)
+    trial.down_seconds = usual
 
 
 def sees_a_row_twice(lake: Lake, job: Job, successor: Job, *, at_step: int) -> bool:
