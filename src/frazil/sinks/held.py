@@ -34,17 +34,13 @@ class HeldRow:
 
     def to_json(self) -> dict[str, Any]:
         """The row for people and for `edited_rows`: the raw row as an object, if it is one."""
-        try:
-            raw = json.loads(self.raw)
-        except ValueError:
-            raw = self.raw
         return {
             "id": self.id,
             "reason": self.reason,
             "part": self.part,
-            "position": json.loads(self.position),
+            "position": _parsed(self.position),
             "quarantined_at": self.quarantined_at.isoformat(),
-            "raw": raw,
+            "raw": _parsed(self.raw),
         }
 
 
@@ -109,6 +105,13 @@ class Holding:
             oldest = when if oldest is None else min(oldest, when)
             newest = when if newest is None else max(newest, when)
         return cls(table, reasons.total(), oldest, newest, dict(reasons.most_common()))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def kind_of(reason: str) -> str:

@@ -20,6 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from frazil.errors import ProgressMismatch
 from frazil.sinks.audit_steps import REPLAY_PART
 from frazil.sinks.buffer import Buffer
 from frazil.sinks.delta import add_action, delta_layout, open_log
@@ -70,41 +71,35 @@ class DeltaQuarantine:
 
         Whoever starts a replay takes over from one that is still at it: that one ends with `WriterFenced`, and no row comes in twice.
         """
-        beside, log = self._beside(), self._log(self.uri)
+        beside = self._beside()
         if beside is None:
             return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
-        meant = replace(choice or Choice(), ids=None if edits is None else frozenset(edits), without=self._pending(beside).ids)
-
-        def judge(buffer: Buffer | None = None) -> Retrial:
-            held = rules or Rules()
-            contract = held.contract(self._layout(log), lambda: (row.reason for row in self.rows()))
-            trial = Retrial(contract, meant, edits or {}, extra_is_error=held.extra_fields == "error")
-            for _, rows in _pieces(beside, beside.load()):
-                passed = trial.judge(rows).rows
-                if buffer is not None and passed is not None:
-                    buffer.add(passed)
-            return trial
-
+        without = self._pending(beside).ids if dry_run else frozenset()
+        meant = replace(choice or Choice(), ids=None if edits is None else frozenset(edits), without=without)
+        case = _Case(self, beside, rules or Rules(), meant, edits or {})
         if not dry_run:
             self._finish(beside)
-        first = judge()
-        if dry_run or not first.passed:
-            return ReplayResult.of(first, dry_run=dry_run)
-        owner = uuid.uuid4().hex[:16]
+        first = case.judge()
+        return self._bring_in(case) if first.passed and not dry_run else ReplayResult.of(first, dry_run=dry_run)
+
+    def _bring_in(self, case: _Case) -> ReplayResult:
+        """Takes over, and looks again: from here on no other replay can come in between."""
+        owner, log = uuid.uuid4().hex[:16], self.log_of(self.uri)
         progress = log.take_over(REPLAY_PART, owner)
-        self._finish(beside)  # what the one before us may have left
-        buffer = Buffer(self._layout(log))
+        self._finish(case.beside)  # what the one before us may have left
+        buffer = Buffer(self.layout_of(log))
         try:
-            trial = judge(buffer)
+            trial = case.judge(buffer)
             files = buffer.flush()
         finally:
             buffer.abandon()
         if trial.passed:
             self.patience.on_step("files written")
             plan = self._write_plan(trial.passed)
+            # Whatever comes of it, the files stay: one that was fenced may have committed before.
             log.commit([add_action(file, buffer.layout) for file in files], _claim(owner, progress, plan, len(trial.passed)))
             self.patience.on_step("rows are in")
-            self._finish(beside)
+            self._finish(case.beside)
         return ReplayResult.of(trial)
 
     def drop(self, choice: Choice, *, dry_run: bool = False) -> DropResult:
@@ -125,7 +120,7 @@ class DeltaQuarantine:
         if pending.plan is not None:
             self._let_go(beside, Choice(ids=pending.ids), plan=pending.plan)
             with contextlib.suppress(OSError):
-                self._log(self.uri).io.delete(self._plan_location(pending.plan))
+                self.log_of(self.uri).io.delete(self._plan_location(pending.plan))
 
     def _let_go(self, beside: DeltaLog, choice: Choice, *, plan: str) -> GivingUp:
         """The rows leave the quarantine with the plan's transaction; or it is found that they have left."""
@@ -135,7 +130,7 @@ class DeltaQuarantine:
             if table.transaction_version(_LEFT + plan) is not None:
                 return judges[-1]
             judges.append(GivingUp(choice))
-            layout = self._layout(beside)
+            layout = self.layout_of(beside)
             with Sifting(layout, layout, write=True) as sifting:
                 sifting.sift(_pieces(beside, table), judges[-1])
                 sifting.flush()
@@ -155,17 +150,22 @@ class DeltaQuarantine:
 
     def _pending(self, beside: DeltaLog) -> _Pending:
         """The plan that was begun and not finished, and its rows."""
-        log = self._log(self.uri)
+        log = self.log_of(self.uri)
         for plan in log.progress(log.load(), REPLAY_PART).offsets:
-            if beside.load().transaction_version(_LEFT + plan) is None:
+            if beside.load().transaction_version(_LEFT + plan) is not None:
+                continue
+            try:
                 with log.io.new_input(self._plan_location(plan)).open() as stream:
                     return _Pending(plan, frozenset(stream.read().decode().split()))
+            except FileNotFoundError as exc:
+                if beside.load().transaction_version(_LEFT + plan) is None:  # else another has just finished it
+                    raise ProgressMismatch(f"{self.uri}: the plan of a replay is lost: {self._plan_location(plan)} is not there") from exc
         return _Pending()
 
     def _write_plan(self, ids: Sequence[str]) -> str:
         plan = uuid.uuid4().hex
         location = self._plan_location(plan)
-        with writing(location), self._log(self.uri).io.new_output(location).create() as stream:
+        with writing(location), self.log_of(self.uri).io.new_output(location).create() as stream:
             stream.write("\n".join(ids).encode())
         return plan
 
@@ -173,16 +173,40 @@ class DeltaQuarantine:
         return f"{self.uri.rstrip('/')}/_frazil/{quote(REPLAY_PART, safe='')}/{plan}.ids"
 
     def _beside(self) -> DeltaLog | None:
-        self._log(self.uri).load()  # a table that is not there has no empty quarantine either
+        self.log_of(self.uri).load()  # a table that is not there has no empty quarantine either
         uri = f"{self.uri.rstrip('/')}__quarantine"
         there = DeltaTable.is_deltatable(uri, dict(self.storage_options) or None)
-        return self._log(uri) if there else None
+        return self.log_of(uri) if there else None
 
-    def _log(self, uri: str) -> DeltaLog:
+    def log_of(self, uri: str) -> DeltaLog:
+        """The log of the table, or of its quarantine."""
         return open_log(uri, self.storage_options, self.patience)
 
-    def _layout(self, log: DeltaLog) -> TableLayout:
+    def layout_of(self, log: DeltaLog) -> TableLayout:
+        """The table as it is now."""
         return delta_layout(log.uri, log.load(), log.io.properties)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What a replay was asked for."""
+
+    quarantine: DeltaQuarantine
+    beside: DeltaLog
+    rules: Rules
+    choice: Choice
+    edits: Mapping[str, str]
+
+    def judge(self, buffer: Buffer | None = None) -> Retrial:
+        """Holds the rows against the table as both are now; those that pass are put into the buffer."""
+        layout = self.quarantine.layout_of(self.quarantine.log_of(self.quarantine.uri))
+        contract = self.rules.contract(layout, lambda: (row.reason for row in self.quarantine.rows()))
+        trial = Retrial(contract, self.choice, self.edits, extra_is_error=self.rules.extra_fields == "error")
+        for _, rows in _pieces(self.beside, self.beside.load()):
+            passed = trial.judge(rows).rows
+            if buffer is not None and passed is not None:
+                buffer.add(passed)
+        return trial
 
 
 @dataclass(frozen=True)
