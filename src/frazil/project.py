@@ -39,9 +39,18 @@ def load_project(folder: Path) -> Project:
     if not path.exists():
         raise ProjectError(f"no {FILE_NAME} in {folder.resolve()}", hint="go to the project's folder, or start with: frazil demo")
     values = list(vars(_import(path)).values())
-    tables = tuple({v.name: v for v in values if isinstance(v, Table)}.values())
+    tables = _tables(path, [value for value in values if isinstance(value, Table)])
     pipelines = tuple(v for v in values if isinstance(v, Pipeline))
     return Project(folder.resolve(), tables, pipelines)
+
+
+def _tables(path: Path, found: list[Table]) -> tuple[Table, ...]:
+    """The tables, each once: two variables may hold the same one, two declarations may not share a name."""
+    by_name: dict[str, Table] = {}
+    for table in found:
+        if by_name.setdefault(table.name, table) is not table:
+            raise ProjectError(f"{path} declares table '{table.name}' twice", hint="remove one of the declarations, or name it otherwise")
+    return tuple(by_name.values())
 
 
 def _import(path: Path) -> ModuleType:

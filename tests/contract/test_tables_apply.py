@@ -231,6 +231,15 @@ def test_a_table_that_nobody_applied_is_compared_with_its_declaration(catalog: F
     assert drift(table(A, C, name="l.theirs"), catalog) == ["+ column b string", "- column c string"]
 
 
+def test_a_table_whose_record_was_spoilt_is_compared_with_its_declaration_and_gets_a_new_one(catalog: FrazilCatalog) -> None:
+    with catalog.load_table("l.t").transaction() as transaction:
+        transaction.set_properties({"frazil.applied": "{nonsense"})
+    assert drift(table(A, B, C, properties={"p": "1"}), catalog) == ["- column c string"]
+    apply(table(A, B, C, properties={"p": "1"}), catalog)
+    by_hand(catalog)
+    assert drift(table(A, B, C, properties={"p": "1"}), catalog) == ["~ column by_hand: renamed from b"]
+
+
 def test_a_table_that_is_gone_is_drift(catalog: FrazilCatalog) -> None:
     assert drift(table(A, name="l.gone"), catalog) == ["- table l.gone: it is not there"]
 

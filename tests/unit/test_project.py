@@ -38,3 +38,12 @@ def test_a_project_that_fails_while_it_loads_names_the_line(tmp_path: Path, line
     (tmp_path / "lakehouse.py").write_text(f"x = 1\n{line}\n")
     with pytest.raises(ProjectError, match=r"lakehouse.py:2 could not be loaded: "):
         load_project(tmp_path)
+
+
+def test_a_table_may_have_two_variables_but_not_two_declarations(tmp_path: Path) -> None:
+    code = 'from frazil import Table, column\na = Table("l.t", column("x", "int"))\nb = a\n'
+    (tmp_path / "lakehouse.py").write_text(code)
+    assert len(load_project(tmp_path).tables) == 1
+    (tmp_path / "lakehouse.py").write_text(code + 'c = Table("l.t", column("y", "int"))\n')
+    with pytest.raises(ProjectError, match=r"lakehouse.py declares table 'l.t' twice"):
+        load_project(tmp_path)

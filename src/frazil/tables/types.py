@@ -109,6 +109,8 @@ def normalise(kind: object) -> Type:
 def normalise_column(field: object) -> Column:
     if not isinstance(field, Column):
         raise NotAType(f"{field!r} is not a column; write column(name, type)")
+    if not isinstance(field.name, str) or not field.name:
+        raise NotAType(f"{field.name!r} is not a name")
     return Column(field.name, normalise(field.type), field.required, field.doc or None, field.default, field.renamed_from)
 
 

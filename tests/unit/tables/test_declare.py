@@ -82,6 +82,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Table("l.s", column("a", list_of("strin"))), "column 'a' of table 'l.s': 'strin' is not an Iceberg type"),
     (lambda: Table("l.s", column("a", 7)), "column 'a' of table 'l.s': 7 is not a type"),  # type: ignore[arg-type]
     (lambda: Table("l.s", ("a", "int")), "column 'number 1' of table 'l.s': ('a', 'int') is not a column; write column(name, type)"),  # type: ignore[arg-type]
+    (lambda: Table("l.s", column("", "int")), "column '' of table 'l.s': '' is not a name"),
     (lambda: Table("l.s", A, partition_by=["b"]), "table 'l.s' is partitioned by 'b', but has no column 'b'; it has a"),
     (lambda: Table("l.s", A, partition_by="a"), "table 'l.s': partition_by must be a list of text, found 'a'"),
     (lambda: Table("l.s", A, partition_by=["daily(a)"]), "table 'l.s': partition 'daily(a)' is not understood"),
