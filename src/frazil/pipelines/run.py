@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frazil.errors import PipelineError, TooManyBadRows, WriterFenced
+from frazil.errors import CommitUnknown, PipelineError, TooManyBadRows, WriterFenced
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.ledger import ledger_of, ledger_rows, not_loaded, open_beside
 from frazil.pipelines.runs import RunResult, note_failure, run_rows, runs_of, tell_error
@@ -47,12 +47,13 @@ def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCata
     try:
         return run.load()
     except BaseException as exc:
-        seconds = time.monotonic() - begun
-        note_failure(replace(run.result, seconds=seconds, error=tell_error(exc, catalog.properties)), pipeline.target, catalog)
+        if not isinstance(exc, CommitUnknown):  # it may be in, with the row of this run
+            seconds = time.monotonic() - begun
+            note_failure(replace(run.result, seconds=seconds, error=tell_error(exc, catalog.properties)), pipeline.target, catalog)
         if isinstance(exc, WriterFenced):
             raise PipelineError(
                 f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
-                hint="nothing was committed here; let one run at a time",
+                hint="the ledger says which files are in, and the other run loads those that are not; let one run at a time",
             ) from exc
         raise
 
