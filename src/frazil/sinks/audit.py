@@ -180,9 +180,11 @@ class _Walk:
     def _back(self, step: Step) -> None:
         """A rollback: the line goes on from an older commit, with that one's progress or with that of the moment."""
         self.others += 1
-        after = step.progress
-        if after is None:
+        after, is_first = step.progress, not self.said and not self.line.from_first
+        if after is None or is_first:
             self.notes.append(f"{step.id}: back to {step.back_to}")
+            self._begin(after.parts if after else {}, None)
+            self.said.update({step.ref: after} if after else {})
             return
         moved = {name: part for name, part in after.parts.items() if _place(part) != _place(self.state.get(name, PartProgress()))}
         if not moved:
@@ -203,6 +205,8 @@ class _Walk:
             self.base = {name: dict(part.offsets) for name, part in now.parts.items()}
         else:
             self._compare_with_now(now, last)
+        for name in sorted({*self.state} - {*now.parts, *last.parts}) if self.line.ref == MAIN else ():
+            self.notes.append(f"part '{name}' wrote to a branch that main has taken in without its progress: on main, it would begin anew")
         finished = [name for name, _ in self.finished]
         names = sorted({*now.parts, *last.parts})
         reports = [

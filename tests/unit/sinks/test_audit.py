@@ -131,3 +131,16 @@ def test_where_no_commit_of_a_sink_is_kept_the_base_is_all_there_is() -> None:
     assert look(Step(9, added=5), now={"a": 5}, commits=1).problems == (
         "no commit says anything of progress: what the table says of it stands alone",
     )
+
+
+def test_a_rollback_that_is_the_oldest_kept_commit_is_the_base() -> None:
+    back = Step(7, Progress({"s/0": PartProgress(2, "", 1, {"a": 5})}), back_to="3", operation="replace")
+    taken = Step(8, Progress({"s/0": PartProgress(3, "w", 1, {"a": 5})}))
+    report = check_line(Line((back, taken), taken.progress or Progress(), from_first=False))
+    assert (report.problems, report.notes, report.parts) == ((), ("7: back to 3",), (PartReport("s/0", 0, {"a": 5}, {"a": 5}),))
+
+
+def test_a_branch_that_main_took_in_without_its_progress_is_said() -> None:
+    branch = Step(3, Progress({"t/0": PartProgress(1, "v", 0, {})}), ref="b")
+    report = look(TAKEN, branch, now={}, commits=0)
+    assert report.notes == ("part 't/0' wrote to a branch that main has taken in without its progress: on main, it would begin anew",)
