@@ -113,9 +113,11 @@ class LakeTable:
 
     def log(self, *, ref: str = MAIN, all: bool = False, limit: int | None = None) -> list[LogEntry]:
         """The snapshots of a ref, the newest first; with `all`, every one that is kept."""
-        from frazil.history.log import read_log
+        from frazil.history.log import read_log, read_runs
 
-        return read_log(self.load().metadata, table=self.name, ref=ref, all=all, limit=limit)
+        table = self.load()
+        runs = read_runs(self.lake.catalog, table)
+        return read_log(table.metadata, table=self.name, ref=ref, all=all, limit=limit, runs=runs)
 
     def diff(self, before: Named, after: Named = MAIN) -> TableDiff:
         """What changed between two points: schema, partitioning, files, rows."""

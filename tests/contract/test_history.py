@@ -222,3 +222,10 @@ def test_a_key_that_names_no_column_or_several_rows_is_refused(past: Past) -> No
         past.table.diff_rows(first, key=["nam"])
     with pytest.raises(HistoryError, match=r"id=5 is the key of 2 rows"):
         past.table.diff_rows(first, key=["id"])
+
+
+def test_the_log_names_the_run_of_a_pipeline(past: Past) -> None:
+    first = past.append(1)
+    runs = pa.table({"run_id": ["r1", "r2"], "pipeline": ["daily", "daily"], "snapshot_id": [first, None]})
+    past.catalog.create_table(f"{past.name}__runs", runs.schema).append(runs)
+    assert [entry.by for entry in past.table.log()] == ["daily run r1"]

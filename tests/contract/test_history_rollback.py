@@ -366,3 +366,36 @@ def test_a_load_that_comes_after_the_plan_stops_the_rollback_of_both(loads: Load
     with pytest.raises(CommitConflict):
         perform_rollback(loads.past.catalog, plan, with_progress=True)
     assert (loads.past.ids(), loads.files()) == ([1, 2, 3], ["1.csv", "2.csv", "3.csv"])
+
+
+# --- branches --------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_progress_of_a_branch_goes_back_to_what_it_was_on_that_branch(past: Past) -> None:
+    with past.sink() as sink:
+        past.fill(sink, 2)
+    past.table.create_ref("dev", "branch")
+    at_start = past.head("dev")
+    with past.sink(ref="dev") as sink:
+        past.fill(sink, 5)
+    past.table.rollback(to=at_start, ref="dev", with_progress=True)
+    with past.sink(ref="dev") as again:
+        assert (again.offset, past.ids("dev")) == (None, [0, 1])
+        past.fill(again, 3)
+    with past.sink() as on_main:
+        assert (on_main.offset, past.ids()) == (2, [0, 1])
+    assert (audit(past.live.metadata).problems, audit(past.live.metadata, "dev").problems) == ((), ())
+
+
+def test_main_goes_back_to_a_published_state_with_the_progress_of_that_branch(past: Past) -> None:
+    past.append(100)
+    past.table.create_ref("dev", "branch")
+    with past.sink(ref="dev") as sink:
+        past.fill(sink, 2)
+    published = past.table.publish("dev").head_id
+    with past.sink("other") as sink:
+        past.fill(sink, 4)
+    past.table.rollback(to=published, with_progress=True)
+    with past.sink() as one, past.sink("other") as other:
+        assert (one.offset, other.offset) == (2, None)
+    assert past.ids() == [0, 1, 100]

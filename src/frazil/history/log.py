@@ -13,12 +13,15 @@ from frazil.sinks.progress import SUMMARY_COMMIT
 from frazil.sinks.rollback import SUMMARY_ROLLBACK
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+    from frazil.client import FrazilCatalog
+
 # How engines sign their commits: the property in the snapshot's summary, and what to call it.
 _SIGNATURES = {"trino_query_id": "trino query", "spark.app.id": "spark", "engine-name": "engine"}
-SUMMARY_RUN, SUMMARY_PIPELINE = "frazil.run", "frazil.pipeline"
+RUNS_SUFFIX = "__runs"
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,19 @@ class LogEntry:
     is_ancestor: bool
 
 
-def read_log(metadata: TableMetadata, *, table: str, ref: str = MAIN, all: bool = False, limit: int | None = None) -> list[LogEntry]:
-    """The snapshots of a ref, the newest first; with `all`, every one that is kept, also those that were undone or are on other refs."""
+def read_log(
+    metadata: TableMetadata,
+    *,
+    table: str,
+    ref: str = MAIN,
+    all: bool = False,
+    limit: int | None = None,
+    runs: Mapping[int, str] | None = None,
+) -> list[LogEntry]:
+    """The snapshots of a ref, the newest first; with `all`, every one that is kept, also those that were undone or are on other refs.
+
+    `runs` tells which run of a pipeline made a snapshot.
+    """
     if not metadata.snapshots and ref == MAIN:
         return []
     line = list(ancestors(metadata, metadata.snapshot_by_name(ref) if all else find_ref(metadata, ref, table=table).snapshot))
@@ -50,9 +64,23 @@ def read_log(metadata: TableMetadata, *, table: str, ref: str = MAIN, all: bool 
     shown = sorted(metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0), reverse=True) if all else line
     refs = refs_by_snapshot(metadata)
     return [
-        describe(snapshot, refs=refs.get(snapshot.snapshot_id, ()), is_ancestor=snapshot.snapshot_id in on_line)
-        for snapshot in islice(shown, limit)
+        describe(one, refs=refs.get(one.snapshot_id, ()), is_ancestor=one.snapshot_id in on_line, run=(runs or {}).get(one.snapshot_id, ""))
+        for one in islice(shown, limit)
     ]
+
+
+def read_runs(catalog: FrazilCatalog, table: Table) -> dict[int, str]:
+    """The runs of pipelines that made snapshots of a table, by snapshot."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    *namespace, name = table.name()
+    try:
+        runs = catalog.load_table((*namespace, f"{name}{RUNS_SUFFIX}"))
+        columns = ("snapshot_id", "pipeline", "run_id")
+        found = runs.scan(row_filter="snapshot_id IS NOT NULL", selected_fields=columns).to_arrow().to_pylist()
+    except (NoSuchTableError, ValueError):  # ValueError: a table of that name that is somebody's own
+        return {}
+    return {row["snapshot_id"]: f"{row['pipeline']} run {row['run_id']}" for row in found}
 
 
 def refs_by_snapshot(metadata: TableMetadata) -> dict[int, tuple[str, ...]]:
@@ -64,7 +92,7 @@ def refs_by_snapshot(metadata: TableMetadata) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def describe(snapshot: Snapshot, *, refs: tuple[str, ...] = (), is_ancestor: bool = True) -> LogEntry:
+def describe(snapshot: Snapshot, *, refs: tuple[str, ...] = (), is_ancestor: bool = True, run: str = "") -> LogEntry:
     """What a snapshot's summary says."""
     summary = dict(snapshot.summary.additional_properties) if snapshot.summary else {}
     return LogEntry(
@@ -79,14 +107,14 @@ def describe(snapshot: Snapshot, *, refs: tuple[str, ...] = (), is_ancestor: boo
         total_rows=_total(summary, "total-records"),
         total_deletes=_number(summary, "total-position-deletes") + _number(summary, "total-equality-deletes"),
         total_files=_total(summary, "total-data-files"),
-        by=signed_by(summary),
+        by=", ".join(filter(None, [run, signed_by(summary)])),
         refs=refs,
         is_ancestor=is_ancestor,
     )
 
 
 def signed_by(summary: Mapping[str, str]) -> str:
-    """Who made a snapshot, as far as it says: a part of a sink and its commit's number, a pipeline's run, or an engine.
+    """Who made a snapshot, as far as it says: a part of a sink and its commit's number, or an engine.
 
     >>> signed_by({"frazil.commit": '{"part":"uplink/part-0","generation":1,"commit":7,"from":{},"to":{}}'})
     'uplink/part-0 commit 7'
@@ -99,8 +127,6 @@ def signed_by(summary: Mapping[str, str]) -> str:
     if SUMMARY_COMMIT in summary:
         claim = json.loads(summary[SUMMARY_COMMIT])
         said.append(f"{claim['part']} commit {claim['commit']}")
-    if SUMMARY_RUN in summary:
-        said.append(" ".join(filter(None, [summary.get(SUMMARY_PIPELINE), "run", summary[SUMMARY_RUN]])))
     if "frazil.progress" in summary and not said:
         said.append("a writer took over")
     engine = next((f"{name} {summary[key]}" for key, name in _SIGNATURES.items() if key in summary), None)

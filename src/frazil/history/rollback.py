@@ -141,7 +141,7 @@ def _part_changes(metadata: TableMetadata, target: Snapshot, ref: str) -> tuple[
     now = read_progress(metadata, ref)
     if not now.parts:
         return ()
-    then = progress_at(metadata, target)
+    then = progress_at(metadata, target, ref)
     if then is None:
         return None
     moved = [(name, part.offsets, then.part(name)) for name, part in sorted(now.parts.items())]

@@ -115,13 +115,21 @@ def read_progress(metadata: TableMetadata, ref: str = MAIN) -> Progress:
     return Progress.parse(metadata.properties.get(property_key(ref)))
 
 
-def progress_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Progress | None:
-    """The progress as of a snapshot: its own record of it, or its nearest ancestor's; None when that was expired."""
+def progress_at(metadata: TableMetadata, snapshot: Snapshot | None, ref: str = MAIN) -> Progress | None:
+    """The progress of a ref as of a snapshot on its line, by the nearest record of it; None when that was expired.
+
+    On the line of main, records of another ref came with its publication: they speak for the parts that wrote there.
+    """
+    published: dict[str, PartProgress] = {}
     while snapshot is not None:
-        if snapshot.summary is not None and (text := snapshot.summary.get(SUMMARY_PROGRESS)):
-            return Progress.parse(text)
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        text, of_ref = summary.get(SUMMARY_PROGRESS), summary.get(SUMMARY_REF, MAIN)
+        if text and of_ref == ref:
+            return Progress({**Progress.parse(text).parts, **published})
+        if text and ref == MAIN:
+            published = {**Progress.parse(text).parts, **published}
         if snapshot.parent_snapshot_id is None:
-            return Progress()
+            return Progress(published)
         snapshot = metadata.snapshot_by_id(snapshot.parent_snapshot_id)
     return None
 

@@ -25,7 +25,7 @@ from frazil.client.changes import Change
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError
 from frazil.sinks.disk import writing
 from frazil.sinks.manifests import write_list
-from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, Progress, progress_at, property_key, read_progress
+from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, SUMMARY_REF, Progress, progress_at, property_key, read_progress
 from frazil.sinks.publish import CommitCatalog
 from frazil.sinks.snapshots import guards, head, move_ref, set_properties
 
@@ -87,7 +87,7 @@ def return_to(table: Table, identifier: Identifier, old: Snapshot | None, *, pro
             "timestamp-ms": max(int(time.time() * 1000), current.timestamp_ms if current else 0),
             "manifest-list": _list_again(table, old, snapshot_id=new_id),
             "schema-id": metadata.current_schema_id,
-            "summary": _summary(old, progress),
+            "summary": _summary(old, progress, ref),
             **_row_ids(metadata),
         }
     )
@@ -101,7 +101,7 @@ def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: boo
     now = read_progress(metadata, ref)
     if not with_progress:
         return now
-    then = progress_at(metadata, old)
+    then = progress_at(metadata, old, ref)
     if then is None:
         raise ProgressMismatch(
             f"what the progress was at snapshot {old.snapshot_id} is not known any more: the commits before it have expired",
@@ -130,9 +130,9 @@ def _row_ids(metadata: TableMetadata) -> Mapping[str, Any]:
     return {"first-row-id": metadata.next_row_id or 0, "added-rows": 0} if isinstance(metadata, TableMetadataV3) else {}
 
 
-def _summary(old: Snapshot | None, after: Progress | None) -> Summary:
+def _summary(old: Snapshot | None, after: Progress | None, ref: str) -> Summary:
     known = old.summary.additional_properties if old and old.summary else {}
     totals = {key: value for key, value in known.items() if key.startswith("total-")}
-    said = {SUMMARY_PROGRESS: after.dump()} if after else {}
+    said = {SUMMARY_PROGRESS: after.dump(), **({SUMMARY_REF: ref} if ref != MAIN else {})} if after else {}
     # Measured against its parent it changes no rows: a reader that follows the table has nothing to fetch.
     return Summary(Operation.REPLACE, **totals, **said, **{SUMMARY_ROLLBACK: str(old.snapshot_id if old else "empty")})
