@@ -56,6 +56,14 @@ def by_hand(catalog: FrazilCatalog) -> None:
         update.rename_column("b", "by_hand")
 
 
+def test_what_is_declared_is_created_and_a_second_apply_does_nothing(catalog: FrazilCatalog) -> None:
+    declared = table(A, column("day", "date"), name="l.made", partition_by=["day"], sort_by=["a"], key=["a"])
+    assert apply(declared, catalog) == ["+ table l.made (2 columns, partitioned by day)"]
+    made = catalog.load_table("l.made")
+    assert (made.schema(), made.spec(), made.sort_order()) == (declared.schema(), declared.partition_spec(), declared.sort_order())
+    assert apply(declared, catalog) == []
+
+
 def test_all_changes_of_a_table_are_one_commit(catalog: FrazilCatalog) -> None:
     before = catalog.load_table("l.t").metadata
     done = apply(table(column("a", "long"), C, B, partition_by=["bucket(4, a)"], sort_by=["b"], properties={"q": "2"}), catalog)

@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil import Table, column, struct
@@ -17,7 +17,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.tables.apply import apply_steps, plan, plan_all
 from frazil.tables.codegen import write_module
-from tests.table_shapes import tables
+from tests.table_shapes import calmly, tables
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def declared_in(code: str) -> list[Table]:
     return [value for value in names.values() if isinstance(value, Table)]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(calmly, max_examples=30)
 @given(made=st.lists(tables(), min_size=1, max_size=3))
 def test_a_plan_from_imported_code_is_empty(made: list[Table], catalog: FrazilCatalog) -> None:
     named = [Table(f"l.t{n}", *t.columns, **_options(t)) for n, t in enumerate(made)]  # type: ignore[arg-type]

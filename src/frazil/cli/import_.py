@@ -35,7 +35,7 @@ def import_(context: Context, names: Sequence[str], out: Path | None) -> None:
     if out is None:
         click.echo(code, nl=False)
         return
-    out.write_text(code)
+    out.write_text(code, encoding="utf-8")
     click.echo(f"{len(found)} tables are declared in {out}")
 
 

@@ -9,7 +9,7 @@ from pyiceberg.table.metadata import TableMetadata
 from frazil import Column, Table, column
 from frazil.errors import ChangeRefused
 from frazil.tables.diff import diff_table
-from tests.table_shapes import tables
+from tests.table_shapes import calmly, tables
 from tests.unit.tables.conftest import create, evolve_to
 
 BASE = (
@@ -32,6 +32,7 @@ def ids(metadata: TableMetadata) -> dict[str, int]:
     return {metadata.schema().find_column_name(i) or "": i for i in metadata.schema().field_ids}
 
 
+@calmly
 @given(tables())
 def test_a_table_is_as_declared_right_after_it_was_created(declared: Table) -> None:
     assert diff_table(declared, create(declared)) is None

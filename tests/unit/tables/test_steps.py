@@ -13,13 +13,14 @@ from frazil.errors import ProjectError
 from frazil.tables.diff import diff, diff_table
 from frazil.tables.planfile import load_plan, save_plan
 from frazil.tables.steps import from_json, summary, to_json
-from tests.table_shapes import tables
+from tests.table_shapes import calmly, tables
 from tests.unit.tables.conftest import create
 
 OLD = Table("l.t", column("a", "int"), properties={"p": "1"})
 NEW = Table("l.t", column("a", "long"), column("b", "struct<x: int>"), sort_by=["a"], partition_by=["a"], properties={"q": "2"})
 
 
+@calmly
 @given(tables())
 def test_the_step_that_creates_a_table_is_read_back_as_it_was_written(declared: Table) -> None:
     for step in diff(declared, namespace_exists=False, live=None):

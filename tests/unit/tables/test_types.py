@@ -7,9 +7,10 @@ from hypothesis import given
 
 from frazil import column, list_of, map_of, struct
 from frazil.tables.types import HINT, PLAIN, NotAType, Type, normalise
-from tests.table_shapes import types
+from tests.table_shapes import calmly, types
 
 
+@calmly
 @given(types)
 def test_the_text_of_a_type_is_read_back_as_the_same_type(kind: Type) -> None:
     assert normalise(str(kind)) == kind
