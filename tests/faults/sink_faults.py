@@ -114,7 +114,7 @@ def a_loss_on_the_wire(trial: Trial) -> None:
 
 def strangers_that_commit(trial: Trial) -> None:
     writer = start(trial.next_job())
-    while writer.exitcode is None:
+    for _ in range(trial.chance.randint(3, 20)):
         trial.lake.disturb()
         writer.join(trial.chance.uniform(0, 0.3))
     assert end_of(writer) == 0
