@@ -32,6 +32,7 @@ anything with `identifier` and `build` as `snapshots.Append` has them.
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +113,7 @@ class FrameSink:
         self._options = options or SinkOptions()
         self._writer = writer or uuid.uuid4().hex[:16]
         self._closed = False
+        self._published: deque[str] = deque(maxlen=100)  # the first file of each of the last commits
         Contract.of(target.layout, checks=self._options.checks)  # one that cannot work is refused before another writer is fenced
         self._progress = target.take_over(part, self._writer)
 
@@ -199,6 +201,8 @@ class FrameSink:
         gives `Staged()` with it. `done` names source partitions that are finished for good.
         """
         self._check_open()
+        if staged.files and staged.files[0].path in self._published:
+            raise SinkError(f"{self.layout.name}: these files are in the table: they were published before", hint="stage the frame again")
         claim = self._claim(staged, frozenset(done))
         if staged.was_in or not (staged.files or staged.quarantine_files or also or change or claim.end or claim.done):
             return FrameResult(staged.counts, self.position, was_in=staged.was_in)
@@ -207,6 +211,7 @@ class FrameSink:
         self._closed = True
         done_commit = self._target.publish(staged.files, claim, quarantine_files=staged.quarantine_files, also=others, change=change)
         self._closed, self._progress = False, done_commit.progress
+        self._published += [file.path for file in staged.files[:1]]
         return FrameResult(staged.counts, self.position, done_commit.snapshot_id)
 
     def discard(self, staged: Staged) -> None:

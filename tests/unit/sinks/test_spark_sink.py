@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,16 @@ def test_a_staged_snapshot_of_an_engine_is_published_under_the_same_claim(catalo
     move = Move(("lake", "t"), staged.snapshot_id, base.snapshot_id, "stage")
     sink.publish(lake.Staged(end={"day": 3}), change=move)
     assert (ids(catalog), dict(sink.position)) == ([7], {"day": 3})
+
+
+def test_files_are_published_once(catalog: FrazilCatalog) -> None:
+    table = target(catalog)
+    sink = lake.FrameSink(table, PART)
+    staged = replace(sink.join(run_tasks(sink, table, batch(1))), start={}, end={})  # as of a frame without a position
+    sink.publish(staged)
+    with pytest.raises(SinkError, match="these files are in the table"):
+        sink.publish(staged)
+    assert ids(catalog) == [1]
 
 
 def test_a_finished_source_partition_leaves_no_entry(catalog: FrazilCatalog) -> None:
