@@ -1,0 +1,91 @@
+"""`frazil runs` and `frazil run --dry-run`, on a real catalog and without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from frazil.catalog.embedded import running_catalog
+from frazil.cli.main import cli
+from frazil.client import FrazilCatalog
+from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
+from frazil.pipelines.runs import RunResult, note_failure
+from frazil.project import load_project
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples/sales/lakehouse.py"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrazilCatalog]:
+    """A catalog with the sales table, and the project's folder as the current one."""
+    shutil.copy(EXAMPLE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with running_catalog() as server:
+        monkeypatch.setenv("FRAZIL_CATALOG__URI", server.uri)
+        made = FrazilCatalog("lake", **server.properties)
+        made.create_namespace("lakehouse")
+        sales = load_project(tmp_path).pipeline("daily_sales").target
+        made.create_table(sales.identifier, sales.schema(), partition_spec=sales.partition_spec())
+        yield made
+
+
+def frazil(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def note(catalog: FrazilCatalog, pipeline: str, hour: int) -> None:
+    target = load_project(Path.cwd()).pipeline("daily_sales").target
+    began = dt.datetime(2024, 1, 15, hour, tzinfo=dt.UTC)
+    note_failure(
+        RunResult(pipeline, target.name, files=3, bytes=2_500, run_id=str(hour), started_at=began, error="no disk"), target, catalog
+    )
+
+
+def test_runs_are_listed_the_latest_first_with_their_errors(catalog: FrazilCatalog) -> None:
+    note(catalog, "daily_sales", 1)
+    note(catalog, "other", 2)
+    shown, of_one = frazil("runs"), frazil("runs", "daily_sales")
+    assert [line.split("│")[2].strip() for line in shown.output.splitlines() if "failed" in line] == ["other", "daily_sales"]
+    assert [line for line in of_one.output.splitlines() if "no disk" in line] == ["2024-01-15 01:00:00 daily_sales: no disk"]
+    assert "2.5 kB" in of_one.output
+
+
+def test_runs_are_given_as_json_and_by_the_name_of_a_table(catalog: FrazilCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    note(catalog, "daily_sales", 1)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert json.loads(frazil("runs", "lakehouse.never", "--output", "json").output) == []
+    monkeypatch.chdir(tmp_path)
+    (row,) = json.loads(frazil("runs", "lakehouse.sales", "--output", "json").output)
+    assert (row["pipeline"], row["status"], row["started_at"], row["snapshot_id"]) == (
+        "daily_sales",
+        "failed",
+        "2024-01-15T01:00:00+00:00",
+        None,
+    )
+
+
+def test_a_pipeline_that_is_not_declared_is_an_error_that_names_those_that_are(catalog: FrazilCatalog) -> None:
+    assert frazil("runs").output == "no runs are remembered\n"
+    assert str(frazil("runs", "nightly").exception).startswith("there is no pipeline 'nightly'; declared are: daily_sales")
+
+
+def test_a_dry_run_names_the_files_that_are_new_and_loads_none(catalog: FrazilCatalog, tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / "landing" / name).write_text("order_id\n")
+    pipeline = load_project(tmp_path).pipeline("daily_sales")
+    ledger = open_beside(ledger_of(pipeline.target), catalog)
+    loaded, new = pipeline.source.list_files(tmp_path)
+    ledger.append(ledger_rows([loaded], pipeline="daily_sales", run_id="1", ledger=ledger))
+    assert frazil("run", "daily_sales", "--dry-run").output == (
+        "daily_sales: would load 1 file (9 B) into lakehouse.sales\n        9 B  landing/b.csv\n"
+    )
+    ledger.refresh().append(ledger_rows([new], pipeline="daily_sales", run_id="2", ledger=ledger))
+    assert frazil("run", "daily_sales").output == "daily_sales: no new files; lakehouse.sales is unchanged\n"
