@@ -15,7 +15,15 @@ from tests.faults.sink_writer import FENCED, Job, write_all
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
-    ["tests.faults.sink_writer", "tests.faults.bytewax_writer", "frazil.sinks.delta", "frazil.sinks.iceberg", "confluent_kafka"]
+    [
+        "pytest",  # a child imports what the tests were started with, too
+        "tests.faults.sink_writer",
+        "tests.faults.bytewax_writer",
+        "tests.faults.replayer",
+        "frazil.sinks.delta",
+        "frazil.sinks.iceberg",
+        "confluent_kafka",
+    ]
 )
 LONGEST_SECONDS = 900
 
