@@ -40,11 +40,11 @@ class Queries:
         client.upload_file(str(write_queries(self.folder / name, count, seed=seed)), stack.bucket, f"{self.prefix}/{name}")
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *arguments: str, program: str = "run.py") -> Iterator[subprocess.Popen[str]]:
         """The program as a user starts it; killed, if it still runs when the block ends."""
         source = f"s3://{self.project.settings.stack.bucket}/{self.prefix}"
-        command = [sys.executable, "run.py", source, "--flush-rows", "1000", *arguments]
-        process = subprocess.Popen(command, cwd=EXAMPLE, env=environment(self.project), stderr=subprocess.PIPE, text=True)
+        command = [sys.executable, str(EXAMPLE / program), source, "--flush-rows", "1000", *arguments]
+        process = subprocess.Popen(command, cwd=self.folder, env=environment(self.project), stderr=subprocess.PIPE, text=True)
         try:
             yield process
         finally:
