@@ -380,22 +380,7 @@ def test_the_format_commits_nothing_when_a_task_fails(spark: SparkSession, setti
     assert (ids(catalog), snapshots(catalog)) == ([], 0)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"tabel": "x"}, "has no option 'tabel'"),
-        ({"name": ""}, "needs the option 'name'"),
-        ({"path": "/x"}, "needs one of the options 'table' and 'path'"),
-        ({"bad_rows": "drop"}, "option 'bad_rows' is 'drop'"),
-        ({"source": "topic"}, "options 'source' and 'offset' belong together"),
-        ({"budget_bytes": "lots"}, "option 'budget_bytes' is 'lots'"),
-        ({"checks": "[1]"}, "expected a check, or a JSON list of them"),
-        ({"table": "lakehouse.absent"}, "table lakehouse.absent is not there"),
-    ],
-)
-def test_a_bad_option_is_named(
-    spark: SparkSession, settings: Settings, catalog: FrazilCatalog, changed: dict[str, str], message: str
-) -> None:
+def test_a_bad_option_is_named(spark: SparkSession, settings: Settings, catalog: FrazilCatalog) -> None:
     register(spark)
-    with pytest.raises(PySparkException, match=message):
-        frame(spark, 1).write.format("frazil").options(**options(settings, **changed)).mode("append").save()
+    with pytest.raises(PySparkException, match="format\\('frazil'\\) has no option 'tabel'"):
+        frame(spark, 1).write.format("frazil").options(**options(settings, tabel="x")).mode("append").save()

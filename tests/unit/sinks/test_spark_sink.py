@@ -24,7 +24,7 @@ from frazil.sinks import spark as lake
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.publish import Patience
 from frazil.sinks.snapshots import Move
-from frazil.sinks.spark_format import BatchWriter, Destination, StreamWriter, TaskMessage
+from frazil.sinks.spark_format import BatchWriter, Destination, FrazilDataSource, StreamWriter, TaskMessage
 from frazil.sinks.spark_job import batch_position, make_plan, row_schema, telling_line
 from frazil.sinks.spark_task import KAFKA, TaskReport
 
@@ -229,3 +229,30 @@ def test_another_checkpoint_is_refused_and_the_same_one_goes_on() -> None:
 )
 def test_the_telling_line_of_a_spark_error(text: str, line: str) -> None:
     assert telling_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"name": ""}, "needs the option 'name'"),
+        ({"path": "/x"}, "needs one of the options 'table' and 'path'"),
+        ({"bad_rows": "drop"}, "option 'bad_rows' is 'drop'\n  expected one of quarantine, stop"),
+        ({"source": "topic"}, "options 'source' and 'offset' belong together"),
+        ({"budget_bytes": "lots"}, "option 'budget_bytes' is 'lots'"),
+        ({"checks": "[1]"}, "expected a check, or a JSON list of them"),
+        ({"Table2": "x"}, "has no option 'table2'\n  the options are table, path, name"),
+    ],
+)
+def test_an_option_of_the_format_that_is_wrong_is_named(changed: dict[str, str], message: str) -> None:
+    with pytest.raises(SinkError, match=message):
+        Destination.parse({"table": TABLE, "name": "s", **changed})
+
+
+def test_the_format_only_appends_and_only_writes() -> None:
+    source = FrazilDataSource({"table": TABLE, "name": "s"})
+    with pytest.raises(SinkError, match=r"found mode\('overwrite'\)"):
+        source.writer(ROWS, overwrite=True)
+    with pytest.raises(SinkError, match="not 'append'"):
+        source.streamWriter(ROWS, overwrite=True)
+    with pytest.raises(SinkError, match="only writes"):
+        source.schema()
