@@ -20,6 +20,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.catalog.embedded import running_catalog
@@ -32,6 +33,8 @@ from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.runs import RunResult, read_runs
 from frazil.pipelines.session import spark_session
 from frazil.project import Project, load_project
+from frazil.services import ports
+from frazil.services.object_store import ObjectStore
 from frazil.tables.apply import apply_steps, plan
 
 # PySpark leaves the sockets of `collect` to the garbage collector.
@@ -261,6 +264,45 @@ def test_json_lines_and_parquet_give_the_same_rows(project: Project, spark: Spar
         "ORD-1": ("12.50", "CH"),
         "ORD-2": ("7.25", None),
     }
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """How a bucket on a SeaweedFS of this test is reached, in PyIceberg's words."""
+    flags = {"stack.folder": str(tmp_path / "store"), "stack.ports.object_store": str(ports.free_port())}
+    stack = load_settings(flags=flags, environ={}, folder=tmp_path)
+    store = ObjectStore(stack)
+    store.start()
+    secret = stack.stack.secret_access_key.get_secret_value()
+    yield {"s3.endpoint": store.endpoint, "s3.access-key-id": stack.stack.access_key_id, "s3.secret-access-key": secret}
+    store.stop()
+
+
+def test_files_on_s3_are_loaded_once_by_path_and_etag(
+    project: Project, spark: SparkSession, settings: Settings, bucket: dict[str, str]
+) -> None:
+    catalog, source = connect(settings, **bucket), sources.csv("s3://lakehouse/landing/**/*.csv")
+    filesystem = PyArrowFileIO({**bucket, "s3.region": "us-east-1"}).fs_by_scheme("s3", "lakehouse")
+
+    def put(name: str, *rows: str) -> None:
+        with filesystem.open_output_stream(f"lakehouse/landing/{name}") as stream:
+            stream.write((HEADER + "".join(f"{row}\n" for row in rows)).encode())
+
+    put("2024/a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1", "ORD-2,CUST-2,much,ch,2024-01-15,1")
+    put("_tmp/b.csv", "ORD-9,CUST-9,1.00,ch,2024-01-15,1")
+    first = run(project, spark, catalog, source=source, max_bad_share=0.5)
+    again = run(project, spark, catalog, source=source, max_bad_share=0.5)
+    put("2024/a.csv", "ORD-3,CUST-3,1.00,ch,2024-01-15,1", "ORD-4,CUST-4,1.00,ch,2024-01-15,1")  # rewritten: another file
+    run(project, spark, catalog, source=source)
+    assert [(one.files, one.rows, one.quarantined) for one in (first, again)] == [(1, 1, 1), (0, 0, 0)]
+    assert ids(catalog) == ["ORD-1", "ORD-3", "ORD-4"]
+    assert quarantined(catalog) == [("s3://lakehouse/landing/2024/a.csv", 3, "field 'amount': expected decimal(12, 2), found 'much'")]
+
+
+def test_a_bucket_that_cannot_be_listed_is_named(project: Project, spark: SparkSession, settings: Settings, bucket: dict[str, str]) -> None:
+    catalog = connect(settings, **{**bucket, "s3.secret-access-key": "wrong"})
+    with pytest.raises(PipelineError, match=r"cannot list s3://lakehouse/landing/\*.csv: "):
+        run(project, spark, catalog, source=sources.csv("s3://lakehouse/landing/*.csv"))
 
 
 def test_a_hidden_file_is_loaded_once_it_is_renamed(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:

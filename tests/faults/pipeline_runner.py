@@ -1,0 +1,65 @@
+"""One run of the sales pipeline in a process of its own, which may kill itself at a call to the catalog.
+
+`python -m tests.faults.pipeline_runner FOLDER URI CALL WHEN`: dies -9 before or after its CALL-th call; 0 means never. Says `begin` when
+Spark is up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
+
+from frazil.client import FrazilCatalog
+from frazil.client.changes import Change
+from frazil.config import load_settings
+from frazil.pipelines.run import run_pipeline
+from frazil.pipelines.session import spark_session
+from frazil.project import load_project
+
+# A JVM that will not live long should not spend its time on compiling itself.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+class DyingCatalog(FrazilCatalog):
+    """The catalog, on a driver that is killed at one of its calls."""
+
+    calls = 0
+    die_at = 0
+    when = "before"
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        self._die("before")
+        return super().load_table(identifier)
+
+    def commit_changes(self, changes: Sequence[Change]) -> None:
+        self._die("before")
+        super().commit_changes(changes)
+        self._die("after")
+
+    def _die(self, when: str) -> None:
+        self.calls += when == "before"
+        if self.calls == self.die_at and when == self.when:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(folder: str, uri: str, die_at: str, when: str) -> None:
+    """Runs the pipeline once."""
+    flags = {"catalog.uri": uri, "spark.master": "local[2]", "spark.conf.spark.driver.extraJavaOptions": QUICK}
+    settings = load_settings(flags=flags, folder=Path(folder), environ={})
+    project = load_project(Path(folder))
+    catalog = DyingCatalog("lake", uri=uri)
+    with spark_session(settings, app_name="kills", log=Path(folder) / "spark.log") as spark:
+        print("begin", flush=True)
+        catalog.die_at, catalog.when = int(die_at), when
+        result = run_pipeline(project.pipeline("daily_sales"), spark=spark, catalog=catalog, folder=project.folder)
+        print(f"{result.files} files, {catalog.calls} calls", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,110 @@
+"""The driver of the sales pipeline is killed (-9) at random moments, while files keep landing: every row is in once, good or bad."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.project import load_project
+from tests.conftest import Campaign
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
+GOOD, BAD, REPEATED = 200, 6, 5  # rows of a file: a bad share of 3%
+MOST_CALLS = 24  # to the catalog, in one run
+LONGEST_RUN_SECONDS = 6.0
+
+
+def load_landing() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sales_landing", EXAMPLE / "landing.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def runner(folder: Path, uri: str, *, die_at: int = 0, when: str = "before") -> Iterator[subprocess.Popen[str]]:
+    """A run in a process group of its own; nothing of it is left at the end."""
+    command = [sys.executable, "-m", "tests.faults.pipeline_runner", str(folder), uri, str(die_at), when]
+    with (folder / "runner.log").open("a") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the JVM, too
+        process.wait(60)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def kill_once(folder: Path, uri: str, chance: random.Random) -> str:
+    """A run that is killed at a call to the catalog, or after some time; gives how it ended."""
+    by_call = chance.random() < 0.6
+    die_at = chance.randint(1, MOST_CALLS) if by_call else 0
+    with runner(folder, uri, die_at=die_at, when=chance.choice(["before", "after"])) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert said == "begin\n", (folder / "runner.log").read_text()[-3000:]
+        if not by_call:
+            time.sleep(chance.uniform(0, LONGEST_RUN_SECONDS))
+            process.kill()
+        process.wait(600)
+    assert process.returncode in (0, -signal.SIGKILL), (folder / "runner.log").read_text()[-3000:]
+    return "killed" if process.returncode else "ended"
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.requirement("sink.exactly-once")
+def test_a_pipeline_killed_at_random_moments_loads_every_row_once(campaign: Campaign, tmp_path: Path) -> None:
+    kills, files = campaign.size(short=5, full=50), campaign.size(short=5, full=30)
+    chance, landing = campaign.random(), load_landing()
+    shutil.copytree(EXAMPLE, tmp_path, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True)
+    (tmp_path / "landing").mkdir()
+    with running_catalog(tmp_path / "catalog") as server:
+        catalog = FrazilCatalog("lake", **server.properties)
+        catalog.create_namespace("lakehouse")
+        sales = load_project(tmp_path).pipeline("daily_sales").target
+        catalog.create_table(sales.identifier, sales.schema(), partition_spec=sales.partition_spec())
+        endings = []
+        for number in range(kills):
+            landed = max(files * (number + 1) // kills, 1)
+            landing.write_landing(tmp_path / "landing", days=landed, rows=GOOD, bad=BAD, repeated=REPEATED)
+            endings.append(kill_once(tmp_path, server.uri, chance))
+        with runner(tmp_path, server.uri) as process:
+            assert process.wait(600) == 0, (tmp_path / "runner.log").read_text()[-3000:]
+        print(f"{endings.count('killed')} of {kills} runs were killed, over {files} files")
+        check_rows(catalog, tmp_path / "landing", files)
+    assert "killed" in endings
+
+
+def check_rows(catalog: FrazilCatalog, folder: Path, files: int) -> None:
+    """Ids are compared, not counted: the good ones in the table, the bad ones in the quarantine, files in the ledger, each once."""
+    days = sorted(path.stem.removeprefix("sales-").replace("-", "") for path in folder.glob("sales-*.csv"))
+    assert len(days) == files
+    good = catalog.load_table("lakehouse.sales").scan(selected_fields=("order_id",)).to_arrow()["order_id"].to_pylist()
+    assert sorted(good) == [f"ORD-{day}-{number:06}" for day in days for number in range(GOOD)]
+    raw = catalog.load_table("lakehouse.sales__quarantine").scan(selected_fields=("raw",)).to_arrow()["raw"].to_pylist()
+    bad = [row.get("order_id") or row["line"].split(",")[0] for row in map(json.loads, raw)]
+    assert sorted(bad) == [f"BAD-{day}-{number:06}" for day in days for number in range(BAD)]
+    ledger = catalog.load_table("lakehouse.sales__ledger").scan(selected_fields=("path", "run_id")).to_arrow()
+    assert sorted(ledger["path"].to_pylist()) == sorted(f"landing/{path.name}" for path in folder.glob("sales-*.csv"))
+    runs = catalog.load_table("lakehouse.sales__runs").scan(row_filter="status = 'committed'").to_arrow()
+    assert set(runs["run_id"].to_pylist()) == set(ledger["run_id"].to_pylist())
+    assert sum(runs["rows"].to_pylist()) == len(good)
