@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from frazil.errors import HistoryError
@@ -36,13 +36,14 @@ def read_tasks(table: Table, tasks: Sequence[FileScanTask], schema: Schema) -> p
 
     def batches() -> Iterator[pa.RecordBatch]:
         for task in tasks:
-            # PyIceberg hands all tasks to its threads at once and keeps what they read: a file at a time bounds the memory.
-            for batch in scan.to_record_batches([task]):
+            # PyIceberg's own stream reads whole files, and all of them at once in its threads: one below it gives batch after batch.
+            deletes = _read_all_delete_files(table.io, [task])
+            for batch in scan._record_batches_from_scan_tasks_and_deletes([task], deletes):
                 yield from pa.Table.from_batches([batch]).cast(target).to_batches()
 
     return pa.RecordBatchReader.from_batches(target, batches())
 
 
 def read_snapshot(table: Table, snapshot_id: int, schema: Schema) -> pa.RecordBatchReader:
-    """All rows of a snapshot, a file at a time."""
+    """All rows of a snapshot, a batch at a time."""
     return read_tasks(table, plan_snapshot(table, snapshot_id), schema)
