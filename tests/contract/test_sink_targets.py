@@ -21,7 +21,7 @@ from pyiceberg.types import DecimalType, LongType, NestedField, StringType, Time
 import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
-from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, WriterFenced
+from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, Unavailable, WriterFenced
 from frazil.sinks import ArrowSink
 from frazil.sinks.delta import create_delta_table
 from frazil.sinks.partitioning import partition_spec
@@ -348,3 +348,10 @@ def test_a_check_that_cannot_work_does_not_fence_the_writer_before(lake: Lake) -
 def test_a_table_that_is_not_there_is_named(lake: Lake) -> None:
     with pytest.raises(SinkError, match="is not there"):
         lake.open_sink()
+
+
+def test_a_delta_table_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "t" / "_delta_log" / "00000000000000000000.json").write_text("?")
+    with pytest.raises(Unavailable, match=f"Delta table {tmp_path}/t cannot be read"):
+        frazil.sinks.open_delta(str(tmp_path / "t"), name="s")

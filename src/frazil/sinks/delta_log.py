@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 from urllib.parse import quote, unquote
@@ -45,10 +45,8 @@ class DeltaLog:
 
     def load(self) -> DeltaTable:
         """The table as it is now."""
-        try:
+        with reaching(self.uri):
             return DeltaTable(self.uri, storage_options=self.storage_options or None)
-        except TableNotFoundError as exc:
-            raise SinkError(f"Delta table {self.uri} is not there", hint="create it first: a sink makes no tables") from exc
 
     def progress(self, table: DeltaTable, part: str) -> PartProgress:
         """The progress of a part."""
@@ -141,7 +139,7 @@ class DeltaLog:
             self.patience.on_step("before load")
             try:
                 return attempt(self.load())
-            except (CommitFailedError, DeltaError, OSError, WriteFailed) as exc:
+            except (CommitFailedError, DeltaError, OSError, WriteFailed, Unavailable) as exc:
                 if isinstance(exc, WriteFailed) and exc.lasting:
                     raise
                 if self.patience.clock() - start > self.patience.give_up_seconds:
@@ -151,9 +149,21 @@ class DeltaLog:
                 self.patience.pause(number)
 
 
+@contextlib.contextmanager
+def reaching(uri: str) -> Iterator[None]:
+    """Turns what delta-rs says of a table that it cannot get at into our errors."""
+    try:
+        yield
+    except TableNotFoundError as exc:
+        raise SinkError(f"Delta table {uri} is not there", hint="create it first: a sink makes no tables") from exc
+    except (DeltaError, OSError) as exc:
+        raise Unavailable(f"Delta table {uri} cannot be read: {exc}", hint="is the object store up, and are its keys right?") from exc
+
+
 def create_empty(uri: str, schema: pa.Schema, storage_options: dict[str, str]) -> None:
     """A Delta table without partitions, unless it is there."""
-    DeltaTable.create(uri, schema, mode="ignore", storage_options=storage_options or None)
+    with reaching(uri):
+        DeltaTable.create(uri, schema, mode="ignore", storage_options=storage_options or None)
 
 
 def now_ms() -> int:
