@@ -18,7 +18,7 @@ from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
 
 if TYPE_CHECKING:
-    from frazil.scan.manifests import ManifestCache
+    from frazil.scan.compiled import ScanCache
 
 
 def now_ms() -> int:
@@ -80,7 +80,7 @@ class Context:
     limits: Limits = field(default_factory=Limits)
     endpoints: tuple[str, ...] = ()
     telemetry: Telemetry = field(default_factory=Telemetry)
-    _manifests: dict[str, ManifestCache] = field(default_factory=dict)
+    _manifests: dict[str, ScanCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locks = TableLocks(self.database)
@@ -88,9 +88,9 @@ class Context:
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))
 
-    def manifests(self, request: Request) -> ManifestCache:
+    def manifests(self, request: Request) -> ScanCache:
         """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read, whoever points there."""
-        from frazil.scan.manifests import ManifestCache  # loads pyarrow, which only planning needs
+        from frazil.scan.compiled import ScanCache  # loads pyarrow, which only planning needs
 
         warehouse = self.warehouse(request)
         if warehouse.name not in self._manifests:
@@ -99,7 +99,7 @@ class Context:
                 self.warehouses.check(warehouse, location)
                 return self.files.read_bytes(location)
 
-            self._manifests.setdefault(warehouse.name, ManifestCache(read, max_bytes=self.limits.manifest_bytes))
+            self._manifests.setdefault(warehouse.name, ScanCache(read, max_bytes=self.limits.manifest_bytes))
         return self._manifests[warehouse.name]
 
     def close(self) -> None:

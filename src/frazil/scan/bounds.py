@@ -50,14 +50,15 @@ class Range:
 
     lower: pa.Array
     upper: pa.Array
-    all_null: Mask
-    no_null: Mask
-    all_nan: Mask
-    no_nan: Mask
+    all_null: Mask | None  # None: it is certain of none
+    no_null: Mask | None
+    all_nan: Mask | None
+    no_nan: Mask | None
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (self.lower, self.upper, self.all_null, self.no_null, self.all_nan, self.no_nan))
+        masks = (mask for mask in (self.all_null, self.no_null, self.all_nan, self.no_nan) if mask is not None)
+        return int(self.lower.nbytes + self.upper.nbytes + sum(mask.nbytes for mask in masks))
 
 
 def stored_type(kind: IcebergType) -> pa.DataType | None:
@@ -127,20 +128,17 @@ def _one(value: bytes | None, kind: IcebergType) -> bool | Decimal | None:
 
 def exact(values: pa.Array) -> Range:
     """The range of values that are known themselves: those of a partition."""
-    null = pc.is_null(values)
-    nan = pc.is_nan(values).fill_null(False) if pa.types.is_floating(values.type) else never(len(values))
-    known = without_nan(values) if pa.types.is_floating(values.type) else values
-    return Range(known, known, null, pc.invert(null), nan, pc.invert(nan))
+    null, no_null = certain(pc.is_null(values)), certain(pc.is_valid(values))
+    if not pa.types.is_floating(values.type):
+        return Range(values, values, null, no_null, None, None)
+    known, nan = without_nan(values), pc.is_nan(values)
+    return Range(known, known, null, no_null, certain(nan), certain(pc.invert(nan)))
 
 
-def never(count: int) -> Mask:
+def certain(mask: pa.Array) -> Mask | None:
+    """Where something is known to be so; None when it is nowhere.
+
+    >>> certain(pa.array([True, None])).to_pylist(), certain(pa.array([False, None]))
+    ([True, False], None)
     """
-    >>> never(2).to_pylist()
-    [False, False]
-    """
-    return pa.repeat(False, count)
-
-
-def certain(mask: pa.Array | None, count: int) -> Mask:
-    """What is not known is not certain."""
-    return never(count) if mask is None else mask.fill_null(False)
+    return mask.fill_null(False) if mask.true_count else None

@@ -14,7 +14,7 @@ from pyiceberg.types import DecimalType, NestedField, StringType
 
 from frazil.errors import ManifestUnreadable
 from frazil.scan.avro import AvroError, Column, Columns, Json, RecordsColumn, branch, read_avro
-from frazil.scan.bounds import BYTES, DAY_UNITS, REAL, WHOLE, Range, certain, decode, exact, never, stored_type, without_nan
+from frazil.scan.bounds import BYTES, DAY_UNITS, REAL, WHOLE, Range, certain, decode, exact, stored_type
 
 if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
@@ -107,9 +107,20 @@ class ManifestList:
     _lengths: list[int]
     _summaries: dict[int, pa.Array]
     _ranges: dict[tuple[int, int, str], Range] = field(default_factory=dict)
+    _of_spec: dict[int, list[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._of_spec = {}
+        for at, spec_id in enumerate(self.columns["spec_id"]):
+            self._of_spec.setdefault(spec_id, []).append(at)
 
     def __len__(self) -> int:
         return len(self.columns["path"])
+
+    @property
+    def spec_ids(self) -> list[int]:
+        """The partition specs that its manifests were written with."""
+        return list(self._of_spec)
 
     @property
     def nbytes(self) -> int:
@@ -131,19 +142,19 @@ class ManifestList:
 
     def of_spec(self, spec_id: int) -> list[int]:
         """Which manifests were written with a partition spec."""
-        return [at for at, found in enumerate(self.columns["spec_id"]) if found == spec_id]
+        return self._of_spec[spec_id]
 
     def _partition_range(self, rows: list[int], position: int, kind: IcebergType) -> Range:
         at = pa.array([self._starts[row] + position if position < self._lengths[row] else None for row in rows], pa.int64())
         has_null, has_nan = (self._summaries[one].take(at) for one in (CONTAINS_NULL, CONTAINS_NAN))
         lower, upper = (decode(self._summaries[one].take(at), kind) for one in (SUMMARY_LOWER, SUMMARY_UPPER))
-        no_bound, count = pc.is_null(self._summaries[SUMMARY_LOWER].take(at)), len(rows)
+        no_bound = pc.is_null(self._summaries[SUMMARY_LOWER].take(at))
         no_nan, no_null = pc.invert(has_nan), pc.invert(has_null)
         all_null = pc.and_kleene(has_null, no_bound)
         if isinstance(kind, REAL):
             all_null = pc.and_kleene(all_null, no_nan)
         all_nan = pc.and_kleene(pc.and_kleene(has_nan, no_null), no_bound)
-        return Range(lower, upper, certain(all_null, count), certain(no_null, count), certain(all_nan, count), certain(no_nan, count))
+        return Range(lower, upper, certain(all_null), certain(no_null), certain(all_nan), certain(no_nan))
 
 
 def decode_list(path: str, content: bytes) -> ManifestList:
@@ -193,6 +204,13 @@ class Manifest:
     columns: dict[str, pa.Array]  # ENTRY, FILE and FILE_LISTS by name
     partition: dict[int, tuple[pa.Array, Json]]  # by the id of the partition field, with its Avro type
     _ranges: dict[tuple[str, int, str], Range | None] = field(default_factory=dict)
+    total_rows: int = field(init=False)
+    total_bytes: int = field(init=False)
+    has_empty: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total_rows, self.total_bytes = (pc.sum(self.columns[name]).as_py() or 0 for name in ("records", "bytes"))
+        self.has_empty = pc.any(pc.equal(self.columns["records"], 0)).as_py() is True
 
     def __len__(self) -> int:
         return len(self.columns["path"])
@@ -225,14 +243,13 @@ class Manifest:
         return _stored(*self.partition[wanted.field_id], wanted.field_type)
 
     def _column_range(self, wanted: NestedField) -> Range:
-        count, field_id = len(self), wanted.field_id
+        field_id = wanted.field_id
         values, nulls, nans = (self.pick(name, field_id) for name in ("value_counts", "null_counts", "nan_counts"))
         lower, upper = (decode(self.pick(name, field_id), wanted.field_type) for name in ("lower", "upper"))
-        all_nan, no_nan = never(count), never(count)
-        if isinstance(wanted.field_type, REAL):
-            lower, upper = without_nan(lower), without_nan(upper)
-            all_nan, no_nan = certain(pc.equal(nans, values), count), certain(pc.equal(nans, 0), count)
-        return Range(lower, upper, certain(pc.equal(nulls, values), count), certain(pc.equal(nulls, 0), count), all_nan, no_nan)
+        all_null, no_null = certain(pc.equal(nulls, values)), certain(pc.equal(nulls, 0))
+        if not isinstance(wanted.field_type, REAL):
+            return Range(lower, upper, all_null, no_null, None, None)
+        return Range(lower, upper, all_null, no_null, certain(pc.equal(nans, values)), certain(pc.equal(nans, 0)))
 
     def pick(self, name: str, field_id: int) -> pa.Array:
         """A column's entry in a map of each file; null where it has none."""

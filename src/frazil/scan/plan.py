@@ -22,13 +22,12 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import NestedField
 
 from frazil.errors import ScanError
+from frazil.scan.compiled import ScanCache, Term
 from frazil.scan.deletes import PATH_FIELD, POSITIONS, DeleteFile, DeleteIndex
 from frazil.scan.explain import BOUNDS, MANIFESTS, PARTITIONS, Layer, ScanReport
-from frazil.scan.filters import bind_filter, show, split_terms
-from frazil.scan.manifests import Manifest, ManifestCache, ManifestList
-from frazil.scan.partitions import partition_fields, partition_rows, project
+from frazil.scan.manifests import Manifest, ManifestList
+from frazil.scan.partitions import partition_rows
 from frazil.scan.prune import Ranges, Skip, skip_mask
-from frazil.scan.residuals import Residuals
 from frazil.scan.table import SnapshotState, TableState
 
 DATA, DELETES = 0, 1
@@ -121,16 +120,14 @@ class ScanPlan:
 class Planner:
     """Plans one scan of one table."""
 
-    def __init__(self, table: TableState, cache: ManifestCache, request: ScanRequest) -> None:
+    def __init__(self, table: TableState, cache: ScanCache, request: ScanRequest) -> None:
         self.table, self.request, self._cache = table, request, cache
         self.snapshots = self._resolve()
-        self.schema = table.schema(request.schema_id)
-        self.bound = bind_filter(request.filter, self.schema, table=table.name, case_sensitive=request.case_sensitive)
-        self.terms = [(show(term, self.schema), term) for term in split_terms(self.bound)]
+        self._filter = cache.filter(table, request.schema_id, request.filter, case_sensitive=request.case_sensitive)
+        self.schema, self.bound, self.terms = self._filter.schema, self._filter.bound, self._filter.terms
+        self.residuals = self._filter.residuals
         last = self.snapshots[-1].snapshot_id if self.snapshots else None
-        self.report = ScanReport(table.name, last, show(self.bound, self.schema))
-        self._projected: dict[int, list[tuple[str, BooleanExpression]]] = {}
-        self._fields: dict[int, tuple[NestedField, ...]] = {}
+        self.report = ScanReport(table.name, last, self._filter.text)
 
     # --- what is scanned ---------------------------------------------------------------------------------------------------------
 
@@ -179,7 +176,7 @@ class Planner:
         skipped: set[tuple[int, int]] = set()
         for listed in {id(unit.listed): unit.listed for unit in units}.values():
             chosen = {unit.at for unit in units if unit.listed is listed}
-            for spec_id in set(listed.columns["spec_id"]):
+            for spec_id in listed.spec_ids:
                 skipped |= {(id(listed), at) for at in self._skip_units(listed, spec_id, chosen, layer)}
         return [unit for unit in units if (id(unit.listed), unit.at) not in skipped]
 
@@ -205,8 +202,8 @@ class Planner:
         rows = self._span(unit, manifest, start, stop)
         group = Group(unit, manifest, self._prune(unit, manifest, rows))
         self.report.files += len(group)
-        self.report.rows += _sum(group.column("records"))
-        self.report.bytes += _sum(group.column("bytes"))
+        self.report.rows += manifest.total_rows if group.rows is None else _sum(group.column("records"))
+        self.report.bytes += manifest.total_bytes if group.rows is None else _sum(group.column("bytes"))
         return group
 
     def _manifest(self, unit: Unit) -> Manifest:
@@ -227,36 +224,33 @@ class Planner:
         return rows.filter(pc.and_(pc.greater_equal(rows, start), pc.less(rows, len(manifest) if stop is None else stop)))
 
     def _prune(self, unit: Unit, manifest: Manifest, rows: pa.Array | None) -> pa.Array | None:
-        spec_id, sizes = unit.fact("spec_id"), manifest.columns["bytes"]
-        rows = self._apply(self.projected(spec_id), manifest.partition_range, rows, sizes, self.report.layer(PARTITIONS))
-        rows = self._apply(self.terms, manifest.column_range, rows, sizes, self.report.layer(BOUNDS))
+        rows = self._apply(self.projected(unit.fact("spec_id")), manifest.partition_range, rows, manifest, self.report.layer(PARTITIONS))
+        rows = self._apply(self.terms, manifest.column_range, rows, manifest, self.report.layer(BOUNDS))
         return self._without_empty(manifest, rows) if self.terms else rows
 
-    def _apply(
-        self, terms: Sequence[tuple[str, BooleanExpression]], ranges: Ranges, rows: pa.Array | None, sizes: pa.Array, layer: Layer
-    ) -> pa.Array | None:
+    def _apply(self, terms: Sequence[Term], ranges: Ranges, rows: pa.Array | None, manifest: Manifest, layer: Layer) -> pa.Array | None:
         """The rows that no term skips; each that is skipped counts for the first term that does."""
-        layer.total += len(sizes) if rows is None else len(rows)
-        layer.bytes += _sum(sizes if rows is None else sizes.take(rows))
+        sizes = manifest.columns["bytes"]
+        count, size = (len(manifest), manifest.total_bytes) if rows is None else (len(rows), _sum(sizes.take(rows)))
+        layer.total += count
+        layer.bytes += size
         for name, term in terms:
             mask: Skip = skip_mask(term, ranges)
-            if mask is False:
+            if mask is False or (mask is not True and not mask.true_count):
                 continue
-            before = len(sizes) if rows is None else len(rows)
             kept = pa.array([], pa.int64()) if mask is True else _keep(mask, rows)
-            if len(kept) == before:
-                continue
-            layer.skip(name, before - len(kept))
-            layer.bytes_skipped += _sum(sizes if rows is None else sizes.take(rows)) - _sum(sizes.take(kept))
-            rows = kept
+            left = _sum(sizes.take(kept))
+            layer.skip(name, count - len(kept))
+            layer.bytes_skipped += size - left
+            rows, count, size = kept, len(kept), left
         return rows
 
     def _without_empty(self, manifest: Manifest, rows: pa.Array | None) -> pa.Array | None:
         """A file without rows has none that match; a negative count says nothing."""
-        empty = pc.equal(manifest.columns["records"], 0)
-        if not pc.any(empty).as_py():
+        if not manifest.has_empty:
             return rows
-        kept, layer = _keep(empty.fill_null(False), rows), self.report.layer(BOUNDS)
+        empty = pc.equal(manifest.columns["records"], 0).fill_null(False)
+        kept, layer = _keep(empty, rows), self.report.layer(BOUNDS)
         layer.skip(EMPTY, (len(manifest) if rows is None else len(rows)) - len(kept))
         return kept
 
@@ -270,23 +264,13 @@ class Planner:
 
     def fields(self, spec_id: int) -> tuple[NestedField, ...]:
         """The partition fields of a spec."""
-        if spec_id not in self._fields:
-            self._fields[spec_id] = partition_fields(self.spec(spec_id), self.schema)
-        return self._fields[spec_id]
+        return self._filter.fields(self.spec(spec_id))
 
-    def projected(self, spec_id: int) -> list[tuple[str, BooleanExpression]]:
-        """The terms as predicates on the partitions of a spec; those that say nothing about them are left out."""
-        if spec_id not in self._projected:
-            spec, fields = self.spec(spec_id), self.fields(spec_id)
-            found = [(name, project(term, spec, self.schema, fields)) for name, term in self.terms] if fields else []
-            self._projected[spec_id] = [(name, term) for name, term in found if not isinstance(term, AlwaysTrue)]
-        return self._projected[spec_id]
+    def projected(self, spec_id: int) -> list[Term]:
+        """The terms as predicates on the partitions of a spec."""
+        return self._filter.projected(self.spec(spec_id))
 
     # --- tasks -------------------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def residuals(self) -> Residuals:
-        return Residuals(self.request.filter, self.bound, self.schema, case_sensitive=self.request.case_sensitive)
 
     @cached_property
     def deletes(self) -> DeleteIndex:
@@ -300,7 +284,7 @@ class Planner:
 
     def _delete_files(self, unit: Unit) -> Iterator[DeleteFile]:
         manifest, spec_id = self._manifest(unit), unit.fact("spec_id")
-        rows = self._apply(self.projected(spec_id), manifest.partition_range, None, manifest.columns["bytes"], Layer("delete files"))
+        rows = self._apply(self.projected(spec_id), manifest.partition_range, None, manifest, Layer("delete files"))
         group = Group(unit, manifest, rows)
         columns = [group.column(name).to_pylist() for name in ("path", "content", "referenced", "content_offset")]
         bounds = [_picked(manifest, name, rows) for name in ("lower", "upper")]

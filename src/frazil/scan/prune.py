@@ -88,13 +88,13 @@ def both(left: Skip, right: Callable[[], Skip]) -> Skip:
 def _predicate(expr: BoundPredicate, field: NestedField, known: Range) -> Skip:
     match expr:
         case BoundIsNull():
-            return known.no_null
+            return _skip(known.no_null)
         case BoundNotNull():
-            return known.all_null
+            return _skip(known.all_null)
         case BoundIsNaN():
-            return pc.or_(known.no_nan, known.all_null)
+            return either(_skip(known.no_nan), lambda: _skip(known.all_null))
         case BoundNotNaN():
-            return known.all_nan
+            return _skip(known.all_nan)
         case BoundSetPredicate():
             return _set(expr, field.field_type, known)
         case BoundLiteralPredicate():
@@ -110,6 +110,8 @@ def _literal(expr: BoundLiteralPredicate, kind: IcebergType, known: Range) -> Sk
         case BoundNotStartsWith():
             # Everything between two values with one prefix has it, too. Nulls may match: engines differ.
             prefix = _as_bytes(expr.literal.value)
+            if known.no_null is None:
+                return False
             within = pc.and_(_starts(known.lower, prefix), _starts(known.upper, prefix))
             return pc.and_(within, known.no_null).fill_null(False)
     match expr:
@@ -131,9 +133,17 @@ def _literal(expr: BoundLiteralPredicate, kind: IcebergType, known: Range) -> Sk
     return _no_value(known, outside)
 
 
-def _no_value(known: Range, outside: pa.Array) -> Mask:
+def _no_value(known: Range, outside: pa.Array) -> Skip:
     """A comparison is never true for null or NaN."""
-    return pc.or_(pc.or_(outside.fill_null(False), known.all_null), known.all_nan)
+    mask: Skip = outside.fill_null(False) if outside.null_count else outside
+    for nothing in (known.all_null, known.all_nan):
+        if nothing is not None:
+            mask = pc.or_(mask, nothing)
+    return mask
+
+
+def _skip(mask: Mask | None) -> Skip:
+    return False if mask is None else mask
 
 
 def _set(expr: BoundSetPredicate, kind: IcebergType, known: Range) -> Skip:
@@ -163,8 +173,10 @@ def _outside_all(values: list[Any], kind: IcebergType, known: Range) -> pa.Array
     return outside
 
 
-def _only(known: Range, low: pa.Scalar, high: pa.Scalar, kind: IcebergType) -> Mask:
+def _only(known: Range, low: pa.Scalar, high: pa.Scalar, kind: IcebergType) -> Skip:
     """All rows have just this value: none differs from it."""
+    if known.no_null is None or (isinstance(kind, REAL) and known.no_nan is None):
+        return False
     same = pc.and_(pc.and_(pc.equal(known.lower, low), pc.equal(known.upper, high)), known.no_null)
     return (pc.and_(same, known.no_nan) if isinstance(kind, REAL) else same).fill_null(False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from threading import Lock
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
@@ -16,6 +17,8 @@ from pyiceberg.types import NestedField
 from frazil.scan.manifests import Manifest
 from frazil.scan.partitions import python_values
 
+MOST_KNOWN = 100_000
+
 
 class Residuals:
     """The residuals of one filter, by spec and by the values of those partition fields that have something to do with it."""
@@ -23,6 +26,7 @@ class Residuals:
     def __init__(self, expr: BooleanExpression, bound: BooleanExpression, schema: Schema, *, case_sensitive: bool) -> None:
         self._expr, self._bound, self._schema, self._case_sensitive = expr, bound, schema, case_sensitive
         self._known: dict[tuple[int, tuple[object, ...]], BooleanExpression] = {}
+        self._lock = Lock()
         self._evaluators: dict[int, ResidualEvaluator] = {}
 
     @cached_property
@@ -49,7 +53,11 @@ class Residuals:
             full: list[object] = [None] * len(spec.fields)
             for at, value in zip(positions, row, strict=True):
                 full[at] = value
-            found = self._known[key] = self._evaluator(spec).residual_for(Record(*full))
+            with self._lock:  # PyIceberg's evaluator keeps the partition in itself
+                found = self._evaluator(spec).residual_for(Record(*full))
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
+                self._known[key] = found
         return found
 
     def _evaluator(self, spec: PartitionSpec) -> ResidualEvaluator:

@@ -30,7 +30,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType, StringType
 
-from frazil.scan.manifests import ManifestCache
+from frazil.scan.compiled import ScanCache
 from frazil.scan.table import TableState
 
 Row = Mapping[str, Any]
@@ -186,8 +186,8 @@ class MadeTable:
     def state(self) -> TableState:
         return TableState("lake.made", self.metadata)
 
-    def cache(self) -> ManifestCache:
-        return ManifestCache(lambda path: Path(path).read_bytes())
+    def cache(self) -> ScanCache:
+        return ScanCache(lambda path: Path(path).read_bytes())
 
     def pyiceberg(self) -> Table:
         metadata = TableMetadataUtil.parse_obj(self.metadata)
