@@ -23,7 +23,6 @@ def check_table(table: Table) -> None:
     columns = {path: column for path, column, _ in walk(table.columns)}
     if table.format_version not in (None, 1, 2, 3):
         raise DeclarationError(f"table '{table.name}': format_version is {table.format_version!r}, expected 1, 2 or 3")
-    _check_renames(table)
     _check_terms(table)
     _check_key(table)
     _check_versions(table)
@@ -72,19 +71,6 @@ def can_transform(transform: str, kind: str) -> bool:
     if name in ("year", "month", "day"):
         return base in _DATES
     return base in _DATES - {"date"} if name == "hour" else True
-
-
-def _check_renames(table: Table) -> None:
-    """One column has a former name: two that claim it cannot both be right."""
-    owners: dict[str, str] = {}
-    for path, column, _ in walk(table.columns):
-        if column.renamed_from is None:
-            continue
-        former = path.removesuffix(column.name) + column.renamed_from
-        if former == path or former in owners:
-            other = "which is its own name" if former == path else f"and so is '{owners[former]}'"
-            raise DeclarationError(f"table '{table.name}': column '{path}' is renamed from '{former}', {other}")
-        owners[former] = path
 
 
 def _check_terms(table: Table) -> None:

@@ -61,6 +61,7 @@ class _Merge:
     def struct(self, columns: tuple[Column, ...], live: StructType, prefix: str) -> list[NestedField]:
         """The fields that a struct is to have, in the declared order."""
         found = match_fields(columns, live.fields)
+        self._check_claims(columns, found, prefix)
         added = [column for column in columns if column.name not in found]
         ids = {column.name: self._next_id() for column in added}
         kept = {field.field_id for field in found.values()}
@@ -70,6 +71,14 @@ class _Merge:
             self._add(column, ids[column.name], prefix) if column.name in ids else self._keep(column, found[column.name], prefix)
             for column in columns
         ]
+
+    def _check_claims(self, columns: tuple[Column, ...], found: dict[str, NestedField], prefix: str) -> None:
+        """Two columns that are both to be the one live column of their former name cannot both be right."""
+        claims = {column.name: field for column in columns if (field := found.get(column.name)) and field.name != column.name}
+        for column in columns:
+            rival = next((name for name, field in claims.items() if field.name == column.renamed_from), None)
+            if rival is not None and column.name not in found:
+                self._refuse(prefix + column.name, f"is renamed from '{column.renamed_from}', and so is '{rival}'", "keep one renamed_from")
 
     def _add(self, column: Column, field_id: int, prefix: str) -> NestedField:
         if column.required and column.default is None:
@@ -127,11 +136,17 @@ class _Merge:
 
 
 def match_fields(columns: tuple[Column, ...], live: tuple[NestedField, ...]) -> dict[str, NestedField]:
-    """The live field of each declared column that has one: the one of its name, else the one of its former name."""
+    """The live field of each declared column that has one: the one of its name, else the one of its former name.
+
+    A rename that was done before says nothing, even if another column has taken the former name and is renamed in its turn.
+    """
     names = {field.name: field for field in live}
-    renamed = {c.name: names[c.renamed_from] for c in columns if c.name not in names and c.renamed_from in names}
-    taken = {field.name for field in renamed.values()}
-    return {**{c.name: names[c.name] for c in columns if c.name in names and c.name not in taken}, **renamed}
+    claimed: dict[str, str] = {}  # live name -> declared name
+    for column in columns:
+        if column.name not in names and column.renamed_from in names:
+            claimed.setdefault(names[column.renamed_from].name, column.name)
+    renamed = {new: names[old] for old, new in claimed.items()}
+    return {**{c.name: names[c.name] for c in columns if c.name in names and c.name not in claimed}, **renamed}
 
 
 def can_widen(old: IcebergType, new: PrimitiveType) -> bool:

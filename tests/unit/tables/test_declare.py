@@ -102,14 +102,6 @@ WRONG: list[tuple[Callable[[], object], str]] = [
         "table 'l.s': partition 'day(ts)' would be named 'ts_day', as a column is",
     ),
     (
-        lambda: Table("l.s", column("b", "int", renamed_from="a"), column("c", "int", renamed_from="a")),
-        "table 'l.s': column 'c' is renamed from 'a', and so is 'b'",
-    ),
-    (
-        lambda: Table("l.s", column("s", struct(column("a", "int", renamed_from="a")))),
-        "table 'l.s': column 's.a' is renamed from 's.a', which is its own name",
-    ),
-    (
         lambda: Table("l.s", TS, partition_by=["day(ts)", "hour(ts)"]),
         "table 'l.s' is partitioned by 'day(ts)' and by 'hour(ts)'",
     ),

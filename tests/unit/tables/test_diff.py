@@ -82,6 +82,14 @@ def test_a_rename_and_a_new_column_of_the_old_name_are_two_columns() -> None:
     assert ids(after)["label"] == 2
 
 
+def test_a_rename_that_was_done_says_nothing_when_the_former_name_is_taken_and_renamed_again() -> None:
+    first = column("first", "string", renamed_from="name")
+    _, metadata = evolve_to(table(BASE[0], first, *BASE[2:], column("name", "string")), live())
+    said, after = evolve_to(table(BASE[0], first, *BASE[2:], column("second", "string", renamed_from="name")), metadata)
+    assert said == ["~ column second: renamed from name"]
+    assert ids(after)["first"] == 2
+
+
 def test_partition_fields_are_added_and_removed_as_a_new_spec_and_come_back_under_their_id() -> None:
     first = live(partition_by=["day(ts)"])
     said, second = evolve_to(table(*BASE, partition_by=["day(ts)", "bucket(16, id)"]), first)
@@ -166,6 +174,10 @@ REFUSED = [
         "l.t: column 'n' is new and required, and rows that are there have no value for it",
     ),
     (table(*BASE[:1], *BASE[2:]), "l.t: column 'name' is not declared, and dropping it would hide its values"),
+    (
+        table(BASE[0], column("x", "string", renamed_from="name"), column("y", "string", renamed_from="name"), *BASE[2:]),
+        "l.t: column 'y' is renamed from 'name', and so is 'x'",
+    ),
     (table(*BASE[:3]), "l.t: column 'ts' cannot be dropped: it is a source of a partition"),
     (table(*BASE[1:]), "l.t: column 'id' cannot be dropped: it is part of the key"),
     (
