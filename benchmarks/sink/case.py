@@ -1,6 +1,7 @@
 """One case in a process of its own: `python -m benchmarks.sink.case WRITER SPLIT INPUT PLACE`; prints what it cost as JSON.
 
-WRITER is ours, raw, pyiceberg, deltalake, daft, pandas or pandas-object; SPLIT is flat, day or bucket; PLACE is the catalog's address.
+WRITER is ours, ours-delta, raw, pyiceberg, deltalake, daft or pandas; SPLIT is flat, day or bucket; PLACE is the catalog's address. Which
+pandas it is, and how the object store is reached, is said by the environment.
 """
 
 from __future__ import annotations
@@ -57,9 +58,11 @@ def read(path: str) -> pa.RecordBatchFileReader:
 def make_table(place: str, split: str) -> Any:
     from pyiceberg.catalog import load_catalog
 
+    from frazil.client.catalog import catalog_properties
+    from frazil.config import load_settings
     from frazil.sinks.partitioning import partition_spec
 
-    catalog = load_catalog("bench", type="rest", uri=place)
+    catalog = load_catalog("bench", **{"type": "rest", **catalog_properties(load_settings()), "uri": place})
     name = f"bench.t{time.time_ns()}"
     return catalog.create_table(name, SCHEMA, partition_spec=partition_spec(SCHEMA, SPLITS[split])), name
 
@@ -111,25 +114,36 @@ def write_pyiceberg(source: str, split: str, place: str) -> Callable[[], None]:
     return lambda: table.append(read(source).read_all())
 
 
-def write_pandas(source: str, split: str, place: str, *, as_objects: bool = False) -> Callable[[], None]:
-    """The way that seed projects took: Arrow to pandas and back. With objects, as every pandas before 3 did it."""
+def write_pandas(source: str, split: str, place: str) -> Callable[[], None]:
+    """The way that seed projects took: Arrow to pandas and back. Before pandas 3, texts are Python objects there."""
     import pandas as pd
 
     table, _ = make_table(place, split)
 
     def write() -> None:
         rows = read(source).read_all()
-        if as_objects:
-            frame = pd.DataFrame({name: pd.Series(rows[name].to_numpy(), dtype=_numpy_type(rows[name].type)) for name in rows.column_names})
-        else:
-            frame = rows.to_pandas()
+        frame = rows.to_pandas()
+        is_old = pd.__version__.startswith("2.")
+        assert (frame["device_id"].dtype == object) == is_old, f"pandas {pd.__version__} gave {frame['device_id'].dtype}"
         table.append(pa.Table.from_pandas(frame, preserve_index=False, schema=table.schema().as_arrow()))
 
     return write
 
 
-def _numpy_type(kind: pa.DataType) -> str:
-    return "datetime64[us]" if pa.types.is_timestamp(kind) else "object"
+def write_ours_delta(source: str, _: str, __: str) -> Callable[[], None]:
+    from frazil.sinks import open_delta
+    from frazil.sinks.delta import create_delta_table
+
+    folder = tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent)
+    create_delta_table(folder, SCHEMA)
+
+    def write() -> None:
+        batches = read(source)
+        with open_delta(folder, name="bench", flush_rows=None) as sink:
+            for number in range(batches.num_record_batches):
+                sink.write(batches.get_batch(number), position=number + 1)
+
+    return write
 
 
 def write_deltalake(source: str, _: str, __: str) -> Callable[[], None]:
@@ -150,10 +164,10 @@ def write_daft(source: str, split: str, place: str) -> Callable[[], None]:
 
 WRITERS: dict[str, Callable[[str, str, str], Callable[[], None]]] = {
     "ours": write_ours,
+    "ours-delta": write_ours_delta,
     "raw": write_raw,
     "pyiceberg": write_pyiceberg,
     "pandas": write_pandas,
-    "pandas-object": lambda source, split, place: write_pandas(source, split, place, as_objects=True),
     "deltalake": write_deltalake,
     "daft": write_daft,
 }
