@@ -163,25 +163,42 @@ def _parse(value: Any, kind: pa.DataType) -> Any:
 
 
 def _parse_text(text: str, kind: pa.DataType) -> Any:
-    """The text as a value of the type; the text itself where it is none."""
+    """The text as a value of the type; the text itself where it is none. Pipelines set rows aside as the text that they read."""
     t = pa.types
+    if t.is_string(kind):
+        return text
+    if t.is_binary(kind) or t.is_fixed_size_binary(kind) or isinstance(kind, pa.UuidType):
+        return _parse_bytes(text, kind)
     try:
-        if t.is_timestamp(kind):
-            return text if _FINER_THAN_MICROS.search(text) else dt.datetime.fromisoformat(text)
-        if t.is_date(kind):
-            return dt.date.fromisoformat(text)
-        if t.is_time(kind):
-            return text if _FINER_THAN_MICROS.search(text) else dt.time.fromisoformat(text)
-        if t.is_decimal(kind):
-            return Decimal(text)
-        if isinstance(kind, pa.UuidType):
-            return UUID(text) if "-" in text else base64.b64decode(text, validate=True)
-        if t.is_binary(kind) or t.is_fixed_size_binary(kind):
-            return base64.b64decode(text, validate=True)
-    except (ValueError, InvalidOperation, binascii.Error):
-        # Arrow would take text for bytes: what is not base64 must not pass for them.
-        return Unfit(text) if t.is_binary(kind) or t.is_fixed_size_binary(kind) or isinstance(kind, pa.UuidType) else text
+        return _parse_plain(text.strip(), kind)
+    except (ValueError, InvalidOperation):
+        return text
+
+
+def _parse_plain(text: str, kind: pa.DataType) -> Any:
+    t = pa.types
+    if t.is_timestamp(kind):
+        moment = dt.datetime.fromisoformat(text)
+        # A moment with a zone and a wall clock without one are two things.
+        return text if _FINER_THAN_MICROS.search(text) or (moment.tzinfo is None) != (kind.tz is None) else moment
+    if t.is_date(kind):
+        return dt.date.fromisoformat(text)
+    if t.is_time(kind):
+        return text if _FINER_THAN_MICROS.search(text) else dt.time.fromisoformat(text)
+    if t.is_decimal(kind):
+        return text if "_" in text else Decimal(text)
+    if t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind):
+        return pa.array([text]).cast(kind)[0].as_py()
     return text
+
+
+def _parse_bytes(text: str, kind: pa.DataType) -> Any:
+    try:
+        if isinstance(kind, pa.UuidType) and "-" in text:
+            return UUID(text)
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return Unfit(text)  # Arrow would take text for bytes: what is not base64 must not pass for them
 
 
 def _speaks_for_itself(value: Any, kind: pa.DataType) -> bool:
