@@ -124,8 +124,11 @@ def run(job: Replay) -> int | None:
 def wait_until_stopped(process: ForkServerProcess) -> None:
     """Until the process has stopped itself, or ended."""
     stat = Path(f"/proc/{process.pid}/stat")
-    while process.is_alive() and stat.read_text().rpartition(")")[2].split()[0] != "T":
-        time.sleep(0.01)
+    try:
+        while process.is_alive() and stat.read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.01)
+    except (FileNotFoundError, ProcessLookupError):
+        process.join(timeout=120)  # it ended while it was looked at
 
 
 def end(zombie: ForkServerProcess) -> int | None:
