@@ -24,7 +24,7 @@ from tests.unit.client.proxy import lossy_proxy
 
 ROWS_A_ROUND = 24
 MOST_STEPS = 25
-LOOK_EVERY = 10  # reading thousands of small files takes longer than the faults
+LOOK_EVERY = 5  # reading thousands of small files takes longer than the faults
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ def one_fault(lake: Lake, job: Job, chance: random.Random) -> None:
 @pytest.mark.timeout(0)
 def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: Lake, campaign: Campaign) -> None:
     chance = campaign.random()
-    faults = campaign.size(short=30, full=300)
+    faults = campaign.size(short=15, full=300)
     for number in range(1, faults + 1):
         one_fault(lake, replace(lake.job, until=number * ROWS_A_ROUND), chance)
         if number % LOOK_EVERY:
