@@ -266,6 +266,14 @@ def test_json_lines_and_parquet_give_the_same_rows(project: Project, spark: Spar
     }
 
 
+def test_a_file_of_nothing_but_bad_lines_is_in_the_quarantine_whole(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+    (project.folder / "landing/a.json").write_text("no\nnor this\n")
+    (project.folder / "landing/empty.json").touch()
+    result = run(project, spark, catalog, source=sources.json("landing/*.json"), max_bad_share=1.0)
+    assert (result.files, result.rows_in, result.rows, result.quarantined) == (2, 2, 0, 2)
+    assert sorted(json.loads(row["raw"])["line"] for row in read(catalog, "sales__quarantine")) == ["no", "nor this"]
+
+
 @pytest.fixture
 def bucket(tmp_path: Path) -> Iterator[dict[str, str]]:
     """How a bucket on a SeaweedFS of this test is reached, in PyIceberg's words."""

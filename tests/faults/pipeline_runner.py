@@ -35,16 +35,19 @@ class DyingCatalog(FrazilCatalog):
 
     def load_table(self, identifier: str | Identifier) -> Table:
         self._die("before")
-        return super().load_table(identifier)
+        found: Table = super().load_table(identifier)
+        self._die("after")
+        return found
 
     def commit_changes(self, changes: Sequence[Change]) -> None:
         self._die("before")
         super().commit_changes(changes)
-        self._die("after")
+        self._die("after", last=len(changes) > 1)
 
-    def _die(self, when: str) -> None:
+    def _die(self, when: str, *, last: bool = False) -> None:
+        """At the chosen call; at the latest when the rows are committed and nobody knows it yet."""
         self.calls += when == "before"
-        if self.calls == self.die_at and when == self.when:
+        if self.die_at and ((self.calls == self.die_at and when == self.when) or last):
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -55,13 +55,17 @@ def read_frame(spark: SparkSession, reader: Reader, tasks: Sequence[Task]) -> So
     counts: Accumulator[dict[int, TaskCount]] = spark.sparkContext.accumulator({}, _merging())
 
     def read_task(number: int) -> Batches:
-        malformed: list[Malformed] = []
-        rows = 0
+        rows = malformed = 0
+
+        def count(_: Malformed) -> None:
+            nonlocal malformed
+            malformed += 1
+
         for piece in tasks[number]:
-            for batch in reader.read(piece, malformed.append):
+            for batch in reader.read(piece, count):
                 rows += batch.num_rows
                 yield batch
-        counts.add({number: TaskCount(rows, len(malformed))})
+        counts.add({number: TaskCount(rows, malformed)})
 
     return SourceFrame(spread(spark, len(tasks), read_task, schema), tasks, counts)
 

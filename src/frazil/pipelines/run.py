@@ -59,10 +59,16 @@ def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCata
 
 
 def new_files(pipeline: Pipeline, catalog: FrazilCatalog, folder: Path) -> list[SourceFile]:
-    """The landing files that the table does not hold."""
+    """The landing files that the table does not hold. Changes nothing."""
+    from pyiceberg.exceptions import NoSuchTableError
+
     _load_target(pipeline, catalog)
     found = pipeline.source.list_files(folder, catalog.properties)
-    return not_loaded(found, open_beside(ledger_of(pipeline.target), catalog), pipeline.name) if found else []
+    try:
+        ledger = catalog.load_table(ledger_of(pipeline.target).identifier)
+    except NoSuchTableError:
+        return found  # no run has committed yet
+    return not_loaded(found, ledger, pipeline.name)
 
 
 class _Run:

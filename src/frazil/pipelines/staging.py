@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ from frazil.sinks.spark_job import task_limits, tasks_at_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+MALFORMED_AT_ONCE = 1000  # a file with another delimiter has no other rows
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,9 @@ class Staging:
         rows, given, decision = self._transformed(columns, tasks)
         plan = self._plan(tasks)
         report = self._write(given, plan) if given is not None else LoadReport()
-        beside = [*(rows.malformed_tasks if rows else ()), *_only(tasks, decision.set_aside)]
+        beside = _only(tasks, decision.set_aside)
+        # Without a single column there is nothing to call the function with; the files may still hold lines that are no JSON.
+        beside += rows.malformed_tasks if rows else _without(tasks, decision.set_aside)
         aside = self._set_aside(beside, columns, decision.set_aside, plan) if beside else LoadReport()
         read = sum(count.rows for count in rows.counts.values()) if rows else 0
         return StagedLoad(report + aside, read + aside.quarantined)
@@ -120,9 +125,8 @@ class Staging:
             partitions = max(self.spark.sparkContext.defaultParallelism, sum(file.size for file in self.files) // TASK_BYTES)
             given = sort_by_key(given, self.pipeline, plan.layout.schema, partitions=partitions)
         rows = given.select(*(given[_quote(name)] for name in given.columns if name in names))
-        TextContract.of(plan.layout).check_fields(
-            _without_position(_arrow_schema(rows))
-        )  # here the error is the caller's own, not a task's
+        # Here, where the error is the caller's own and not that of a task.
+        TextContract.of(plan.layout).check_fields(_without_position(_arrow_schema(rows)))
 
         def write(batches: Iterable[pa.RecordBatch]) -> Batches:
             from pyspark import TaskContext
@@ -141,10 +145,9 @@ class Staging:
             work = LoadWork(plan, number)
             for piece in tasks[number]:
                 malformed: list[Malformed] = []
-                for batch in reader.read(piece, malformed.append):
+                for batch in reader.read(piece, partial(_note_malformed, work, malformed)):
                     if piece.file in drifted:
                         _refuse_all(work, batch, own[piece.file], drift.reason(drifted[piece.file]))
-                    _refuse_malformed(work, malformed)
                 _refuse_malformed(work, malformed)
             yield as_report(work.finish().to_json())
 
@@ -155,6 +158,12 @@ def _refuse_all(work: LoadWork, batch: pa.RecordBatch, names: Sequence[str], rea
     rows = batch.select(list(names)).to_pylist()
     positions = [work.plan.spell(position) for position in batch.column(POSITION).to_pylist()]
     work.set_aside([Rejected(number, reason, as_json(row)) for number, row in enumerate(rows)], positions)
+
+
+def _note_malformed(work: LoadWork, malformed: list[Malformed], one: Malformed) -> None:
+    malformed.append(one)
+    if len(malformed) >= MALFORMED_AT_ONCE:
+        _refuse_malformed(work, malformed)
 
 
 def _refuse_malformed(work: LoadWork, malformed: list[Malformed]) -> None:
