@@ -16,6 +16,8 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     AssignUUIDUpdate,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
 )
@@ -58,11 +60,18 @@ class Change:
         """The snapshots that the change adds; random and new, so that finding them proves the commit."""
         return {update.snapshot.snapshot_id for update in self.updates if isinstance(update, AddSnapshotUpdate)}
 
+    @property
+    def moved_refs(self) -> dict[str, int | None]:
+        """Where the change itself puts refs; None for those that it removes."""
+        moved: dict[str, int | None] = {one.ref_name: one.snapshot_id for one in self.updates if isinstance(one, SetSnapshotRefUpdate)}
+        return moved | {one.ref_name: None for one in self.updates if isinstance(one, RemoveSnapshotRefUpdate)}
+
     def is_outrun_by(self, metadata: TableMetadata) -> bool:
         """Whether a ref that the change builds on has moved: then it can never be applied any more."""
         guards = [requirement for requirement in self.requirements if isinstance(requirement, AssertRefSnapshotId)]
         current = {ref: metadata.refs[ref].snapshot_id for ref in metadata.refs}
-        return any(current.get(guard.ref) != guard.snapshot_id for guard in guards)
+        # A ref that is where the change puts it may have come there by the change: that is no sign of somebody else.
+        return any(current.get(guard.ref) not in (guard.snapshot_id, self.moved_refs.get(guard.ref, guard.snapshot_id)) for guard in guards)
 
 
 class Verdict(Enum):

@@ -17,7 +17,9 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     AssignUUIDUpdate,
+    RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
 )
 
 from frazil.client.changes import Change, Verdict, judge, judge_all
@@ -47,6 +49,13 @@ APPEND = Change(
 CREATE = Change(("ns", "t"), (AssertCreate(),), (AssignUUIDUpdate(uuid=OURS),))
 PROPERTIES = Change(("ns", "t"), (AssertTableUUID(uuid=OURS),), (SetPropertiesUpdate(updates={"a": "b"}),))
 
+MOVE = Change(
+    ("ns", "t"),
+    (AssertRefSnapshotId(ref="main", snapshot_id=10),),
+    (SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": 11}),),
+)
+DROP = Change(("ns", "t"), (AssertRefSnapshotId(ref="v1", snapshot_id=10),), (RemoveSnapshotRefUpdate.model_validate({"ref-name": "v1"}),))
+
 
 @pytest.mark.parametrize(
     ("change", "found", "verdict"),
@@ -61,6 +70,10 @@ PROPERTIES = Change(("ns", "t"), (AssertTableUUID(uuid=OURS),), (SetPropertiesUp
         (CREATE, table(uuid=THEIRS), Verdict.REFUSED),
         (CREATE, None, Verdict.UNDECIDED),
         (PROPERTIES, table(10), Verdict.UNDECIDED),
+        (MOVE, table(11, 10), Verdict.UNDECIDED),
+        (MOVE, table(10, 11), Verdict.UNDECIDED),  # by this change, or by another that moved it to the same place
+        (MOVE, table(10, 11, 12), Verdict.REFUSED),
+        (DROP, table(10), Verdict.UNDECIDED),
     ],
 )
 def test_the_table_tells_what_became_of_the_change(change: Change, found: TableMetadata | None, verdict: Verdict) -> None:
