@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyiceberg.table import Table as LiveTable
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
@@ -252,7 +252,8 @@ def sort(walk: Walk, data: st.DataObject) -> bool:
 MOVES = [add, drop, rename, reorder, widen, loosen, describe, nest, partition, sort]
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+# The first walk of hypothesis is the plainest, 20 times `add`; the others are random. Shrinking would take too long: it tells the moves.
+@settings(max_examples=3, deadline=None, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_after_twenty_evolutions_every_snapshot_still_shows_its_own_values(data: st.DataObject, catalog: FrazilCatalog) -> None:
     start = [Column("id", "int", required=True), Column("name", "string", required=True), Column("s", TYPES["struct<x: int>"])]
