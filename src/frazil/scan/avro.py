@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Collection
+from array import array
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 
@@ -54,36 +58,64 @@ class Column:
 
 
 class ListColumn:
-    """Lists, or maps by field id: how long each record's is, and then all of them in a row."""
+    """Lists of numbers, or maps from field ids to numbers: how long each record's is, and then all of them in a row."""
 
-    def __init__(self, value: Json, *, is_map: bool) -> None:
-        self.value, self.is_map = value, is_map
+    def __init__(self, *, is_map: bool) -> None:
+        self.is_map = is_map
         self.lengths: list[int | None] = []
-        self.keys: list[int] = []
-        self.values: list[Any] = []
+        self.numbers = array("Q")  # of a map key, value, key, value; the compiled decoder hands out arrays of this type
 
     def array(self) -> pa.ListArray:
         """A list array; of (key, value), when it is a map."""
-        values: pa.Array = pa.array(self.values, arrow_type(self.value))
+        flat = pa.Array.from_buffers(pa.int64(), len(self.numbers), [None, pa.py_buffer(self.numbers)])
         if self.is_map:
-            values = pa.StructArray.from_arrays([pa.array(self.keys, pa.int32()), values], ["key", "value"])
-        offsets, total = [0], 0
-        for length in self.lengths:
-            total += length or 0
-            offsets.append(total)
+            pairs = pa.FixedSizeListArray.from_arrays(flat, 2)
+            keys, values = pc.list_element(pairs, 0).cast(pa.int32()), pc.list_element(pairs, 1)
+            flat = pa.StructArray.from_arrays([keys, values], ["key", "value"])
+        offsets = pa.array(accumulate((length or 0 for length in self.lengths), initial=0), pa.int32())
         mask = pa.array([length is None for length in self.lengths], pa.bool_()) if None in self.lengths else None
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, mask=mask)
+        return pa.ListArray.from_arrays(offsets, flat, mask=mask)
 
 
-class RecordsColumn(ListColumn):
+class BoundsColumn:
+    """Maps from field ids to bytes, as they are in the file, and of the fields that are wanted at once the values."""
+
+    def __init__(self, wanted: Collection[int]) -> None:
+        self.raw: list[bytes | None] = []
+        self.values: dict[int, list[bytes | None]] = {field_id: [] for field_id in wanted}
+
+    def array(self) -> pa.Array:
+        """Each record's map in its Avro form, for `pick_bounds`."""
+        return pa.array(self.raw, pa.binary())
+
+
+class RecordsColumn:
     """Lists of records, such as the summaries of partition fields in a manifest list."""
 
     def __init__(self) -> None:
-        super().__init__("null", is_map=False)
+        self.lengths: list[int | None] = []
         self.inner = Columns()
 
 
-class Columns(dict[int, "Column | ListColumn | Columns"]):
+def pick_bounds(maps: pa.Array, field_id: int) -> pa.Array:
+    """One field's bytes out of maps in their Avro form."""
+    return pa.array([found.get(field_id) for found in read_bounds(maps)], pa.binary())
+
+
+def read_bounds(maps: pa.Array) -> Iterator[dict[int, bytes]]:
+    """Maps in their Avro form as dictionaries; empty where there is none."""
+    for raw in maps.to_pylist():
+        found: dict[int, bytes] = {}
+        if raw is not None:
+            decoder = new_decoder(raw)
+            while count := decoder.read_int():
+                if count < 0:
+                    decoder.read_int()
+                decoder.read_int_bytes_dict(abs(count), found)
+        yield found
+
+
+class Columns(dict[int, "Column | ListColumn | BoundsColumn | RecordsColumn | Columns"]):
     """The columns of a record by field id; a record inside of it has its own."""
 
     def plain(self, field_id: int) -> pa.Array | None:
@@ -95,6 +127,11 @@ class Columns(dict[int, "Column | ListColumn | Columns"]):
         """The column of a list or map; None when the file does not have it."""
         found = self.get(field_id)
         return found.array() if isinstance(found, ListColumn) else None
+
+    def bounds(self, field_id: int) -> BoundsColumn | None:
+        """The column of a map to bytes; None when the file does not have it."""
+        found = self.get(field_id)
+        return found if isinstance(found, BoundsColumn) else None
 
     def record(self, field_id: int) -> Columns:
         """The columns of a record inside of this one."""
@@ -133,12 +170,14 @@ def branch(schema: Json) -> Json:
     return schema
 
 
-def read_avro(content: bytes, *, unwanted: Collection[int] = ()) -> Columns:
-    """All records of an Avro file as columns. Fields that are not wanted are passed over."""
+def read_avro(content: bytes, *, unwanted: Collection[int] = (), bounds_of: Collection[int] = ()) -> Columns:
+    """All records of an Avro file as columns. Fields that are not wanted are passed over; `bounds_of` are the columns whose bounds are
+    needed at once."""
     try:
         properties, count, records = _open(content)
         columns, decoder = Columns(), new_decoder(records)
-        step = _record(decoder, json.loads(properties["avro.schema"]), columns, frozenset(unwanted))
+        source = _Source(decoder, records, frozenset(unwanted), tuple(bounds_of))
+        step = _record(source, json.loads(properties["avro.schema"]), columns)
         for _ in range(count):
             step()
         # The compiled decoder reads on behind the end without a word: what it found there must not get out.
@@ -191,8 +230,18 @@ def _bytes(decoder: BinaryDecoder, end: int) -> bytes:
 # `null_at` is where a union has its null: 0 or 1; -1 when the field is never null. The decoder's methods are bound once a file.
 
 
-def _record(decoder: BinaryDecoder, schema: Json, columns: Columns, unwanted: frozenset[int]) -> Step:
-    steps = tuple(_field(decoder, field, columns, unwanted) for field in schema["fields"])
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What all steps read from."""
+
+    decoder: BinaryDecoder
+    records: bytes
+    unwanted: frozenset[int]
+    bounds_of: tuple[int, ...]
+
+
+def _record(source: _Source, schema: Json, columns: Columns) -> Step:
+    steps = tuple(_field(source, field, columns) for field in schema["fields"])
 
     def read_record() -> None:
         for step in steps:
@@ -201,7 +250,7 @@ def _record(decoder: BinaryDecoder, schema: Json, columns: Columns, unwanted: fr
     return read_record
 
 
-def _field(decoder: BinaryDecoder, field: Json, columns: Columns, unwanted: frozenset[int]) -> Step:
+def _field(source: _Source, field: Json, columns: Columns) -> Step:
     schema, plain, kind = field["type"], branch(field["type"]), kind_of(field["type"])
     null_at = schema.index("null") if isinstance(schema, list) else -1
     field_id = field.get("field-id", -1 - len(columns))
@@ -209,14 +258,11 @@ def _field(decoder: BinaryDecoder, field: Json, columns: Columns, unwanted: froz
         if null_at >= 0:
             raise AvroError(f"the record {field['name']} may be missing, which Iceberg does not write")
         columns[field_id] = inner = Columns()
-        return _record(decoder, plain, inner, unwanted)
+        return _record(source, plain, inner)
     if kind == "array":
-        column = _list_column(plain)
-        if field_id not in unwanted:
-            columns[field_id] = column
-        return _list(decoder, column, branch(plain["items"]), null_at, keep=field_id not in unwanted)
-    columns[field_id] = plain_column = Column(schema)
-    return _plain(decoder, _reader(decoder, kind, plain), plain_column, null_at)
+        return _array(source, field_id, plain, columns, null_at)
+    columns[field_id] = column = Column(schema)
+    return _plain(source.decoder, _reader(source.decoder, kind, plain), column, null_at)
 
 
 def _reader(decoder: BinaryDecoder, kind: str, schema: Json) -> Callable[[], Any]:
@@ -247,20 +293,29 @@ def _plain(decoder: BinaryDecoder, read: Callable[[], Any], column: Column, null
     return read_value
 
 
-def _list_column(schema: Json) -> ListColumn:
+def _array(source: _Source, field_id: int, schema: Json, columns: Columns, null_at: int) -> Step:
     items = branch(schema["items"])
     if kind_of(items) != "record":
-        return ListColumn(items, is_map=False)
-    if schema.get("logicalType") == "map":
-        return ListColumn(items["fields"][1]["type"], is_map=True)
-    return RecordsColumn()
+        columns[field_id] = numbers = ListColumn(is_map=False)
+        return _numbers(source, numbers, null_at, keep=True)
+    if schema.get("logicalType") != "map":
+        columns[field_id] = records = RecordsColumn()
+        return _records(source, records, items, null_at)
+    if kind_of(items["fields"][1]["type"]) == "bytes":
+        columns[field_id] = bounds = BoundsColumn(source.bounds_of)
+        return _bounds(source, bounds, null_at)
+    keep, counts = field_id not in source.unwanted, ListColumn(is_map=True)
+    if keep:
+        columns[field_id] = counts
+    return _numbers(source, counts, null_at, keep=keep)
 
 
-def _list(decoder: BinaryDecoder, column: ListColumn, items: Json, null_at: int, *, keep: bool) -> Step:
-    """The step of a list or map: its blocks, each with a count before it, until one is empty."""
-    read_int, lengths, read_some = decoder.read_int, column.lengths, _items(decoder, column, items, keep=keep)
+def _numbers(source: _Source, column: ListColumn, null_at: int, *, keep: bool) -> Step:
+    """Blocks of numbers, each with a count before it, until one is empty."""
+    read_int, read_ints = source.decoder.read_int, source.decoder.read_ints
+    lengths, numbers, each = column.lengths, column.numbers, 2 if column.is_map else 1
 
-    def read_list() -> None:
+    def read_numbers() -> None:
         if null_at >= 0 and read_int() == null_at:
             lengths.append(None)
             return
@@ -271,41 +326,55 @@ def _list(decoder: BinaryDecoder, column: ListColumn, items: Json, null_at: int,
                 read_int()
             if count > MOST_ITEMS:
                 raise AvroError(f"a list says that it has {count} items")
-            read_some(count)
+            found = read_ints(each * count)
+            if keep:
+                numbers.extend(found)
             total += count
         lengths.append(total)
 
-    return read_list
+    return read_numbers
 
 
-def _items(decoder: BinaryDecoder, column: ListColumn, items: Json, *, keep: bool) -> Callable[[int], None]:
-    read_ints, keys, values = decoder.read_ints, column.keys, column.values
-    if isinstance(column, RecordsColumn):
-        step = _record(decoder, items, column.inner, frozenset())
+def _bounds(source: _Source, column: BoundsColumn, null_at: int) -> Step:
+    decoder, records, raw = source.decoder, source.records, column.raw
+    read_int, tell, read_pairs = decoder.read_int, decoder.tell, decoder.read_int_bytes_dict
+    wanted = tuple((field_id, values.append) for field_id, values in column.values.items())
 
-        def read_records(count: int) -> None:
-            for _ in range(count):
+    def read_bounds() -> None:
+        found: dict[int, bytes] = {}
+        if null_at >= 0 and read_int() == null_at:
+            raw.append(None)
+        else:
+            start = tell()
+            while count := read_int():
+                if count < 0:
+                    count = -count
+                    read_int()
+                if count > MOST_ITEMS:
+                    raise AvroError(f"a map says that it has {count} items")
+                read_pairs(count, found)
+            raw.append(records[start : tell()])
+        for field_id, append in wanted:
+            append(found.get(field_id))
+
+    return read_bounds
+
+
+def _records(source: _Source, column: RecordsColumn, items: Json, null_at: int) -> Step:
+    read_int, lengths, step = source.decoder.read_int, column.lengths, _record(source, items, column.inner)
+
+    def read_records() -> None:
+        if null_at >= 0 and read_int() == null_at:
+            lengths.append(None)
+            return
+        total = 0
+        while count := read_int():
+            if count < 0:
+                count = -count
+                read_int()
+            for _ in range(min(count, MOST_ITEMS)):
                 step()
+            total += count
+        lengths.append(total)
 
-        return read_records
-    if not column.is_map:
-        return lambda count: values.extend(read_ints(count))
-    if kind_of(column.value) == "bytes":
-        return lambda count: _read_bounds(decoder, count, keys, values)
-
-    def read_counts(count: int) -> None:
-        pairs = read_ints(2 * count)
-        if keep:
-            keys.extend(pairs[::2])
-            values.extend(pairs[1::2])
-
-    return read_counts
-
-
-def _read_bounds(decoder: BinaryDecoder, count: int, keys: list[int], values: list[bytes]) -> None:
-    found: dict[int, bytes] = {}
-    decoder.read_int_bytes_dict(count, found)
-    if len(found) != count:
-        raise AvroError("a map has one key twice")
-    keys.extend(found)
-    values.extend(found.values())
+    return read_records

@@ -7,6 +7,7 @@ from functools import cached_property
 from threading import Lock
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.visitors import extract_field_ids
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
@@ -27,6 +28,7 @@ class CompiledFilter:
         self.schema = schema
         self.bound = bind_filter(expr, schema, table=table, case_sensitive=case_sensitive)
         self.terms: list[Term] = [(show(term, schema), term) for term in split_terms(self.bound)]
+        self.columns: frozenset[int] = frozenset(extract_field_ids(self.bound))
         self.residuals = Residuals(expr, self.bound, schema, case_sensitive=case_sensitive)
         self._fields: dict[int, tuple[NestedField, ...]] = {}
         self._projected: dict[int, list[Term]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyiceberg.types import DecimalType, NestedField, StringType
 
 from frazil.errors import ManifestUnreadable
-from frazil.scan.avro import AvroError, Column, Columns, Json, RecordsColumn, branch, read_avro
+from frazil.scan.avro import AvroError, Column, Columns, Json, RecordsColumn, branch, pick_bounds, read_avro
 from frazil.scan.bounds import BYTES, DAY_UNITS, REAL, WHOLE, Range, certain, decode, exact, stored_type
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ SUMMARIES, CONTAINS_NULL, CONTAINS_NAN, SUMMARY_LOWER, SUMMARY_UPPER = 507, 509,
 ENTRY = {"status": 0, "snapshot_id": 1, "sequence": 3, "file_sequence": 4}
 FILE = {"content": 134, "path": 100, "format": 101, "records": 103, "bytes": 104, "key_metadata": 131, "sort_order_id": 140}
 FILE |= {"first_row_id": 142, "referenced": 143, "content_offset": 144, "content_bytes": 145}
-FILE_LISTS = {"value_counts": 109, "null_counts": 110, "nan_counts": 137, "lower": 125, "upper": 128, "splits": 132, "equality_ids": 135}
+FILE_LISTS = {"value_counts": 109, "null_counts": 110, "nan_counts": 137, "splits": 132, "equality_ids": 135}
+FILE_BOUNDS = {"lower": 125, "upper": 128}
 DATA_FILE, PARTITION, COLUMN_SIZES = 2, 102, 108
 DELETED = 2
 
@@ -54,9 +55,9 @@ class ManifestCache:
         assert isinstance(found, ManifestList)
         return found
 
-    def manifest(self, path: str) -> Manifest:
-        """The live files of a manifest."""
-        found = self._get(path, decode_manifest)
+    def manifest(self, path: str, *, bounds_of: Collection[int] = ()) -> Manifest:
+        """The live files of a manifest. Bounds of the columns that are named come with it; others are there when they are asked for."""
+        found = self._get(path, lambda path, content: decode_manifest(path, content, bounds_of=bounds_of))
         assert isinstance(found, Manifest)
         return found
 
@@ -87,9 +88,9 @@ class ManifestCache:
             total -= gone.nbytes
 
 
-def _decode(path: str, content: bytes) -> Columns:
+def _decode(path: str, content: bytes, bounds_of: Collection[int] = ()) -> Columns:
     try:
-        return read_avro(content, unwanted=(COLUMN_SIZES,))
+        return read_avro(content, unwanted=(COLUMN_SIZES,), bounds_of=bounds_of)
     except AvroError as exc:
         raise ManifestUnreadable(path, str(exc)) from exc
 
@@ -201,8 +202,9 @@ class Manifest:
     """The live files of a manifest: a column for each property, and typed columns for the bounds that predicates have asked for."""
 
     path: str
-    columns: dict[str, pa.Array]  # ENTRY, FILE and FILE_LISTS by name
+    columns: dict[str, pa.Array]  # ENTRY, FILE, FILE_LISTS and FILE_BOUNDS by name; bounds as they are in the file
     partition: dict[int, tuple[pa.Array, Json]]  # by the id of the partition field, with its Avro type
+    fresh: dict[tuple[str, int], pa.Array] = field(default_factory=dict)  # bounds that were asked for when it was decoded
     _ranges: dict[tuple[str, int, str], Range | None] = field(default_factory=dict)
     total_rows: int = field(init=False)
     total_bytes: int = field(init=False)
@@ -245,11 +247,16 @@ class Manifest:
     def _column_range(self, wanted: NestedField) -> Range:
         field_id = wanted.field_id
         values, nulls, nans = (self.pick(name, field_id) for name in ("value_counts", "null_counts", "nan_counts"))
-        lower, upper = (decode(self.pick(name, field_id), wanted.field_type) for name in ("lower", "upper"))
+        lower, upper = (decode(self.bounds(name, field_id), wanted.field_type) for name in ("lower", "upper"))
         all_null, no_null = certain(pc.equal(nulls, values)), certain(pc.equal(nulls, 0))
         if not isinstance(wanted.field_type, REAL):
             return Range(lower, upper, all_null, no_null, None, None)
         return Range(lower, upper, all_null, no_null, certain(pc.equal(nans, values)), certain(pc.equal(nans, 0)))
+
+    def bounds(self, name: str, field_id: int) -> pa.Array:
+        """A column's lower or upper bound in each file, in binary form."""
+        found = self.fresh.pop((name, field_id), None)
+        return pick_bounds(self.columns[name], field_id) if found is None else found
 
     def pick(self, name: str, field_id: int) -> pa.Array:
         """A column's entry in a map of each file; null where it has none."""
@@ -261,9 +268,9 @@ class Manifest:
         return found if rows.equals(places) else found.take(pc.index_in(places, value_set=rows))
 
 
-def decode_manifest(path: str, content: bytes) -> Manifest:
+def decode_manifest(path: str, content: bytes, *, bounds_of: Collection[int] = ()) -> Manifest:
     """A manifest from the bytes of its file, without what was deleted."""
-    entries = _decode(path, content)
+    entries = _decode(path, content, bounds_of)
     files = entries.record(DATA_FILE)
     status = entries.plain(ENTRY["status"])
     if status is None or FILE["path"] not in files:
@@ -273,11 +280,18 @@ def decode_manifest(path: str, content: bytes) -> Manifest:
     columns |= {name: _plain(files, field_id, len(status)) for name, field_id in FILE.items()}
     columns |= {name: _lists(files, name, field_id, len(status)) for name, field_id in FILE_LISTS.items()}
     columns["content"] = columns["content"].fill_null(0)
+    fresh: dict[tuple[str, int], pa.Array] = {}
+    for name, field_id in FILE_BOUNDS.items():
+        bounds = files.bounds(field_id)
+        columns[name] = pa.nulls(len(status), pa.binary()) if bounds is None else bounds.array()
+        if bounds is not None:
+            fresh |= {(name, one): pa.array(values, pa.binary()) for one, values in bounds.values.items()}
     partition = {one: (column.array(), column.schema) for one, column in files.record(PARTITION).items() if isinstance(column, Column)}
     if pc.all(live).as_py() is not False:
-        return Manifest(path, columns, partition)
+        return Manifest(path, columns, partition, fresh)
     kept = {name: array.filter(live) for name, array in columns.items()}
-    return Manifest(path, kept, {one: (array.filter(live), schema) for one, (array, schema) in partition.items()})
+    kept_partition = {one: (array.filter(live), schema) for one, (array, schema) in partition.items()}
+    return Manifest(path, kept, kept_partition, {key: array.filter(live) for key, array in fresh.items()})
 
 
 KINDS = {"path": pa.string(), "format": pa.string(), "referenced": pa.string(), "key_metadata": pa.binary()}
@@ -295,8 +309,7 @@ def _lists(columns: Columns, name: str, field_id: int, count: int) -> pa.ListArr
         return found
     if name in ("splits", "equality_ids"):
         return pa.nulls(count, pa.list_(pa.int64()))
-    value = pa.binary() if name in ("lower", "upper") else pa.int64()
-    return pa.nulls(count, pa.list_(pa.struct([("key", pa.int32()), ("value", value)])))
+    return pa.nulls(count, pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())])))
 
 
 def _stored(values: pa.Array, schema: Json, kind: IcebergType) -> pa.Array | None:

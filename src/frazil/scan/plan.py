@@ -209,7 +209,7 @@ class Planner:
     def _manifest(self, unit: Unit) -> Manifest:
         path = unit.fact("path")
         self.report.manifests_read += not self._cache.has(path)
-        return self._cache.manifest(path)
+        return self._cache.manifest(path, bounds_of=self._filter.columns)
 
     def _span(self, unit: Unit, manifest: Manifest, start: int, stop: int | None) -> pa.Array | None:
         """The rows that are looked at; of an incremental scan only those that its snapshots added."""
@@ -330,5 +330,5 @@ def _sum(values: pa.Array) -> int:
 
 
 def _picked(manifest: Manifest, name: str, rows: pa.Array | None) -> list[bytes | None]:
-    found = manifest.pick(name, PATH_FIELD)
+    found = manifest.bounds(name, PATH_FIELD)
     return list((found if rows is None else found.take(rows)).to_pylist())

@@ -16,6 +16,7 @@ from pyiceberg.conversions import to_json
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.types import NestedField, PrimitiveType, TimestampNanoType, TimestamptzNanoType, UnknownType, UUIDType
 
+from frazil.scan.avro import read_bounds
 from frazil.scan.deletes import DeleteFile
 from frazil.scan.filters import filter_to_json
 from frazil.scan.manifests import Manifest
@@ -102,12 +103,17 @@ def _first_rows(group: Group) -> list[int | None]:
 
 
 def _add_stats(files: list[Json], group: Group, stats: frozenset[int]) -> None:
-    for name, column in (COUNTS | BOUNDS).items():
+    for name, column in COUNTS.items():
         for file, pairs in zip(files, group.column(column).to_pylist(), strict=True):
-            wanted = [(one["key"], one["value"]) for one in pairs or [] if one["key"] in stats]
-            if wanted:
-                values = [value.hex().upper() if isinstance(value, bytes) else value for _, value in wanted]
-                file[name] = {"keys": [key for key, _ in wanted], "values": values}
+            _add_map(file, name, {one["key"]: one["value"] for one in pairs or [] if one["key"] in stats})
+    for name, column in BOUNDS.items():
+        for file, bounds in zip(files, read_bounds(group.column(column)), strict=True):
+            _add_map(file, name, {key: value.hex().upper() for key, value in bounds.items() if key in stats})
+
+
+def _add_map(file: Json, name: str, found: dict[int, Any]) -> None:
+    if found:
+        file[name] = {"keys": list(found), "values": list(found.values())}
 
 
 def _partitions(manifest: Manifest, fields: Sequence[NestedField], rows: pa.Array | None) -> list[list[Any]]:
