@@ -170,12 +170,12 @@ def test_new_files_only_are_loaded_and_a_run_begun_in_plain_python_goes_on_on_sp
 @pytest.mark.requirement("arrow.transpile")
 def test_a_killed_run_on_spark_goes_on_where_it_stopped(hosts: Hosts) -> None:
     queries = hosts.queries
-    queries.upload("a.parquet", 4000, seed=1)
-    with queries.running(program="on_spark.py") as process:
-        queries.wait_for(1000, process)
+    queries.upload("a.parquet", 2000, seed=1)
+    with queries.running("--flush-rows", "100", program="on_spark.py") as process:
+        queries.wait_for(100, process)
         assert process.poll() is None
     time.sleep(0.5)  # the JVM may outlive the driver for a moment: it commits nothing
     before = len(queries.ids())
-    assert 1000 <= before < 4000
-    assert hosts.run_spark().rows == 4000 - before
-    assert queries.ids() == [f"q-1-{number:08}" for number in range(4000)]
+    assert 100 <= before < 2000
+    assert hosts.run_spark().rows == 2000 - before
+    assert queries.ids() == [f"q-1-{number:08}" for number in range(2000)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from examples.transpile.slices import Slice, count, cut, share
 from frazil.pipelines.sources import SourceFile
 
@@ -29,6 +31,11 @@ def test_an_empty_file_stays_in_the_list_and_ends_at_once() -> None:
     assert spans(parts) == [[("a", 0, 10), ("b", 0, 0)], [("c", 0, 1)]]
     assert spans(list(cut([whole("b", 0)], 10))) == [[("b", 0, 0)]]
     assert list(cut([], 10)) == []
+
+
+def test_no_rows_at_a_time_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected 1 or more, found 0"):
+        next(cut([whole("a", 1)], 0))
 
 
 def test_rows_are_shared_evenly() -> None:
