@@ -41,7 +41,7 @@ def running(stream: Stream, **settings: str) -> Iterator[subprocess.Popen[bytes]
 def finish(stream: Stream, **settings: str) -> None:
     """Runs the example to the end of the topic."""
     with running(stream, FOLLOW="no", **settings) as process:
-        assert process.wait(240) == 0, (stream.folder / "spark.log").read_text()[-3000:]
+        assert process.wait(600) == 0, (stream.folder / "spark.log").read_text()[-3000:]
 
 
 def rows(stream: Stream) -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ def rows(stream: Stream) -> list[dict[str, Any]]:
 
 
 def wait_for_commits(stream: Stream, wanted: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while stream.commits() < wanted and process.poll() is None:
         assert time.monotonic() < deadline, (stream.folder / "spark.log").read_text()[-3000:]
         time.sleep(0.02)
@@ -59,7 +59,7 @@ def wait_for_commits(stream: Stream, wanted: int, process: subprocess.Popen[byte
 @pytest.mark.requirement("sink.uplink")
 @pytest.mark.requirement("sink.exactly-once")
 @pytest.mark.requirement("spark.stream")
-@pytest.mark.timeout(900)  # two Spark sessions and Bytewax, on a machine that may be busy
+@pytest.mark.timeout(1500)  # two Spark sessions and Bytewax, on a machine that may be busy
 def test_spark_killed_and_without_its_checkpoint_makes_the_same_rows_as_bytewax(stream: Stream, campaign: Campaign) -> None:
     count, chance = campaign.size(short=4000, full=200_000), campaign.random()
     stream.create_topic(2)
