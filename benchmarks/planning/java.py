@@ -10,7 +10,7 @@ from py4j.java_gateway import JavaGateway, java_import, launch_gateway
 
 from frazil.pipelines.session import ICEBERG_RUNTIME
 from frazil.services.artifacts import resolve_jars
-from frazil.services.java import SPARK, find_java
+from frazil.services.java import JavaNeed, find_java
 
 
 class JavaPlanner:
@@ -20,7 +20,7 @@ class JavaPlanner:
         (runtime,) = resolve_jars([ICEBERG_RUNTIME])
         jars = Path(pyspark.__file__).parent / "jars"
         port = launch_gateway(
-            classpath=f"{runtime}:{jars}/*", die_on_exit=True, java_path=str(find_java(SPARK).executable), javaopts=["-Xmx4g"]
+            classpath=f"{runtime}:{jars}/*", die_on_exit=True, java_path=str(find_java(JavaNeed.SPARK).executable), javaopts=["-Xmx4g"]
         )
         self._gateway = JavaGateway(gateway_parameters=_parameters(port))
         jvm = self._gateway.jvm

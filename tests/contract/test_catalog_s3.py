@@ -121,6 +121,16 @@ def test_rows_are_appended_and_scanned_with_a_filter_and_a_projection(lake: Cata
     assert sorted(found.to_pylist(), key=str) == sorted([{"id": n, "text": f"t{n}"} for n in (8, 9)] * 2, key=str)
 
 
+def test_the_server_plans_a_scan_from_manifests_in_the_store(lake: Catalog) -> None:
+    lake.create_namespace("docs")
+    lake.create_table("docs.planned", EMBEDDINGS)
+    lake.load_table("docs.planned").append(rows(10))
+    lake.properties["scan-planning-mode"] = "server"
+    table = lake.load_table("docs.planned")
+    assert table.scan(row_filter="id >= 8", selected_fields=("id",)).to_arrow().column("id").to_pylist() == [8, 9]
+    assert list(table.scan(row_filter="id >= 10").plan_files()) == []
+
+
 def test_the_server_tells_where_the_store_is_and_never_its_keys(server: EmbeddedCatalog, store: dict[str, str]) -> None:
     body = Client(server.uri).raw("GET", "/v1/config").body
     assert body["defaults"]["s3.endpoint"] == store["AWS_ENDPOINT_URL"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, IsNull, Not, Or, StartsWith
@@ -97,6 +98,15 @@ def test_pyiceberg_reads_the_same_rows_through_the_servers_plan(orders: Table) -
     expr = And(EqualTo("country", "NO"), GreaterThanOrEqual("id", 50))
     found = orders.scan(row_filter=expr).to_arrow().column("id").to_pylist()
     assert sorted(found) == [n for n in range(50, 120) if n % 3 == 0]
+
+
+def test_pyiceberg_cannot_yet_take_a_plan_with_a_partition_that_is_null(catalog: RestCatalog, client: Client) -> None:
+    table = catalog.create_table("lake.nulls", SCHEMA, partition_spec=SPEC)
+    table.append(rows(0, 1).set_column(1, "country", pa.nulls(1, pa.string())))
+    body = client.post("/namespaces/lake/tables/nulls/plan", {}).body
+    assert body["file-scan-tasks"][0]["data-file"]["partition"] == [None, "1970-01-01"]
+    with pytest.raises(ValidationError, match="partition"):
+        table.scan().plan_files()
 
 
 def test_a_plan_names_partitions_sizes_and_what_is_left_of_the_filter(orders: Table, client: Client) -> None:
