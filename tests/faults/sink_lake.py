@@ -133,8 +133,6 @@ class DeltaLake(Lake):
 
     def create(self, partition_by: list[str]) -> None:
         create_delta_table(self.job.place, SCHEMA, partition_by=partition_by, storage_options=self._options)
-        # So that what is expired is gone at once, not in a month.
-        self._table().alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"}, raise_if_not_exists=False)
 
     def _column(self, name: str, *, beside: bool = False) -> list[int]:
         if beside and not DeltaTable.is_deltatable(f"{self.job.place}__quarantine", storage_options=self._options):
@@ -144,13 +142,18 @@ class DeltaLake(Lake):
         return values
 
     def expire(self) -> None:
+        self._keep_log("0 seconds")
         table = self._table()
         table.create_checkpoint()
         table.cleanup_metadata()
+        self._keep_log("30 days")  # Delta's own choice; else every checkpoint would take the log away under a reader
+
+    def _keep_log(self, time: str) -> None:
+        self._table().alter.set_table_properties({"delta.logRetentionDuration": f"interval {time}"}, raise_if_not_exists=False)
 
     def disturb(self) -> None:
-        table = self._table()
         with contextlib.suppress(Exception):  # a writer was faster; delta-rs has several words for it
+            table = self._table()
             table.alter.set_table_properties({"frazil.stranger": str(table.version())}, raise_if_not_exists=False)
 
     def roll_back(self, chance: random.Random, *, with_progress: bool) -> Undone | None:
