@@ -1,7 +1,7 @@
 """Landing files as Arrow batches, read where the task runs: a file's own names, NULL for what it lacks, and where each row stood.
 
-Read by pyarrow and not by Spark: it reaches S3 with the keys that the tables have (Spark would need Hadoop's S3 jars and their own settings),
-follows each file's own header, and knows the number of every row; see docs/decisions/pipeline-files.md.
+Read by pyarrow and not by Spark: it reaches S3 with the keys that the tables have (Spark would need Hadoop's S3 jars and settings), follows
+each file's own header, and knows the number of every row; see docs/decisions/pipeline-files.md.
 """
 
 from __future__ import annotations
