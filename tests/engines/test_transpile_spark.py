@@ -129,6 +129,7 @@ def drop_tables(catalog: FrazilCatalog) -> None:
             catalog.purge_table(identifier)
 
 
+@pytest.mark.requirement("spark.transpile")
 @pytest.mark.requirement("arrow.transpile")
 def test_spark_writes_the_rows_of_plain_python_into_iceberg(hosts: Hosts) -> None:
     hosts.queries.upload("a.parquet", 900, seed=1)
