@@ -47,10 +47,14 @@ class Driver:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def close(self) -> None:
+        """Lets go of a driver that is dead."""
+        self.kill()  # what is left of it: the JVM, its workers
         for pipe in (self.process.stdin, self.process.stdout):
-            if pipe:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+            assert pipe
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 class SparkRun(threading.Thread):
@@ -73,7 +77,7 @@ class SparkRun(threading.Thread):
             self.driver.is_busy = False
             self.exitcode = int(answer)
         else:
-            self.driver.process.wait()
+            self.driver.close()
             self.exitcode = -signal.SIGKILL
 
     def kill(self) -> None:
@@ -89,22 +93,15 @@ class Drivers:
 
     def start(self, job: Job) -> SparkRun:
         """The job begins on a driver that is free, or on a new one. A build that lacks a rule is used once."""
-        for gone in [driver for driver in self._all if not driver.is_alive]:
-            gone.kill()  # what is left of it: the JVM, its workers
-            self._all.remove(gone)
+        self._all = [driver for driver in self._all if driver.is_alive]
         free = [driver for driver in self._all if not driver.is_busy and not driver.is_broken]
         chosen = free[0] if free else self._new()
         chosen.is_broken = bool(job.broken)
         return SparkRun(chosen, job)
 
-    def warm_up(self, count: int) -> None:
-        """So many drivers start now, in the background."""
-        for _ in range(count - len(self._all)):
-            self._new()
-
     def stop(self) -> None:
         for driver in self._all:
-            driver.kill()
+            (driver.kill if driver.is_busy else driver.close)()  # who waits for the answer of a busy one closes it
         self._all = []
         if self._folder is not None:
             self._folder.cleanup()
