@@ -95,7 +95,8 @@ def check_column(name: str, schema: Schema, *, table: str, case_sensitive: bool 
     try:
         field = schema.find_field(name, case_sensitive)
     except ValueError:
-        known = list(schema._name_to_id)
+        ids = schema._name_to_id
+        known = sorted(ids, key=lambda one: (one.count("."), ids[one]))
         near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=2, cutoff=0.6)
         names = [one for one in known if one.lower() in near] or known[:10]
         hint = f"did you mean {' or '.join(names)}?" if near else f"it has: {', '.join(names)}{', ...' if len(known) > 10 else ''}"

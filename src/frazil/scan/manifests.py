@@ -32,6 +32,7 @@ FILE_LISTS = {"value_counts": 109, "null_counts": 110, "nan_counts": 137, "split
 FILE_BOUNDS = {"lower": 125, "upper": 128}
 DATA_FILE, PARTITION, COLUMN_SIZES = 2, 102, 108
 DELETED = 2
+RECOUNT = 128
 
 
 class Sized(Protocol):
@@ -48,6 +49,7 @@ class ManifestCache:
         self._read, self._max_bytes = read, max_bytes
         self._kept: OrderedDict[str, Sized] = OrderedDict()
         self._lock = threading.Lock()
+        self._about, self._added = 0, 0  # bytes kept, as far as they were counted; and how many came so far
 
     def manifest_list(self, path: str) -> ManifestList:
         """The manifests of a snapshot."""
@@ -76,16 +78,20 @@ class ManifestCache:
                 return self._kept[path]
         made = make(path, self._read(path))
         with self._lock:
-            made = self._kept.setdefault(path, made)
-            self._shrink()
-        return made
+            if path not in self._kept:
+                self._kept[path] = made
+                self._about += made.nbytes
+                self._added += 1
+                if self._about > self._max_bytes or self._added % RECOUNT == 0:
+                    self._shrink()
+            return self._kept.get(path, made)
 
     def _shrink(self) -> None:
-        # Bounds are typed on first use, so what is kept has grown since: the sizes are taken anew, which is a sum over few.
-        total = sum(one.nbytes for one in self._kept.values())
-        while total > self._max_bytes and len(self._kept) > 1:
+        # Bounds are typed on first use, so what is kept has grown since it came: its size is taken anew, now and then.
+        self._about = sum(one.nbytes for one in self._kept.values())
+        while self._about > self._max_bytes and len(self._kept) > 1:
             _, gone = self._kept.popitem(last=False)
-            total -= gone.nbytes
+            self._about -= gone.nbytes
 
 
 def _decode(path: str, content: bytes, bounds_of: Collection[int] = ()) -> Columns:
