@@ -104,6 +104,7 @@ def quarantined(catalog: FrazilCatalog) -> list[tuple[Any, ...]]:
     return sorted((where["file"], where["row"], reason) for where, reason in rows)
 
 
+@pytest.mark.requirement("spark.batch")
 def test_rows_arrive_typed_and_transformed(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1", "ORD-2,CUST-2,7,,2024-01-16,1")
     run(project, spark, catalog)
@@ -114,6 +115,7 @@ def test_rows_arrive_typed_and_transformed(project: Project, spark: SparkSession
     ]
 
 
+@pytest.mark.requirement("spark.batch")
 def test_a_second_run_loads_only_what_is_new(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1")
     first = run(project, spark, catalog)
@@ -124,6 +126,7 @@ def test_a_second_run_loads_only_what_is_new(project: Project, spark: SparkSessi
     assert ids(catalog) == ["ORD-1", "ORD-2"]
 
 
+@pytest.mark.requirement("spark.batch")
 def test_a_run_that_died_before_its_commit_is_repeated_without_doubling(
     project: Project, spark: SparkSession, catalog: FrazilCatalog
 ) -> None:
@@ -286,6 +289,7 @@ def bucket(tmp_path: Path) -> Iterator[dict[str, str]]:
     store.stop()
 
 
+@pytest.mark.requirement("spark.batch")
 def test_files_on_s3_are_loaded_once_by_path_and_etag(
     project: Project, spark: SparkSession, settings: Settings, bucket: dict[str, str]
 ) -> None:
