@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.5  # a look at a JVM takes milliseconds, and counts, too
 
 
 class TreeMeter:
