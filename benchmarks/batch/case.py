@@ -63,7 +63,7 @@ def plain(spark: SparkSession, catalog: FrazilCatalog, folder: Path, *, distinct
     schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
 
     def write() -> int:
-        rows = capitals(spark.read.schema(schema).option("header", "true").csv(str(folder)))
+        rows = capitals(spark.read.schema(schema).option("header", "true").csv(str(folder / "*.csv")))
         rows = rows.dropDuplicates(["order_id"]) if distinct else rows
         rows.writeTo(f"{catalog.name}.{target.name}").append()
         snapshot = catalog.load_table(target.identifier).current_snapshot()
