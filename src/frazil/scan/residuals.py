@@ -54,11 +54,17 @@ class Residuals:
             for at, value in zip(positions, row, strict=True):
                 full[at] = value
             with self._lock:  # PyIceberg's evaluator keeps the partition in itself
-                found = self._evaluator(spec).residual_for(Record(*full))
+                found = self._evaluate(spec, Record(*full))
                 if len(self._known) >= MOST_KNOWN:
                     self._known.clear()
                 self._known[key] = found
         return found
+
+    def _evaluate(self, spec: PartitionSpec, partition: Record) -> BooleanExpression:
+        try:
+            return self._evaluator(spec).residual_for(partition)
+        except TypeError:
+            return self._expr  # PyIceberg compares a partition that is null; all of the filter is always right
 
     def _evaluator(self, spec: PartitionSpec) -> ResidualEvaluator:
         if spec.spec_id not in self._evaluators:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions import (
     And,
@@ -158,5 +158,8 @@ def test_nothing_is_planned_that_pyiceberg_leaves_out(data: st.DataObject, expr:
     with tempfile.TemporaryDirectory() as folder:
         table = data.draw(tables(Path(folder)))
         ours = Planner(table.state, table.cache(), ScanRequest(filter=expr)).plan().paths()
-        theirs = {task.file.file_path for task in table.pyiceberg().scan(row_filter=expr).plan_files()}
+        try:
+            theirs = {task.file.file_path for task in table.pyiceberg().scan(row_filter=expr).plan_files()}
+        except TypeError:
+            reject()  # PyIceberg 0.12 fails on residuals of partitions that are null
         assert set(ours) <= theirs
