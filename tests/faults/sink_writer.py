@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,7 +73,8 @@ class Steps:
         if self.job.fault == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.job.fault == "stop" and self.seen == self.job.at_step:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this thread: sent to the process, it would stop a thread that is not the main one a little later, and Spark has its own.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         due = {"lose reply": "after commit", "lose request": "before commit"}
         if due.get(self.job.fault) == name and self.seen < self.job.at_step + 6:  # a few in a row, not for ever
             raise OSError("nobody knows") if self.job.kind == "delta" else CommitUnknown("nobody knows")

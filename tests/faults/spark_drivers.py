@@ -93,6 +93,9 @@ class Drivers:
 
     def start(self, job: Job) -> SparkRun:
         """The job begins on a driver that is free, or on a new one. A build that lacks a rule is used once."""
+        for driver in self._all:
+            if not driver.is_alive and not driver.is_busy:  # it was killed after its last answer
+                driver.close()
         self._all = [driver for driver in self._all if driver.is_alive]
         free = [driver for driver in self._all if not driver.is_busy and not driver.is_broken]
         chosen = free[0] if free else self._new()
