@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.client import FrazilCatalog
 from tests.catalog_databases import DATABASES, Client, fresh_database
+from tests.contract.history_lake import Past
 from tools.own_database import postgres_database
 
 
@@ -40,3 +42,20 @@ def client(server: EmbeddedCatalog) -> Iterator[Client]:
     client = Client(server.uri)
     yield client
     client.session.close()
+
+
+@pytest.fixture(scope="module")
+def history_catalog() -> Iterator[FrazilCatalog]:
+    """A catalog for the tests of tables' pasts, one a file."""
+    with running_catalog() as server:
+        made = FrazilCatalog("lake", **server.properties)
+        made.create_namespace("lake")
+        yield made
+
+
+@pytest.fixture
+def past(history_catalog: FrazilCatalog) -> Past:
+    """A table of its own that a test gives a past."""
+    made = Past(history_catalog)
+    made.create()
+    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,26 +9,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import IntegerType, LongType
 
-from frazil.catalog.embedded import running_catalog
-from frazil.client import FrazilCatalog
 from frazil.errors import HistoryError, NoSuchTable
 from frazil.history.rows import RowChange
 from tests.contract.history_lake import Past, rows, tick
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
-
-
-@pytest.fixture
-def past(catalog: FrazilCatalog) -> Past:
-    made = Past(catalog)
-    made.create()
-    return made
 
 
 def now() -> datetime:

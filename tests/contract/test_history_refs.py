@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
-from frazil.catalog.embedded import running_catalog
-from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, HistoryError
 from frazil.history.refs import RefInfo, Retention, create_ref, perform_drop, perform_publish, plan_drop, plan_publish
 from frazil.scan.points import find_point
 from frazil.sinks.progress import property_key, read_progress
 from tests.contract.history_lake import Past
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
-
-
-@pytest.fixture
-def past(catalog: FrazilCatalog) -> Past:
-    made = Past(catalog)
-    made.create()
-    return made
 
 
 def test_refs_are_listed_with_where_they_are_and_how_long_they_are_kept(past: Past) -> None:

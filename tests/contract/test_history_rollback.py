@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,7 +13,6 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 import frazil.sinks
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.errors import CommitConflict, CommitUnknown, HistoryError, ProgressMismatch, WriterFenced
@@ -21,22 +20,6 @@ from frazil.history.rollback import PartChange, perform_rollback
 from frazil.sinks.audit import audit
 from frazil.sinks.rollback import roll_back
 from tests.contract.history_lake import ARROW, Past, rows, tick
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
-
-
-@pytest.fixture
-def past(catalog: FrazilCatalog) -> Past:
-    made = Past(catalog)
-    made.create()
-    return made
-
 
 # --- there and back --------------------------------------------------------------------------------------------------------------
 
@@ -140,8 +123,8 @@ def test_files_of_several_partition_specs_come_back(past: Past) -> None:
     assert past.ids() == [1, 2, 3]
 
 
-def test_a_table_of_format_1_goes_back_before_and_after_its_upgrade(catalog: FrazilCatalog) -> None:
-    past = Past(catalog)
+def test_a_table_of_format_1_goes_back_before_and_after_its_upgrade(history_catalog: FrazilCatalog) -> None:
+    past = Past(history_catalog)
     past.create(properties={"format-version": "1"})
     first, second = past.append(1), past.append(2)
     past.table.rollback(to=first)
