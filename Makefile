@@ -44,8 +44,8 @@ fix: $(READY) ## Format, and mend what ruff can mend
 bench: $(READY) ## Every benchmark, beside its peer (one alone: python -m benchmarks.NAME --quick)
 	@$(BIN)/python -m benchmarks
 
-soak: $(READY) ## Fault campaigns and soaks at full size; prints the seed that repeats a failure
-	@$(BIN)/python -m pytest tests/faults --full --timeout 0 $(if $(SEED),--seed $(SEED)) $(ARGS)
+soak: $(READY) ## Campaigns and property tests at full size; prints the seed that repeats a failure
+	@$(BIN)/python -m pytest tests --full --timeout 0 $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 docs: $(READY) ## Write the generated pages of docs/
 	@$(BIN)/python -m tools.docs

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import random
 import secrets
+import zlib
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# One change is judged by the same examples as the one before: what a run of `make test` says depends on the code alone. The search for
+# new examples is `make soak`. How long an example takes is the machine's matter, so neither profile has a deadline.
+CALM = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=CALM)
+settings.register_profile("searching", deadline=None, suppress_health_check=CALM, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run fault campaigns and soaks at full size (make soak)")
     parser.addoption("--seed", type=int, default=None, help="repeat a campaign with the seed that it printed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("searching" if config.getoption("--full") else "repeatable")
+
+
+@pytest.hookimpl(trylast=True)  # hypothesis has marked its tests by then
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave only the tests that grow with --full: campaigns, and searches by hypothesis."""
+    if config.getoption("--full"):
+        growing = [item for item in items if "campaign" in getattr(item, "fixturenames", ()) or item.get_closest_marker("hypothesis")]
+        config.hook.pytest_deselected(items=[item for item in items if item not in growing])
+        items[:] = growing
 
 
 @dataclass(frozen=True)
@@ -32,8 +53,10 @@ class Campaign:
 
 @pytest.fixture
 def campaign(request: pytest.FixtureRequest) -> Campaign:
-    """What a campaign needs; its seed is printed, and shown by pytest when the test fails."""
+    """What a campaign needs. Its seed is always the same in make test, new each time in make soak, and printed."""
     given: int | None = request.config.getoption("--seed")
-    seed = secrets.randbelow(2**31) if given is None else given
-    print(f"campaign seed {seed}: repeat with --seed {seed}")
-    return Campaign(full=request.config.getoption("--full"), seed=seed)
+    full: bool = request.config.getoption("--full")
+    if given is None:
+        given = secrets.randbelow(2**31) if full else zlib.crc32(request.node.name.encode())
+    print(f"campaign seed {given}: repeat with --seed {given}")
+    return Campaign(full=full, seed=given)

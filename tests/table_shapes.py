@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from frazil.tables.check import can_transform, walk
@@ -18,7 +18,7 @@ ODD_NAMES = ["my site", 'say "x"', "größe", "required", "as", "desc", "1st", "
 TRANSFORMS = ["identity", "year", "month", "day", "hour", "bucket[16]", "bucket[3]", "truncate[4]"]
 
 # A loaded machine is no failure.
-calmly = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+calmly = settings(max_examples=50)
 
 names = st.one_of(st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True), st.sampled_from(ODD_NAMES))
 docs = st.one_of(st.none(), st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))

@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog
 
 
 def fuzz(server: EmbeddedCatalog, route: Route, mode: GenerationMode, examples: int, **known: str) -> None:
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(case=DOCUMENT[route.template][route.method].as_strategy(generation_mode=mode))
     def ask(case: schemathesis.Case) -> None:
         case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}

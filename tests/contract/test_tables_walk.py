@@ -253,7 +253,7 @@ MOVES = [add, drop, rename, reorder, widen, loosen, describe, nest, partition, s
 
 
 # The first walk of hypothesis is the plainest, 20 times `add`; the others are random. Shrinking would take too long: it tells the moves.
-@settings(max_examples=3, deadline=None, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_after_twenty_evolutions_every_snapshot_still_shows_its_own_values(data: st.DataObject, catalog: FrazilCatalog) -> None:
     start = [Column("id", "int", required=True), Column("name", "string", required=True), Column("s", TYPES["struct<x: int>"])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
@@ -203,7 +203,7 @@ def check_log(ours: Json, theirs: Json) -> None:
     assert own == other[len(other) - len(own) :]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.data(), st.sampled_from([2, 3]))
 def test_random_commits_end_in_the_metadata_that_pyiceberg_computes(data: st.DataObject, version: int) -> None:
     ours = base_table(version)
@@ -223,7 +223,7 @@ def test_random_commits_end_in_the_metadata_that_pyiceberg_computes(data: st.Dat
         check_log(ours, expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(BAD), st.sampled_from([2, 3]))
 def test_what_pyiceberg_refuses_is_refused(update: Json, version: int) -> None:
     ours = base_table(version)
@@ -240,7 +240,7 @@ def test_what_pyiceberg_refuses_is_refused(update: Json, version: int) -> None:
     assert len(refusals) == 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_a_commit_never_changes_its_base(data: st.DataObject) -> None:
     base = base_table(2)

@@ -137,7 +137,7 @@ def matches(expr: BooleanExpression, row: dict[str, Any]) -> bool:
     return expression_evaluator(SCHEMA, rewrite_not(expr), True)(Record(*(row[name] for name in COLUMNS)))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), expr=filters)
 def test_no_file_that_is_left_out_has_a_row_that_is_wanted(data: st.DataObject, expr: BooleanExpression) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +152,7 @@ def test_no_file_that_is_left_out_has_a_row_that_is_wanted(data: st.DataObject, 
                 assert not any(wanted), f"{file.path} was left out"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), expr=filters)
 def test_nothing_is_planned_that_pyiceberg_leaves_out(data: st.DataObject, expr: BooleanExpression) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
@@ -43,7 +43,7 @@ def read_back(files: list[WrittenFile]) -> pa.Table:
     keys=st.integers(1, 9),
     spec=st.sampled_from([(), ("key",)]),
 )
-@settings(max_examples=30, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 def test_every_row_is_in_one_file_of_its_partition_whatever_the_budget(
     layout_of: LayoutOf, budget: int, group: int, threads: int, keys: int, spec: tuple[str, ...]
 ) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -244,7 +244,6 @@ def test_a_nested_extra_field_is_named_by_its_path(layout_of: LayoutOf) -> None:
 
 
 @given(st.lists(st.none() | st.integers(-(2**40), 2**40), max_size=50))
-@settings(database=None)
 def test_exactly_the_values_that_do_not_fit_are_found(values: list[int | None]) -> None:
     found = convert(pa.array(values, pa.int64()), pa.int32())
     misfits = [value is not None and not -(2**31) <= value < 2**31 for value in values]

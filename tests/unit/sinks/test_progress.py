@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import ProgressMismatch, WriterFenced
@@ -77,7 +77,6 @@ PARTS = st.builds(
 
 
 @given(st.dictionaries(NAMES, PARTS, max_size=4))
-@settings(database=None)
 def test_progress_survives_its_journey_through_a_property(parts: dict[str, PartProgress]) -> None:
     assert Progress.parse(Progress(parts).dump()) == Progress(parts)
 
@@ -102,7 +101,6 @@ class TableOfRows:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["write", "lose the reply", "restart", "zombie"]), st.integers(1, 4)), max_size=30))
-@settings(database=None)
 def test_whatever_happens_every_offset_is_in_exactly_once(story: list[tuple[str, int]]) -> None:
     table, owners, old = TableOfRows(), 0, None
     for event, count in [("restart", 1), *story]:

@@ -124,7 +124,7 @@ def shown(rows: pa.Table) -> str:
         return str(rows)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.fixed_dictionaries({}, optional={**dict.fromkeys(PLAIN, values), **dict.fromkeys(NESTED, st.one_of(values, nested))}))
 def test_a_row_of_dictionaries_is_judged_the_same_after_its_time_in_quarantine(row: dict[str, Any]) -> None:
     (rejected,) = contract().accept_dicts([row]).rejected
@@ -181,7 +181,7 @@ def arrow_values(kind: pa.DataType) -> st.SearchStrategy[Any]:
     return by_name[str(kind)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.fixed_dictionaries({name: st.one_of(st.none(), arrow_values(kind)) for name, kind in ARROW.items()}))
 def test_an_arrow_row_is_judged_the_same_after_its_time_in_quarantine(row: dict[str, Any]) -> None:
     columns = {"never": pa.nulls(1), **{name: pa.array([row[name]], kind) for name, kind in ARROW.items()}}

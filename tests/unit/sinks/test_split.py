@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -51,7 +51,6 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.integers(0, 20))
-@settings(deadline=None, database=None)
 def test_every_row_lands_in_its_partition_and_keeps_its_order(rows: list[dict[str, object]], cut: int) -> None:
     expected: dict[Partition, list[dict[str, object]]] = defaultdict(list)
     for row in rows:

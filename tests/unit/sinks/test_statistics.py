@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.schema import Schema
@@ -81,7 +81,7 @@ def test_full_bounds_are_the_smallest_and_the_greatest_value(layout_of: LayoutOf
     layout = layout_of(Schema(NestedField(7, "x", kind)), **{"write.metadata.metrics.default": "full"})
 
     @given(st.lists(st.none() | VALUES[kind], min_size=2, max_size=12))
-    @settings(max_examples=40, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=40)
     def same(values: list[object]) -> None:
         file = written(layout, values)
         known = sorted((value for value in values if value is not None), key=sortable)  # type: ignore[arg-type, return-value]
@@ -96,7 +96,7 @@ def test_full_bounds_are_the_smallest_and_the_greatest_value(layout_of: LayoutOf
 
 
 @given(st.lists(st.text(max_size=30), min_size=2, max_size=8))
-@settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_bounds_of_text_are_cut_and_still_hold(layout_of: LayoutOf, values: list[str]) -> None:
     file = written(layout_of(Schema(NestedField(7, "x", StringType())), **{"write.metadata.metrics.default": "truncate(4)"}), values)  # type: ignore[arg-type]
     lower = file.lower_bounds[7].decode()

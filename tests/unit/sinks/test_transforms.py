@@ -90,7 +90,7 @@ def test_a_transform_gives_what_pyiceberg_gives_or_refuses_the_type(name: str, s
         return
 
     @given(st.lists(st.none() | VALUES[source], max_size=20))
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=60)
     def same(values: list[object]) -> None:
         if name.startswith("truncate") and isinstance(source, (IntegerType, LongType)):
             bits = 31 if isinstance(source, IntegerType) else 63
