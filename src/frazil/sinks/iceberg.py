@@ -60,13 +60,14 @@ class IcebergTarget:
         *,
         quarantined: Sequence[QuarantinedRow] = (),
         also: Mapping[Identifier, pa.Table] | None = None,
+        change: Publishable | None = None,
     ) -> PartProgress:
         """Rows, quarantined rows, rows of other tables and progress, in one commit."""
         beside: Sequence[WrittenFile] = ()
         if quarantined:
             layout = self.open_quarantine(claim.part).layout
             beside = write_files(as_arrow(quarantined, layout.arrow), layout)
-        return self.publish(files, claim, quarantine_files=beside, also=also).progress
+        return self.publish(files, claim, quarantine_files=beside, also=also, change=change).progress
 
     def publish(
         self,

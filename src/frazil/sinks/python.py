@@ -13,17 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from pyiceberg.typedef import Identifier
 
-from frazil.errors import MissingExtra
+from frazil.errors import MissingExtra, SinkError
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Extra
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.progress import MAIN
 from frazil.sinks.publish import CommitCatalog, Patience, SingleTableCatalog
 from frazil.sinks.sink import ArrowSink, BadRows, FlushPolicy, SinkOptions
+from frazil.sinks.upsert_rules import Ops, UpsertRules
+
+Mode = Literal["append", "upsert"]
 
 
 def open(  # frazil.sinks.open reads as it should
@@ -34,15 +37,30 @@ def open(  # frazil.sinks.open reads as it should
     part: int = 0,
     branch: str = MAIN,
     patience: Patience | None = None,
+    mode: Mode = "append",
+    key: str | Sequence[str] = (),
+    sequence: str | None = None,
+    op: str | Ops | None = None,
     **options: Unpack[Options],
 ) -> ArrowSink:
     """A sink for a table of an Iceberg catalog.
 
     `name` is the stream's own: its progress is kept under it, and whoever opens the same name and part takes over from the writer before.
     `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST catalog, or nothing: the settings say.
+
+    With `mode="upsert"`, rows are changes: a row takes the place of the one with its `key`. The column `sequence` says which of two is
+    newer, the column `op` which ones are deletes.
     """
     identifier = tuple(table.split(".")) if isinstance(table, str) else table
     target = IcebergTarget(as_catalog(catalog), identifier, branch, patience or Patience())
+    if mode == "upsert":
+        from frazil.sinks.upsert_sink import UpsertSink
+
+        rules = UpsertRules.of(key, sequence, op)
+        return UpsertSink(target, part_name(name, part), rules, options=sink_options(**options), part_number=part)
+    if mode != "append" or key or sequence or op:
+        wrong = f"mode is '{mode}'" if mode != "append" else "key, sequence and op are for mode='upsert'"
+        raise SinkError(f"{target.layout.name}: {wrong}", hint="mode is 'append' or 'upsert'")
     return ArrowSink(target, part_name(name, part), options=sink_options(**options), part_number=part)
 
 

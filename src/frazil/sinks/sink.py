@@ -189,12 +189,12 @@ class ArrowSink:
         with self._closing_on_error():
             self.flush()
             quarantined = self._quarantined.take()
-            if not (self._files or quarantined or self._also or self._end or self._done):
+            if not (self._files or quarantined or self._also or self._end or self._done or self._buffer.rows):
                 return self.position
             claim = self._claim()
             files, self._files = self._files, []  # from here on nobody may delete them: the commit may happen late
             also = {identifier: pa.concat_tables(tables) for identifier, tables in self._also.items()}
-            self._progress = self._target.commit(files, claim, quarantined=quarantined, also=also)
+            self._progress = self._send(files, claim, quarantined=quarantined, also=also)
             self._end, self._done, self._also, self._first_at = {}, set(), {}, None
             self._renew()
         return self.position
@@ -223,6 +223,16 @@ class ArrowSink:
             self.abandon()
 
     # --- what it does ----------------------------------------------------------------------------------------------------------------
+
+    def _send(
+        self,
+        files: Sequence[WrittenFile],
+        claim: Claim,
+        *,
+        quarantined: Sequence[QuarantinedRow],
+        also: Mapping[Identifier, pa.Table],
+    ) -> PartProgress:
+        return self._target.commit(files, claim, quarantined=quarantined, also=also)
 
     def _accept(self, rows: Any) -> Accepted:
         table = None if _are_dicts(rows) else as_table(rows)

@@ -1,0 +1,251 @@
+"""Changes by key as a commit, copy-on-write: the files that hold their rows are written anew, without the old rows and with the new ones.
+
+    look     which files may hold a key (partition and bounds), then their key columns alone: which do
+    decide   late changes do nothing, deletes of unknown keys neither; a row that stays in its partition is replaced where it stands
+    write    the files that have such rows, each one by itself, row group by row group; new rows into files of their own
+    commit   the old files go and the new ones come in one snapshot, if the ref still is where it was looked at
+
+If it is not, all of this is done again on the table as it is then; what has not changed since is neither read nor written twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
+from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.typedef import Identifier
+
+from frazil.client.changes import Change
+from frazil.scan.compiled import ScanCache
+from frazil.sinks.buffer import Buffer, BufferLimits
+from frazil.sinks.files import WrittenFile
+from frazil.sinks.layout import TableLayout
+from frazil.sinks.manifests import merge_small, rewrite_without, write_added, write_list
+from frazil.sinks.parquet import FileMaker, RollingWriter
+from frazil.sinks.progress import MAIN
+from frazil.sinks.snapshots import count_files, guards, head, move_ref, next_snapshot, set_properties
+from frazil.sinks.upsert_changes import KEEP, PUT, Changes, Decision
+from frazil.sinks.upsert_plan import Candidate, find_candidates
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+SUMMARY_UPSERT = "frazil.upsert"  # in a snapshot's summary: what became of the changes
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Met:
+    """The changes whose rows a file holds: their numbers, and of those the ones that come too late."""
+
+    file: Candidate
+    numbers: pa.Array
+    late: pa.Array
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Files that are to go, with the manifests that list them, and files that are to come."""
+
+    removed: frozenset[str] = frozenset()
+    manifests: frozenset[str] = frozenset()
+    files: tuple[WrittenFile, ...] = ()
+    tally: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def operation(self) -> Operation:
+        if not self.removed:
+            return Operation.APPEND
+        return Operation.OVERWRITE if self.files else Operation.DELETE
+
+
+@dataclass
+class Upsert:
+    """Changes for a table, ready to be published; a `snapshots.Publishable`."""
+
+    identifier: Identifier
+    changes: Changes
+    cache: ScanCache
+    ref: str = MAIN
+    limits: BufferLimits = field(default_factory=BufferLimits)
+    part: int = 0
+    # What was found and written for the table as it was at an earlier attempt; files are never deleted, for that commit may come late.
+    _met: dict[tuple[str, ...], Met] = field(default_factory=dict, repr=False)
+    _written: dict[tuple[object, ...], list[WrittenFile]] = field(default_factory=dict, repr=False)
+
+    def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
+        """The change that applies the changes to the table as it is now."""
+        metadata, parent = table.metadata, head(table.metadata, self.ref)
+        parent_id = parent.snapshot_id if parent else None
+        found = self._apply(table, parent)
+        new_id = metadata.new_snapshot_id()
+        kept, dropped = _without(table, parent, found, snapshot_id=new_id)
+        manifests = [*write_added(table, found.files, snapshot_id=new_id), *kept]
+        location = write_list(table, manifests, snapshot_id=new_id, parent_id=parent_id, attempt=attempt)
+        told = {**summary, SUMMARY_UPSERT: json.dumps(found.tally, separators=(",", ":"))}
+        counted = count_files(found.files, found.operation, parent, told, dropped=dropped)
+        snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=location, summary=counted)
+        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, new_id), *set_properties(properties))
+        return Change(self.identifier, guards(metadata, self.ref, parent_id), updates)
+
+    def _apply(self, table: Table, parent: Snapshot | None) -> Rewritten:
+        if not len(self.changes):
+            return Rewritten()
+        self._take_up(TableLayout.of(table))
+        rules, rows = self.changes.rules, self.changes.rows
+        files = find_candidates(table, parent.snapshot_id, rows, rules.key, self.cache) if parent else []
+        met = self._run_all(lambda one: self._look(table, one), files)
+        decision = Decision.of(self.changes, [one.numbers for one in met], [one.late for one in met])
+        work = [(one, decision.verdicts(one.file.task.partition, one.file.task.spec_id)) for one in met if len(one.numbers)]
+        # A file whose rows all stay is left alone.
+        work = [(one, verdicts) for one, verdicts in work if pc.any(pc.not_equal(verdicts.take(one.numbers), KEEP)).as_py()]
+        written = self._run_all(lambda one: self._rewrite(table, *one), work)
+        placed = [one.numbers.filter(pc.equal(verdicts.take(one.numbers), PUT)) for one, verdicts in work]
+        return Rewritten(
+            frozenset(one.file.task.path for one, _ in work),
+            frozenset(one.file.manifest for one, _ in work),
+            (*(file for some in written for file in some), *self._write_new(decision.new(placed))),
+            decision.tally(),
+        )
+
+    def _take_up(self, layout: TableLayout) -> None:
+        """Takes up what others have changed in the table; what was written before that is of no use."""
+        if (layout.schema, layout.spec) != (self.changes.layout.schema, self.changes.layout.spec):
+            self.changes = self.changes.relaid(layout)
+            self._met, self._written = {}, {}
+
+    # --- the files ---------------------------------------------------------------------------------------------------------------------
+
+    def _look(self, table: Table, file: Candidate) -> Met:
+        if file.state not in self._met:
+            none = pa.array([], pa.int32())
+            pieces = [self.changes.meet(rows) for rows in read_rows(table, file, self.changes.layout, self.changes.rules.judged)]
+            numbers, late = (pa.concat_arrays([none, *some]) for some in ([one[0] for one in pieces], [one[1] for one in pieces]))
+            self._met[file.state] = Met(file, numbers, late)
+        return Met(file, self._met[file.state].numbers, self._met[file.state].late)
+
+    def _rewrite(self, table: Table, met: Met, verdicts: pa.Array) -> list[WrittenFile]:
+        known = (*met.file.state, _bytes(verdicts.take(met.numbers)))
+        if known not in self._written:
+            output = self._output(met.file)
+            try:
+                for rows in read_rows(table, met.file, self.changes.layout):
+                    output.add(_exact(self.changes.apply(rows, verdicts), self.changes.layout))
+                self._written[known] = output.flush()
+            except BaseException:
+                output.abandon()
+                raise
+        return self._written[known]
+
+    def _write_new(self, chosen: pa.Array) -> list[WrittenFile]:
+        known = ("", _bytes(chosen))
+        if known not in self._written:
+            layout = self.changes.layout
+            buffer = Buffer(layout, limits=self.limits, maker=self._maker)
+            try:
+                buffer.add(_exact(self.changes.new_rows.filter(chosen), layout))
+                self._written[known] = buffer.flush()
+            except BaseException:
+                buffer.abandon()
+                raise
+        return self._written[known]
+
+    def _output(self, file: Candidate) -> _Output:
+        """Where the rows of a file go: into one like it, unless they must be sorted, or taken apart anew."""
+        layout = self.changes.layout
+        if layout.sort or file.task.spec_id != layout.spec.spec_id:
+            return Buffer(layout, limits=self.limits, maker=self._maker)
+        return _OneFile(RollingWriter(self._maker, tuple(file.task.partition)), self.limits.row_group_bytes)
+
+    @property
+    def _maker(self) -> FileMaker:
+        return FileMaker(self.changes.layout, part=self.part)
+
+    def _run_all(self, work: Callable[[T], R], some: Sequence[T]) -> list[R]:
+        if len(some) < 2 or self.limits.threads < 2:
+            return [work(one) for one in some]
+        with ThreadPoolExecutor(self.limits.threads, thread_name_prefix="frazil-upsert") as pool:
+            return list(pool.map(work, some))
+
+
+class _Output(Protocol):
+    def add(self, rows: pa.Table) -> None: ...
+
+    def flush(self) -> list[WrittenFile]: ...
+
+    def abandon(self) -> None: ...
+
+
+@dataclass
+class _OneFile:
+    """The rows of one partition in their order, gathered to row groups of a useful size."""
+
+    writer: RollingWriter
+    group_bytes: int
+    waiting: list[pa.Table] = field(default_factory=list)
+    waiting_bytes: int = 0
+
+    def add(self, rows: pa.Table) -> None:
+        self.waiting.append(rows)
+        self.waiting_bytes += rows.nbytes
+        if self.waiting_bytes >= self.group_bytes:
+            self._write()
+
+    def flush(self) -> list[WrittenFile]:
+        self._write()
+        return self.writer.finish()
+
+    def abandon(self) -> None:
+        self.writer.abandon()
+
+    def _write(self) -> None:
+        rows, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        if rows and (joined := pa.concat_tables(rows)).num_rows:
+            self.writer.write(joined)
+
+
+def read_rows(table: Table, file: Candidate, layout: TableLayout, names: Sequence[str] = ()) -> Iterator[pa.Table]:
+    """The rows of a file batch by batch, without those that position deletes name; all columns, or some of them."""
+    schema = Schema(*(one for one in layout.schema.fields if not names or one.name in names), schema_id=layout.schema.schema_id)
+    wanted = pa.schema([one.with_nullable(True) for one in layout.arrow if not names or one.name in names])
+    scan, task = ArrowScan(table.metadata, table.io, schema, AlwaysTrue()), file.as_scan_task()
+    # PyIceberg's own stream reads whole files; the one below it gives batch after batch.
+    for batch in scan._record_batches_from_scan_tasks_and_deletes([task], _read_all_delete_files(table.io, [task])):
+        yield pa.Table.from_batches([batch]).select(wanted.names).cast(wanted)
+
+
+def _bytes(values: pa.Array) -> bytes:
+    """Small numbers or truths, to be compared as a whole."""
+    taken = pa.concat_arrays([values.cast(pa.int8())])
+    return taken.buffers()[1].to_pybytes()[: len(taken)] if len(taken) else b""
+
+
+def _exact(rows: pa.Table, layout: TableLayout) -> pa.Table:
+    """The rows under the table's own schema, which says what may be NULL."""
+    return pa.table(rows.columns, schema=layout.arrow)
+
+
+def _without(table: Table, parent: Snapshot | None, found: Rewritten, *, snapshot_id: int) -> tuple[list[ManifestFile], list[DataFile]]:
+    """The parent's manifests without the files that go, and these files. Delete files stay: they are older than the new files."""
+    manifests = parent.manifests(table.io) if parent else []
+    kept: list[ManifestFile] = []
+    dropped: list[DataFile] = []
+    for manifest in manifests:
+        if manifest.manifest_path in found.manifests:
+            rest, gone = rewrite_without(table, manifest, lambda file: file.file_path in found.removed, snapshot_id=snapshot_id)
+            kept.append(rest)
+            dropped += gone
+    untouched = [one for one in manifests if one.manifest_path not in found.manifests]
+    return [*kept, *merge_small(table, untouched, snapshot_id=snapshot_id)], dropped

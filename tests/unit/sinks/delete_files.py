@@ -1,0 +1,82 @@
+"""Delete files in a table, as merge-on-read engines write them: PyIceberg writes none."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.typedef import Record
+
+from frazil.client import FrazilCatalog
+from frazil.client.changes import Change
+from frazil.sinks.manifests import write_list
+from frazil.sinks.snapshots import guards, move_ref, next_snapshot
+
+POSITIONS = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+    ]
+)
+
+
+class _DeleteWriter(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def delete_positions(catalog: FrazilCatalog, name: str, positions: list[int]) -> None:
+    """Deletes rows of the table's one data file by their positions."""
+    table = catalog.load_table(name)
+    (path,) = table.inspect.data_files()["file_path"].to_pylist()
+    rows = pa.table({"file_path": [path] * len(positions), "pos": positions}, schema=POSITIONS)
+    _commit(catalog, table, rows, content=DataFileContent.POSITION_DELETES)
+
+
+def delete_equal(catalog: FrazilCatalog, name: str, column: str, values: list[Any]) -> None:
+    """Deletes the rows that have these values in a column, as Flink does."""
+    table = catalog.load_table(name)
+    one = table.schema().find_field(column)
+    field = pa.field(column, pa.int64(), metadata={"PARQUET:field_id": str(one.field_id)})
+    rows = pa.table({column: values}, schema=pa.schema([field]))
+    _commit(catalog, table, rows, content=DataFileContent.EQUALITY_DELETES, equality_ids=[one.field_id])
+
+
+def _commit(catalog: FrazilCatalog, table: Table, rows: pa.Table, **facts: Any) -> None:
+    path = table.location_provider().new_data_location(f"{uuid.uuid4()}-deletes.parquet")
+    Path(path.removeprefix("file://")).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path.removeprefix("file://"))
+    size = Path(path.removeprefix("file://")).stat().st_size
+    file = DataFile.from_args(
+        file_path=path, file_format=FileFormat.PARQUET, partition=Record(), record_count=rows.num_rows, file_size_in_bytes=size, **facts
+    )
+    metadata, parent = table.metadata, table.current_snapshot()
+    assert parent is not None
+    new_id = metadata.new_snapshot_id()
+    location = table.location_provider().new_metadata_location(f"{uuid.uuid4()}-m0.avro")
+    with _DeleteWriter(table.spec(), table.schema(), table.io.new_output(location), new_id, "null") as writer:
+        writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=new_id, data_file=file))
+    manifests = [writer.to_manifest_file(), *parent.manifests(table.io)]
+    listed = write_list(table, manifests, snapshot_id=new_id, parent_id=parent.snapshot_id, attempt=1)
+    snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=listed, summary=Summary(Operation.DELETE))
+    updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, "main", new_id))
+    catalog.commit_changes([Change(table.name(), guards(metadata, "main", parent.snapshot_id), updates)])
