@@ -9,10 +9,16 @@
     ├── StalePlan                    the table has changed since the plan was made; nothing of this step was done
     ├── PipelineError                a run stopped; nothing of it was committed
     │   ├── SourceDrift              files have columns that the table does not have, or lack some; names them
-    │   └── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong with them
+    │   ├── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong with them
+    │   ├── MessagesLost             messages are gone from Kafka before they were read; says which
+    │   └── AuditFailed              a check of the staged rows failed; main is as it was, the rows are on a branch
     ├── HistoryError                 a snapshot, time, branch or tag that the table does not have, or a change of them that is refused
+    ├── UpkeepError                  a table cannot be looked after as asked; says what was left as it is
+    │   └── RowsMismatch             a rewrite would have changed the rows; nothing of it was committed
     ├── ScanError                    a scan that cannot be planned; names the column, the value or the snapshot, and near ones
-    │   └── ManifestUnreadable       a manifest or manifest list is damaged; names it
+    │   ├── ManifestUnreadable       a manifest or manifest list is damaged; names it
+    │   └── DataFileUnreadable       a data or delete file is damaged, or of a kind that is not read here; names it
+    │       └── DataFileMissing      it is not there at all
     ├── QueryError                   SQL that cannot be run; names the table or column, and near ones
     ├── DownloadError                an artifact could not be fetched into the cache
     ├── CatalogError                 what the REST catalog answers; its HTTP status is in catalog/problems.py
@@ -166,8 +172,46 @@ class TooManyBadRows(PipelineError):
         self.reasons = dict(reasons)
 
 
+class MessagesLost(PipelineError):
+    """Messages that the table does not have are no longer in Kafka; `losses` says which, a line each."""
+
+    def __init__(self, pipeline: str, losses: Sequence[str], *, hint: str) -> None:
+        super().__init__(f"pipeline '{pipeline}': messages are lost:" + "".join(f"\n  {loss}" for loss in losses), hint=hint)
+        self.losses = tuple(losses)
+
+
+class AuditFailed(PipelineError):
+    """A check of rows that are staged on a branch failed: `failures` is what it found, of each check."""
+
+    def __init__(self, pipeline: str, table: str, branch: str, *, rows: int, failures: Mapping[str, int]) -> None:
+        found = "".join(f"\n  {count:,} x {check}" for check, count in failures.items())
+        super().__init__(
+            f"pipeline '{pipeline}': the audit failed; main of {table} is unchanged, {rows:,} new rows are on branch '{branch}':{found}",
+            hint=f"look: frazil query \"SELECT * FROM {table}\" --ref {branch}; then mend the rows or the check, and run again",
+        )
+        self.failures = dict(failures)
+        self.branch = branch
+
+
 class HistoryError(FrazilError):
     """A snapshot, time, branch or tag that the table does not have, or a change of them that is refused."""
+
+
+class UpkeepError(FrazilError):
+    """A table cannot be looked after as asked."""
+
+
+class RowsMismatch(UpkeepError):
+    """What was written is not what was read; the new files are gone, the table is as it was."""
+
+    def __init__(self, table: str, expected: str, found: str, *, first_file: str) -> None:
+        super().__init__(
+            f"{table}: a rewrite of {first_file} and others should give {expected}, and gave {found}; nothing of it was committed",
+            hint="compare the file's row count with what its manifest says; a writer may have described it wrongly",
+        )
+        self.table = table
+        self.expected, self.found = expected, found
+        self.first_file = first_file
 
 
 class ScanError(FrazilError):
@@ -180,6 +224,22 @@ class ManifestUnreadable(ScanError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"cannot read manifest {path}: {reason}", hint="read an older snapshot, or restore the file")
         self.path = path
+
+
+class DataFileUnreadable(ScanError):
+    """A data file or delete file of the table cannot be read."""
+
+    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"cannot read {path}: {reason}", hint=hint or "restore the file, or read an older snapshot")
+        self.path = path
+
+
+class DataFileMissing(DataFileUnreadable):
+    """A data file or delete file of the table is not there."""
+
+    def __init__(self, path: str) -> None:
+        hint = "something deleted it while the table still names it: restore it, or read a snapshot without it"
+        super().__init__(path, "there is no such file", hint=hint)
 
 
 class QueryError(FrazilError):

@@ -1,0 +1,93 @@
+"""Manifests that upkeep writes: of data files and of delete files, which PyIceberg reads and does not write."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pyiceberg.manifest import (
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriter,
+    ManifestWriterV2,
+    write_manifest,
+)
+
+from frazil.sinks.disk import writing
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+class _DeleteManifestWriter(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def write_entries(
+    table: Table, entries: Iterable[ManifestEntry], *, spec_id: int, content: ManifestContent, snapshot_id: int
+) -> ManifestFile:
+    """A new manifest with these entries."""
+    location = table.location_provider().new_metadata_location(f"{uuid.uuid4()}-m0.avro")
+    with writing(location), _writer(table, location, spec_id, content, snapshot_id) as writer:
+        for entry in entries:
+            writer.add_entry(entry)
+    return writer.to_manifest_file()
+
+
+def without(
+    table: Table, manifest: ManifestFile, is_dropped: Callable[[DataFile], bool], *, snapshot_id: int
+) -> tuple[ManifestFile, list[DataFile]]:
+    """The manifest with some files marked as deleted by this snapshot, and these files."""
+    entries = manifest.fetch_manifest_entry(table.io)  # live ones alone
+    dropped = {entry.data_file.file_path for entry in entries if is_dropped(entry.data_file)}
+    if not dropped:
+        return manifest, []
+    changed = [as_deleted(one, snapshot_id) if one.data_file.file_path in dropped else as_existing(one) for one in entries]
+    made = write_entries(table, changed, spec_id=manifest.partition_spec_id, content=manifest.content, snapshot_id=snapshot_id)
+    return made, [entry.data_file for entry in changed if entry.data_file.file_path in dropped]
+
+
+def as_added(file: DataFile, snapshot_id: int) -> ManifestEntry:
+    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
+
+
+def as_existing(entry: ManifestEntry) -> ManifestEntry:
+    entry.status = ManifestEntryStatus.EXISTING
+    return entry
+
+
+def as_deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
+    return ManifestEntry.from_args(
+        status=ManifestEntryStatus.DELETED,
+        snapshot_id=snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )
+
+
+def group_by_spec(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:
+    """The files by the partition spec that they were written with."""
+    found: dict[int, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.spec_id, []).append(file)
+    return found
+
+
+def _writer(table: Table, location: str, spec_id: int, content: ManifestContent, snapshot_id: int) -> ManifestWriter:
+    metadata = table.metadata
+    spec, schema, output = metadata.specs()[spec_id], metadata.schema(), table.io.new_output(location)
+    # PyIceberg's writers refuse a codec that they do not know.
+    codec = metadata.properties.get("write.avro.compression-codec", "gzip")
+    if content == ManifestContent.DELETES:
+        return _DeleteManifestWriter(spec, schema, output, snapshot_id, codec)  # type: ignore[arg-type]
+    return write_manifest(metadata.format_version, spec, schema, output, snapshot_id, codec)  # type: ignore[arg-type]

@@ -1,0 +1,204 @@
+"""Snapshot expiry: which snapshots go, the commit that lets them go, and then the files that nothing leads to any more.
+
+The order is the safety: first the commit, then, and only when it is certain, the files. What reaches what is worked out between the two, on
+the table as it is after the commit: every ref and every kept snapshot of that moment keeps its files. A program that is killed in between
+leaves orphans, which the orphan step finds by their age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from pyiceberg.typedef import Identifier
+
+from frazil.client.changes import Change
+from frazil.errors import CommitConflict
+from frazil.sinks.progress import MAIN, property_key
+from frazil.sinks.publish import CommitCatalog, Patience, until_decided
+from frazil.upkeep.policy import Policy
+from frazil.upkeep.reach import Doomed, find_doomed
+from frazil.upkeep.removing import Removed, remove_files
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+STEP = "expire"
+STAGE_PREFIXES = ("frazil-stage", "frazil_stage", "stage-")  # branches of a write that is under way
+
+
+@dataclass(frozen=True)
+class Expired:
+    """The snapshots and refs that go, and how many snapshots stay."""
+
+    snapshot_ids: tuple[int, ...] = ()
+    refs: tuple[str, ...] = ()
+    kept: int = 0
+
+
+def choose_expired(metadata: TableMetadata, policy: Policy, *, now_ms: int, keep_since_ms: int | None = None) -> Expired:
+    """What the policy lets go, by Iceberg's rules: each ref keeps its own, and may say for itself how long.
+
+    A branch keeps its newest `min_snapshots` and all that are young enough, without a gap; a tag keeps its snapshot. A snapshot that no
+    ref leads to (a rollback has undone it) stays while it is young. With `keep_since_ms`, whatever tells of the table since then stays.
+    """
+    refs = {name for name, ref in metadata.refs.items() if name != MAIN and _is_old_ref(metadata, name, policy, now_ms)}
+    kept: set[int] = set()
+    for name, ref in metadata.refs.items():
+        head = metadata.snapshot_by_id(ref.snapshot_id)
+        if name in refs or head is None:
+            continue
+        if ref.snapshot_ref_type.value == "tag":
+            kept.add(head.snapshot_id)
+            continue
+        age = policy.max_snapshot_age_ms if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
+        least = policy.min_snapshots if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
+        kept |= set(_young_line(metadata, head, cutoff_ms=now_ms - age, least=least, since_ms=keep_since_ms))
+    on_lines = {one.snapshot_id for name in metadata.refs if name not in refs for one in _line(metadata, metadata.snapshot_by_name(name))}
+    cutoff = min(now_ms - policy.max_snapshot_age_ms, keep_since_ms if keep_since_ms is not None else now_ms)
+    kept |= {one.snapshot_id for one in metadata.snapshots if one.snapshot_id not in on_lines and one.timestamp_ms >= cutoff}
+    gone = [one.snapshot_id for one in sorted(metadata.snapshots, key=lambda one: one.timestamp_ms) if one.snapshot_id not in kept]
+    return Expired(tuple(gone), tuple(sorted(refs)), len(metadata.snapshots) - len(gone))
+
+
+def _is_old_ref(metadata: TableMetadata, name: str, policy: Policy, now_ms: int) -> bool:
+    ref, snapshot = metadata.refs[name], metadata.snapshot_by_name(name)
+    limit = ref.max_ref_age_ms
+    if limit is None and not name.startswith(STAGE_PREFIXES):
+        # The age of a stage is not that of the snapshot where it began: only its own word counts.
+        limit = policy.max_ref_age_ms
+    return limit is not None and snapshot is not None and now_ms - snapshot.timestamp_ms > limit
+
+
+def _young_line(metadata: TableMetadata, head: Snapshot, *, cutoff_ms: int, least: int, since_ms: int | None) -> Iterator[int]:
+    is_told = since_ms is None
+    for position, snapshot in enumerate(_line(metadata, head)):
+        if position >= least and snapshot.timestamp_ms < cutoff_ms and is_told:
+            return
+        is_told = is_told or snapshot.timestamp_ms <= (since_ms or 0)
+        yield snapshot.snapshot_id
+
+
+def _line(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot]:
+    while head is not None:
+        yield head
+        head = metadata.snapshot_by_id(head.parent_snapshot_id) if head.parent_snapshot_id is not None else None
+
+
+@dataclass(frozen=True)
+class ExpiryPlan:
+    """What would go: snapshots, refs, and the files that only they reach."""
+
+    table: str
+    expired: Expired
+    doomed: Doomed = field(default_factory=Doomed)
+
+
+@dataclass(frozen=True)
+class ExpiryResult:
+    """What went. Files are removed only where the commit is certain and the table allows it."""
+
+    snapshots: int = 0
+    refs: tuple[str, ...] = ()
+    removed: Removed = field(default_factory=Removed)
+
+
+def plan_expiry(table: Table, policy: Policy, *, now_ms: int, keep_since_ms: int | None = None, count_files: bool = True) -> ExpiryPlan:
+    """What the policy lets go of the table as it was loaded."""
+    expired = choose_expired(table.metadata, policy, now_ms=now_ms, keep_since_ms=keep_since_ms)
+    if not expired.snapshot_ids or not count_files or not policy.may_delete:
+        return ExpiryPlan(".".join(table.name()), expired)
+    gone = set(expired.snapshot_ids)
+    before = [one for one in table.metadata.snapshots if one.snapshot_id in gone]
+    after = [one for one in table.metadata.snapshots if one.snapshot_id not in gone]
+    return ExpiryPlan(".".join(table.name()), expired, find_doomed(table, before, after))
+
+
+@dataclass
+class Expiry:
+    """The work on one table."""
+
+    catalog: CommitCatalog
+    identifier: Identifier
+    policy: Policy
+    clock_ms: Callable[[], int]
+    patience: Patience = field(default_factory=Patience)
+    keep_since_ms: int | None = None
+
+    def run(self) -> ExpiryResult:
+        """Lets snapshots go, then removes the files that nothing leads to any more."""
+        before, expired = self._commit()
+        if not expired.snapshot_ids:
+            return ExpiryResult(refs=expired.refs)
+        self.patience.on_step("expired, files not removed")
+        removed = self._remove(before, set(expired.snapshot_ids)) if self.policy.may_delete else Removed()
+        return ExpiryResult(len(expired.snapshot_ids), expired.refs, removed)
+
+    def _commit(self) -> tuple[Table, Expired]:
+        sent: list[tuple[Table, Expired]] = []
+
+        def attempt(_: int) -> tuple[Table, Expired]:
+            self.patience.on_step("before load")
+            table = self.catalog.load_table(self.identifier)
+            for earlier, expired in sent:
+                if _has_happened(table.metadata, expired):
+                    return earlier, expired
+            expired = choose_expired(table.metadata, self.policy, now_ms=self.clock_ms(), keep_since_ms=self.keep_since_ms)
+            if not expired.snapshot_ids and not expired.refs:
+                return table, expired
+            self.patience.on_step("before commit")
+            try:
+                self.catalog.commit_changes([_change(table, self.identifier, expired)])
+            except CommitConflict:
+                raise
+            except Exception:  # the reply may be lost, and the commit not
+                sent.append((table, expired))
+                raise
+            self.patience.on_step("after commit")
+            return table, expired
+
+        return until_decided(attempt, name=".".join(self.identifier), patience=self.patience)
+
+    def _remove(self, before: Table, gone: set[int]) -> Removed:
+        """Removes the files of the snapshots that went, except those that the table reaches as it is now."""
+        now = self.catalog.load_table(self.identifier)
+        if now.metadata.table_uuid != before.metadata.table_uuid:
+            return Removed()
+        expired = [one for one in before.metadata.snapshots if one.snapshot_id in gone]
+        doomed = find_doomed(before, expired, now.metadata.snapshots, kept_statistics=statistics_paths(now.metadata))
+        return remove_files(now, doomed.in_order(), on_step=self.patience.on_step)
+
+
+def _has_happened(metadata: TableMetadata, expired: Expired) -> bool:
+    """Whether everything that a commit takes away is gone."""
+    return not any(metadata.snapshot_by_id(one) for one in expired.snapshot_ids) and not any(name in metadata.refs for name in expired.refs)
+
+
+def statistics_paths(metadata: TableMetadata) -> frozenset[str]:
+    """The statistics files that a table's metadata names."""
+    return frozenset(one.statistics_path for one in (*metadata.statistics, *metadata.partition_statistics))
+
+
+def _change(table: Table, identifier: Identifier, expired: Expired) -> Change:
+    """The commit. It is guarded by every ref: one that has moved to a snapshot that would go makes it a conflict."""
+    metadata = table.metadata
+    refs: Mapping[str, int] = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+    requirements: list[TableRequirement] = [AssertTableUUID(uuid=metadata.table_uuid)]
+    requirements += [AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": at}) for name, at in sorted(refs.items())]
+    updates: list[TableUpdate] = [RemoveSnapshotRefUpdate.model_validate({"ref-name": name}) for name in expired.refs]
+    keys = [property_key(name) for name in expired.refs if property_key(name) in metadata.properties]
+    updates += [RemovePropertiesUpdate(removals=keys)] if keys else []
+    updates += [RemoveSnapshotsUpdate.model_validate({"snapshot-ids": list(expired.snapshot_ids)})] if expired.snapshot_ids else []
+    return Change(identifier, tuple(requirements), tuple(updates))

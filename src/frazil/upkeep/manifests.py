@@ -1,0 +1,184 @@
+"""Small manifests become few, each with the files of partitions that lie side by side: a filter on the partition then reads fewer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.manifest import ManifestEntry, ManifestFile
+from pyiceberg.typedef import Identifier
+
+from frazil.scan.plan import DATA, DELETES
+from frazil.sinks.publish import CommitCatalog, Patience
+from frazil.upkeep.entries import as_existing, write_entries
+from frazil.upkeep.policy import Policy
+from frazil.upkeep.replacing import Counts, Replacement
+from frazil.upkeep.survey import Survey
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+STEP = "manifests"
+TOO_SMALL = 0.75  # of the target size
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class ManifestFacts:
+    """A manifest of the current snapshot."""
+
+    path: str
+    bytes: int
+    spec_id: int = 0
+    content: int = DATA
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Manifests of one spec and kind that are written anew, together: one swap of the commit."""
+
+    manifests: tuple[ManifestFacts, ...]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(one.path for one in self.manifests)
+
+    def holds(self, survey: Survey) -> bool:
+        """Whether all of them are still listed: manifests never change."""
+        listed = {unit.fact("path") for content in (DATA, DELETES) for unit in survey.units(content)}
+        return self.paths <= listed
+
+
+@dataclass(frozen=True)
+class ManifestPlan:
+    """What would be merged."""
+
+    table: str
+    merges: tuple[Merge, ...]
+    target_bytes: int
+
+    @property
+    def before(self) -> int:
+        return sum(len(merge.manifests) for merge in self.merges)
+
+    @property
+    def after(self) -> int:
+        return sum(_parts(merge.manifests, self.target_bytes) for merge in self.merges)
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for merge in self.merges for one in merge.manifests)
+
+
+@dataclass(frozen=True)
+class ManifestResult:
+    """How many manifests there were, and how many took their place."""
+
+    before: int = 0
+    after: int = 0
+    snapshot_id: int | None = None
+    overtaken: int = 0
+
+
+def choose_merges(manifests: Sequence[ManifestFacts], *, target_bytes: int, least: int) -> list[Merge]:
+    """The small manifests of each spec and kind, where there are enough of them to become fewer.
+
+    >>> small = [ManifestFacts(f"m{n}", 1000) for n in range(5)]
+    >>> [len(merge.manifests) for merge in choose_merges([*small, ManifestFacts("big", 7_900)], target_bytes=8_000, least=5)]
+    [5]
+    """
+    places: dict[tuple[int, int], list[ManifestFacts]] = defaultdict(list)
+    for one in manifests:
+        if one.bytes < target_bytes * TOO_SMALL:
+            places[one.spec_id, one.content].append(one)
+    return [Merge(tuple(some)) for _, some in sorted(places.items()) if len(some) >= least and _parts(some, target_bytes) < len(some)]
+
+
+def _parts(manifests: Sequence[ManifestFacts], target_bytes: int) -> int:
+    return max(-(-sum(one.bytes for one in manifests) // target_bytes), 1)
+
+
+def plan_manifests(table: Table, policy: Policy, *, survey: Survey | None = None) -> ManifestPlan:
+    """What is worth a rewrite in the table as it was loaded."""
+    seen = survey or Survey(table)
+    facts = [
+        ManifestFacts(unit.fact("path"), unit.fact("length") or 0, unit.fact("spec_id"), content)
+        for content in (DATA, DELETES)
+        for unit in seen.units(content)
+    ]
+    merges = choose_merges(facts, target_bytes=policy.manifest_bytes, least=policy.min_input_files)
+    return ManifestPlan(".".join(table.name()), tuple(merges), policy.manifest_bytes)
+
+
+@dataclass
+class ManifestRewrite:
+    """The work on one table."""
+
+    catalog: CommitCatalog
+    identifier: Identifier
+    patience: Patience = field(default_factory=Patience)
+    _after: int = 0
+
+    def run(self, plan: ManifestPlan, *, policy: Policy) -> ManifestResult:
+        """Merges what was planned; if a writer has merged some meanwhile, it is planned anew, a few times."""
+        before = after = 0
+        snapshot_id: int | None = None
+        for _ in range(ROUNDS):
+            if not plan.merges:
+                break
+            replacement = Replacement(self.catalog, self.identifier, STEP, self._exchange(plan.target_bytes), self.patience)
+            outcome = replacement.commit(plan.merges)
+            before += sum(len(merge.manifests) for merge in outcome.committed)
+            after += self._after if outcome.committed else 0
+            snapshot_id = outcome.snapshot_id or snapshot_id
+            if not outcome.left_out:
+                return ManifestResult(before, after, snapshot_id)
+            plan = plan_manifests(self.catalog.load_table(self.identifier), policy)
+        return ManifestResult(before, after, snapshot_id, overtaken=sum(len(merge.manifests) for merge in plan.merges))
+
+    def _exchange(self, target_bytes: int) -> Any:
+        def exchange(survey: Survey, merges: Sequence[Merge], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
+            assert survey.head is not None
+            listed = {one.manifest_path: one for one in survey.head.manifests(survey.table.io)}
+            replaced = {path for merge in merges for path in merge.paths}
+            made: list[ManifestFile] = []
+            entries = 0
+            for merge in merges:
+                found = _clustered(survey.table, [listed[one.path] for one in merge.manifests])
+                entries += len(found)
+                first, parts = merge.manifests[0], min(_parts(merge.manifests, target_bytes), max(len(found), 1))
+                for some in _slices(found, parts):
+                    made.append(
+                        write_entries(
+                            survey.table,
+                            some,
+                            spec_id=first.spec_id,
+                            content=listed[first.path].content,
+                            snapshot_id=snapshot_id,
+                        )
+                    )
+            self._after = len(made)
+            kept = [one for path, one in listed.items() if path not in replaced]
+            counts = {"manifests-created": len(made), "manifests-kept": len(kept), "manifests-replaced": len(replaced)}
+            return [*made, *kept], Counts({**counts, "entries-processed": entries})
+
+        return exchange
+
+
+def _clustered(table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestEntry]:
+    """The live entries, those of one partition together and of near ones side by side."""
+    entries = [as_existing(entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
+    return sorted(entries, key=lambda entry: _order(entry.data_file.partition))
+
+
+def _order(partition: Any) -> tuple[tuple[bool, Any], ...]:
+    """Partition values as they can be compared: NULL first; what has no order of its own by its text."""
+    values = [partition[position] for position in range(len(partition))]
+    return tuple((value is not None, value if isinstance(value, int | str | bytes) else str(value)) for value in values)
+
+
+def _slices(entries: Sequence[ManifestEntry], parts: int) -> Iterator[Sequence[ManifestEntry]]:
+    each = -(-len(entries) // parts)
+    yield from (entries[start : start + each] for start in range(0, len(entries), each))

@@ -1,0 +1,185 @@
+"""Files in a table's folders that nothing leads to: what failed commits, killed writers and cut-short removals have left.
+
+A file that is not referred to may belong to a commit that is under way. Only its age tells: nothing younger than the limit is touched. The
+folders are listed before the table is loaded, so a file that is committed in between is seen as the table's. Every spelling of a path
+counts (`comparable`), and whatever is in doubt is spared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as pafs
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.typedef import Identifier
+
+from frazil.errors import UpkeepError
+from frazil.sinks.publish import ignore
+from frazil.upkeep.paths import comparable, is_below
+from frazil.upkeep.policy import LEAST_ORPHAN_AGE_MS
+from frazil.upkeep.reach import reachable
+from frazil.upkeep.removing import Removed, folders_of, remove_files
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from frazil.client import FrazilCatalog
+
+STEP = "orphans"
+AT_ONCE = 500_000  # old files whose names are held in memory; each portion asks all manifests once
+LISTED_DEEP = 2  # folders below this depth (data/day=1/) are listed with all that is in them, in one go
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """A file that nothing leads to."""
+
+    path: str
+    bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True)
+class OrphanPlan:
+    """The orphans that are old enough; younger ones are not looked at."""
+
+    table: str
+    orphans: tuple[Orphan, ...] = ()
+    listed: int = 0
+    older_than_ms: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(orphan.bytes for orphan in self.orphans)
+
+
+@dataclass
+class Locations:
+    """The folders of all tables of the catalog, asked for once: nobody removes files from a folder that two tables share."""
+
+    catalog: FrazilCatalog
+    _found: dict[Identifier, tuple[str, ...]] = field(default_factory=dict)
+
+    def neighbours(self, table: Table) -> list[str]:
+        """The other tables with a folder inside one of the table's, or around it."""
+        mine = folders_of(table)
+        if not self._found:
+            self._found = {identifier: self._folders(identifier) for identifier in every_table(self.catalog)}
+        return sorted(
+            ".".join(identifier)
+            for identifier, theirs in self._found.items()
+            if identifier != tuple(table.name()) and any(is_below(a, b) or is_below(b, a) for a in mine for b in theirs)
+        )
+
+    def _folders(self, identifier: Identifier) -> tuple[str, ...]:
+        from pyiceberg.exceptions import NoSuchTableError, RESTError
+
+        try:
+            return folders_of(self.catalog.load_table(identifier))
+        except NoSuchTableError:
+            return ()  # dropped since it was listed
+        except (RESTError, ValueError) as exc:
+            raise UpkeepError(
+                f"no orphans are removed: {'.'.join(identifier)} cannot be loaded, so nobody knows where its files lie: {exc}",
+                hint="repair it first (frazil table), or leave this step out: --only compact,deletes,manifests,expire",
+            ) from exc
+
+
+def every_table(catalog: FrazilCatalog) -> Iterator[Identifier]:
+    """All tables of the catalog, namespace by namespace."""
+
+    def walk(namespace: Identifier) -> Iterator[Identifier]:
+        if namespace:
+            yield from (tuple(one) for one in catalog.list_tables(namespace))
+        for inner in catalog.list_namespaces(namespace):
+            yield from walk(tuple(inner))
+
+    yield from walk(())
+
+
+def plan_orphans(
+    load: Callable[[], Table], *, now_ms: int, older_than_ms: int, locations: Locations, on_step: Callable[[str], None] = ignore
+) -> OrphanPlan:
+    """The orphans of a table that are older than the limit. `load` gives the table as it is when it is called."""
+    if older_than_ms < LEAST_ORPHAN_AGE_MS:
+        raise UpkeepError(
+            f"orphans younger than an hour are not removed, found a limit of {older_than_ms / 60_000:g} minutes",
+            hint="files of a commit that is under way look like orphans; choose a longer time",
+        )
+    table = load()
+    name = ".".join(table.name())
+    if others := locations.neighbours(table):
+        raise UpkeepError(
+            f"{name}: no orphans are removed: its folder is shared with {', '.join(others[:3])}", hint="give each table a folder of its own"
+        )
+    listed, found = 0, list[Orphan]()
+    for some in _portions(_old_files(table, now_ms - older_than_ms)):
+        on_step("listed")
+        listed += len(some)
+        found += _unreferenced(some, load())  # loaded after the listing: what was committed in between is the table's
+    return OrphanPlan(name, tuple(sorted(found, key=lambda one: one.path)), listed, older_than_ms)
+
+
+def remove_orphans(table: Table, plan: OrphanPlan, *, on_step: Callable[[str], None] = ignore) -> Removed:
+    """Removes what was found. Nothing can have begun to refer to it since: names of files are never used twice."""
+    return remove_files(table, (orphan.path for orphan in plan.orphans), on_step=on_step)
+
+
+def _unreferenced(files: Sequence[Orphan], table: Table) -> list[Orphan]:
+    left = {comparable(file.path): file for file in files}
+    for paths in reachable(table):
+        for path in paths.to_pylist():
+            left.pop(comparable(path), None)
+        if not left:
+            break
+    return list(left.values())
+
+
+def _portions(files: Iterable[Orphan]) -> Iterator[list[Orphan]]:
+    waiting: list[Orphan] = []
+    for file in files:
+        waiting.append(file)
+        if len(waiting) >= AT_ONCE:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+def _old_files(table: Table, until_ms: int) -> Iterator[Orphan]:
+    """The files of the table's folders that were last written before a time; each once, though folders may lie in each other."""
+    io = table.io
+    if not isinstance(io, PyArrowFileIO):
+        raise UpkeepError(
+            f"{'.'.join(table.name())}: its files cannot be listed through {type(io).__name__}", hint="set py-io-impl to PyArrow's"
+        )
+    folders = folders_of(table)
+    for folder in folders:
+        if any(folder != other and is_below(folder, other) for other in folders):
+            continue  # the other one has it
+        scheme, netloc, path = io.parse_location(folder, io.properties)
+        prefix = folder[: folder.rindex(path)] if path in folder else f"{scheme}://"
+        for info in _walk(io.fs_by_scheme(scheme, netloc), path, 0):
+            modified = int(info.mtime.timestamp() * 1000) if info.mtime is not None else until_ms  # no time known: too young
+            if modified < until_ms and not _is_hidden(info.path.removeprefix(path)):
+                yield Orphan(prefix + info.path, info.size or 0, modified)
+
+
+def _walk(fs: pafs.FileSystem, path: str, depth: int) -> Iterator[pafs.FileInfo]:
+    deep = depth >= LISTED_DEEP
+    for info in fs.get_file_info(pafs.FileSelector(path, allow_not_found=True, recursive=deep)):
+        if info.type == pafs.FileType.File:
+            yield info
+        elif info.type == pafs.FileType.Directory and not deep:
+            yield from _walk(fs, info.path, depth + 1)
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether a folder or file on the way is somebody's own: `_temporary`, `.crc`; a partition such as `_day=1` is not.
+
+    >>> _is_hidden("data/_temporary/0/f.parquet"), _is_hidden("data/_day=1/f.parquet"), _is_hidden("metadata/.v1.json.crc")
+    (True, False, True)
+    """
+    return any(part.startswith(("_", ".")) and "=" not in part for part in path.split("/"))

@@ -1,0 +1,57 @@
+"""What upkeep does to a table by itself: the table's own properties, Iceberg's names where Iceberg has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from frazil.errors import UpkeepError
+from frazil.tables.upkeep import KEEP_AGE, KEEP_COUNT, MIN_INPUT_FILES, ORPHAN_AGE, REF_AGE, TARGET_SIZE
+
+MB = 1 << 20
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+LEAST_ORPHAN_AGE_MS = HOUR_MS  # a commit that is under way may well be some minutes old
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The rules of one table; the defaults are Iceberg's own."""
+
+    target_file_bytes: int = 512 * MB
+    delete_file_bytes: int = 64 * MB
+    manifest_bytes: int = 8 * MB
+    min_input_files: int = 5
+    max_snapshot_age_ms: int = 5 * DAY_MS
+    min_snapshots: int = 1
+    max_ref_age_ms: int | None = None
+    orphan_age_ms: int = 3 * DAY_MS
+    may_delete: bool = True  # gc.enabled: another table may share the files of one that says no
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], *, table: str) -> Policy:
+        """The rules that a table's properties hold.
+
+        >>> Policy.of({"history.expire.min-snapshots-to-keep": "10"}, table="t").min_snapshots
+        10
+        """
+
+        def number(key: str, default: int, least: int = 1) -> int:
+            text = properties.get(key, str(default))
+            if not text.strip().lstrip("+").isdigit() or int(text) < least:
+                raise UpkeepError(
+                    f"{table}: table property '{key}' is '{text}', expected a whole number from {least:,}", hint="change the property"
+                )
+            return int(text)
+
+        return cls(
+            target_file_bytes=number(TARGET_SIZE, cls.target_file_bytes),
+            delete_file_bytes=number("write.delete.target-file-size-bytes", cls.delete_file_bytes),
+            manifest_bytes=number("commit.manifest.target-size-bytes", cls.manifest_bytes),
+            min_input_files=number(MIN_INPUT_FILES, cls.min_input_files, least=2),
+            max_snapshot_age_ms=number(KEEP_AGE, cls.max_snapshot_age_ms, least=0),
+            min_snapshots=number(KEEP_COUNT, cls.min_snapshots),
+            max_ref_age_ms=number(REF_AGE, 1) if REF_AGE in properties else None,
+            orphan_age_ms=number(ORPHAN_AGE, cls.orphan_age_ms, least=LEAST_ORPHAN_AGE_MS),
+            may_delete=properties.get("gc.enabled", "true").lower() != "false",
+        )

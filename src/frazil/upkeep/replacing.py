@@ -1,0 +1,144 @@
+"""The commit of upkeep: a `replace` snapshot that yields to writers.
+
+What was prepared comes in pieces, called swaps: files that go, files that take their place. Before every attempt the table is loaded again
+and each swap is held against it. A swap whose files are gone, or have deletes that were not applied, is left out, and the others are
+committed; whatever else was committed meanwhile (appends above all) is carried over as it is. The commit requires that main is still where
+it was read, so nothing can slip in between.
+
+Files of a swap that was left out may be deleted only if no attempt with them is in doubt: a commit whose reply was lost may have happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.typedef import Identifier
+
+from frazil.client.changes import Change
+from frazil.errors import CommitConflict
+from frazil.sinks.manifests import write_list
+from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, property_key
+from frazil.sinks.publish import CommitCatalog, Patience, until_decided
+from frazil.sinks.snapshots import guards, move_ref, next_snapshot
+from frazil.upkeep.survey import Survey, manifest_cache
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+SUMMARY_UPKEEP = "frazil.upkeep"  # in a snapshot's summary: which step of upkeep has made it
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a replace snapshot tells of the files that came and went, in the words of a snapshot's summary."""
+
+    values: dict[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Counts) -> Counts:
+        keys = {**self.values, **other.values}
+        return Counts({key: self.values.get(key, 0) + other.values.get(key, 0) for key in keys})
+
+
+class Swap(Protocol):
+    """A piece of work that can be committed with others, or left out by itself."""
+
+    def holds(self, survey: Survey) -> bool:
+        """Whether the table still is as the swap found it, as far as it is concerned."""
+
+
+S = TypeVar("S", bound=Swap)
+Exchange = Callable[["Survey", Sequence[S], int], tuple[list[ManifestFile], Counts]]
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[S]):
+    """What came of it: the swaps that are in, those that were left out, and of these the ones whose files nobody may delete."""
+
+    committed: tuple[S, ...] = ()
+    left_out: tuple[S, ...] = ()
+    in_doubt: tuple[S, ...] = ()
+    snapshot_id: int | None = None
+
+    @property
+    def deletable(self) -> tuple[S, ...]:
+        """Swaps that are certainly in no commit, now or later."""
+        return tuple(swap for swap in self.left_out if swap not in self.in_doubt)
+
+
+@dataclass
+class Replacement(Generic[S]):
+    """Commits swaps to main of one table. `exchange` gives the manifests of the new snapshot from those of the table as it is now."""
+
+    catalog: CommitCatalog
+    identifier: Identifier
+    step: str
+    exchange: Exchange[S]
+    patience: Patience = field(default_factory=Patience)
+
+    def commit(self, swaps: Sequence[S]) -> Outcome[S]:
+        """Brings in as many of the swaps as still hold, in one snapshot; none of them, if none does."""
+        sent: dict[int, tuple[S, ...]] = {}
+        doubtful: list[S] = []
+        cache = None
+
+        def attempt(number: int) -> Outcome[S]:
+            nonlocal cache
+            self.patience.on_step("before load")
+            table = self.catalog.load_table(self.identifier)
+            cache = cache or manifest_cache(table.io)
+            for snapshot_id, some in sent.items():  # its id is new and random: if it is there, that attempt has happened
+                if table.metadata.snapshot_by_id(snapshot_id) is not None:
+                    return Outcome(some, _without(swaps, some), tuple(doubtful), snapshot_id)
+            survey = Survey(table, cache)
+            alive = tuple(swap for swap in swaps if swap.holds(survey))
+            if not alive:
+                return Outcome((), tuple(swaps), tuple(doubtful))
+            change = self._change(table, survey, alive, number)
+            (snapshot_id,) = change.snapshot_ids
+            sent[snapshot_id] = alive
+            self.patience.on_step("before commit")
+            try:
+                self.catalog.commit_changes([change])
+            except CommitConflict:
+                raise  # certain: this attempt never happens
+            except BaseException:
+                doubtful.extend(alive)
+                raise
+            self.patience.on_step("after commit")
+            return Outcome(alive, _without(swaps, alive), tuple(doubtful), snapshot_id)
+
+        return until_decided(attempt, name=".".join(self.identifier), patience=self.patience)
+
+    def _change(self, table: Table, survey: Survey, swaps: tuple[S, ...], attempt: int) -> Change:
+        metadata, parent = table.metadata, survey.head
+        assert parent is not None  # files to replace come from it
+        snapshot_id = metadata.new_snapshot_id()
+        manifests, counts = self.exchange(survey, swaps, snapshot_id)
+        location = write_list(table, manifests, snapshot_id=snapshot_id, parent_id=parent.snapshot_id, attempt=attempt)
+        summary = summarise(parent, counts, {SUMMARY_UPKEEP: self.step, **_progress(metadata)})
+        snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=location, summary=summary)
+        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, MAIN, snapshot_id))
+        return Change(self.identifier, guards(metadata, MAIN, parent.snapshot_id), updates)
+
+
+def summarise(parent: Snapshot, counts: Counts, extra: dict[str, str]) -> Summary:
+    """The summary of a replace snapshot, with the totals carried on. PyIceberg counts only for other operations; the sums are the same."""
+    told = {key: str(value) for key, value in counts.values.items() if value}
+    counted = update_snapshot_summaries(Summary(Operation.OVERWRITE, **told, **extra), parent.summary)
+    return Summary(Operation.REPLACE, **counted.additional_properties)
+
+
+def _progress(metadata: TableMetadata) -> dict[str, str]:
+    """The progress of the sinks, unchanged; said again, for the snapshots before may expire."""
+    text = metadata.properties.get(property_key())
+    return {} if text is None else {SUMMARY_PROGRESS: text}
+
+
+def _without(swaps: Sequence[S], some: Sequence[S]) -> tuple[S, ...]:
+    return tuple(swap for swap in swaps if swap not in some)

@@ -1,0 +1,115 @@
+"""The files of a table's current snapshot, out of its manifests as Arrow columns: what upkeep decides on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.scan.compiled import ScanCache
+from frazil.scan.deletes import EQUALITY, DeleteFile
+from frazil.scan.plan import DATA, DELETES, Group, Planner, ScanRequest, Unit
+from frazil.scan.table import TableState
+from frazil.sinks.progress import MAIN
+from frazil.upkeep.groups import AppliedDelete, LiveFile, Rules
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+
+
+def manifest_cache(io: FileIO, *, max_bytes: int = 256 << 20) -> ScanCache:
+    """A cache for the manifests of a table: between two attempts of a commit only the new ones are read."""
+
+    def read(path: str) -> bytes:
+        with io.new_input(path).open() as stream:
+            content: bytes = stream.read()
+            return content
+
+    return ScanCache(read, max_bytes=max_bytes)
+
+
+class Survey:
+    """The live files of main, as the table was loaded."""
+
+    def __init__(self, table: Table, cache: ScanCache | None = None) -> None:
+        self.table = table
+        self.head = table.metadata.snapshot_by_name(MAIN)
+        self.cache = cache or manifest_cache(table.io)
+        state = TableState.of(".".join(table.name()), table.metadata)
+        # A snapshot id that does not exist is never asked for: without a head there are no units.
+        request = ScanRequest(snapshot_id=self.head.snapshot_id if self.head else None)
+        self._planner = Planner(state, self.cache, request)
+
+    def units(self, content: int) -> list[Unit]:
+        """The manifests of a kind."""
+        return self._planner.units(content) if self.head else []
+
+    @cached_property
+    def has_deletes(self) -> bool:
+        return bool(self.units(DELETES)) and self._planner.deletes.count > 0
+
+    def files(self, rules: Rules | None = None) -> Iterator[LiveFile]:
+        """The data files with the deletes that concern them; with rules, those at least that they may want."""
+        for unit in self.units(DATA):
+            manifest = self.cache.manifest(unit.fact("path"))
+            rows = None
+            if rules is not None and not rules.everything and not self.has_deletes:
+                sizes = manifest.columns["bytes"]
+                wrong = pc.or_(pc.less(sizes, rules.small_bytes), pc.greater(sizes, rules.large_bytes))
+                rows = pc.indices_nonzero(wrong).cast(pa.int64())
+            group = Group(unit, manifest, rows)
+            if len(group):
+                yield from self._live_files(group)
+
+    def _live_files(self, group: Group) -> Iterator[LiveFile]:
+        for task in self._planner.tasks(group):
+            deletes = tuple(_applied(delete, task.path) for delete in task.deletes)
+            yield LiveFile(task.path, task.bytes, task.rows, task.spec_id, task.partition, deletes, task.format.upper())
+
+    def delete_files(self) -> Iterator[DeleteFile]:
+        """Every delete file."""
+        for unit in self.units(DELETES):
+            yield from self._planner._delete_files(unit)
+
+    def deletes_of(self, paths: Collection[str]) -> dict[str, frozenset[str]]:
+        """The delete files of some data files, by path; a data file that is not live any more is missing."""
+        wanted, found = pa.array(list(paths), pa.string()), dict[str, frozenset[str]]()
+        for unit in self.units(DATA):
+            manifest = self.cache.manifest(unit.fact("path"))
+            rows = pc.indices_nonzero(pc.is_in(manifest.columns["path"], value_set=wanted)).cast(pa.int64())
+            if len(rows):
+                group = Group(unit, manifest, rows)
+                deletes = self._planner.deletes_of(group) if self.has_deletes else [[]] * len(group)
+                for path, some in zip(group.column("path").to_pylist(), deletes, strict=True):
+                    found[path] = frozenset(delete.path for delete in some)
+        return found
+
+    def manifests_with(self, paths: Collection[str], content: int = DATA) -> set[str]:
+        """The manifests that hold one of these files."""
+        wanted = pa.array(list(paths), pa.string())
+        return {
+            path
+            for unit in self.units(content)
+            if pc.any(pc.is_in(self.cache.manifest(path := unit.fact("path")).columns["path"], value_set=wanted)).as_py()
+        }
+
+    def live_paths(self, content: int) -> Iterator[pa.Array]:
+        """The paths of all live files of a kind of manifest, an array a manifest."""
+        for unit in self.units(content):
+            yield self.cache.manifest(unit.fact("path")).columns["path"]
+
+
+def delete_fact(delete: DeleteFile, name: str) -> int:
+    """A number that the manifest says of a delete file."""
+    value: int | None = delete.manifest.columns[name][delete.row].as_py()
+    return value or 0
+
+
+def _applied(delete: DeleteFile, path: str) -> AppliedDelete:
+    own = delete.target == path and delete.content != EQUALITY
+    kind = "PUFFIN" if delete.is_vector else (delete.manifest.columns["format"][delete.row].as_py() or "PARQUET").upper()
+    return AppliedDelete(delete.path, delete.content, delete_fact(delete, "records"), own, kind)

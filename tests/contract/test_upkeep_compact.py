@@ -1,0 +1,212 @@
+"""Compaction on a real catalog: what is rewritten, what writers may do meanwhile, and what a kill leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyiceberg.expressions import EqualTo
+from pyiceberg.types import StringType
+
+import frazil.sinks
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.errors import CommitUnknown
+from frazil.sinks.audit import audit
+from frazil.sinks.publish import Patience
+from tests.contract.upkeep_lake import HURRIED, Kept, rows
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Iterator[FrazilCatalog]:
+    with running_catalog() as server:
+        made = FrazilCatalog("lake", **server.properties)
+        made.create_namespace("lake")
+        yield made
+
+
+@pytest.fixture
+def kept(catalog: FrazilCatalog) -> Kept:
+    """Six small files on day 1, two on day 2."""
+    made = Kept(catalog).create("day")
+    for number in range(6):
+        made.append(number, number + 10)
+    made.append(100, day=2)
+    made.append(101, day=2)
+    return made
+
+
+def during(action: object, step: str = "files written") -> Patience:
+    """Does something once, when upkeep comes to a step."""
+    left = [action]
+
+    def on_step(name: str) -> None:
+        if name == step and left:
+            left.pop()()  # type: ignore[operator]
+
+    return Patience(give_up_seconds=20, longest_pause_seconds=0.05, on_step=on_step)
+
+
+ALL = [*range(6), *range(10, 16), 100, 101]
+
+
+def test_small_files_of_a_partition_become_one_and_others_stay(kept: Kept) -> None:
+    before = set(kept.paths())
+    result = kept.compact()
+    assert (result.files_before, result.files_after, result.rows) == (6, 1, 12)
+    assert kept.ids() == ALL
+    after = set(kept.paths())
+    assert (len(after), len(after & before)) == (3, 2)
+    told = kept.summary()
+    names = ("operation", "added-records", "deleted-records", "total-records", "total-data-files", "frazil.upkeep")
+    assert [told[name] for name in names] == ["replace", "12", "12", "14", "3", "compact"]
+
+
+def test_a_compacted_table_needs_nothing_more(kept: Kept) -> None:
+    kept.compact()
+    assert kept.plan().groups == ()
+
+
+def test_an_append_meanwhile_is_no_conflict(kept: Kept) -> None:
+    result = kept.compact(patience=during(lambda: kept.append(55), "before commit"))
+    assert (result.groups, result.overtaken) == (1, 0)
+    assert kept.ids() == sorted([*ALL, 55])
+
+
+def test_only_the_group_whose_files_are_gone_is_left_out(kept: Kept) -> None:
+    for number in range(200, 206):
+        kept.append(number, day=3)
+    plan = kept.plan()
+    assert len(plan.groups) == 2
+    result = kept.compact(plan, patience=during(lambda: kept.live.delete(EqualTo("day", 3))))
+    assert (result.groups, result.files_before) == (1, 6)
+    assert kept.ids() == ALL
+
+
+def test_a_group_whose_rows_were_deleted_meanwhile_is_planned_anew(kept: Kept) -> None:
+    result = kept.compact(patience=during(lambda: kept.delete(3)))
+    assert (result.groups, result.overtaken) == (1, 0)
+    assert kept.ids() == [one for one in ALL if one != 3]
+    assert not kept.delete_files()
+
+
+def test_the_files_of_a_group_that_was_left_out_are_removed(kept: Kept) -> None:
+    before = len(list(kept.folder.rglob("data/**/*.parquet")))
+    kept.compact(patience=during(lambda: kept.live.delete(EqualTo("day", 1))))
+    assert len(list(kept.folder.rglob("data/**/*.parquet"))) == before
+
+
+def test_deleted_rows_leave_with_the_compaction(kept: Kept) -> None:
+    kept.delete(0, 10, 100, 101)
+    result = kept.compact()
+    assert (result.groups, result.rows, result.files_after) == (2, 10, 1)  # of day 2 no row is left, and no file
+    assert kept.ids() == [one for one in ALL if one not in (0, 10, 100, 101)]
+    assert kept.summary()["deleted-records"] == "14"
+
+
+def test_files_of_an_older_partitioning_move_to_the_current_one(kept: Kept) -> None:
+    with kept.live.update_spec() as update:
+        update.add_field("id", "bucket[2]")
+    kept.compact(kept.plan(everything=True))
+    assert {task.file.spec_id for task in kept.live.scan().plan_files()} == {1}
+    assert kept.ids() == ALL
+    assert sorted(kept.live.scan(EqualTo("day", 2)).to_arrow()["id"].to_pylist()) == [100, 101]
+
+
+def test_columns_that_came_went_or_were_renamed_keep_their_rows(kept: Kept) -> None:
+    with kept.live.update_schema() as update:
+        update.rename_column("name", "label").add_column("extra", StringType())
+    kept.compact()
+    found = kept.live.scan(EqualTo("id", 3)).to_arrow().to_pylist()
+    assert found == [{"id": 3, "day": 1, "label": "n3", "extra": None}]
+
+
+def test_rows_are_sorted_by_the_tables_order(catalog: FrazilCatalog) -> None:
+    from pyiceberg.table.sorting import SortField, SortOrder
+    from pyiceberg.transforms import IdentityTransform
+
+    kept = Kept(catalog).create(sort_order=SortOrder(SortField(1, IdentityTransform())))
+    for start in (40, 7, 23, 1, 60):
+        kept.append(start + 3, start, start + 1)
+    kept.compact()
+    (path,) = kept.paths()
+    assert kept.live.scan().to_arrow()["id"].to_pylist() == kept.ids()
+    (task,) = kept.live.scan().plan_files()
+    assert (task.file.sort_order_id, path) == (1, task.file.file_path)
+
+
+def test_time_travel_and_tags_keep_their_rows(kept: Kept) -> None:
+    old = kept.live.history()[2].snapshot_id
+    kept.live.manage_snapshots().create_tag(old, "then").commit()
+    kept.compact()
+    assert kept.ids(old) == [0, 1, 2, 10, 11, 12]
+
+
+def test_sinks_go_on_and_the_audit_agrees(catalog: FrazilCatalog) -> None:
+    kept = Kept(catalog).create("day")
+    with frazil.sinks.open(kept.name, name="s", catalog=catalog) as sink:
+        for number in range(6):
+            sink.write(rows([number]), position=number + 1)
+            sink.commit()
+        assert kept.compact().groups == 1
+        sink.write(rows([6]), position=7)
+    assert kept.ids() == list(range(7))
+    report = audit(kept.live.metadata)
+    assert (report.problems, list(report.parts[0].reached.values())) == ((), [7])
+
+
+def test_a_lost_reply_is_found_out(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit, lost = kept.catalog.commit_changes, [True]
+
+    def lose(changes: object) -> None:
+        commit(changes)  # type: ignore[arg-type]
+        if lost:
+            lost.pop()
+            raise CommitUnknown("the reply was lost")
+
+    monkeypatch.setattr(kept.catalog, "commit_changes", lose)
+    result = kept.compact()
+    assert (result.groups, result.overtaken, len(result.snapshots)) == (1, 0, 1)
+    assert kept.ids() == ALL
+
+
+def test_files_of_a_commit_in_doubt_are_never_removed(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit has happened, its reply was lost, and before anybody looks its snapshot has expired: no file of it may go."""
+    commit, lost = kept.catalog.commit_changes, [True]
+
+    def lose(changes: object) -> None:
+        commit(changes)  # type: ignore[arg-type]
+        if lost:
+            lost.pop()
+            done = kept.head()
+            kept.append(77)
+            kept.live.maintenance.expire_snapshots().by_id(done).commit()
+            raise CommitUnknown("the reply was lost")
+
+    monkeypatch.setattr(kept.catalog, "commit_changes", lose)
+    kept.compact()
+    assert kept.ids() == sorted([*ALL, 77])
+
+
+@pytest.mark.parametrize("step", ["files written", "before commit", "after commit"])
+def test_killed_between_two_steps_the_rows_are_the_same(kept: Kept, step: str) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kept.compact(patience=during(stop, step))
+    assert kept.ids() == ALL
+    kept.compact()
+    assert (kept.ids(), kept.plan().groups) == (ALL, ())
+
+
+def test_a_file_with_other_rows_than_its_manifest_says_is_left_alone(kept: Kept) -> None:
+    from dataclasses import replace
+
+    plan = kept.plan()
+    (group,) = plan.groups
+    lying = replace(group, files=(replace(group.files[0], rows=7), *group.files[1:]))
+    before = kept.paths()
+    result = kept.compact(replace(plan, groups=(lying,)), patience=HURRIED)
+    assert "17 rows" in result.problems[0]
+    assert kept.paths() == before

@@ -1,0 +1,149 @@
+"""A partitioned table on a running catalog, for the tests of its upkeep: many small files, deleted rows, and what lies on disk."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.manifest import DataFile, ManifestContent
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+
+from frazil.client import FrazilCatalog
+from frazil.client.changes import Change
+from frazil.sinks.manifests import write_list
+from frazil.sinks.partitioning import partition_spec
+from frazil.sinks.publish import Patience
+from frazil.sinks.snapshots import guards, move_ref, next_snapshot
+from frazil.upkeep.compact import Compaction, CompactionPlan, CompactionResult, plan_compaction
+from frazil.upkeep.deletes import SCHEMA as DELETE_SCHEMA
+from frazil.upkeep.deletes import WrittenDeletes
+from frazil.upkeep.entries import as_added, write_entries
+from frazil.upkeep.expire import Expiry, ExpiryResult
+from frazil.upkeep.policy import Policy
+
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "name", StringType()))
+ARROW = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("name", pa.string())])
+HURRIED = Patience(give_up_seconds=20, longest_pause_seconds=0.05)
+
+
+def rows(ids: Sequence[int], day: int = 1) -> pa.Table:
+    return pa.table(
+        [pa.array(ids), pa.array([day] * len(ids)), pa.array([f"n{one}" for one in ids])],
+        schema=pa.schema([("id", pa.int64()), ("day", pa.int64()), ("name", pa.string())]),
+    ).cast(ARROW)
+
+
+@dataclass
+class Kept:
+    """A table that is looked after."""
+
+    catalog: FrazilCatalog
+    name: str = field(default_factory=lambda: f"lake.k{uuid.uuid4().hex[:8]}")
+    policy: Policy = field(default_factory=Policy)
+
+    def create(self, *partition_by: str, **options: object) -> Kept:
+        spec = partition_spec(SCHEMA, partition_by)
+        self.catalog.create_table(self.name, SCHEMA, partition_spec=spec, **options)  # type: ignore[arg-type]
+        return self
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        return tuple(self.name.split("."))
+
+    @property
+    def live(self) -> Table:
+        return self.catalog.load_table(self.name)
+
+    def append(self, *ids: int, day: int = 1, branch: str = "main") -> int:
+        self.live.append(rows(ids, day), branch=branch)
+        return self.head(branch)
+
+    def head(self, ref: str = "main") -> int:
+        snapshot = self.live.snapshot_by_name(ref)
+        assert snapshot is not None
+        return snapshot.snapshot_id
+
+    def ids(self, snapshot_id: int | None = None) -> list[int]:
+        return sorted(self.live.scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist())
+
+    def paths(self, snapshot_id: int | None = None) -> list[str]:
+        return sorted(task.file.file_path for task in self.live.scan(snapshot_id=snapshot_id).plan_files())
+
+    def summary(self) -> Mapping[str, str]:
+        snapshot = self.live.current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
+
+    # --- upkeep ------------------------------------------------------------------------------------------------------------------
+
+    def plan(self, **options: bool) -> CompactionPlan:
+        return plan_compaction(self.live, self.policy, **options)
+
+    def compact(self, plan: CompactionPlan | None = None, *, patience: Patience = HURRIED) -> CompactionResult:
+        work = Compaction(self.catalog, self.identifier, patience=patience)
+        return work.run(self.live, plan or self.plan(), replan=lambda table: plan_compaction(table, self.policy))
+
+    def expire(self, *, now_ms: int, patience: Patience = HURRIED, **policy: object) -> ExpiryResult:
+        rules = replace(self.policy, **policy)  # type: ignore[arg-type]
+        return Expiry(self.catalog, self.identifier, rules, lambda: now_ms, patience).run()
+
+    # --- deletes, as an engine writes them ---------------------------------------------------------------------------------------
+
+    def delete(self, *ids: int) -> int:
+        """Deletes rows merge-on-read: one position delete file for each data file, as Spark does."""
+        table = self.live
+        files = [self._delete_in(table, task.file, ids) for task in table.scan().plan_files()]
+        made = [(written, like) for written, like in files if written is not None]
+        metadata, parent = table.metadata, table.current_snapshot()
+        assert parent is not None
+        snapshot_id = metadata.new_snapshot_id()
+        entries = [as_added(written.to_data_file(like.partition), snapshot_id) for written, like in made]
+        spec_id = made[0][0].spec_id
+        manifest = write_entries(table, entries, spec_id=spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id)
+        manifests = [*parent.manifests(table.io), manifest]
+        location = write_list(table, manifests, snapshot_id=snapshot_id, parent_id=parent.snapshot_id, attempt=1)
+        summary = Summary(Operation.DELETE, **{"added-position-deletes": str(len(ids))})
+        snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=location, summary=summary)
+        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, "main", snapshot_id))
+        self.catalog.commit_changes([Change(self.identifier, guards(metadata, "main", parent.snapshot_id), updates)])
+        return snapshot_id
+
+    def _delete_in(self, table: Table, file: DataFile, ids: Sequence[int]) -> tuple[WrittenDeletes | None, DataFile]:
+        with table.io.new_input(file.file_path).open() as stream:
+            values = pq.read_table(stream, columns=["id"])["id"].to_pylist()
+        positions = [at for at, value in enumerate(values) if value in ids]
+        if not positions:
+            return None, file
+        path = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
+        found = pa.table([pa.array([file.file_path] * len(positions)), pa.array(positions)], schema=DELETE_SCHEMA)
+        with table.io.new_output(path).create() as out:
+            pq.write_table(found, out, store_schema=False)
+            size = out.tell()
+        ends = (positions[0], positions[-1])
+        return WrittenDeletes(path, len(positions), size, file.spec_id, (file.file_path, file.file_path), ends), file
+
+    def delete_files(self) -> set[str]:
+        return {delete.file_path for task in self.live.scan().plan_files() for delete in task.delete_files}
+
+    # --- what is on disk ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        return Path(unquote(urlparse(self.live.location()).path))
+
+    def on_disk(self) -> set[str]:
+        return {str(path) for path in self.folder.rglob("*") if path.is_file()}
+
+
+def as_path(location: str) -> str:
+    return urlparse(location).path
