@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from frazil.scan.manifests import Manifest
 
@@ -36,6 +37,10 @@ class DeleteFile:
     lower_path: bytes | None = None
     upper_path: bytes | None = None
     global_: bool = False  # its spec has no partition fields
+
+    def fact(self, name: str) -> Any:
+        """A property of the file that only those ask for who read it."""
+        return self.manifest.columns[name][self.row].as_py()
 
     @property
     def target(self) -> str | None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 MANIFESTS = "manifests by partition summaries"
 PARTITIONS = "data files by partition"
 BOUNDS = "data files by column bounds"
+ROW_GROUPS = "row groups"
 
 
 @dataclass(slots=True)
@@ -33,6 +34,14 @@ class Layer:
         if count:
             self.skipped += count
             self.by_term[term] = self.by_term.get(term, 0) + count
+
+    def add(self, other: Layer) -> None:
+        """Counts what another has counted."""
+        self.total += other.total
+        self.bytes += other.bytes
+        self.bytes_skipped += other.bytes_skipped
+        for term, count in other.by_term.items():
+            self.skip(term, count)
 
     def to_json(self) -> dict[str, Any]:
         facts = {"layer": self.name, "total": self.total, "skipped": self.skipped, "bytes": self.bytes}

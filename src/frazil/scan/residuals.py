@@ -47,6 +47,8 @@ class Residuals:
         return [self._one(spec, positions, row) for row in zip(*(column for column in values if column is not None), strict=True)]
 
     def _one(self, spec: PartitionSpec, positions: tuple[int, ...], row: tuple[object, ...]) -> BooleanExpression:
+        if None in row:
+            return self._expr  # PyIceberg thinks that null differs from every value, which SQL does not: all of the filter is always right
         key = (spec.spec_id, row)
         found = self._known.get(key)
         if found is None:
@@ -54,17 +56,11 @@ class Residuals:
             for at, value in zip(positions, row, strict=True):
                 full[at] = value
             with self._lock:  # PyIceberg's evaluator keeps the partition in itself
-                found = self._evaluate(spec, Record(*full))
+                found = self._evaluator(spec).residual_for(Record(*full))
                 if len(self._known) >= MOST_KNOWN:
                     self._known.clear()
                 self._known[key] = found
         return found
-
-    def _evaluate(self, spec: PartitionSpec, partition: Record) -> BooleanExpression:
-        try:
-            return self._evaluator(spec).residual_for(partition)
-        except TypeError:
-            return self._expr  # PyIceberg compares a partition that is null; all of the filter is always right
 
     def _evaluator(self, spec: PartitionSpec) -> ResidualEvaluator:
         if spec.spec_id not in self._evaluators:

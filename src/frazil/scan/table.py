@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
+from pyiceberg.types import NestedField
 
 from frazil.errors import ScanError
 
@@ -57,6 +59,20 @@ class TableState:
             if found.get("schema-id", 0) == wanted:
                 return _schema(json.dumps(found, sort_keys=True))
         raise ScanError(f"{self.name} has no schema {wanted}")
+
+    def find_dropped(self, field_id: int) -> NestedField:
+        """A column that an older schema had, as the last of them had it."""
+        for found in sorted(self._metadata.get("schemas") or [], key=lambda one: -one.get("schema-id", 0)):
+            for one in _schema(json.dumps(found, sort_keys=True)).fields:
+                if one.field_id == field_id:
+                    return one
+        raise ScanError(f"{self.name}: a delete file compares the field with id {field_id}, which no schema of the table has")
+
+    @cached_property
+    def name_mapping(self) -> NameMapping | None:
+        """The ids of columns in files that have none of their own."""
+        found = (self._metadata.get("properties") or {}).get("schema.name-mapping.default")
+        return None if found is None else parse_mapping_from_json(found)
 
     @cached_property
     def specs(self) -> dict[int, PartitionSpec]:
