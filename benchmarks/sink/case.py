@@ -95,7 +95,7 @@ def write_raw(source: str, split: str, _: str) -> Callable[[], None]:
     table = read(source).read_all()
     keys = partition_keys(SCHEMA, partition_spec(SCHEMA, SPLITS[split]))
     half = table.num_rows // 2
-    parts = [one.rows for one in take_apart(table, keys)] if keys else [table.slice(0, half), table.slice(half)]
+    parts = [one.rows for one in take_apart(table, keys).slices()] if keys else [table.slice(0, half), table.slice(half)]
     folder = Path(tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent))
 
     def write() -> None:

@@ -19,12 +19,12 @@ from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.ordering import sort_rows
 from frazil.sinks.parquet import FileMaker, RollingWriter
-from frazil.sinks.split import Partition, Slice, split
+from frazil.sinks.split import Partition, Run, split
 from frazil.sinks.spool import Spool
 
 MB = 1 << 20
-SLICE_BYTES = 64 << 10
-LEAST_RUN_BYTES = 16 * MB
+SLICE_BYTES = 32 << 10
+LEAST_RUN_BYTES = 8 * MB
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Buffer:
         """Writes everything that waits and gives the finished files; the buffer is empty then."""
         if self._spool.partitions:
             self._make_room()  # the rest, too: taken apart in memory it would need as much again
-        rest = {one.partition: one.rows for one in split(self._take_waiting(), self.layout.keys)}
+        rest = {one.partition: one.rows for one in split(self._take_waiting(), self.layout.keys).slices()}
         spooled = self._spool.partitions
         tasks = [self._merge_task(partition, rest.pop(partition, None)) for partition in spooled]
         for partition, rows in rest.items():
@@ -96,36 +96,31 @@ class Buffer:
         self.rows = self.bytes = 0
 
     def _make_room(self) -> None:
-        for run in self._take_runs():
-            self._place(run)
-            run.clear()  # its rows must be gone before the next run is copied
+        waiting = self._take_waiting()
+        while waiting.num_rows:
+            count = self._rows_of_run(waiting)
+            self._place(split(waiting.slice(0, count), self.layout.keys))
+            waiting = waiting.slice(count)
+        _give_back()
 
-    def _place(self, run: list[Slice]) -> None:
-        """Writes what is enough for a row group, and spools the rest."""
-        tasks, small = [], []
-        for one in run:
-            if not self.layout.keys or one.rows.nbytes >= self.limits.row_group_bytes:
-                tasks += self._write_tasks(one.partition, one.rows)
-            else:
-                small.append(one)
-        self._run_all(tasks)
-        if small:
-            self._spool.add_run(small)
-
-    def _take_runs(self) -> Iterator[list[Slice]]:
-        """What waits, apart by partition, in runs just large enough for slices of a useful size.
+    def _rows_of_run(self, waiting: pa.Table) -> int:
+        """How many rows to take apart at once: just enough for slices of a useful size.
 
         Small runs are faster: the copy of one lies in the processor's cache, and in memory that the last one gave back.
         """
-        waiting = self._take_waiting()
-        while waiting.num_rows:
-            count = waiting.num_rows
-            if self.layout.keys:
-                count = max(int(count * self._run_bytes / max(waiting.nbytes, 1)), 1)
-            slices = split(waiting.slice(0, count), self.layout.keys)
-            waiting = waiting.slice(count)
-            self._run_bytes = min(max(len(slices) * SLICE_BYTES, LEAST_RUN_BYTES), self.limits.run_bytes)
-            yield slices
+        if not self.layout.keys:
+            return int(waiting.num_rows)
+        return max(int(waiting.num_rows * self._run_bytes / max(waiting.nbytes, 1)), 1)
+
+    def _place(self, run: Run) -> None:
+        """Writes what is enough for a row group, and spools the rest."""
+        enough = 0 if not self.layout.keys else self.limits.row_group_bytes / max(run.rows.nbytes, 1) * run.rows.num_rows
+        large = [number for number, rows in enumerate(run.sizes) if rows >= enough]
+        tasks = [task for number in large for task in self._write_tasks(*run.slice(number))]
+        self._run_all(tasks)
+        if small := [number for number, rows in enumerate(run.sizes) if rows < enough]:
+            self._spool.add_run(run, small)
+        self._run_bytes = min(max(len(run.sizes) * SLICE_BYTES, LEAST_RUN_BYTES), self.limits.run_bytes)
 
     def _take_waiting(self) -> pa.Table:
         batches, self._waiting, self._waiting_bytes = self._waiting, [], 0
@@ -139,8 +134,12 @@ class Buffer:
         def write() -> None:
             batches = [*self._spool.rows_of(partition), *(rest.to_batches() if rest is not None else [])]
             for group in self._groups(batches):
-                self._lane_task(partition, 0, pa.Table.from_batches(group))()
+                rows = pa.Table.from_batches(group)
+                if rows.nbytes <= self.limits.row_group_bytes:
+                    rows = rows.combine_chunks()  # a copy of this size is cheaper than the writer's work for each small chunk
+                self._lane_task(partition, 0, rows)()
             self._writers[partition, 0].roll()
+            _give_back()
 
         return write
 
@@ -184,6 +183,11 @@ class Buffer:
         with ThreadPoolExecutor(self.limits.threads, thread_name_prefix="frazil-sink") as pool:
             for done in [pool.submit(task) for task in tasks]:
                 done.result()
+
+
+def _give_back() -> None:
+    """Returns to the system what Arrow keeps of freed memory; it would be kept by every thread that had some."""
+    pa.default_memory_pool().release_unused()
 
 
 def _pieces(rows: pa.Table, most_bytes: int) -> Iterator[pa.RecordBatch]:

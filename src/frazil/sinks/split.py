@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,18 +32,34 @@ _AS_INT64 = (TimeType, TimestampType, TimestamptzType, TimestampNanoType, Timest
 Partition = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(NamedTuple):
     """The rows of one partition; its values are as a manifest holds them (a date is a number of days)."""
 
     partition: Partition
     rows: pa.Table
 
 
-def split(rows: pa.Table, keys: Sequence[Key]) -> list[Slice]:
+@dataclass(frozen=True)
+class Run:
+    """Rows that lie together by partition: where each partition begins, and how many rows it has."""
+
+    rows: pa.Table
+    partitions: list[Partition]
+    starts: list[int]
+    sizes: list[int]
+
+    def slice(self, number: int) -> Slice:
+        """The rows of the partition of this number; nothing is copied."""
+        return Slice(self.partitions[number], self.rows.slice(self.starts[number], self.sizes[number]))
+
+    def slices(self) -> list[Slice]:
+        return [self.slice(number) for number in range(len(self.partitions))]
+
+
+def split(rows: pa.Table, keys: Sequence[Key]) -> Run:
     """The rows apart by partition, in the order in which the partitions first appear; inside one, rows keep their order."""
     if not keys or rows.num_rows == 0:
-        return [Slice((), rows)] if rows.num_rows else []
+        return Run(rows, [()], [0], [rows.num_rows]) if rows.num_rows else Run(rows, [], [], [])
     arrays = _keys_of(rows, keys)
     codes = _number_groups(arrays)
     sizes = _sizes(codes)
@@ -54,8 +70,7 @@ def split(rows: pa.Table, keys: Sequence[Key]) -> list[Slice]:
         firsts = order.take(firsts)
         # Half the index, half the traffic: what waits in memory never has 2**32 rows.
         rows = rows.take(order.cast(pa.uint32()))
-    partitions = _values_at(arrays, firsts, keys)
-    return [Slice(partition, rows.slice(start, size)) for partition, start, size in zip(partitions, starts, sizes, strict=True)]
+    return Run(rows, _values_at(arrays, firsts, keys), starts, sizes)
 
 
 def _keys_of(rows: pa.Table, keys: Sequence[Key]) -> list[pa.Array]:

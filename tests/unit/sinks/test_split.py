@@ -33,7 +33,7 @@ BATCH = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.timestam
 
 
 def apart(rows: pa.Table, *fields: str | int, schema: Schema = SCHEMA) -> dict[Partition, list[dict[str, object]]]:
-    slices = split(rows, partition_keys(schema, partition_spec(schema, fields)))
+    slices = split(rows, partition_keys(schema, partition_spec(schema, fields))).slices()
     assert len({slice_.partition for slice_ in slices}) == len(slices)
     return {slice_.partition: slice_.rows.to_pylist() for slice_ in slices}
 
@@ -62,15 +62,15 @@ def test_every_row_lands_in_its_partition_and_keeps_its_order(rows: list[dict[st
 
 def test_a_table_without_partitions_is_one_slice_of_the_same_memory() -> None:
     rows = pa.Table.from_pylist([{"id": 2}, {"id": 1}], BATCH)
-    (only,) = split(rows, ())
-    assert only.partition == ()
-    assert only.rows is rows
+    run = split(rows, ())
+    assert (run.partitions, run.sizes) == ([()], [2])
+    assert run.rows is rows
 
 
 @pytest.mark.parametrize("ids", [[7, 7, 7], [1, 1, 2, 3, 3], [3, 2, 2, 1], [None, None, 5]])
 def test_rows_that_lie_together_are_not_copied(ids: list[int | None]) -> None:
     rows = pa.Table.from_pylist([{"id": i} for i in ids], BATCH)
-    slices = split(rows, partition_keys(SCHEMA, partition_spec(SCHEMA, ["id"])))
+    slices = split(rows, partition_keys(SCHEMA, partition_spec(SCHEMA, ["id"]))).slices()
     address = rows.column("id").chunk(0).buffers()[1].address
     assert {slice_.rows.column("id").chunk(0).buffers()[1].address for slice_ in slices} == {address}
 
