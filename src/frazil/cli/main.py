@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "drift": ("frazil.cli.drift:drift", "Show what someone changed by hand since the last apply."),
     "import": ("frazil.cli.import_:import_", "Write the code that declares live tables."),
     "run": ("frazil.cli.run:run", "Run a pipeline: everything new since the last run, then stop."),
+    "stream": ("frazil.cli.stream:stream", "Keep a pipeline running: what comes in is in the table a batch later."),
     "runs": ("frazil.cli.runs:runs", "Show what runs have read, written and set aside; of all pipelines, or of one, or into one table."),
     "log": ("frazil.cli.log:log", "Show the snapshots of a table: when, what, how much, by whom."),
     "diff": ("frazil.cli.diff:diff", "Show what changed in a table between two points: schema, partitioning, files, rows."),
@@ -32,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "connect": ("frazil.cli.connect:connect", "Print the configuration with which another engine uses this lake."),
     "quarantine": ("frazil.cli.quarantine:quarantine", "Look at rows that a table did not take; bring them in, or give them up."),
     "audit": ("frazil.cli.audit:audit", "Prove from a table that every row of its sinks came in exactly once."),
+    "maintain": (
+        "frazil.cli.maintain:maintain",
+        "Keep tables healthy: compact files, expire snapshots, remove orphans; each step says first what it would do.",
+    ),
     "up": ("frazil.cli.stack:up", "Start the local servers: object store and catalog, and others by --with."),
     "down": ("frazil.cli.stack:down", "Stop the local servers; their data stays unless --purge."),
     "status": ("frazil.cli.stack:status", "Show the local servers: state, endpoint, process, version, memory, log."),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # How engines sign their commits: the property in the snapshot's summary, and what to call it.
 _SIGNATURES = {"trino_query_id": "trino query", "spark.app.id": "spark", "engine-name": "engine"}
 RUNS_SUFFIX = "__runs"
+SUMMARY_UPKEEP = "frazil.upkeep"  # see upkeep/replacing
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,8 @@ def signed_by(summary: Mapping[str, str]) -> str:
     if SUMMARY_COMMIT in summary:
         claim = json.loads(summary[SUMMARY_COMMIT])
         said.append(f"{claim['part']} commit {claim['commit']}")
+    if SUMMARY_UPKEEP in summary:
+        said.append(f"upkeep: {summary[SUMMARY_UPKEEP]}")
     if "frazil.progress" in summary and not said:
         said.append("a writer took over")
     engine = next((f"{name} {summary[key]}" for key, name in _SIGNATURES.items() if key in summary), None)

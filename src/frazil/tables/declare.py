@@ -10,13 +10,14 @@ from frazil.errors import DeclarationError
 from frazil.tables.check import check_table
 from frazil.tables.terms import PartitionTerm, SortTerm, parse_partition, parse_sort
 from frazil.tables.types import HINT, Column, NotAType, column, normalise_column
+from frazil.tables.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.sorting import SortOrder
 
-__all__ = ["Column", "Table", "column"]
+__all__ = ["Column", "Table", "Upkeep", "column"]
 
 DEFAULT_FORMAT_VERSION = 2  # what every engine reads and writes; see docs/tables.md
 
@@ -28,6 +29,7 @@ class Table:
     - `partition_by`: `"country"`, `"day(ts)"`, `"bucket(16, id)"`, each with a name of its own if wanted: `"day(ts) as d"`.
     - `sort_by`: `"ts desc nulls last"`, `"bucket(16, id)"`.
     - `properties`: those of the table that matter; others are left alone.
+    - `upkeep`: what `frazil maintain` does to it; it becomes properties, too.
     - `checks`: SQL conditions that rows must meet; pipelines and sinks hold them.
     - `key`: the columns that tell rows apart; they become Iceberg's identifier fields.
     - `format_version`: 2 for a new table, and as it is for an existing one, unless said here.
@@ -58,6 +60,7 @@ class Table:
         format_version: int | None = None,
         location: str | None = None,
         dropped: Sequence[str] = (),
+        upkeep: Upkeep | None = None,
     ) -> None:
         if not all(name.split(".")) or "." not in name:
             raise DeclarationError(f"table '{name}' has no namespace", hint=f'write Table("lakehouse.{name}", ...)')
@@ -72,7 +75,7 @@ class Table:
             ("dropped", dropped),
         ):
             put(self, given, _texts(name, given, texts))
-        put(self, "properties", dict(properties or {}))
+        put(self, "properties", _with_upkeep(name, dict(properties or {}), upkeep))
         put(self, "format_version", format_version)
         put(self, "location", location.rstrip("/") if location else None)
         check_table(self)
@@ -129,6 +132,16 @@ class Table:
         from frazil.tables.iceberg import to_order
 
         return to_order(self.sort_terms, self.schema())
+
+
+def _with_upkeep(table: str, properties: dict[str, str], upkeep: Upkeep | None) -> dict[str, str]:
+    rules = upkeep.properties(table=table) if upkeep else {}
+    if twice := sorted(key for key in rules if properties.get(key, rules[key]) != rules[key]):
+        raise DeclarationError(
+            f"table '{table}': property '{twice[0]}' is '{properties[twice[0]]}', but upkeep makes it '{rules[twice[0]]}'",
+            hint="say it in one of the two",
+        )
+    return {**properties, **rules}
 
 
 def _columns(table: str, columns: Sequence[Column]) -> tuple[Column, ...]:

@@ -16,7 +16,7 @@ from frazil.sinks.layout import TableLayout
 from frazil.sinks.manifests import write_added
 from frazil.sinks.parquet import delete_quietly
 from frazil.sinks.publish import CommitCatalog, Patience
-from frazil.upkeep.entries import without
+from frazil.upkeep.entries import drop_files
 from frazil.upkeep.groups import Group, LiveFile, Rules, plan_groups, why_not
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Outcome, Replacement
@@ -187,15 +187,12 @@ def _exchange(survey: Survey, swaps: Sequence[Compacted], snapshot_id: int) -> t
     removed = frozenset(path for swap in swaps for path in swap.group.paths)
     added = [file for swap in swaps for file in swap.files]
     touched = survey.manifests_with(removed)
-    manifests = write_added(table, added, snapshot_id=snapshot_id)
-    dropped: list[DataFile] = []
-    for manifest in parent.manifests(table.io):
-        if manifest.content == ManifestContent.DATA and manifest.manifest_path in touched:
-            manifest, gone = without(table, manifest, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
-            dropped += gone
-        manifests.append(manifest)
+    listed = parent.manifests(table.io)
+    changed = [one for one in listed if one.content == ManifestContent.DATA and one.manifest_path in touched]
+    rest = [one for one in listed if one not in changed]
+    made, dropped = drop_files(table, changed, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
     assert len(dropped) == len(removed)  # every file of a swap that holds is in the head
-    return manifests, _count(added, dropped)
+    return [*write_added(table, added, snapshot_id=snapshot_id), *made, *rest], _count(added, dropped)
 
 
 def _count(added: Sequence[WrittenFile], dropped: Sequence[DataFile]) -> Counts:

@@ -23,7 +23,7 @@ from frazil.scan.deletes import POSITIONS
 from frazil.scan.plan import DELETES
 from frazil.sinks.disk import writing
 from frazil.sinks.publish import CommitCatalog, Patience
-from frazil.upkeep.entries import as_added, group_by_spec, without, write_entries
+from frazil.upkeep.entries import as_added, drop_files, group_by_spec, write_entries
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Replacement
 from frazil.upkeep.survey import Survey, delete_fact
@@ -240,13 +240,10 @@ def _exchange(survey: Survey, swaps: Sequence[DeleteSwap], snapshot_id: int) -> 
     assert parent is not None
     removed = {path: swap for swap in swaps for path in swap.removed}
     touched = survey.manifests_with(removed, DELETES)
-    manifests: list[ManifestFile] = []
-    dropped: list[DataFile] = []
-    for manifest in parent.manifests(table.io):
-        if manifest.content == ManifestContent.DELETES and manifest.manifest_path in touched:
-            manifest, gone = without(table, manifest, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
-            dropped += gone
-        manifests.append(manifest)
+    listed = parent.manifests(table.io)
+    changed = [one for one in listed if one.content == ManifestContent.DELETES and one.manifest_path in touched]
+    made, dropped = drop_files(table, changed, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
+    manifests = [*(one for one in listed if one not in changed), *made]
     partitions = {id(removed[file.file_path]): file.partition for file in dropped}
     added = [swap.added.to_data_file(partitions[id(swap)]) for swap in swaps if swap.added is not None]
     for spec_id, files in group_by_spec(added).items():

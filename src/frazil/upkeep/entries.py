@@ -43,17 +43,30 @@ def write_entries(
     return writer.to_manifest_file()
 
 
-def without(
-    table: Table, manifest: ManifestFile, is_dropped: Callable[[DataFile], bool], *, snapshot_id: int
-) -> tuple[ManifestFile, list[DataFile]]:
-    """The manifest with some files marked as deleted by this snapshot, and these files."""
-    entries = manifest.fetch_manifest_entry(table.io)  # live ones alone
-    dropped = {entry.data_file.file_path for entry in entries if is_dropped(entry.data_file)}
-    if not dropped:
-        return manifest, []
-    changed = [as_deleted(one, snapshot_id) if one.data_file.file_path in dropped else as_existing(one) for one in entries]
-    made = write_entries(table, changed, spec_id=manifest.partition_spec_id, content=manifest.content, snapshot_id=snapshot_id)
-    return made, [entry.data_file for entry in changed if entry.data_file.file_path in dropped]
+def drop_files(
+    table: Table, manifests: Sequence[ManifestFile], is_dropped: Callable[[DataFile], bool], *, snapshot_id: int
+) -> tuple[list[ManifestFile], list[DataFile]]:
+    """The manifests with some files marked as deleted by this snapshot, and these files.
+
+    What is left of a manifest is written again. One of which nothing is left is not: its deleted files go into a single manifest with
+    those of the others, so that a compaction does not leave as many manifests behind as it found.
+    """
+    made: list[ManifestFile] = []
+    dropped: list[DataFile] = []
+    emptied: dict[tuple[int, ManifestContent], list[ManifestEntry]] = {}
+    for manifest in manifests:
+        entries = manifest.fetch_manifest_entry(table.io)  # live ones alone
+        gone = {entry.data_file.file_path for entry in entries if is_dropped(entry.data_file)}
+        changed = [as_deleted(one, snapshot_id) if one.data_file.file_path in gone else as_existing(one) for one in entries]
+        dropped += [entry.data_file for entry in changed if entry.data_file.file_path in gone]
+        place = (manifest.partition_spec_id, manifest.content)
+        if len(gone) == len(changed):
+            emptied.setdefault(place, []).extend(changed)
+        else:
+            made.append(write_entries(table, changed, spec_id=place[0], content=place[1], snapshot_id=snapshot_id) if gone else manifest)
+    for (spec_id, content), entries in emptied.items():
+        made += [write_entries(table, entries, spec_id=spec_id, content=content, snapshot_id=snapshot_id)] if entries else []
+    return made, dropped
 
 
 def as_added(file: DataFile, snapshot_id: int) -> ManifestEntry:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 STEP = "expire"
-STAGE_PREFIXES = ("frazil-stage", "frazil_stage", "stage-")  # branches of a write that is under way
+STAGE = "frazil_stage"  # how the branches begin on which a pipeline stages a change; see pipelines/upsert_merge
 
 
 @dataclass(frozen=True)
@@ -75,26 +75,29 @@ def choose_expired(metadata: TableMetadata, policy: Policy, *, now_ms: int, keep
 
 def _is_old_ref(metadata: TableMetadata, name: str, policy: Policy, now_ms: int) -> bool:
     ref, snapshot = metadata.refs[name], metadata.snapshot_by_name(name)
-    limit = ref.max_ref_age_ms
-    if limit is None and not name.startswith(STAGE_PREFIXES):
-        # The age of a stage is not that of the snapshot where it began: only its own word counts.
-        limit = policy.max_ref_age_ms
+    limit = policy.max_ref_age_ms if ref.max_ref_age_ms is None else ref.max_ref_age_ms
+    if name.startswith(STAGE) and ref.max_ref_age_ms is None:
+        # A stage begins at main's head, which may be old while the stage is alive. Once something is staged there, it is published within
+        # moments: one that is as old as an orphan was left by a program that died.
+        is_begun = snapshot not in list(_line(metadata, metadata.snapshot_by_name(MAIN)))
+        limit = policy.orphan_age_ms if is_begun else None
     return limit is not None and snapshot is not None and now_ms - snapshot.timestamp_ms > limit
 
 
-def _young_line(metadata: TableMetadata, head: Snapshot, *, cutoff_ms: int, least: int, since_ms: int | None) -> Iterator[int]:
-    is_told = since_ms is None
-    for position, snapshot in enumerate(_line(metadata, head)):
-        if position >= least and snapshot.timestamp_ms < cutoff_ms and is_told:
-            return
-        is_told = is_told or snapshot.timestamp_ms <= (since_ms or 0)
-        yield snapshot.snapshot_id
+def _young_line(metadata: TableMetadata, head: Snapshot, *, cutoff_ms: int, least: int, since_ms: int | None) -> list[int]:
+    """The newest snapshots of a line, down to the oldest that must stay. Clocks differ: an old one may lie above a young one."""
+    line = list(_line(metadata, head))
+    needed = [position for position, one in enumerate(line) if position < least or one.timestamp_ms >= cutoff_ms]
+    if since_ms is not None:  # down to what it held at that time
+        needed.append(next((position for position, one in enumerate(line) if one.timestamp_ms <= since_ms), len(line) - 1))
+    return [one.snapshot_id for one in line[: max(needed, default=0) + 1]]
 
 
 def _line(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot]:
+    known = {one.snapshot_id: one for one in metadata.snapshots}  # PyIceberg's own look goes through all of them each time
     while head is not None:
         yield head
-        head = metadata.snapshot_by_id(head.parent_snapshot_id) if head.parent_snapshot_id is not None else None
+        head = known.get(head.parent_snapshot_id) if head.parent_snapshot_id is not None else None
 
 
 @dataclass(frozen=True)

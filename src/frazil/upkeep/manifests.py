@@ -180,5 +180,5 @@ def _order(partition: Any) -> tuple[tuple[bool, Any], ...]:
 
 
 def _slices(entries: Sequence[ManifestEntry], parts: int) -> Iterator[Sequence[ManifestEntry]]:
-    each = -(-len(entries) // parts)
+    each = max(-(-len(entries) // parts), 1)
     yield from (entries[start : start + each] for start in range(0, len(entries), each))

@@ -120,11 +120,18 @@ class Replacement(Generic[S]):
         assert parent is not None  # files to replace come from it
         snapshot_id = metadata.new_snapshot_id()
         manifests, counts = self.exchange(survey, swaps, snapshot_id)
+        manifests = [one for one in manifests if one.added_snapshot_id == snapshot_id or _has_files(one)]
         location = write_list(table, manifests, snapshot_id=snapshot_id, parent_id=parent.snapshot_id, attempt=attempt)
         summary = summarise(parent, counts, {SUMMARY_UPKEEP: self.step, **_progress(metadata)})
         snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=location, summary=summary)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, MAIN, snapshot_id))
         return Change(self.identifier, guards(metadata, MAIN, parent.snapshot_id), updates)
+
+
+def _has_files(manifest: ManifestFile) -> bool:
+    """Whether a manifest names a live file; one that only tells what an older snapshot has deleted has no place in a new list."""
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    return None in counts or sum(counts) > 0  # type: ignore[arg-type]  # none of them is None
 
 
 def summarise(parent: Snapshot, counts: Counts, extra: dict[str, str]) -> Summary:

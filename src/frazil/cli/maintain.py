@@ -1,0 +1,215 @@
+"""`frazil maintain`: what keeps tables healthy, said before it is done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.show import OUTPUT, count, size, to_json
+from frazil.errors import FrazilError, NoSuchTable, UpkeepError
+
+if TYPE_CHECKING:
+    from pyiceberg.typedef import Identifier
+
+    from frazil.client import FrazilCatalog
+    from frazil.upkeep.compact import Engine
+    from frazil.upkeep.orphans import Locations
+    from frazil.upkeep.steps import Keeper, StepPlan, StepReport
+
+NAMES = ("compact", "deletes", "manifests", "expire", "orphans")
+REMOVING = ("expire", "orphans")
+
+
+def _steps(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """The steps of `--only`, in the order in which they help each other."""
+    chosen = [name.strip() for name in text.split(",")] if text else list(NAMES)
+    if unknown := [name for name in chosen if name not in NAMES]:
+        raise click.BadParameter(f"'{unknown[0]}' is no step; there are: {', '.join(NAMES)}")
+    return tuple(name for name in NAMES if name in chosen)
+
+
+@click.command()
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and what it would save, and do nothing.")
+@click.option("--only", "steps", callback=_steps, metavar="STEPS", help="Some of compact,deletes,manifests,expire,orphans.  [default: all]")
+@click.option(
+    "--engine", type=click.Choice(["python", "spark"]), default="python", show_default=True, help="Where data files are rewritten."
+)
+@click.option("--rewrite-all", is_flag=True, help="Compaction takes every file: it gets the current partitioning, order and codec.")
+@click.option("--yes", is_flag=True, help="Do not ask before snapshots and files are removed.")
+@OUTPUT
+@click.pass_obj
+def maintain(
+    context: Context,
+    tables: Sequence[str],
+    dry_run: bool,
+    steps: tuple[str, ...],
+    engine: str,
+    rewrite_all: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Keep tables healthy: compact files, expire snapshots, remove orphans; each step says first what it would do.
+
+    Without TABLE: every table that lakehouse.py here declares, and what lies beside it; without lakehouse.py, every table of the catalog.
+    Writers go on meanwhile. The rules are the table's own: Table(..., upkeep=Upkeep(...)).
+    """
+    asks = not dry_run and not yes
+    if asks and (output == "json" or not sys.stdin.isatty()) and set(steps) & set(REMOVING):
+        raise UpkeepError(
+            "nobody is there to answer before snapshots and files are removed; nothing was changed",
+            hint="add --yes or --dry-run, or leave these steps out: --only compact,deletes,manifests",
+        )
+    from frazil.upkeep.orphans import Locations
+
+    names, manner = _choose(context, tables), Manner(dry_run, asks, rewrite_all, quiet=output == "json")
+    with _engine(context, engine, needed=not dry_run and "compact" in steps) as works:
+        session = Session(context.catalog, works, steps, manner, Locations(context.catalog))
+        for name in names:
+            session.look_after(name)
+    session.finish()
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How the run behaves: only says, asks first, takes every file, prints nothing but JSON."""
+
+    dry_run: bool
+    asks: bool
+    rewrite_all: bool
+    quiet: bool
+
+
+@dataclass
+class Session:
+    """One run of the command over some tables."""
+
+    catalog: FrazilCatalog
+    engine: Engine
+    steps: Sequence[str]
+    manner: Manner
+    locations: Locations
+    told: list[dict[str, Any]] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    def look_after(self, name: Identifier) -> None:
+        """Goes through the steps of one table; an error ends this table and not the others."""
+        label = ".".join(name)
+        try:
+            self._look_after(label, name)
+        except FrazilError as exc:
+            self.failed.append(label)
+            self.told.append({"table": label, "error": exc.message})
+            click.echo(f"{label}: {exc.message}" + (f"\n  try: {exc.hint}" if exc.hint else ""), err=True)
+
+    def _look_after(self, label: str, name: Identifier) -> None:
+        from frazil.upkeep.steps import Keeper
+
+        keeper = Keeper(self.catalog, name, self.engine, everything=self.manner.rewrite_all, locations=self.locations)
+        idle = True
+        for step in self.steps:
+            with _bar(f"{label}: {step}", self.manner.quiet) as update:
+                keeper.on_progress = update
+                plan = keeper.plan(step)
+            if plan.lines:
+                idle = False
+                self._say(f"{label}  {step}")
+                self._say(*(f"  {line}" for line in plan.lines))
+            self._do(keeper, plan)
+        if idle:
+            self._say(f"{label}  nothing to do")
+
+    def _do(self, keeper: Keeper, plan: StepPlan) -> None:
+        entry: dict[str, Any] = {"table": plan.table, "step": plan.step, "would": list(plan.lines)}
+        entry |= {"files": plan.files, "bytes": plan.bytes, "snapshots": plan.snapshots, "done": False}
+        self.told.append(entry)
+        if plan.detail is None or self.manner.dry_run:
+            return
+        if self.manner.asks and plan.removes and not click.confirm(f"  {plan.step} {plan.table}?", err=True):
+            self._say("  left as it is")
+            return
+        with _bar(f"{plan.table}: {plan.step}", self.manner.quiet) as update:
+            keeper.on_progress = update
+            report = keeper.perform(plan)
+        entry |= _as_entry(report)
+        self._say(*(f"  done: {line}" for line in report.lines))
+        for problem in report.problems:
+            click.echo(f"  problem: {problem}", err=True)
+        if report.problems and plan.table not in self.failed:
+            self.failed.append(plan.table)
+
+    def finish(self) -> None:
+        """The sum, and the exit code."""
+        if self.manner.quiet:
+            click.echo(to_json(self.told))
+        else:
+            totals = {key: sum(entry.get(key, 0) for entry in self.told) for key in ("files", "bytes", "snapshots")}
+            verb = "would save" if self.manner.dry_run else "saved"
+            self._say(f"{verb} {count(totals['files'], 'file')}, {size(totals['bytes'])}, {count(totals['snapshots'], 'snapshot')}")
+        if self.failed:
+            sys.exit(1)
+
+    def _say(self, *lines: str) -> None:
+        for line in lines if not self.manner.quiet else ():
+            click.echo(line)
+
+
+def _as_entry(report: StepReport) -> dict[str, Any]:
+    said = {"did": list(report.lines), "problems": list(report.problems), "done": True}
+    return {"files": report.files, "bytes": report.bytes, "snapshots": report.snapshots, **said}
+
+
+def _choose(context: Context, given: Sequence[str]) -> list[Identifier]:
+    """The tables that are meant, each once and in order."""
+    from frazil.project import FILE_NAME, load_project
+    from frazil.upkeep.orphans import every_table
+    from frazil.upkeep.steps import COMPANIONS
+
+    catalog = context.catalog
+    if given:
+        for name in given:
+            if "." not in name or not catalog.table_exists(name):
+                raise NoSuchTable(name)
+        return [tuple(name.split(".")) for name in dict.fromkeys(given)]
+    live = list(every_table(catalog))
+    if not (Path.cwd() / FILE_NAME).exists():
+        return sorted(live)
+    declared = {table.identifier for table in load_project(Path.cwd()).tables}
+    beside = {(*name[:-1], f"{name[-1]}{suffix}") for name in declared for suffix in COMPANIONS}
+    return sorted(name for name in live if name in declared | beside)
+
+
+@contextmanager
+def _engine(context: Context, name: str, *, needed: bool) -> Iterator[Engine]:
+    """Where files are rewritten; Spark takes seconds to start: not for nothing."""
+    from frazil.upkeep.compact import LocalEngine
+
+    if name == "python" or not needed:
+        yield LocalEngine()
+        return
+    from frazil.cli.run import spark_log
+    from frazil.pipelines.session import spark_session
+    from frazil.upkeep.spark import SparkEngine
+
+    with spark_session(context.settings, app_name="frazil maintain", log=spark_log(context)) as spark:
+        yield SparkEngine(spark)
+
+
+@contextmanager
+def _bar(label: str, quiet: bool) -> Iterator[Any]:
+    """A bar on a terminal; elsewhere the lines say enough."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,0 +1,78 @@
+"""Compaction on Spark: the executors rewrite groups with the code of `rewriting`, the driver commits what they report.
+
+Spark's own `rewrite_data_files` commits by itself: it retries behind our back, verifies no rows, and knows nothing of a sink's progress in
+the snapshot. Here a task is a group, no row passes through Spark, and nothing but descriptions of files comes back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.errors import RowsMismatch, UpkeepError
+from frazil.sinks.files import WrittenFile
+from frazil.sinks.spark_job import telling_line
+from frazil.upkeep.groups import Group
+from frazil.upkeep.rewriting import Rewriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WAVE = 4  # groups for each core that are handed out at once: then they are committed, and the next ones follow
+
+
+class SparkEngine:
+    """Rewrites groups on Spark's executors, a task each."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[tuple[Group, list[WrittenFile] | RowsMismatch]]:
+        """Each group with its new files, wave after wave."""
+        each = max(self._spark.sparkContext.defaultParallelism * WAVE, 1)
+        for start in range(0, len(groups), each):
+            yield from self._wave(rewriter, groups[start : start + each])
+
+    def _wave(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[tuple[Group, list[WrittenFile] | RowsMismatch]]:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        numbers = self._spark.range(0, len(groups), 1, len(groups))
+        try:
+            rows = numbers.mapInArrow(_task(rewriter, tuple(groups)), "number long, report string").collect()
+        except (PySparkException, Py4JError) as exc:
+            raise UpkeepError(
+                f"{rewriter.layout.name}: the Spark job failed: {telling_line(str(exc))}",
+                hint="groups that were committed before are in; what these tasks have written are orphans",
+            ) from exc
+        for row in rows:
+            yield groups[row["number"]], _read_report(row["report"], rewriter.layout.name)
+
+
+def _task(rewriter: Rewriter, groups: tuple[Group, ...]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow`. What it needs travels inside it, pickled: keys of the store are in no log and no explained plan."""
+
+    def rewrite(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                report = _write_report(rewriter, groups[number])
+                yield pa.record_batch([pa.array([number], pa.int64()), pa.array([report])], names=["number", "report"])
+
+    return rewrite
+
+
+def _write_report(rewriter: Rewriter, group: Group) -> str:
+    try:
+        return json.dumps({"files": [file.to_json() for file in rewriter.rewrite(group)]})
+    except RowsMismatch as exc:
+        return json.dumps({"expected": exc.expected, "found": exc.found, "first_file": exc.first_file})
+
+
+def _read_report(text: str, table: str) -> list[WrittenFile] | RowsMismatch:
+    report = json.loads(text)
+    if "files" in report:
+        return [WrittenFile.from_json(one) for one in report["files"]]
+    return RowsMismatch(table, report["expected"], report["found"], first_file=report["first_file"])

@@ -1,0 +1,301 @@
+"""The steps of upkeep on one table: each says first what it would do and what that saves, then does it.
+
+keeper = Keeper(catalog, ("lakehouse", "sales"))
+for step in STEPS:
+    plan = keeper.plan(step)
+    print(plan.lines)
+    keeper.perform(plan)
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.typedef import Identifier
+
+from frazil.errors import UpkeepError
+from frazil.sinks.publish import Patience
+from frazil.upkeep import compact, deletes, expire, manifests, orphans
+from frazil.upkeep.compact import Compaction, CompactionPlan, Engine, LocalEngine
+from frazil.upkeep.deletes import DeletePlan, DeleteRewrite
+from frazil.upkeep.expire import Expiry, ExpiryPlan, choose_expired
+from frazil.upkeep.manifests import ManifestPlan, ManifestRewrite
+from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
+from frazil.upkeep.policy import Policy
+from frazil.upkeep.removing import Removed
+from frazil.upkeep.words import count, ms, size
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+    from frazil.client import FrazilCatalog
+
+log = logging.getLogger("frazil.upkeep")
+STEPS = (compact.STEP, deletes.STEP, manifests.STEP, expire.STEP, orphans.STEP)
+REMOVING = (expire.STEP, orphans.STEP)  # steps after which nobody gets something back
+COMPANIONS = ("__ledger", "__quarantine", "__runs")  # tables that tell of another one's past
+MUCH_BYTES = 20 << 30  # from here on a cluster is worth it
+Detail = CompactionPlan | DeletePlan | ManifestPlan | ExpiryPlan | OrphanPlan
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What a step would do to a table; `files`, `bytes` and `snapshots` are what there would be less of. Without a detail: nothing."""
+
+    table: str
+    step: str
+    lines: tuple[str, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    snapshots: int = 0
+    detail: Detail | None = field(default=None, repr=False)
+
+    @property
+    def removes(self) -> bool:
+        return self.detail is not None and self.step in REMOVING
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step has done, in the same words."""
+
+    table: str
+    step: str
+    lines: tuple[str, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    snapshots: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """Takes no notice."""
+
+
+@dataclass
+class Keeper:
+    """Looks after one table. The table is loaded anew for each step: one prepares the next."""
+
+    catalog: FrazilCatalog
+    identifier: Identifier
+    engine: Engine = field(default_factory=LocalEngine)
+    patience: Patience = field(default_factory=Patience)
+    clock_ms: Callable[[], int] = now_ms
+    everything: bool = False  # compaction takes files, too, that have the right size
+    locations: Locations | None = None
+    on_progress: Callable[[int, int], None] = ignore_progress
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.identifier)
+
+    def plan(self, step: str) -> StepPlan:
+        """What the step would do to the table as it is now."""
+        table = self._load()
+        policy = Policy.of(table.metadata.properties, table=self.name)
+        if step in (compact.STEP, deletes.STEP, manifests.STEP) and (reason := _not_rewritten(table.metadata)):
+            return StepPlan(self.name, step, (reason,))
+        plans: dict[str, Callable[[Table, Policy], StepPlan]] = {
+            compact.STEP: self._plan_compact,
+            deletes.STEP: self._plan_deletes,
+            manifests.STEP: self._plan_manifests,
+            expire.STEP: self._plan_expire,
+            orphans.STEP: self._plan_orphans,
+        }
+        return plans[step](table, policy)
+
+    def perform(self, plan: StepPlan) -> StepReport:
+        """Does what was planned, as far as writers have left it possible; and says in the log what came of it."""
+        table = self._load()
+        made = self._perform(table, Policy.of(table.metadata.properties, table=self.name), plan)
+        log.info("%s: %s: %s", made.table, made.step, "; ".join((*made.lines, *made.problems)))
+        return made
+
+    def _perform(self, table: Table, policy: Policy, plan: StepPlan) -> StepReport:
+        match plan.detail:
+            case CompactionPlan() as detail:
+                return self._perform_compact(table, policy, detail)
+            case DeletePlan() as detail:
+                return self._perform_deletes(table, detail)
+            case ManifestPlan() as detail:
+                return self._perform_manifests(policy, detail)
+            case ExpiryPlan() as detail:
+                return self._perform_expire(table, policy, detail)
+            case OrphanPlan() as detail:
+                return self._perform_orphans(table, detail)
+        return StepReport(plan.table, plan.step, ("nothing to do",))
+
+    # --- compaction --------------------------------------------------------------------------------------------------------------
+
+    def _plan_compact(self, table: Table, policy: Policy) -> StepPlan:
+        found = compact.plan_compaction(table, policy, everything=self.everything)
+        left = [f"{count(number, 'file')} left as they are: each {why}" for why, number in sorted(found.left.items())]
+        if not found.groups:
+            return StepPlan(self.name, compact.STEP, tuple(left))
+        order = ", sorted" if table.sort_order().fields else ""
+        said = f"{count(found.files_before, 'data file')} ({size(found.bytes)}) become about {found.files_after:,}{order}"
+        said += f", in {count(len(found.groups), 'group')} of {count(len({g.partition for g in found.groups}), 'partition')}"
+        much = [f"{size(found.bytes)} is much for one process: --engine spark shares the work"] if self._is_much(found) else []
+        return StepPlan(self.name, compact.STEP, (said, *left, *much), files=max(found.files_before - found.files_after, 0), detail=found)
+
+    def _is_much(self, plan: CompactionPlan) -> bool:
+        return plan.bytes > MUCH_BYTES and isinstance(self.engine, LocalEngine)
+
+    def _perform_compact(self, table: Table, policy: Policy, plan: CompactionPlan) -> StepReport:
+        done = 0
+
+        def on_group(_: Any) -> None:
+            nonlocal done
+            done += 1
+            self.on_progress(min(done, len(plan.groups)), len(plan.groups))
+
+        work = Compaction(self.catalog, self.identifier, self.engine, self.patience, on_group)
+        made = work.run(table, plan, replan=lambda now: compact.plan_compaction(now, policy, everything=self.everything))
+        lines = [
+            f"{count(made.files_before, 'data file')} ({size(made.bytes_before)}) are {made.files_after:,} ({size(made.bytes_after)}) now"
+        ]
+        if made.overtaken:
+            lines.append(f"{count(made.overtaken, 'group')} left to the next run: writers keep changing their files")
+        return StepReport(
+            self.name,
+            compact.STEP,
+            tuple(lines),
+            files=made.files_before - made.files_after,
+            bytes=made.bytes_before - made.bytes_after,
+            problems=made.problems,
+        )
+
+    # --- delete files and manifests ----------------------------------------------------------------------------------------------
+
+    def _plan_deletes(self, table: Table, policy: Policy) -> StepPlan:
+        found = deletes.plan_deletes(table, policy)
+        lines = [f"{count(len(found.dangling), 'delete file')} that concern no live file go"] if found.dangling else []
+        merged = sum(len(some) for some in found.merges)
+        lines += [f"{count(merged, 'small delete file')} become {len(found.merges):,}"] if merged else []
+        if not lines:
+            return StepPlan(self.name, deletes.STEP)
+        return StepPlan(self.name, deletes.STEP, tuple(lines), files=found.before - found.after, detail=found)
+
+    def _perform_deletes(self, table: Table, plan: DeletePlan) -> StepReport:
+        made = DeleteRewrite(self.catalog, self.identifier, self.patience).run(table, plan)
+        lines = [f"{count(made.dangling, 'delete file')} are gone, {made.merged:,} are {made.written:,} now"]
+        lines += [f"{made.overtaken:,} left: another rewrite was faster"] if made.overtaken else []
+        return StepReport(self.name, deletes.STEP, tuple(lines), files=made.dangling + made.merged - made.written)
+
+    def _plan_manifests(self, table: Table, policy: Policy) -> StepPlan:
+        found = manifests.plan_manifests(table, policy)
+        if not found.merges:
+            return StepPlan(self.name, manifests.STEP)
+        said = f"{count(found.before, 'manifest')} ({size(found.bytes)}) become {found.after:,}, by partition"
+        return StepPlan(self.name, manifests.STEP, (said,), files=found.before - found.after, detail=found)
+
+    def _perform_manifests(self, policy: Policy, plan: ManifestPlan) -> StepReport:
+        made = ManifestRewrite(self.catalog, self.identifier, self.patience).run(plan, policy=policy)
+        lines = [f"{count(made.before, 'manifest')} are {made.after:,} now"]
+        lines += [f"{made.overtaken:,} left to the next run: writers were faster"] if made.overtaken else []
+        return StepReport(self.name, manifests.STEP, tuple(lines), files=made.before - made.after)
+
+    # --- expiry and orphans ------------------------------------------------------------------------------------------------------
+
+    def _plan_expire(self, table: Table, policy: Policy) -> StepPlan:
+        since = self._told_by(table)
+        found = expire.plan_expiry(table, policy, now_ms=self.clock_ms(), keep_since_ms=since)
+        gone, doomed = found.expired, found.doomed
+        if not gone.snapshot_ids and not gone.refs:
+            return StepPlan(self.name, expire.STEP)
+        kept = f"{gone.kept:,} stay"
+        lines = [f"{count(len(gone.snapshot_ids), 'snapshot')} older than {ms(policy.max_snapshot_age_ms)} expire; {kept}"]
+        lines += [f"branches and tags past their own age go: {', '.join(gone.refs)}"] if gone.refs else []
+        if policy.may_delete:
+            lines.append(
+                f"{count(len(doomed.data), 'data or delete file')} and {count(len(doomed) - len(doomed.data), 'metadata file')} "
+                f"that only they reach are removed ({size(doomed.bytes)})"
+            )
+        else:
+            lines.append("no file is removed: the table's property gc.enabled is false")
+        return StepPlan(
+            self.name, expire.STEP, tuple(lines), files=len(doomed), bytes=doomed.bytes, snapshots=len(gone.snapshot_ids), detail=found
+        )
+
+    def _perform_expire(self, table: Table, policy: Policy, plan: ExpiryPlan) -> StepReport:
+        work = Expiry(self.catalog, self.identifier, policy, self.clock_ms, self.patience, self._told_by(table))
+        made = work.run()
+        lines = [f"{count(made.snapshots, 'snapshot')} expired; {_say(made.removed)}"]
+        lines += [f"gone: {', '.join(made.refs)}"] if made.refs else []
+        return StepReport(
+            self.name,
+            expire.STEP,
+            tuple(lines),
+            files=made.removed.files,
+            bytes=plan.doomed.bytes,
+            snapshots=made.snapshots,
+            problems=made.removed.failed,
+        )
+
+    def _plan_orphans(self, table: Table, policy: Policy) -> StepPlan:
+        if not policy.may_delete:
+            return StepPlan(self.name, orphans.STEP, ("no file is removed: the table's property gc.enabled is false",))
+        self.locations = self.locations or Locations(self.catalog)
+        try:
+            found = plan_orphans(
+                self._load,
+                now_ms=self.clock_ms(),
+                older_than_ms=policy.orphan_age_ms,
+                locations=self.locations,
+                on_step=self.patience.on_step,
+            )
+        except UpkeepError as exc:
+            return StepPlan(self.name, orphans.STEP, (exc.message,))
+        if not found.orphans:
+            return StepPlan(self.name, orphans.STEP)
+        said = f"{count(len(found.orphans), 'file')} that nothing leads to, older than {ms(policy.orphan_age_ms)}, are removed"
+        return StepPlan(
+            self.name, orphans.STEP, (f"{said} ({size(found.bytes)})",), files=len(found.orphans), bytes=found.bytes, detail=found
+        )
+
+    def _perform_orphans(self, table: Table, plan: OrphanPlan) -> StepReport:
+        made = remove_orphans(table, plan, on_step=self.patience.on_step)
+        return StepReport(self.name, orphans.STEP, (_say(made),), files=made.files, bytes=plan.bytes, problems=made.failed)
+
+    # --- the table ---------------------------------------------------------------------------------------------------------------
+
+    def _load(self) -> Table:
+        table: Table = self.catalog.load_table(self.identifier)
+        return table
+
+    def _told_by(self, table: Table) -> int | None:
+        """Since when a companion must tell what it held: as long as the table that it belongs to can be rolled back."""
+        *namespace, name = table.name()
+        suffix = next((one for one in COMPANIONS if name.endswith(one)), None)
+        if suffix is None:
+            return None
+        try:
+            owner = self.catalog.load_table((*namespace, name.removesuffix(suffix))).metadata
+        except NoSuchTableError:
+            return None
+        rules = Policy.of(owner.properties, table=name.removesuffix(suffix))
+        gone = set(choose_expired(owner, rules, now_ms=self.clock_ms()).snapshot_ids)
+        return min((one.timestamp_ms for one in owner.snapshots if one.snapshot_id not in gone), default=None)
+
+
+def _not_rewritten(metadata: TableMetadata) -> str | None:
+    if metadata.format_version in (1, 2):
+        return None
+    return f"nothing is rewritten: the table has format version {metadata.format_version}; use Spark's rewrite_data_files"
+
+
+def _say(removed: Removed) -> str:
+    said = f"{count(removed.files, 'file')} removed"
+    said += f", {removed.missing:,} were gone" if removed.missing else ""
+    said += f", {count(len(removed.failed), 'file')} could not be removed" if removed.failed else ""
+    return said + (f", {count(removed.outside, 'file')} outside the table's folders left" if removed.outside else "")

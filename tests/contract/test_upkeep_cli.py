@@ -1,0 +1,98 @@
+"""`frazil maintain` on a real catalog: it says first, asks before it removes, and does what it said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.cli.main import cli
+from frazil.client import FrazilCatalog
+from tests.contract.upkeep_lake import Kept
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedCatalog]:
+    with running_catalog() as running:
+        FrazilCatalog("lake", **running.properties).create_namespace("lake")
+        yield running
+
+
+@pytest.fixture
+def kept(server: EmbeddedCatalog) -> Kept:
+    """Six small files; all snapshots but the newest may go."""
+    made = Kept(FrazilCatalog("lake", **server.properties))
+    made.create("day", properties={"history.expire.max-snapshot-age-ms": "0"})
+    for number in range(6):
+        made.append(number)
+    return made
+
+
+def maintain(server: EmbeddedCatalog, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["--set", f"catalog.uri={server.uri}", "maintain", *words], catch_exceptions=False)
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(server: EmbeddedCatalog, kept: Kept) -> None:
+    before = kept.on_disk()
+    result = maintain(server, kept.name, "--dry-run")
+    assert result.exit_code == 0
+    assert "6 data files" in result.output
+    assert "become about 1" in result.output
+    assert "5 snapshots older than 0 minutes expire; 1 stay" in result.output
+    assert (kept.on_disk(), len(kept.live.history())) == (before, 6)
+
+
+def test_all_steps_leave_a_healthy_table(server: EmbeddedCatalog, kept: Kept) -> None:
+    result = maintain(server, kept.name, "--yes")
+    assert result.exit_code == 0, result.output
+    assert (kept.ids(), len(kept.paths()), len(kept.live.metadata.snapshots)) == (list(range(6)), 1, 1)
+    assert "done: 6 data files" in result.output
+    again = maintain(server, kept.name, "--yes")
+    assert again.output.splitlines()[0] == f"{kept.name}  nothing to do"
+
+
+def test_some_steps_alone(server: EmbeddedCatalog, kept: Kept) -> None:
+    assert maintain(server, kept.name, "--only", "compact").exit_code == 0
+    assert (len(kept.paths()), len(kept.live.history())) == (1, 7)
+
+
+def test_nothing_is_removed_when_nobody_can_be_asked(server: EmbeddedCatalog, kept: Kept) -> None:
+    from frazil.errors import UpkeepError
+
+    with pytest.raises(UpkeepError, match="nobody is there"):
+        maintain(server, kept.name)
+    assert len(kept.live.history()) == 6
+
+
+def test_programs_get_json(server: EmbeddedCatalog, kept: Kept) -> None:
+    told = json.loads(maintain(server, kept.name, "--yes", "--output", "json").stdout)
+    assert [entry["step"] for entry in told] == ["compact", "deletes", "manifests", "expire", "orphans"]
+    assert [(entry["done"], entry["snapshots"]) for entry in told if entry["step"] == "expire"] == [(True, 6)]
+
+
+def test_without_a_name_the_projects_tables_are_meant(
+    server: EmbeddedCatalog, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = Kept(kept.catalog, f"{kept.name}__quarantine").create()
+    Kept(kept.catalog).create()
+    (tmp_path / "lakehouse.py").write_text(f'from frazil import Table, column\nt = Table("{kept.name}", column("id", "long"))\n')
+    monkeypatch.chdir(tmp_path)
+    told = json.loads(maintain(server, "--dry-run", "--only", "compact", "--output", "json").stdout)
+    assert [entry["table"] for entry in told] == [kept.name, beside.name]
+
+
+def test_a_table_that_fails_does_not_stop_the_others(server: EmbeddedCatalog, kept: Kept) -> None:
+    bad = Kept(kept.catalog).create(properties={"history.expire.min-snapshots-to-keep": "none"})
+    result = maintain(server, bad.name, kept.name, "--yes")
+    assert (result.exit_code, len(kept.paths())) == (1, 1)
+    assert "min-snapshots-to-keep" in result.output
+
+
+def test_a_name_that_is_no_step_is_refused(server: EmbeddedCatalog) -> None:
+    result = maintain(server, "--only", "compact,vacuum")
+    assert result.exit_code == 2
+    assert "'vacuum' is no step" in result.output
