@@ -7,13 +7,15 @@ import sys
 import time
 
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
+# Two files at a time where a test is one Python process; a Spark or a Trino takes both cores by itself.
+TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile"]
 STAGES: list[tuple[str, list[str]]] = [
     ("ruff", ["ruff", "check", "."]),
     ("format", ["ruff", "format", "--check", "."]),
     ("mypy", ["mypy"]),
     ("docs", [sys.executable, "-m", "tools.docs", "--check"]),
-    ("unit", [*PYTEST, "tests/unit", "src"]),
-    ("contract", [*PYTEST, "tests/contract"]),
+    ("unit", [*TWO_FILES, "tests/unit", "src"]),
+    ("contract", [*TWO_FILES, "tests/contract"]),
     ("engines", [*PYTEST, "tests/engines"]),
     ("faults", [*PYTEST, "tests/faults"]),
 ]
