@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
@@ -28,7 +27,6 @@ from pyiceberg.types import (
     DoubleType,
     IcebergType,
     IntegerType,
-    LongType,
     NestedField,
     StringType,
     TimestampType,
@@ -45,15 +43,9 @@ from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
 from frazil.sinks.sink import ArrowSink
 from frazil.sinks.upsert_rules import Ops
+from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.unit.sinks.delete_files import delete_equal, delete_positions
 
-SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=True),
-    NestedField(2, "region", StringType(), required=True),
-    NestedField(3, "version", IntegerType()),
-    NestedField(4, "value", StringType(), required=True),
-)
-Rows = list[dict[str, Any]]
 _names = count()
 
 
@@ -71,27 +63,17 @@ def table(catalog: FrazilCatalog) -> str:
     return new_table(catalog)
 
 
-def new_table(catalog: FrazilCatalog, schema: Schema = SCHEMA, *fields: str, sort: int | None = None, **properties: str) -> str:
+def new_table(catalog: FrazilCatalog, schema: Schema = SCHEMA, *fields: str, sort: int | None = None) -> str:
     name = f"lake.t{next(_names)}"
     order = {} if sort is None else {"sort_order": SortOrder(SortField(sort, IdentityTransform()), order_id=1)}
     spec = partition_spec(schema, fields) if fields else PartitionSpec()
-    catalog.create_table(
-        name, schema, partition_spec=spec, properties={key.replace("_", "."): one for key, one in properties.items()}, **order
-    )
+    catalog.create_table(name, schema, partition_spec=spec, **order)
     return name
 
 
 def open_sink(catalog: FrazilCatalog, table: str, **options: Any) -> ArrowSink:
     given: dict[str, Any] = {"name": "changes", "key": ["id"], "sequence": "version", "op": "op", **options}
     return frazil.sinks.open(table, catalog=catalog, mode="upsert", **given)
-
-
-def change(number: int, version: int, value: str | None = None, *, region: str = "north", op: str = "u") -> dict[str, Any]:
-    return {"id": number, "region": region, "version": version, "value": value or f"v{version}", "op": op}
-
-
-def gone(number: int, version: int) -> dict[str, Any]:
-    return {"id": number, "version": version, "op": "d"}
 
 
 def apply(catalog: FrazilCatalog, table: str, *changes: dict[str, Any], **options: Any) -> None:
@@ -113,44 +95,6 @@ def paths(catalog: FrazilCatalog, table: str) -> set[str]:
     return set(catalog.load_table(table).inspect.files()["file_path"].to_pylist())
 
 
-# --- the oracle ------------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Oracle:
-    """The rows that the table is to have: a dictionary."""
-
-    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-    def apply(self, batch: Rows) -> None:
-        """One commit: of the changes of a key the last by version counts, then by place; against the table an older one loses."""
-        last: dict[int, dict[str, Any]] = {}
-        for one in batch:
-            if one["id"] not in last or one["version"] >= last[one["id"]]["version"]:
-                last[one["id"]] = one
-        for number, one in last.items():
-            known = self.rows.get(number)
-            if known is not None and known["version"] > one["version"]:
-                continue
-            self.rows.pop(number, None)
-            if one["op"] != "d":
-                self.rows[number] = {name: value for name, value in one.items() if name != "op"}
-
-    def all(self) -> Rows:
-        return [self.rows[number] for number in sorted(self.rows)]
-
-
-NUMBERS = st.integers(0, 12)
-CHANGES = st.builds(
-    lambda number, version, region, op: (
-        gone(number, version) if op == "d" else change(number, version, f"{region}{version}", region=region, op=op)
-    ),
-    NUMBERS,
-    st.integers(0, 8),
-    st.sampled_from(["north", "south", "east"]),
-    st.sampled_from(["c", "u", "u", "U", "insert", "d"]),
-)
-BATCHES = st.lists(st.tuples(st.lists(CHANGES, max_size=10), st.booleans()), min_size=1, max_size=5)
 SHAPES: dict[str, dict[str, Any]] = {
     "flat": {},
     "by region": {"fields": ["region"]},
@@ -160,8 +104,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=40)
-@given(batches=BATCHES)
+@settings(max_examples=example_count(short=15, full=200))
+@given(batches=st.lists(st.tuples(st.lists(CHANGES, max_size=10), st.booleans()), min_size=1, max_size=5))
 def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
     shape: str, catalog: FrazilCatalog, batches: list[tuple[Rows, bool]]
 ) -> None:
@@ -180,7 +124,7 @@ def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
     assert rows_of(catalog, table) == oracle.all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=example_count(short=15, full=200))
 @given(batches=st.lists(st.lists(CHANGES, min_size=1, max_size=10), min_size=1, max_size=3), cut=st.integers(1, 9))
 def test_arrow_rows_and_dictionaries_come_to_the_same(catalog: FrazilCatalog, batches: list[Rows], cut: int) -> None:
     table, oracle = new_table(catalog), Oracle()

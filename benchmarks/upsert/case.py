@@ -1,0 +1,86 @@
+"""One case in a process of its own: `python -m benchmarks.upsert.case WRITER TABLE FOLDER URI`; prints what it cost as JSON.
+
+WRITER is ours, merge (on Spark), python or pyiceberg; the changes are in FOLDER/changes.parquet.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from benchmarks.batch.tree import TreeMeter
+from benchmarks.upsert.rows import SCHEMA
+from frazil.client import connect
+from frazil.config import load_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.client import FrazilCatalog
+
+COLUMNS = [one.name for one in SCHEMA.fields]
+
+
+def ours(spark: SparkSession, catalog: FrazilCatalog, table: str, changes: str) -> None:
+    """With contract, progress and one commit."""
+    from frazil.pipelines.upsert import upsert_frame
+
+    frame = spark.read.parquet(changes)
+    upsert_frame(frame, table, name="bench", key=["id"], sequence="version", op="op", catalog=catalog, position={"changes": 1})
+
+
+def merge(spark: SparkSession, catalog: FrazilCatalog, table: str, changes: str) -> None:
+    """What one writes without Frazil."""
+    spark.read.parquet(changes).createOrReplaceTempView("changes")
+    values = ", ".join(f"t.{name} = s.{name}" for name in COLUMNS)
+    spark.sql(f"""
+        MERGE INTO {catalog.name}.{table} t USING changes s ON t.id = s.id
+        WHEN MATCHED AND s.version >= t.version AND s.op = 'd' THEN DELETE
+        WHEN MATCHED AND s.version >= t.version THEN UPDATE SET {values}
+        WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({", ".join(COLUMNS)}) VALUES ({", ".join(f"s.{name}" for name in COLUMNS)})""")
+
+
+def python(catalog: FrazilCatalog, table: str, changes: str) -> None:
+    """The sink."""
+    import frazil.sinks
+
+    with frazil.sinks.open(table, name="bench", catalog=catalog, mode="upsert", key=["id"], sequence="version", flush_rows=None) as sink:
+        sink.write(pq.read_table(changes), position=1)
+
+
+def pyiceberg(catalog: FrazilCatalog, table: str, changes: str) -> None:
+    """The library's own."""
+    catalog.load_table(table).upsert(pq.read_table(changes).cast(SCHEMA.as_arrow()), join_cols=["id"])
+
+
+def measured(write: Callable[[], None]) -> dict[str, float]:
+    """What a call costs."""
+    meter, start = TreeMeter(), time.perf_counter()
+    with meter.measured():
+        write()
+    return {"cpu_s": meter.cpu_s, "wall_s": time.perf_counter() - start, "peak_mb": meter.peak_mb}
+
+
+def main(writer: str, table: str, folder: str, uri: str) -> None:
+    """Runs the case and prints its cost."""
+    settings = load_settings(flags={"catalog.uri": uri, "spark.master": "local[2]"}, folder=Path(folder), environ={})
+    catalog, changes = connect(settings), str(Path(folder) / "changes.parquet")
+    if writer in ("python", "pyiceberg"):
+        write = {"python": python, "pyiceberg": pyiceberg}[writer]
+        print(json.dumps(measured(lambda: write(catalog, table, changes))))
+        return
+    from frazil.pipelines.session import spark_session
+
+    with spark_session(settings, app_name="upsert", log=Path(folder) / "spark.log") as spark:
+        merged = {"ours": ours, "merge": merge}[writer]
+        print(json.dumps(measured(lambda: merged(spark, catalog, table, changes))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,149 @@
+"""Runs the cases in turns and sets them side by side."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.report import Figure, Options, compare
+from benchmarks.upsert.rows import SCHEMA, base_rows, change_rows
+
+if TYPE_CHECKING:
+    from frazil.client import FrazilCatalog
+
+MOST_CPU = 1.15  # times what a plain MERGE takes
+LEAST_FASTER = 50.0  # than PyIceberg's upsert
+FILE_BYTES = 32 << 20
+MODES = ("copy-on-write", "merge-on-read")
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    rows: int
+    changes: int
+    python_rows: int
+    python_changes: int
+    rounds: int
+
+
+FULL, QUICK = Size(10_000_000, 1_000_000, 1_000_000, 100_000, 2), Size(1_000_000, 100_000, 100_000, 10_000, 1)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a case cost, and what the table came to."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+    rows: int
+    checksum: tuple[object, ...]
+
+
+def measure_all(options: Options) -> list[Figure]:
+    """Every pair of cases in turns."""
+    from frazil.catalog.embedded import running_catalog
+    from frazil.client import connect
+
+    size = QUICK if options.quick else FULL
+    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as text, running_catalog(Path(text) / "catalog") as server:
+        bench = _Bench(connect(uri=server.uri), server.uri, Path(text))
+        bench.catalog.create_namespace("bench")
+        bench.write_changes(size.python_rows, size.python_changes, deletes=False)
+        python = bench.in_turns(("python", "pyiceberg"), size.python_rows, MODES[0], 1)
+        bench.write_changes(size.rows, size.changes, deletes=True)
+        spark = {mode: bench.in_turns(("ours", "merge"), size.rows, mode, size.rounds) for mode in MODES}
+    return [*_spark_figures(size, spark), *_python_figures(size, python)]
+
+
+def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure]:
+    what, figures = f"{size.changes / 1e6:g}M changes into {size.rows / 1e6:g}M rows", []
+    for mode, found in spark.items():
+        ours, plain, peer = found["ours"], found["merge"], "plain MERGE INTO"
+        figures += [
+            compare(f"Spark, {what}, {mode}, CPU s", ours.cpu_s, plain.cpu_s, peer, goal=round(1 / MOST_CPU, 3), less_is_better=True),
+            compare(f"Spark, {what}, {mode}, s", ours.wall_s, plain.wall_s, peer, less_is_better=True),
+        ]
+    return figures
+
+
+def _python_figures(size: Size, found: dict[str, Cost]) -> list[Figure]:
+    what = f"{size.python_changes:,} changes into {size.python_rows:,} rows"
+    ours, peer = found["python"], found["pyiceberg"]
+    return [
+        compare(f"Python, {what}, s", ours.wall_s, peer.wall_s, "PyIceberg's upsert", goal=LEAST_FASTER, less_is_better=True),
+        compare(f"Python, {what}, peak MB", ours.peak_mb, peer.peak_mb, "PyIceberg's upsert", less_is_better=True),
+    ]
+
+
+@dataclass(frozen=True)
+class _Bench:
+    catalog: FrazilCatalog
+    uri: str
+    folder: Path
+
+    def write_changes(self, rows: int, changes: int, *, deletes: bool) -> None:
+        pq.write_table(change_rows(rows, changes, deletes=deletes), self.folder / "changes.parquet")
+
+    def in_turns(self, writers: Sequence[str], rows: int, mode: str, rounds: int) -> dict[str, Cost]:
+        found: dict[str, list[Cost]] = {writer: [] for writer in writers}
+        for _ in range(rounds):
+            for writer in writers:
+                found[writer].append(self.run(writer, rows, mode))
+        all_costs = [cost for costs in found.values() for cost in costs]
+        if len({(cost.rows, cost.checksum) for cost in all_costs}) != 1:
+            raise RuntimeError(f"{' and '.join(writers)} did not come to the same rows: {all_costs}")
+        return {writer: _typical(costs) for writer, costs in found.items()}
+
+    def run(self, writer: str, rows: int, mode: str) -> Cost:
+        """One case on a table of its own."""
+        table = self._make_table(rows, mode)
+        command = [sys.executable, "-m", "benchmarks.upsert.case", writer, table, str(self.folder), self.uri]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{writer} failed:\n{done.stderr[-2000:]}")
+        live = self.catalog.load_table(table)
+        checked = live.scan(selected_fields=("id", "version", "amount", "note")).to_arrow()
+        cost = Cost(**json.loads(done.stdout.splitlines()[-1]), rows=checked.num_rows, checksum=_checksum(checked))
+        self.catalog.purge_table(table)
+        told = f"{cost.rows:>10,} rows in the end: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s {cost.peak_mb:6.0f} MB"
+        print(f"  {writer:10s} {mode:14s} {told}", flush=True)
+        return cost
+
+    def _make_table(self, rows: int, mode: str) -> str:
+        import frazil.sinks
+
+        name = f"bench.t{next(_numbers)}"
+        properties = {"write.merge.mode": mode, "write.target-file-size-bytes": str(FILE_BYTES)}
+        self.catalog.create_table(name, SCHEMA, properties=properties)
+        with frazil.sinks.open(name, name="base", catalog=self.catalog, flush_rows=None, threads=1) as sink:
+            for piece in base_rows(rows):
+                sink.write(piece)
+        return name
+
+
+def _checksum(rows: pa.Table) -> tuple[object, ...]:
+    """Sums that differ where rows do: each is weighed with its id."""
+    weighed = pc.multiply(rows["id"], rows["version"])
+    lengths = pc.multiply(pc.binary_length(rows["note"]).cast(pa.int64()), rows["id"])
+    return tuple(pc.sum(one).as_py() for one in (rows["id"], weighed, lengths, rows["amount"]))
+
+
+def _typical(costs: Sequence[Cost]) -> Cost:
+    cpu, wall, peak = (statistics.median(getattr(cost, name) for cost in costs) for name in ("cpu_s", "wall_s", "peak_mb"))
+    return Cost(cpu, wall, peak, costs[0].rows, costs[0].checksum)

@@ -1,0 +1,165 @@
+"""`upsert_frame`: a Spark frame of changes into a table by key, exactly once. For pipelines, and for `foreachBatch` of any stream.
+
+from frazil.pipelines.upsert import upsert_batches, upsert_frame
+
+upsert_frame(frame, "lakehouse.customers", name="crm", key=["id"], sequence="updated_at", op="op", position={"day": 20})
+
+writer = upsert_batches("lakehouse.customers", name="crm", key=["id"], sequence="updated_at", op="op")
+rows.writeStream.foreachBatch(writer).option("checkpointLocation", "...").start()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import RowRefused, SinkError
+from frazil.pipelines.function import telling
+from frazil.pipelines.load_task import LoadPlan, LoadReport
+from frazil.pipelines.upsert_merge import Merger, change_set
+from frazil.pipelines.upsert_task import ChangePlan
+from frazil.sinks.buffer import BufferLimits
+from frazil.sinks.contract import Contract
+from frazil.sinks.iceberg import IcebergTarget
+from frazil.sinks.publish import Patience
+from frazil.sinks.python import as_catalog, part_name
+from frazil.sinks.sink import BadRows, SinkOptions
+from frazil.sinks.spark import Counts, FrameResult, FrameSink, Staged
+from frazil.sinks.spark_job import batch_position, row_schema, task_limits, tasks_at_once
+from frazil.sinks.upsert_rules import Ops, UpsertRules
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.typedef import Identifier
+    from pyspark.sql import DataFrame
+
+
+class UpsertFrames:
+    """Upserts frames, each in one commit. Lives on the driver; opening it fences every other writer of the same name.
+
+    After a commit that failed or whose end is not known, open it again: the table says where to go on.
+    """
+
+    def __init__(
+        self,
+        table: str | Identifier,
+        *,
+        name: str,
+        key: str | Sequence[str],
+        sequence: str | None = None,
+        op: str | Ops | None = None,
+        checks: Sequence[str] = (),
+        bad_rows: BadRows = "stop",
+        catalog: Any = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._rules, self._bad_rows = UpsertRules.of(key, sequence, op), bad_rows
+        catalog = as_catalog(catalog)
+        self._target = IcebergTarget(catalog, tuple(table.split(".")) if isinstance(table, str) else table, patience=patience or Patience())
+        self._rules.check(self._target.layout)
+        self._part, self._checks = part_name(name, 0), tuple(checks)
+        self._sink = FrameSink(self._target, self._part, options=SinkOptions(checks=self._checks, bad_rows=bad_rows))
+        self._merger = Merger(catalog, self._target, self._part, self._rules)
+        self._merger.clean()
+
+    @property
+    def position(self) -> Mapping[str, int]:
+        """Where the source is to go on, by source partition: everything before is in the table."""
+        return self._sink.position
+
+    def write(
+        self,
+        frame: DataFrame,
+        *,
+        position: Mapping[str, int] | None = None,
+        also: Mapping[str | Identifier, pa.Table] | None = None,
+        check: Callable[[Counts], None] | None = None,
+    ) -> FrameResult:
+        """The changes are in the table, with the quarantined rows and those of other tables, in one commit, when this returns.
+
+        `position` says where the source stands after the frame; if the table has reached it, the frame is not computed. `check` is called
+        between the tasks and the merge: if it raises, nothing is committed.
+        """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        end = dict(position or {})
+        if self._sink.has_reached(end):
+            return FrameResult(Counts(), self.position, was_in=True)
+        try:
+            with change_set(self._changes(frame), self._rules) as changes:
+                counts = Counts(changes.report.rows, changes.report.quarantined)
+                known = self.position
+                start = {name: known[name] for name in end if name in known}
+                staged = Staged((), changes.report.quarantine_files, counts, start, end)
+                self._refuse(changes.report, staged, counts, check)
+                return self._merger.publish(self._sink, staged, changes, also=(lambda _: also) if also else None)
+        except (PySparkException, Py4JError) as exc:
+            hint = "nothing of this frame was committed"
+            raise SinkError(f"{self._target.layout.name}: the Spark job failed: {telling(str(exc))}", hint=hint) from exc
+
+    def _changes(self, frame: DataFrame) -> DataFrame:
+        layout, spark = self._target.layout, frame.sparkSession
+        quarantine = self._target.open_quarantine(self._part).layout
+        limits = task_limits(BufferLimits(), tasks_at_once(spark))
+        plan = ChangePlan(LoadPlan(layout, quarantine, self._part, limits, (), self._checks), self._rules, Contract)
+        plan.check(row_schema(frame.schema, None, table=layout.name))
+        return map_changes(frame, plan)
+
+    def _refuse(self, report: LoadReport, staged: Staged, counts: Counts, check: Callable[[Counts], None] | None) -> None:
+        try:
+            if report.quarantined and self._bad_rows == "stop":
+                reason = max(report.reasons, key=lambda one: report.reasons[one])
+                raise RowRefused(self._target.layout.name, reason, position=f"one of {report.quarantined:,} bad rows", row="")
+            if check is not None:
+                check(counts)
+        except BaseException:
+            self._sink.discard(staged)
+            raise
+
+
+def map_changes(frame: DataFrame, plan: ChangePlan) -> DataFrame:
+    """The frame's rows as changes, with the reports of the tasks among them."""
+
+    def make(batches: Any) -> Any:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        yield from plan.run(batches, task=context.partitionId() if context else 0)
+
+    return frame.mapInArrow(make, plan.spark_schema())
+
+
+def upsert_frame(
+    frame: DataFrame,
+    table: str | Identifier,
+    *,
+    position: Mapping[str, int] | None = None,
+    also: Mapping[str | Identifier, pa.Table] | None = None,
+    check: Callable[[Counts], None] | None = None,
+    **options: Any,
+) -> FrameResult:
+    """One frame of changes, in one commit; the options are those of `UpsertFrames`."""
+    return UpsertFrames(table, **options).write(frame, position=position, also=also, check=check)
+
+
+def upsert_batches(
+    table: str | Identifier, *, on_result: Callable[[FrameResult], None] | None = None, **options: Any
+) -> Callable[[DataFrame, int], None]:
+    """A function for `writeStream.foreachBatch`; it takes the table over at the first batch.
+
+    The number of the batch in the query's checkpoint is the position: a batch that Spark repeats changes nothing as long as the checkpoint
+    is kept, and a query with another checkpoint under the same name is refused.
+    """
+    opened: list[UpsertFrames] = []
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        frames = opened.pop() if opened else UpsertFrames(table, **options)
+        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        position = batch_position(frames.position, query, batch_id, table=table if isinstance(table, str) else ".".join(table))
+        result = frames.write(frame, position=position)
+        opened.append(frames)  # after an error the next batch opens it anew
+        if on_result is not None:
+            on_result(result)
+
+    return write

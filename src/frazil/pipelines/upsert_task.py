@@ -1,0 +1,128 @@
+"""What one task does with changes: types, checks, quarantine files. The good ones go on to Spark, and with them, as a last row, a report.
+
+So the rows and what was counted of them are one task's word, however often Spark repeats a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import PipelineError
+from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork
+from frazil.pipelines.reading import POSITION
+from frazil.pipelines.text import TextContract
+from frazil.sinks.contract import Contract
+from frazil.sinks.upsert_keys import ARRIVAL
+from frazil.sinks.upsert_rules import ChangeContract, UpsertRules
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+REPORT = "_frazil_report"
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """Everything that a task must know: where bad rows go, what they are told by, and how changes find their rows."""
+
+    load: LoadPlan
+    rules: UpsertRules
+    kind: type[Contract] = TextContract
+
+    @property
+    def contract(self) -> ChangeContract:
+        """What the table asks of the changes; columns that it does not have are the caller's matter."""
+        return ChangeContract(self.load.layout, self.rules, self.load.checks, "ignore", self.kind)
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The rows that tasks give: changes, the place of each in its source, and the report."""
+        return self.contract.arrow.append(pa.field(ARRIVAL, pa.int64())).append(pa.field(REPORT, pa.string()))
+
+    def check(self, found: pa.Schema) -> None:
+        """Refuses rows that lack a column or have one of a type that does not fit; here, where the error is the caller's own."""
+        rows = pa.schema([one for one in found if one.name != POSITION])
+        self.contract.check_fields(rows)
+        self.contract.rows.check_fields(rows)
+
+    def spark_schema(self) -> StructType:
+        """The same in Spark's types; refuses a table that has others."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        for one in self.load.layout.arrow:
+            if pa.types.is_time(one.type) or isinstance(one.type, pa.BaseExtensionType):
+                raise PipelineError(
+                    f"{self.load.layout.name}: column '{one.name}' is of type {self.load.layout.schema.find_type(one.name)}, "
+                    "which changes cannot have on their way through Spark",
+                    hint="upsert into this table with frazil.sinks.open(..., mode='upsert')",
+                )
+        try:
+            nullable = pa.schema([one.with_nullable(True) for one in self.arrow])
+            return from_arrow_schema(nullable, prefer_timestamp_ntz=True)
+        except PySparkException as exc:
+            raise PipelineError(f"{self.load.layout.name}: a column has a type that Spark does not know: {exc}") from exc
+
+    def run(self, batches: Iterable[pa.RecordBatch], *, task: int) -> Iterator[pa.RecordBatch]:
+        """The good changes, batch by batch, and the report; whatever goes wrong, it leaves no file behind."""
+        work = ChangeWork(self, task)
+        try:
+            for batch in batches:
+                yield from work.add(batch)
+            yield work.finish()
+        except BaseException:
+            work.load.abandon()
+            raise
+
+    def __repr__(self) -> str:
+        return f"ChangePlan({self.load.layout.name}, {self.load.part})"  # the layout holds keys
+
+
+class ChangeWork:
+    """One task under way."""
+
+    def __init__(self, plan: ChangePlan, task: int) -> None:
+        self.plan, self.load = plan, LoadWork(plan.load, task)
+        self.contract, self.schema = plan.contract, plan.arrow
+        self.seen = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes changes, as text or in types that fit, and their position; sets the bad ones aside."""
+        positions = None
+        if (at := batch.schema.get_field_index(POSITION)) >= 0:
+            positions, batch = batch.column(at), batch.remove_column(at)
+        found = self.contract.accept(pa.Table.from_batches([batch]))
+        if found.rejected:
+            wanted = pa.array([row.number for row in found.rejected], pa.int64())
+            where = [None] * len(wanted) if positions is None else positions.take(wanted).to_pylist()
+            self.load.set_aside(found.rejected, [self.plan.load.spell(position) for position in where])
+        arrival = self._arrival(positions, batch.num_rows)
+        self.seen += batch.num_rows
+        self.load.counts["rows"] += found.rows.num_rows
+        kept = arrival if found.numbers is None else arrival.take(found.numbers)
+        columns = [*found.rows.columns, kept, pa.nulls(found.rows.num_rows, pa.string())]
+        yield from pa.table(columns, schema=self.schema).combine_chunks().to_batches()
+
+    def finish(self) -> pa.RecordBatch:
+        """The report, as a row that is no change."""
+        return report_row(self.load.finish(), self.schema)
+
+    def _arrival(self, positions: pa.Array | None, count: int) -> pa.Array:
+        """What tells of two changes with one key and one sequence which came later: the place in the file, or the message's offset."""
+        if positions is None:
+            return pa.array(range(self.seen, self.seen + count), pa.int64())
+        if pa.types.is_integer(positions.type):
+            return positions.cast(pa.int64())
+        return pc.struct_field(pc.extract_regex(positions, r"(?P<offset>\d+)$"), "offset").cast(pa.int64())
+
+
+def report_row(report: LoadReport, schema: pa.Schema) -> pa.RecordBatch:
+    """A report among rows: all other columns are NULL, or False."""
+    columns = [pa.array([False]) if one.type == pa.bool_() and not one.nullable else pa.nulls(1, one.type) for one in schema]
+    columns[schema.get_field_index(REPORT)] = pa.array([report.to_json()], pa.string())
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

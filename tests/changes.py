@@ -1,0 +1,68 @@
+"""Changes by key, and the dictionary that says what they come to: for the tests of every upsert."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+
+Rows = list[dict[str, Any]]
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "region", StringType(), required=True),
+    NestedField(3, "version", IntegerType()),
+    NestedField(4, "value", StringType(), required=True),
+)
+
+
+def change(number: int, version: int, value: str | None = None, *, region: str = "north", op: str = "u") -> dict[str, Any]:
+    return {"id": number, "region": region, "version": version, "value": value or f"v{version}", "op": op}
+
+
+def gone(number: int, version: int) -> dict[str, Any]:
+    return {"id": number, "version": version, "op": "d"}
+
+
+@dataclass
+class Oracle:
+    """The rows that a table is to have: a dictionary."""
+
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def apply(self, batch: Rows) -> None:
+        """One commit: of the changes of a key the last by version counts, then by place; against the table an older one loses."""
+        last: dict[int, dict[str, Any]] = {}
+        for one in batch:
+            if one["id"] not in last or one["version"] >= last[one["id"]]["version"]:
+                last[one["id"]] = one
+        for number, one in last.items():
+            known = self.rows.get(number)
+            if known is not None and known["version"] > one["version"]:
+                continue
+            self.rows.pop(number, None)
+            if one["op"] != "d":
+                self.rows[number] = {name: value for name, value in one.items() if name != "op"}
+
+    def all(self) -> Rows:
+        return [self.rows[number] for number in sorted(self.rows)]
+
+
+NUMBERS = st.integers(0, 12)
+CHANGES = st.builds(
+    lambda number, version, region, op: (
+        gone(number, version) if op == "d" else change(number, version, f"{region}{version}", region=region, op=op)
+    ),
+    NUMBERS,
+    st.integers(0, 8),
+    st.sampled_from(["north", "south", "east"]),
+    st.sampled_from(["c", "u", "u", "U", "insert", "d"]),
+)
+
+
+def example_count(*, short: int, full: int) -> int:
+    """How many examples hypothesis tries: `short` in make test, `full` in make soak."""
+    return short if settings.default is not None and settings.default.derandomize else full

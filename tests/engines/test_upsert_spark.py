@@ -1,0 +1,253 @@
+"""Upserts on real Spark, copy-on-write and merge-on-read: the rows of a dictionary, whatever is sent again, killed or in the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+import frazil.sinks
+from frazil import Table, column, pipeline, sources
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog, connect
+from frazil.config import Settings, load_settings
+from frazil.errors import PipelineError, RowRefused, SchemaMismatch
+from frazil.pipelines.run import run_pipeline
+from frazil.pipelines.session import spark_session
+from frazil.pipelines.upsert import UpsertFrames, upsert_batches
+from frazil.sinks.partitioning import partition_spec
+from frazil.sinks.publish import Patience
+from frazil.sinks.spark import FrameResult
+from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
+
+# PySpark leaves the sockets of `collect` to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+COLUMNS = "id long, region string, version int, value string, op string"
+MODES = ("copy-on-write", "merge-on-read")
+_numbers = count()
+
+
+class Killed(BaseException):
+    """The driver is gone."""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    folder = tmp_path_factory.mktemp("catalog")
+    with running_catalog(folder) as server:
+        conf = {"spark.conf.spark.sql.shuffle.partitions": "2", "spark.master": "local[2]"}
+        yield load_settings(flags={"catalog.uri": server.uri, **conf}, folder=folder, environ={})
+
+
+@pytest.fixture(scope="module")
+def spark(config: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(config, app_name="tests", log=tmp_path_factory.mktemp("spark") / "spark.log") as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def catalog(config: Settings) -> FrazilCatalog:
+    found = connect(config)
+    found.create_namespace("lake")
+    return found
+
+
+def new_table(catalog: FrazilCatalog, mode: str = MODES[0], *fields: str) -> str:
+    name = f"lake.t{next(_numbers)}"
+    spec = {"partition_spec": partition_spec(SCHEMA, fields)} if fields else {}
+    catalog.create_table(name, SCHEMA, properties={"write.merge.mode": mode}, **spec)
+    return name
+
+
+def open_frames(catalog: FrazilCatalog, table: str, **options: Any) -> UpsertFrames:
+    return UpsertFrames(table, catalog=catalog, **{"name": "crm", "key": ["id"], "sequence": "version", "op": "op", **options})
+
+
+def frame(spark: SparkSession, rows: Rows) -> DataFrame:
+    """One partition: so that rows arrive in their order."""
+    names = [one.split()[0] for one in COLUMNS.split(", ")]
+    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], COLUMNS).coalesce(1)
+
+
+def rows_of(catalog: FrazilCatalog, table: str) -> Rows:
+    return sorted(catalog.load_table(table).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+
+
+def values(catalog: FrazilCatalog, table: str) -> dict[int, str]:
+    return {row["id"]: row["value"] for row in rows_of(catalog, table)}
+
+
+def branches(catalog: FrazilCatalog, table: str) -> list[str]:
+    return [name for name in catalog.load_table(table).metadata.refs if name != "main"]
+
+
+def delete_files(catalog: FrazilCatalog, table: str) -> int:
+    return catalog.load_table(table).inspect.delete_files().num_rows
+
+
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=example_count(short=2, full=20))
+@given(batches=st.lists(st.tuples(st.lists(CHANGES, min_size=6, max_size=20), st.booleans()), min_size=2, max_size=4))
+def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
+    mode: str, catalog: FrazilCatalog, spark: SparkSession, batches: list[tuple[Rows, bool]]
+) -> None:
+    table, oracle = new_table(catalog, mode, "region"), Oracle()
+    frames = open_frames(catalog, table)
+    for position, (batch, again) in enumerate(batches, start=1):
+        frames.write(frame(spark, batch), position={"changes": position})
+        oracle.apply(batch)
+        if again:
+            frames = open_frames(catalog, table)
+            assert frames.write(frame(spark, batch), position={"changes": position}).was_in
+    assert rows_of(catalog, table) == oracle.all()
+    assert branches(catalog, table) == []
+
+
+def test_merge_on_read_writes_position_deletes_and_copy_on_write_does_not(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    found = {}
+    for mode in MODES:
+        table = new_table(catalog, mode)
+        for rows in ([change(n, 1) for n in range(10)], [change(3, 2), gone(4, 2), change(20, 1), gone(99, 1), change(5, 0)]):
+            open_frames(catalog, table).write(frame(spark, rows))
+        found[mode] = (delete_files(catalog, table) > 0, values(catalog, table))
+    expected = {n: "v1" for n in range(10) if n != 4} | {3: "v2", 20: "v1"}
+    assert found == {"copy-on-write": (False, expected), "merge-on-read": (True, expected)}
+
+
+@pytest.mark.parametrize(("step", "mode"), [("before commit", MODES[0]), ("after commit", MODES[1])])
+def test_killed_at_a_step_and_sent_again_the_changes_are_in_once(step: str, mode: str, catalog: FrazilCatalog, spark: SparkSession) -> None:
+    table, batch = new_table(catalog, mode), [change(1, 2), gone(2, 2), change(3, 1)]
+    with frazil.sinks.open(table, catalog=catalog, name="before", mode="upsert", key="id") as sink:
+        sink.write([{name: value for name, value in change(n, 1).items() if name != "op"} for n in (1, 2)])
+    armed = False
+
+    def kill(at: str) -> None:
+        if at == step and armed:
+            raise Killed
+
+    frames = open_frames(catalog, table, patience=Patience(on_step=kill))
+    armed = True
+    with pytest.raises(Killed):
+        frames.write(frame(spark, batch), position={"changes": 1})
+    done = step == "after commit"
+    assert values(catalog, table) == ({1: "v2", 3: "v1"} if done else {1: "v1", 2: "v1"})
+    assert len(branches(catalog, table)) == (0 if done else 1)
+    result = open_frames(catalog, table).write(frame(spark, batch), position={"changes": 1})
+    assert (result.was_in, values(catalog, table), branches(catalog, table)) == (done, {1: "v2", 3: "v1"}, [])
+
+
+def test_rows_that_others_append_meanwhile_are_seen_and_kept(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    table, rivals = new_table(catalog, MODES[1]), iter([7, 8])
+
+    def race(step: str) -> None:
+        if step == "merged" and (number := next(rivals, None)):
+            with frazil.sinks.open(table, catalog=catalog, name="rival") as rival:
+                rival.write([{"id": number, "region": "x", "version": 1, "value": "rival"}])
+
+    frames = open_frames(catalog, table, patience=Patience(on_step=race))
+    frames.write(frame(spark, [change(1, 1), change(7, 2), change(8, 0)]))
+    assert (values(catalog, table), branches(catalog, table)) == ({1: "v1", 7: "v2", 8: "rival"}, [])
+
+
+def test_a_table_that_never_rests_is_given_up_by_name(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    table = new_table(catalog)
+
+    def race(step: str) -> None:
+        if step == "merged":
+            frazil.sinks.open(table, catalog=catalog, name="rival")  # a take-over moves main, too
+
+    frames = open_frames(catalog, table, patience=Patience(on_step=race))
+    frames._merger.__dict__["attempts"] = 2
+    with pytest.raises(PipelineError, match="changed 2 times while changes were merged"):
+        frames.write(frame(spark, [change(1, 1)]))
+    assert (values(catalog, table), branches(catalog, table)) == ({}, [])
+
+
+def test_bad_changes_are_set_aside_in_the_same_commit_or_stop_all(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    table = new_table(catalog)
+    rows: Rows = [change(1, 1), {**change(2, 1), "id": None}, {**change(3, 1), "op": "t"}, {"id": None, "version": 1, "op": "d"}]
+    with pytest.raises(RowRefused, match="expected a value, found NULL"):
+        open_frames(catalog, table).write(frame(spark, rows))
+    assert rows_of(catalog, table) == []
+    result = open_frames(catalog, table, bad_rows="quarantine").write(frame(spark, rows), position={"changes": 4})
+    aside = catalog.load_table(f"{table}__quarantine").scan().to_arrow()["reason"].to_pylist()
+    assert (result.counts.rows, result.counts.refused, values(catalog, table)) == (1, 3, {1: "v1"})
+    assert sorted(reason.split(":")[0] for reason in aside) == ["field 'id'", "field 'id'", "field 'op'"]
+
+
+def test_a_frame_without_the_column_that_tells_deletes_is_refused(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    frames = open_frames(catalog, new_table(catalog))
+    with pytest.raises(SchemaMismatch, match="field 'op'"):
+        frames.write(frame(spark, [change(1, 1)]).drop("op"))
+
+
+def test_a_stream_upserts_each_batch_once(catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path) -> None:
+    table, landing = new_table(catalog, MODES[1]), tmp_path / "landing"
+    landing.mkdir()
+
+    def land(name: str, *rows: dict[str, Any]) -> None:
+        (landing / name).write_text("\n".join(json.dumps(row) for row in rows))
+
+    def run(writer: Callable[[DataFrame, int], None]) -> None:
+        stream = spark.readStream.schema(COLUMNS).json(str(landing)).writeStream.foreachBatch(writer)
+        stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+
+    commits = iter(["take-over", "batch"])
+
+    def die(step: str) -> None:
+        if step == "after commit" and next(commits) == "batch":
+            raise RuntimeError("killed")
+
+    options: dict[str, Any] = {"name": "crm", "key": "id", "sequence": "version", "op": "op", "catalog": catalog}
+    land("1.json", change(1, 1), change(2, 1))
+    run(upsert_batches(table, **options))
+    land("2.json", change(1, 2), gone(2, 2))
+    with pytest.raises(Exception, match="killed"):
+        run(upsert_batches(table, patience=Patience(on_step=die), **options))
+    land("3.json", change(1, 1, "late"), change(3, 1))
+    results: list[FrameResult] = []
+    run(upsert_batches(table, on_result=results.append, **options))
+    assert ([one.was_in for one in results], values(catalog, table)) == ([True, False], {1: "v2", 3: "v1"})
+
+
+HEADER = "id,region,version,value,op\n"
+
+
+def test_a_pipeline_upserts_landing_files_once_each(catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path) -> None:
+    customers = Table(
+        "lake.customers",
+        *(column(one.name, str(one.field_type), required=one.required) for one in SCHEMA.fields),
+        checks=["version < 100"],
+        properties={"write.merge.mode": "merge-on-read"},
+    )
+    catalog.create_table(customers.identifier, customers.schema(), properties=dict(customers.properties))
+
+    @pipeline(source=sources.csv("*.csv"), target=customers, mode="upsert", key=["id"], sequence="version", op="op", max_bad_share=0.5)
+    def crm(rows: DataFrame) -> DataFrame:
+        return rows
+
+    def run() -> dict[str, Any]:
+        result = run_pipeline(crm, spark=spark, catalog=catalog, folder=tmp_path)
+        return {name: getattr(result, name) for name in ("files", "rows_in", "rows", "duplicates", "quarantined")}
+
+    (tmp_path / "1.csv").write_text(HEADER + "1,north,1,a,c\n2,north,1,b,c\n3,south,9,c,c\n")
+    assert run() == {"files": 1, "rows_in": 3, "rows": 3, "duplicates": 0, "quarantined": 0}
+    (tmp_path / "2.csv").write_text(HEADER + "1,north,9,x,u\n1,north,10,y,u\n2,,2,,d\n3,south,8,late,u\n,north,1,z,u\n4,north,100,w,u\n")
+    assert run() == {"files": 1, "rows_in": 6, "rows": 3, "duplicates": 1, "quarantined": 2}
+    assert run()["files"] == 0
+    assert values(catalog, "lake.customers") == {1: "y", 3: "c"}
+    assert delete_files(catalog, "lake.customers") > 0
+    aside = catalog.load_table("lake.customers__quarantine").scan().to_arrow().to_pylist()
+    assert sorted((json.loads(row["position"])["row"], row["reason"]) for row in aside) == [
+        (6, "field 'id': expected a value, found NULL"),
+        (7, "check 'version < 100' failed"),
+    ]
+    runs = catalog.load_table("lake.customers__runs").scan(row_filter="status = 'committed'").to_arrow()
+    assert set(runs["snapshot_id"].to_pylist()) <= {one.snapshot_id for one in catalog.load_table("lake.customers").snapshots()}
