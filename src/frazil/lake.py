@@ -6,7 +6,8 @@ lake = frazil.Lake()                                   # the settings that hold 
 orders = lake.table("lakehouse.sales")
 orders.log()                                           # snapshots, the newest first
 orders.diff("2024-01-18", "main").files                # a time, a branch, a tag or a snapshot's id
-orders.scan(at="before-backfill").read_all()           # an Arrow stream
+orders.scan("country = 'NO'", ["amount"], at="before-backfill").read_all()
+orders.scan("country = 'NO'").explain()                # what is skipped, and why
 orders.rollback(at="2024-01-18 09:00", with_progress=True)
 lake.query("SELECT country, sum(amount) FROM lakehouse.sales GROUP BY ALL", at="2024-01-18").read_all()
 """
@@ -24,6 +25,7 @@ from frazil.errors import HistoryError, NoSuchTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
     from frazil.client import FrazilCatalog
@@ -34,8 +36,11 @@ if TYPE_CHECKING:
     from frazil.history.rollback import RollbackPlan
     from frazil.history.rows import RowDiff
     from frazil.scan.points import Named, Point
+    from frazil.scan.scan import Scan
+    from frazil.scan.source import Source
 
 MAIN = "main"
+MOST_SOURCES = 64  # tables whose manifests are kept
 
 
 class Lake:
@@ -43,6 +48,7 @@ class Lake:
 
     def __init__(self, settings: Settings | None = None, *, catalog: FrazilCatalog | None = None) -> None:
         self._settings, self._catalog = settings, catalog
+        self._sources: dict[str, Source] = {}
 
     @cached_property
     def settings(self) -> Settings:
@@ -75,6 +81,17 @@ class Lake:
             error.hint = self._near(name)
             raise error from exc
         return table
+
+    def source(self, table: Table) -> Source:
+        """How the table's files are opened; what was learned from its manifests is kept, for they never change."""
+        from frazil.scan.source import Source
+
+        key = str(table.metadata.table_uuid)
+        if key not in self._sources:
+            if len(self._sources) >= MOST_SOURCES:
+                self._sources.pop(next(iter(self._sources)))
+            self._sources[key] = Source.of(table.io)
+        return self._sources[key]
 
     def query(self, sql: str, *, at: Named | None = None) -> pa.RecordBatchReader:
         """The result of a SELECT over the lake's tables, as an Arrow stream; `at` is when, for tables that say nothing else themselves."""
@@ -133,14 +150,62 @@ class LakeTable:
         table = self.load()
         return diff_rows(table, self._point(table, before), self._point(table, after), key=key, limit=limit)
 
-    def scan(self, *, at: Named = MAIN) -> pa.RecordBatchReader:
-        """The rows at a point, as an Arrow stream with the columns of that time."""
-        from frazil.scan.points import schema_at
-        from frazil.scan.read import read_snapshot
+    def scan(
+        self,
+        filter: str | BooleanExpression | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        at: Named | None = None,
+        snapshot: int | None = None,
+        timestamp: str | datetime | None = None,
+        branch: str | None = None,
+        tag: str | None = None,
+        limit: int | None = None,
+        ordered: bool = False,
+        case_sensitive: bool = True,
+        workers: int | None = None,
+    ) -> Scan:
+        """Rows of the table, as Arrow or whatever library reads them; nothing is read before it is asked for.
 
-        table = self.load()
-        point = self._point(table, at)
-        return read_snapshot(table, point.snapshot.snapshot_id, schema_at(table.metadata, point))
+        The filter is SQL's text (`country = 'NO' AND amount > 10`) or PyIceberg's expression. Of when: a snapshot, a time, a branch or a
+        tag, or any of these as `at`; else the newest state of main. Branches have the table's columns, everything else those of its time.
+        `ordered` gives the rows file by file in the order of the plan.
+        """
+        from frazil.scan.open import open_scan
+        from frazil.scan.points import choose
+
+        point = choose(at=at, snapshot=snapshot, timestamp=timestamp, branch=branch, tag=tag, table=self.name)
+        return open_scan(
+            self.lake,
+            self.name,
+            point,
+            filter=filter,
+            columns=columns,
+            case_sensitive=case_sensitive,
+            limit=limit,
+            ordered=ordered,
+            workers=workers,
+        )
+
+    def count(self, filter: str | BooleanExpression | None = None, *, at: Named | None = None) -> int:
+        """How many rows there are, from metadata as far as that tells."""
+        return self.scan(filter, at=at).count()
+
+    def appends(
+        self, since: Named | None, to: Named = MAIN, *, filter: str | BooleanExpression | None = None, columns: Sequence[str] | None = None
+    ) -> Scan:
+        """The rows that appends have added after a point (None: from the start), up to another; what became of them later is not asked."""
+        from frazil.scan.open import open_appends
+
+        return open_appends(self.lake, self.name, since, to, filter=filter, columns=columns)
+
+    def changes(
+        self, since: Named, to: Named = MAIN, *, key: Sequence[str] = (), columns: Sequence[str] | None = None
+    ) -> pa.RecordBatchReader:
+        """What became of the rows between two points: inserts and deletes, and with a key updates, in the column `_change`."""
+        from frazil.scan.changes import read_changes
+
+        return read_changes(self.lake, self.name, since, to, key=key, columns=columns)
 
     def plan_rollback(self, *, to: int | None = None, at: str | datetime | None = None, ref: str = MAIN) -> RollbackPlan:
         """What a rollback would do; nothing is changed."""

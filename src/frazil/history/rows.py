@@ -16,7 +16,9 @@ from frazil.scan.points import Point, schema_at
 if TYPE_CHECKING:
     import duckdb
     from pyiceberg.schema import Schema
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import Table
+
+    from frazil.scan.plan import FileTask
 
 MEMORY_LIMIT = "512MB"
 Row = dict[str, Any]
@@ -46,10 +48,12 @@ class RowDiff:
 
 def diff_rows(table: Table, before: Point, after: Point, *, key: Sequence[str], limit: int | None = 20) -> RowDiff:
     """The rows that differ; `limit` bounds those that are listed, not those that are counted."""
+    from frazil.scan.read import differing_files
+
     schema = _later_schema(table, before, after)
     name = ".".join(table.name())
     check_key(schema, key, table=name)
-    old, new = differing_files(table, before, after)
+    old, new = differing_files(table, before.snapshot.snapshot_id, after.snapshot.snapshot_id)
     with _workbench() as con:
         _fill(con, "before_rows", table, old, schema)
         _fill(con, "after_rows", table, new, schema)
@@ -57,19 +61,6 @@ def diff_rows(table: Table, before: Point, after: Point, *, key: Sequence[str], 
             _check_unique(con, side, key, where=f"{name} at {point}")
         counts = _compare(con, schema, key)
         return RowDiff(*counts, rows=tuple(_list_rows(con, schema, key, limit)), files_read=len(old) + len(new))
-
-
-def differing_files(table: Table, before: Point, after: Point) -> tuple[list[FileScanTask], list[FileScanTask]]:
-    """The files of each point whose rows the other does not have in the same way: another file, or other delete files for it."""
-    from frazil.scan.read import plan_snapshot
-
-    plans = [
-        {(task.file.file_path, frozenset(one.file_path for one in task.delete_files)): task for task in plan_snapshot(table, number)}
-        for number in (before.snapshot.snapshot_id, after.snapshot.snapshot_id)
-    ]
-    shared = plans[0].keys() & plans[1].keys()
-    old, new = ([task for name, task in plan.items() if name not in shared] for plan in plans)
-    return old, new
 
 
 def check_key(schema: Schema, key: Sequence[str], *, table: str) -> None:
@@ -104,7 +95,7 @@ def _workbench() -> Iterator[duckdb.DuckDBPyConnection]:
             con.close()
 
 
-def _fill(con: duckdb.DuckDBPyConnection, name: str, table: Table, tasks: Sequence[FileScanTask], schema: Schema) -> None:
+def _fill(con: duckdb.DuckDBPyConnection, name: str, table: Table, tasks: Sequence[FileTask], schema: Schema) -> None:
     from frazil.scan.read import read_tasks
 
     con.register("stream", read_tasks(table, tasks, schema))

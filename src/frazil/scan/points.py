@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 MAIN = "main"
+SHOWN = 5  # snapshots that an error names
+TIME_HINT = "write 2024-01-18, or '2024-01-18 09:30:00' (UTC unless it says +02:00)"
 Kind = Literal["snapshot", "time", "branch", "tag"]
 Named = int | str | datetime  # how callers name a point
 
@@ -30,6 +32,31 @@ class Point:
 
     def __str__(self) -> str:
         return f"snapshot {self.name}" if self.kind == "snapshot" else f"{self.kind} {self.name} (snapshot {self.snapshot.snapshot_id})"
+
+
+def choose(
+    *, at: Named | None, snapshot: int | None, timestamp: str | datetime | None, branch: str | None, tag: str | None, table: str
+) -> Named:
+    """The one point that is given; main when there is none.
+
+    >>> choose(at=None, snapshot=None, timestamp=None, branch=None, tag="v1", table="t"), choose(at=None, snapshot=None, timestamp=None,
+    ...     branch=None, tag=None, table="t")
+    ('v1', 'main')
+    """
+    given = [one for one in (at, snapshot, _as_time(timestamp), branch, tag) if one is not None]
+    if len(given) > 1:
+        hint = "at=, snapshot=, timestamp=, branch= and tag= exclude each other"
+        raise HistoryError(f"{table} is read at one point, not at {' and '.join(map(str, given))}", hint=hint)
+    return given[0] if given else MAIN
+
+
+def _as_time(when: str | datetime | None) -> datetime | None:
+    if not isinstance(when, str):
+        return when
+    try:
+        return datetime.fromtimestamp(parse_time(when) / 1000, UTC)
+    except ValueError as exc:
+        raise HistoryError(f"'{when}' is not a time", hint=TIME_HINT) from exc
 
 
 def find_point(metadata: TableMetadata, named: Named, *, table: str, ref: str = MAIN) -> Point:
@@ -54,7 +81,7 @@ def find_snapshot(metadata: TableMetadata, snapshot_id: int, *, table: str) -> P
     """The snapshot with this id."""
     snapshot = metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
-        hint = f"it may have expired; frazil log {table} --all lists those that are kept"
+        hint = f"it may have expired; there are {_kept(metadata)}; frazil log {table} --all lists them"
         raise HistoryError(f"{table} has no snapshot {snapshot_id}", hint=hint)
     return Point(snapshot, str(snapshot_id), "snapshot")
 
@@ -77,9 +104,7 @@ def find_time(metadata: TableMetadata, when: str | datetime, *, table: str, ref:
         try:
             return _at_time(metadata, parse_time(when), when, table=table, ref=ref)
         except ValueError as exc:
-            raise HistoryError(
-                f"'{when}' is not a time", hint="write 2024-01-18, or '2024-01-18 09:30:00' (UTC unless it says +02:00)"
-            ) from exc
+            raise HistoryError(f"'{when}' is not a time", hint=TIME_HINT) from exc
     return _at_time(metadata, to_ms(when), str(when), table=table, ref=ref)
 
 
@@ -137,6 +162,13 @@ def _timeline(metadata: TableMetadata, ref: Point) -> Iterator[tuple[int, int]]:
         yield from ((entry.timestamp_ms, entry.snapshot_id) for entry in reversed(metadata.snapshot_log))
     else:
         yield from ((snapshot.timestamp_ms, snapshot.snapshot_id) for snapshot in ancestors(metadata, ref.snapshot))
+
+
+def _kept(metadata: TableMetadata) -> str:
+    """The newest snapshots by their ids."""
+    newest = sorted(metadata.snapshots, key=lambda one: -one.timestamp_ms)
+    shown = ", ".join(str(one.snapshot_id) for one in newest[:SHOWN]) or "none"
+    return shown + (f" and {len(newest) - SHOWN} older ones" if len(newest) > SHOWN else "")
 
 
 def _later(metadata: TableMetadata) -> str:

@@ -59,7 +59,7 @@ def _column(field: pa.Field, mapping: Sequence[MappedField] | None, name: str | 
         raw = (field.metadata or {}).get(FIELD_ID)
         field_id, inner = (int(raw) if raw is not None else None), None
     else:
-        field_id, inner = (mapped.field_id, mapped.fields) if mapped else (None, [])
+        field_id, inner = (None, []) if mapped is None else (mapped.field_id, mapped.fields)
     return FileColumn(name, field_id, field.type, tuple(_column(part, inner, called) for part, called in _parts(field.type)))
 
 

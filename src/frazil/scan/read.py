@@ -1,49 +1,47 @@
-"""Rows of a table as an Arrow stream, a batch at a time, with deletes applied and columns found by field id."""
+"""All rows of some files of a table, and which files differ between two snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
-from pyiceberg.schema import Schema
 
-from frazil.errors import HistoryError
+from frazil.scan.datafile import FileReader, ReadPlan
+from frazil.scan.parallel import default_workers, read_ahead
+from frazil.scan.plan import FileTask, Planner, ScanRequest
+from frazil.scan.source import Source
+from frazil.scan.table import TableState
 
 if TYPE_CHECKING:
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
 
 
-def plan_snapshot(table: Table, snapshot_id: int) -> list[FileScanTask]:
+def plan_snapshot(table: Table, snapshot_id: int, source: Source | None = None) -> list[FileTask]:
     """The data files of a snapshot, each with the delete files that concern it."""
-    try:
-        return list(table.scan(snapshot_id=snapshot_id).plan_files())
-    except (ValueError, NotImplementedError) as exc:
-        if "equality deletes" not in str(exc):
-            raise
-        raise HistoryError(
-            f"{'.'.join(table.name())}: snapshot {snapshot_id} has equality deletes, which are not read here",
-            hint="read it with DuckDB (frazil query), Spark or Trino, or compact the table first",
-        ) from exc
+    state = TableState.of(".".join(table.name()), table.metadata)
+    cache = (source or Source.of(table.io)).cache
+    return list(Planner(state, cache, ScanRequest(snapshot_id=snapshot_id)).plan().tasks())
 
 
-def read_tasks(table: Table, tasks: Sequence[FileScanTask], schema: Schema) -> pa.RecordBatchReader:
+def differing_files(table: Table, before_id: int, after_id: int) -> tuple[list[FileTask], list[FileTask]]:
+    """The files of each snapshot whose rows the other does not have in the same way: another file, or other deletes for it."""
+    source = Source.of(table.io)
+    plans = [{_identity(task): task for task in plan_snapshot(table, number, source)} for number in (before_id, after_id)]
+    shared = plans[0].keys() & plans[1].keys()
+    old, new = ([task for key, task in plan.items() if key not in shared] for plan in plans)
+    return old, new
+
+
+def _identity(task: FileTask) -> tuple[str, frozenset[tuple[str, int | None]]]:
+    """Several deletion vectors may lie in one file: where they lie in it tells them apart."""
+    return task.path, frozenset((one.path, one.fact("content_offset")) for one in task.deletes)
+
+
+def read_tasks(table: Table, tasks: Sequence[FileTask], schema: Schema) -> pa.RecordBatchReader:
     """The rows of some files in the shape of a schema, whatever the schema was when they were written."""
-    scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
-    target = schema_to_pyarrow(schema, include_field_ids=False)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for task in tasks:
-            # PyIceberg's own stream reads whole files, and all of them at once in its threads: one below it gives batch after batch.
-            deletes = _read_all_delete_files(table.io, [task])
-            for batch in scan._record_batches_from_scan_tasks_and_deletes([task], deletes):
-                yield from pa.Table.from_batches([batch]).cast(target).to_batches()
-
-    return pa.RecordBatchReader.from_batches(target, batches())
-
-
-def read_snapshot(table: Table, snapshot_id: int, schema: Schema) -> pa.RecordBatchReader:
-    """All rows of a snapshot, a batch at a time."""
-    return read_tasks(table, plan_snapshot(table, snapshot_id), schema)
+    state, source = TableState.of(".".join(table.name()), table.metadata), Source.of(table.io)
+    planner = Planner(state, source.cache, ScanRequest(schema_id=schema.schema_id))
+    reader = FileReader(ReadPlan.of(planner, source.open, schema.fields))
+    return pa.RecordBatchReader.from_batches(reader.plan.arrow, read_ahead(tasks, reader.read, workers=default_workers(), ordered=True))

@@ -73,7 +73,7 @@ def describe(file: MadeFile, schema: Schema) -> DataFile:
     """The file's entry in a manifest."""
     maps: dict[str, dict[int, Any]] = {name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower", "upper")}
     for one in schema.fields:
-        values = [row[one.name] for row in file.rows]
+        values = [row.get(one.name) for row in file.rows]
         present = [value for value in values if value is not None]
         nans = [value for value in present if isinstance(value, float) and math.isnan(value)]
         solid = [value for value in present if not (isinstance(value, float) and math.isnan(value))]
@@ -130,6 +130,7 @@ class MadeTable:
         self.snapshots: list[dict[str, Any]] = []
         self._manifests: list[ManifestFile] = []
         self._numbers = itertools.count(1)
+        self.properties: dict[str, str] = {}
 
     def append(self, files: Sequence[MadeFile], *, per_manifest: int = 4) -> None:
         """A snapshot with these files added."""
@@ -174,7 +175,7 @@ class MadeTable:
             "partition-specs": [spec.model_dump(mode="json", by_alias=True) for spec in self.specs],
             "default-spec-id": 0,
             "last-partition-id": 1999,
-            "properties": {},
+            "properties": self.properties,
             "snapshots": self.snapshots,
             "current-snapshot-id": len(self.snapshots) or None,
             "sort-orders": [{"order-id": 0, "fields": []}],

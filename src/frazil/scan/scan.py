@@ -1,0 +1,162 @@
+"""A scan of a table: which rows, which columns, as of when. Nothing is read before it is asked for, in whatever form.
+
+scan = lake.table("lakehouse.sales").scan("country = 'NO'", columns=["order_id", "amount"], tag="closing-2024")
+scan.count()
+scan.arrow_stream()  # batch after batch; also .read_all(), .to_polars(), .to_pandas(), .to_duckdb(), .to_daft(), .to_spark(session)
+print(scan.explain())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+
+from frazil.scan.count import count_rows
+from frazil.scan.datafile import FileReader, ReadPlan
+from frazil.scan.explain import ScanReport
+from frazil.scan.parallel import default_workers, read_ahead
+from frazil.scan.plan import Planner, ScanPlan, ScanRequest
+from frazil.scan.select import parse_filter, select_fields
+from frazil.scan.source import Source
+from frazil.scan.table import TableState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import daft
+    import duckdb
+    import pandas  # type: ignore[import-untyped]
+    import polars
+    from pyiceberg.types import NestedField
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Rows of a table. Every call that reads plans anew from cached manifests and reads the files of the same snapshot."""
+
+    state: TableState
+    source: Source
+    request: ScanRequest
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+    ordered: bool = False
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        self._planner()  # a filter or a column that is wrong is an error here, where it was written
+        _ = self.fields
+
+    # --- what it is --------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def fields(self) -> tuple[NestedField, ...]:
+        """The columns that are given out."""
+        schema = self.state.schema(self.request.schema_id)
+        return select_fields(schema, self.columns, table=self.state.name, case_sensitive=self.request.case_sensitive)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return self._reader(self._planner()).plan.arrow
+
+    def plan(self) -> ScanPlan:
+        """The files to read, each with its deletes and what is left of the filter for it."""
+        return self._planner().plan()
+
+    def count(self) -> int:
+        """How many rows there are: from metadata where that is certain, else from the files that it is not certain of."""
+        planner = self._planner()
+        counted = count_rows(planner, self._reader(planner, []), workers=self.workers or default_workers())
+        return counted if self.limit is None else min(counted, self.limit)
+
+    def explain(self, *, row_groups: bool = True) -> ScanReport:
+        """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are read."""
+        planner = self._planner()
+        plan, reader = planner.plan(), self._reader(planner)
+        tasks = list(plan.tasks())
+        if row_groups:
+            for _ in read_ahead(tasks, lambda task: iter([reader.explain(task)]), workers=self.workers or default_workers(), ordered=False):
+                pass
+            planner.report.layers[reader.layer.name] = reader.layer
+        return planner.report
+
+    # --- Arrow -------------------------------------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, a batch at a time, in bounded memory."""
+        planner = self._planner()
+        reader, left = self._reader(planner), self.limit
+        if left == 0:
+            return
+        found = read_ahead(planner.plan().tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
+        for batch in found:
+            if left is not None and batch.num_rows >= left:
+                yield batch.slice(0, left)
+                return
+            left = None if left is None else left - batch.num_rows
+            yield batch
+
+    def arrow_stream(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def read_all(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Lets every library that takes Arrow streams read the scan itself."""
+        return self.arrow_stream().__arrow_c_stream__(requested_schema)
+
+    # --- other libraries ---------------------------------------------------------------------------------------------------------
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a pandas frame."""
+        from frazil.scan.frames import to_pandas
+
+        return to_pandas(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a Polars frame."""
+        from frazil.scan.frames import to_polars
+
+        return to_polars(self)
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation, read when it is."""
+        from frazil.scan.frames import to_duckdb
+
+        return to_duckdb(self, connection)
+
+    def to_daft(self) -> daft.DataFrame:
+        """The rows as a Daft frame."""
+        from frazil.scan.frames import to_daft
+
+        return to_daft(self)
+
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """The rows as a Spark frame; its tasks read the files."""
+        from frazil.scan.spark import to_spark
+
+        return to_spark(self, session)
+
+    # -----------------------------------------------------------------------------------------------------------------------------
+
+    def _planner(self) -> Planner:
+        return Planner(self.state, self.source.cache, self.request)
+
+    def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None) -> FileReader:
+        return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields))
+
+
+def as_filter(given: str | BooleanExpression | None, *, table: str) -> BooleanExpression:
+    """A filter from SQL's text or as an expression."""
+    if given is None:
+        return AlwaysTrue()
+    return parse_filter(given, table=table) if isinstance(given, str) else given

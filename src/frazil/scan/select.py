@@ -1,0 +1,40 @@
+"""What a caller names of a table: columns by their names, and a filter in SQL's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.parser import parse
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+from pyparsing import ParseException
+
+from frazil.errors import ScanError
+from frazil.scan.filters import check_column
+
+
+def select_fields(schema: Schema, columns: Sequence[str] | None, *, table: str, case_sensitive: bool = True) -> tuple[NestedField, ...]:
+    """The columns in the order in which they were named; `person.name` is a struct with that part alone."""
+    if columns is None:
+        return tuple(schema.fields)
+    names = [check_column(name, schema, table=table, case_sensitive=case_sensitive) for name in columns]
+    chosen = {field.name: field for field in schema.select(*names).fields} if names else {}
+    tops = dict.fromkeys(_top(name, chosen) for name in names)
+    return tuple(chosen[top] for top in tops)
+
+
+def _top(name: str, chosen: dict[str, NestedField]) -> str:
+    return name if name in chosen else next(top for top in chosen if name.startswith(f"{top}."))
+
+
+def parse_filter(text: str, *, table: str) -> BooleanExpression:
+    """A filter from SQL's words; an error shows where it stops making sense."""
+    try:
+        return parse(text)
+    except ParseException as exc:
+        near = text[exc.loc : exc.loc + 30] or text[-30:]
+        hint = "such as: country = 'NO' AND amount > 10 OR note IS NULL, id IN (1, 2), name LIKE 'a%'"
+        raise ScanError(f"the filter on {table} cannot be understood at: {near}", hint=hint) from exc
+    except (ValueError, TypeError) as exc:
+        raise ScanError(f"the filter on {table} cannot be understood: {exc}") from exc

@@ -1,0 +1,45 @@
+"""Where a table's files are, and how they are opened: what a scan takes along, also into other processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, cast
+
+from frazil.errors import ManifestUnreadable
+from frazil.scan.compiled import ScanCache
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Opens files by their location, with a table's own access to the store."""
+
+    io: FileIO
+
+    def __call__(self, path: str) -> IO[bytes]:
+        return cast(IO[bytes], self.io.new_input(path).open())
+
+    def read(self, path: str) -> bytes:
+        """All of a manifest or manifest list."""
+        try:
+            with self(path) as source:
+                return source.read()
+        except FileNotFoundError as exc:
+            raise ManifestUnreadable(path, "there is no such file") from exc
+        except OSError as exc:
+            raise ManifestUnreadable(path, str(exc).partition("\n")[0]) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table's files, and what is known of its manifests already."""
+
+    open: Files
+    cache: ScanCache
+
+    @classmethod
+    def of(cls, io: FileIO) -> Source:
+        files = Files(io)
+        return cls(files, ScanCache(files.read))
