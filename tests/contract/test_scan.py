@@ -1,0 +1,202 @@
+"""Scans of a lake's tables: at every kind of point, in every library, and what came between two points."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyiceberg.expressions import EqualTo
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestamptzType, UUIDType
+
+from frazil import Lake
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.errors import HistoryError, ScanError
+from frazil.lake import LakeTable
+from frazil.scan.pushdown import ScanDataset
+from tests.contract.history_lake import tick
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "country", StringType()),
+    NestedField(3, "amount", DoubleType()),
+    NestedField(4, "at", TimestamptzType()),
+    NestedField(5, "key", UUIDType()),
+)
+ARROW = SCHEMA.as_arrow()
+BY_COUNTRY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "country"))
+WHEN = datetime(2024, 1, 18, tzinfo=UTC)
+
+
+def rows(*ids: int, amount: float = 1.0) -> pa.Table:
+    found = [{"id": n, "country": ("NO", "SE", "DK")[n % 3], "amount": amount * n, "at": WHEN, "key": uuid.UUID(int=n).bytes} for n in ids]
+    return pa.Table.from_pylist(found, schema=ARROW)
+
+
+@pytest.fixture(scope="module")
+def lake() -> Iterator[Lake]:
+    with running_catalog() as server:
+        catalog = FrazilCatalog("lake", **server.properties)
+        catalog.create_namespace("lake")
+        yield Lake(catalog=catalog)
+
+
+@pytest.fixture(scope="module")
+def sales(lake: Lake) -> LakeTable:
+    """Ids 0 to 5 at tag `first`, 6 to 8 since then, 9 on branch `dev` alone."""
+    table = lake.catalog.create_table("lake.sales", SCHEMA, partition_spec=BY_COUNTRY)
+    table.append(rows(*range(6)))
+    found = lake.table("lake.sales")
+    found.create_ref("first", "tag")
+    found.create_ref("dev", "branch")
+    tick()
+    table.refresh()
+    table.append(rows(9), branch="dev")
+    table.append(rows(6, 7, 8))
+    return found
+
+
+def ids(found: Any) -> list[int]:
+    return sorted(found["id"].to_pylist())
+
+
+def test_a_scan_reads_every_kind_of_point(lake: Lake, sales: LakeTable) -> None:
+    first = sales.load().snapshots()[0]
+    moment = datetime.fromtimestamp(first.timestamp_ms / 1000, UTC)
+    points: list[dict[str, Any]] = [
+        {"at": "first"},
+        {"snapshot": first.snapshot_id},
+        {"timestamp": moment},
+        {"timestamp": moment.isoformat()},
+    ]
+    points += [{"tag": "first"}]
+    assert [ids(sales.scan(**point).read_all()) for point in points] == [list(range(6))] * 5
+    assert ids(sales.scan(branch="dev").read_all()) == [0, 1, 2, 3, 4, 5, 9]
+    assert ids(sales.scan().read_all()) == list(range(9))
+
+
+def test_a_filter_is_sql_or_an_expression(sales: LakeTable) -> None:
+    asked = [
+        sales.scan("country = 'NO' and amount > 0"),
+        sales.scan(EqualTo("country", "NO")),
+        sales.scan("COUNTRY = 'NO'", case_sensitive=False),
+    ]
+    assert [ids(scan.read_all()) for scan in asked] == [[3, 6], [0, 3, 6], [0, 3, 6]]
+    assert sales.scan("id >= 7", ["country", "id"]).read_all().column_names == ["country", "id"]
+    assert (sales.count(), sales.count("country = 'SE'"), sales.count(at="first")) == (9, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({"filter": "contry = 'NO'"}, ScanError, r"lake.sales has no column 'contry'\n  did you mean country\?"),
+        ({"filter": "amount = 'dear'"}, ScanError, "column 'amount' is of type double, and cannot be compared with 'dear'"),
+        ({"filter": "country = "}, ScanError, "the filter on lake.sales cannot be understood at"),
+        ({"columns": ["amout"]}, ScanError, r"has no column 'amout'\n  did you mean amount\?"),
+        ({"snapshot": 17}, HistoryError, r"lake.sales has no snapshot 17\n  it may have expired; there are \d+, \d+, \d+;"),
+        ({"tag": "frist"}, HistoryError, r"no branch or tag 'frist'.*\n  did you mean first"),
+        ({"tag": "first", "snapshot": 3}, HistoryError, "is read at one point, not at 3 and first"),
+        ({"timestamp": "yesterday"}, HistoryError, "'yesterday' is not a time"),
+    ],
+)
+def test_what_is_asked_wrongly_is_an_error_that_helps(
+    sales: LakeTable, asked: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        sales.scan(**asked)
+
+
+def test_a_table_without_snapshots_has_columns_and_no_rows(lake: Lake) -> None:
+    lake.catalog.create_table("lake.empty", SCHEMA)
+    scan = lake.table("lake.empty").scan("id > 1")
+    assert (scan.read_all().num_rows, scan.schema.names, scan.count()) == (0, ["id", "country", "amount", "at", "key"], 0)
+
+
+def test_every_library_gets_the_same_rows(sales: LakeTable) -> None:
+    scan = sales.scan("country != 'SE'", ["id", "amount", "key", "at"], ordered=True)
+    expected = scan.read_all()["id"].to_pylist()
+    assert sorted(expected) == [0, 2, 3, 5, 6, 8]
+    assert scan.to_polars()["id"].to_list() == expected
+    assert scan.to_pandas()["id"].tolist() == expected
+    assert scan.to_daft().to_pydict()["id"] == expected
+    assert [row[0] for row in scan.to_duckdb().fetchall()] == expected
+    assert [row[0] for row in duckdb.from_arrow(scan).fetchall()] == expected
+    assert pa.table(scan)["id"].to_pylist() == expected
+
+
+def test_duckdb_asks_the_scan_for_what_it_needs(sales: LakeTable) -> None:
+    dataset = ScanDataset.of(sales.scan())
+    con = duckdb.connect()
+    con.register("sales", dataset)
+    found = con.sql("SELECT sum(amount) FROM sales WHERE country = 'NO' AND id > 2").fetchone()
+    assert found == (9.0,)
+    (asked,) = dataset.asked
+    assert set(asked.columns or ()) == {"amount", "country", "id"}
+    assert len(asked.plan()) == 2  # the files of NO, without the one whose ids are too small
+
+
+WHERES = ["country IN ('NO', 'DK')", "country LIKE 'N%' OR id = 1", "amount > 3.5", "country IS NOT NULL AND id BETWEEN 2 AND 4"]
+WHERES += ["\"at\" = TIMESTAMPTZ '2024-01-18 00:00:00+00'", "key = '00000000-0000-0000-0000-000000000003'"]
+
+
+@pytest.mark.parametrize("where", WHERES)
+def test_duckdb_filters_through_the_scan_as_it_does_by_itself(sales: LakeTable, where: str) -> None:
+    con, table = duckdb.connect(), sales.scan().read_all()
+    con.register("plain", table)
+    sql = f"SELECT id FROM {{}} WHERE {where} ORDER BY id"
+    con.register("scanned", ScanDataset.of(sales.scan()))
+    assert con.sql(sql.format("scanned")).fetchall() == con.sql(sql.format("plain")).fetchall() != []
+
+
+# --- between two points ----------------------------------------------------------------------------------------------------------
+
+
+def test_appends_between_two_points_are_read(sales: LakeTable) -> None:
+    assert ids(sales.appends("first").read_all()) == [6, 7, 8]
+    assert ids(sales.appends("first", "dev").read_all()) == [9]
+    assert ids(sales.appends(None, filter="id < 2").read_all()) == [0, 1]
+    with pytest.raises(ScanError, match="is no ancestor of"):
+        sales.appends("dev")
+
+
+@pytest.fixture(scope="module")
+def changed(lake: Lake) -> LakeTable:
+    """Since tag `before`: 7 came, 1 went, 2 has another amount; everything was rewritten on the way."""
+    table = lake.catalog.create_table("lake.changed", SCHEMA)
+    table.append(rows(1, 2, 3))
+    lake.table("lake.changed").create_ref("before", "tag")
+    table.refresh()
+    table.overwrite(pa.concat_tables([rows(2, amount=9.0), rows(3, 7)]))
+    return lake.table("lake.changed")
+
+
+def told(found: pa.RecordBatchReader) -> list[tuple[Any, ...]]:
+    return sorted((row["_change_type"], row["id"], row.get("amount")) for row in found.read_all().to_pylist())
+
+
+def test_changes_by_key_are_inserts_deletes_and_updates(changed: LakeTable) -> None:
+    expected = [("DELETE", 1, 1.0), ("INSERT", 7, 7.0), ("UPDATE_AFTER", 2, 18.0), ("UPDATE_BEFORE", 2, 2.0)]
+    found = changed.changes("before", key=["id"])
+    assert found.schema.types[1:] == list(changed.scan().schema.types)
+    assert told(found) == expected
+    assert told(changed.changes("before", key=["id"], columns=["country"])) == [("DELETE", 1, None), ("INSERT", 7, None)]
+
+
+def test_changes_without_a_key_are_inserts_and_deletes(changed: LakeTable) -> None:
+    assert told(changed.changes("before")) == [("DELETE", 1, 1.0), ("DELETE", 2, 2.0), ("INSERT", 2, 18.0), ("INSERT", 7, 7.0)]
+    assert told(changed.changes("main")) == []
+
+
+def test_a_key_that_tells_no_rows_apart_is_refused(changed: LakeTable) -> None:
+    with pytest.raises(ScanError, match="is the key of 3 rows"):
+        changed.changes("before", key=["at"]).read_all()
+    with pytest.raises(ScanError, match=r"has no column 'idd'\n  did you mean id"):
+        changed.changes("before", key=["idd"])
