@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import RowsMismatch
@@ -153,7 +153,7 @@ class Compaction:
         problems: list[str] = []
         for done in _portions(self.engine.rewrite(rewriter, groups), problems, self.on_group):
             self.patience.on_step("files written")
-            outcome = Replacement(self.catalog, self.identifier, STEP, _exchange, self.patience).commit(done)
+            outcome = Replacement(self.catalog, self.identifier, STEP, Exchange(), self.patience).commit(done)
             for swap in outcome.deletable:
                 for file in swap.files:
                     delete_quietly(layout, file.path)
@@ -180,19 +180,26 @@ def _portions(
         yield waiting
 
 
-def _exchange(survey: Survey, swaps: Sequence[Compacted], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
-    """The manifests of the head, with the groups' files marked as deleted, and one for the files that take their place."""
-    table, parent = survey.table, survey.head
-    assert parent is not None
-    removed = frozenset(path for swap in swaps for path in swap.group.paths)
-    added = [file for swap in swaps for file in swap.files]
-    touched = survey.manifests_with(removed)
-    listed = parent.manifests(table.io)
-    changed = [one for one in listed if one.content == ManifestContent.DATA and one.manifest_path in touched]
-    rest = [one for one in listed if one not in changed]
-    made, dropped = drop_files(table, changed, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
-    assert len(dropped) == len(removed)  # every file of a swap that holds is in the head
-    return [*write_added(table, added, snapshot_id=snapshot_id), *made, *rest], _count(added, dropped)
+@dataclass
+class Exchange:
+    """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that hold the groups."""
+
+    _written: dict[tuple[int, frozenset[str]], tuple[list[ManifestFile], list[DataFile]]] = field(default_factory=dict)
+
+    def __call__(self, survey: Survey, swaps: Sequence[Compacted], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
+        """The head's manifests, with the groups' files marked as deleted, and one for the files that take their place."""
+        assert survey.head is not None
+        removed = frozenset(path for swap in swaps for path in swap.group.paths)
+        added = [file for swap in swaps for file in swap.files]
+        touched = frozenset(survey.manifests_with(removed))
+        listed = {one.manifest_path: one for one in survey.head.manifests(survey.table.io)}
+        if (snapshot_id, touched) not in self._written:
+            changed = [listed[path] for path in sorted(touched)]
+            made, dropped = drop_files(survey.table, changed, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
+            assert len(dropped) == len(removed)  # every file of a swap that holds is in the head
+            self._written[snapshot_id, touched] = ([*write_added(survey.table, added, snapshot_id=snapshot_id), *made], dropped)
+        made, dropped = self._written[snapshot_id, touched]
+        return [*made, *(one for path, one in listed.items() if path not in touched)], _count(added, dropped)
 
 
 def _count(added: Sequence[WrittenFile], dropped: Sequence[DataFile]) -> Counts:

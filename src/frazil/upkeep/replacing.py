@@ -28,7 +28,6 @@ from frazil.sinks.snapshots import guards, move_ref, next_snapshot
 from frazil.upkeep.survey import Survey, manifest_cache
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
 SUMMARY_UPKEEP = "frazil.upkeep"  # in a snapshot's summary: which step of upkeep has made it
@@ -84,6 +83,7 @@ class Replacement(Generic[S]):
     def commit(self, swaps: Sequence[S]) -> Outcome[S]:
         """Brings in as many of the swaps as still hold, in one snapshot; none of them, if none does."""
         sent: dict[int, tuple[S, ...]] = {}
+        ids: dict[tuple[S, ...], int] = {}
         doubtful: list[S] = []
         cache = None
 
@@ -99,8 +99,9 @@ class Replacement(Generic[S]):
             alive = tuple(swap for swap in swaps if swap.holds(survey))
             if not alive:
                 return Outcome((), tuple(swaps), tuple(doubtful))
-            change = self._change(table, survey, alive, number)
-            (snapshot_id,) = change.snapshot_ids
+            # The same swaps keep the snapshot's id: what was written for one attempt serves the next.
+            snapshot_id = ids.setdefault(alive, table.metadata.new_snapshot_id())
+            change = self._change(survey, alive, snapshot_id, number)
             sent[snapshot_id] = alive
             self.patience.on_step("before commit")
             try:
@@ -115,10 +116,9 @@ class Replacement(Generic[S]):
 
         return until_decided(attempt, name=".".join(self.identifier), patience=self.patience)
 
-    def _change(self, table: Table, survey: Survey, swaps: tuple[S, ...], attempt: int) -> Change:
-        metadata, parent = table.metadata, survey.head
+    def _change(self, survey: Survey, swaps: tuple[S, ...], snapshot_id: int, attempt: int) -> Change:
+        table, metadata, parent = survey.table, survey.table.metadata, survey.head
         assert parent is not None  # files to replace come from it
-        snapshot_id = metadata.new_snapshot_id()
         manifests, counts = self.exchange(survey, swaps, snapshot_id)
         manifests = [one for one in manifests if one.added_snapshot_id == snapshot_id or _has_files(one)]
         location = write_list(table, manifests, snapshot_id=snapshot_id, parent_id=parent.snapshot_id, attempt=attempt)

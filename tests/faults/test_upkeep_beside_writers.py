@@ -1,0 +1,146 @@
+"""Upkeep beside live writers, all of them killed now and then: nothing is lost, nothing doubled, and what kills left behind is found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+from pyiceberg.table import Table
+
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.sinks.audit import audit
+from frazil.sinks.partitioning import partition_spec
+from frazil.upkeep.policy import HOUR_MS
+from frazil.upkeep.steps import Keeper, now_ms
+from tests.conftest import Campaign
+from tests.faults.sink_processes import PROCESSES
+from tests.faults.upkeep_writers import SCHEMA, Meeting, append_rows, expected_ids, look_after, replace_rows
+
+KEPT_MS = 10_000  # the retention: snapshots of the last ten seconds can be read
+SLACK_MS = 4_000  # a snapshot may expire while it is being read: those at the edge are not asked for
+PROPERTIES = {
+    "history.expire.max-snapshot-age-ms": str(KEPT_MS),
+    "upkeep.compact.min-input-files": "3",
+    "write.target-file-size-bytes": "20000",
+    "upkeep.orphans.older-than-ms": str(HOUR_MS),
+}
+
+
+@pytest.fixture
+def meeting(tmp_path: Path) -> Iterator[Meeting]:
+    with running_catalog(tmp_path) as server:
+        catalog = FrazilCatalog("lake", **server.properties)
+        catalog.create_namespace("lake")
+        catalog.create_table("lake.busy", SCHEMA, partition_spec=partition_spec(SCHEMA, ["part"]), properties=PROPERTIES)
+        yield Meeting(dict(server.properties), "lake.busy")
+
+
+@dataclass
+class Program:
+    """A program that is started again whenever it was killed; that it ends by itself before its time is a failure."""
+
+    run: Callable[[Meeting, float], None]
+    meeting: Meeting
+    until: float
+    kills: int = 0
+    process: PROCESSES.Process = field(init=False)  # type: ignore[name-defined]
+
+    def start(self) -> None:
+        self.process = PROCESSES.Process(target=self.run, args=(self.meeting, self.until), daemon=True)
+        self.process.start()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.kills += 1
+        self.start()
+
+    def check(self) -> None:
+        code = self.process.exitcode
+        assert code is None or (code == 0 and time.time() >= self.until), f"{self.run.__name__} failed for good: {code}"
+
+
+@pytest.mark.requirement("spark.maintain")
+def test_maintenance_beside_live_writers_loses_nothing(meeting: Meeting, campaign: Campaign) -> None:
+    seconds, chance = campaign.size(short=45, full=600), campaign.random()
+    until = time.time() + seconds
+    programs = [Program(run, meeting, until) for run in (append_rows, replace_rows, look_after)]
+    for program in programs:
+        program.start()
+    catalog, travels, next_kill, compactions = meeting.catalog(), 0, time.time() + 4, set[int]()
+    while time.time() < until:
+        for program in programs:
+            program.check()
+        table = catalog.load_table(meeting.name)
+        compactions |= {
+            one.snapshot_id for one in table.metadata.snapshots if one.summary and one.summary.get("frazil.upkeep") == "compact"
+        }
+        travels += travel(table, chance.random())
+        if time.time() >= next_kill:
+            min(programs, key=lambda one: (one.kills, chance.random())).kill()
+            next_kill = time.time() + chance.uniform(2, 5)
+        time.sleep(0.3)
+    for program in programs:
+        program.process.join(60)
+        program.check()
+    table = catalog.load_table(meeting.name)
+    assert sum(program.kills for program in programs) >= 3
+    assert travels >= 10
+    assert len(compactions) >= 3
+    assert_whole(table)
+    assert_orphans_are_found(catalog, meeting, table)
+
+
+def travel(table: Table, where: float) -> int:
+    """Reads a snapshot inside the retention: it must hold what its progress says. Gives how many were read."""
+    young = [one for one in table.metadata.snapshots if one.timestamp_ms > now_ms() - (KEPT_MS - SLACK_MS)]
+    on_main = {entry.snapshot_id for entry in table.history()}
+    chosen = [one for one in young if one.snapshot_id in on_main]
+    if not chosen:
+        return 0
+    snapshot = chosen[int(where * len(chosen))]
+    expected = expected_ids(table.metadata, snapshot)
+    found = sorted(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist())
+    assert expected is not None
+    assert found == expected
+    return 1
+
+
+def assert_whole(table: Table) -> None:
+    """Every row once, the audit agrees, and snapshots have expired meanwhile."""
+    head = table.current_snapshot()
+    assert head is not None
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == expected_ids(table.metadata, head)
+    assert audit(table.metadata).problems == ()
+    assert len(table.metadata.snapshots) < (head.sequence_number or 0)
+
+
+def assert_orphans_are_found(catalog: FrazilCatalog, meeting: Meeting, table: Table) -> None:
+    """Two hours later: exactly what nothing leads to is removed, by another reading of the table than upkeep's own."""
+    keeper = Keeper(catalog, meeting.identifier, clock_ms=lambda: now_ms() + 2 * HOUR_MS)
+    reachable, before = reached_by(table), on_disk(table)
+    assert reachable <= before
+    report = keeper.perform(keeper.plan("orphans"))
+    assert on_disk(table) == reachable
+    assert report.files == len(before - reachable) > 0
+    assert_whole(catalog.load_table(meeting.name))
+
+
+def reached_by(table: Table) -> set[str]:
+    """Every file that the table leads to, as PyIceberg reads it."""
+    found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    for snapshot in table.metadata.snapshots:
+        found.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            found.add(manifest.manifest_path)
+            found |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return {unquote(urlparse(path).path) for path in found}
+
+
+def on_disk(table: Table) -> set[str]:
+    return {str(path) for path in Path(unquote(urlparse(table.location()).path)).rglob("*") if path.is_file()}
