@@ -131,7 +131,7 @@ class _Bench:
         name = f"bench.t{next(_numbers)}"
         properties = {"write.merge.mode": mode, "write.target-file-size-bytes": str(FILE_BYTES)}
         self.catalog.create_table(name, SCHEMA, properties=properties)
-        with frazil.sinks.open(name, name="base", catalog=self.catalog, flush_rows=None, threads=1) as sink:
+        with frazil.sinks.open(name, name="base", catalog=self.catalog, flush_rows=None) as sink:
             for piece in base_rows(rows):
                 sink.write(piece)
         return name

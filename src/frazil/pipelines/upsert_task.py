@@ -17,7 +17,7 @@ from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork
 from frazil.pipelines.reading import POSITION
 from frazil.pipelines.text import TextContract
 from frazil.sinks.contract import Contract
-from frazil.sinks.upsert_keys import ARRIVAL
+from frazil.sinks.upsert_keys import ARRIVAL, count_up
 from frazil.sinks.upsert_rules import ChangeContract, UpsertRules
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ChangeWork:
     def _arrival(self, positions: pa.Array | None, count: int) -> pa.Array:
         """What tells of two changes with one key and one sequence which came later: the place in the file, or the message's offset."""
         if positions is None:
-            return pa.array(range(self.seen, self.seen + count), pa.int64())
+            return count_up(count, start=self.seen)
         if pa.types.is_integer(positions.type):
             return positions.cast(pa.int64())
         return pc.struct_field(pc.extract_regex(positions, r"(?P<offset>\d+)$"), "offset").cast(pa.int64())

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from frazil.errors import SinkError
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.split import Partition, split
-from frazil.sinks.upsert_keys import NUMBER, KeyIndex, last_of_each, plain
+from frazil.sinks.upsert_keys import NUMBER, KeyIndex, count_up, last_of_each, plain
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 
 KEEP, DROP, PUT = 0, 1, 2  # what becomes of a row that a change is meant for: it stays, it goes, the change takes its place
@@ -57,7 +57,7 @@ class Changes:
     def _groups(self) -> tuple[pa.Array, dict[Partition, int]]:
         """The partition of each change, numbered."""
         names = list(dict.fromkeys(key.path[0] for key in self.layout.keys))
-        rows = self.new_rows.select(names).append_column(NUMBER, pa.array(range(len(self)), pa.int32()))
+        rows = self.new_rows.select(names).append_column(NUMBER, count_up(len(self), pa.int32()))
         slices = split(rows, self.layout.keys).slices()
         numbers = pa.concat_arrays([pa.array([], pa.int32()), *(plain(one.rows.column(NUMBER)) for one in slices)])
         groups = [pa.repeat(pa.scalar(at, pa.int32()), one.rows.num_rows) for at, one in enumerate(slices)]
@@ -88,8 +88,11 @@ class Changes:
         put, drop = pc.equal(verdict, PUT), pc.equal(verdict, DROP)
         has_put, has_drop = (pc.any(mask, min_count=0).as_py() for mask in (put, drop))
         if has_put:
-            places = pc.if_else(put, pc.add(found.cast(pa.int64()), rows.num_rows), pa.array(range(rows.num_rows), pa.int64()))
-            rows = pa.concat_tables([rows, self.new_rows]).take(places.filter(pc.invert(drop)) if has_drop else places)
+            # The new rows stand behind the old ones, in the order of those whose places they take.
+            behind = pc.cumulative_sum(put.cast(pa.int64()), start=rows.num_rows - 1)
+            places = pc.if_else(put, behind, count_up(rows.num_rows))
+            joined = pa.concat_tables([rows, self.new_rows.take(found.filter(put))])
+            rows = joined.take(places.filter(pc.invert(drop)) if has_drop else places)
         elif has_drop:
             rows = rows.filter(pc.invert(drop))
         return rows
@@ -129,7 +132,7 @@ class Decision:
     @classmethod
     def of(cls, changes: Changes, met: Sequence[pa.Array], late: Sequence[pa.Array]) -> Decision:
         """The decision, by what the changes have met in all files."""
-        everywhere = pa.array(range(len(changes)), pa.int32())
+        everywhere = count_up(len(changes), pa.int32())
         none = pa.array([], pa.int32())
         late_ones = pc.is_in(everywhere, value_set=pc.unique(pa.concat_arrays([none, *late])))
         counted = pc.value_counts(pa.concat_arrays([none, *met]))
@@ -147,7 +150,7 @@ class Decision:
 
     def new(self, placed: Sequence[pa.Array]) -> pa.Array:
         """Which changes are rows that no file has a place for, given the numbers of those that have found one."""
-        everywhere = pa.array(range(len(self.changes)), pa.int32())
+        everywhere = count_up(len(self.changes), pa.int32())
         found = pc.is_in(everywhere, value_set=pa.concat_arrays([pa.array([], pa.int32()), *placed]))
         return pc.invert(pc.or_(pc.or_(self.late, self.changes.deleted), found))
 

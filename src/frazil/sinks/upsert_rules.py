@@ -16,6 +16,7 @@ from frazil.errors import SchemaMismatch, SinkError
 from frazil.sinks.contract import Accepted, Contract, Extra, Rejected
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.raw import as_json
+from frazil.sinks.upsert_keys import count_up
 
 DELETED = "_frazil_deleted"  # of a change, beside the table's columns: whether it is a delete
 
@@ -154,7 +155,7 @@ class ChangeContract:
         tables, numbers, rejected = [], [], list(unknown)
         for given, found, deleted in parts:
             tables.append(_complete(found.rows, self.arrow, deleted=deleted))
-            own = found.numbers if found.numbers is not None else pa.array(range(found.rows.num_rows), pa.uint64())
+            own = found.numbers if found.numbers is not None else count_up(found.rows.num_rows, pa.uint64())
             numbers.append((own if given is None else given.take(own)).cast(pa.uint64()))
             rejected += [one if given is None else replace(one, number=given[one.number].as_py()) for one in found.rejected]
         rows, order = pa.concat_tables(tables), pa.concat_arrays(numbers)
