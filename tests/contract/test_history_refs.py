@@ -9,7 +9,8 @@ import pytest
 from frazil.errors import CommitConflict, HistoryError
 from frazil.history.refs import RefInfo, Retention, create_ref, perform_drop, perform_publish, plan_drop, plan_publish
 from frazil.scan.points import find_point
-from frazil.sinks.progress import property_key, read_progress
+from frazil.sinks.audit import audit
+from frazil.sinks.progress import PartProgress, Progress, property_key, read_progress
 from tests.contract.history_lake import Past
 
 
@@ -120,11 +121,26 @@ def test_a_publication_that_somebody_has_outrun_changes_nothing(past: Past) -> N
     assert past.ids() == [1]
 
 
+def test_a_sink_goes_on_on_a_branch_where_main_stands_and_on_main_where_the_branch_came_to(past: Past) -> None:
+    with past.sink("s") as sink:
+        past.fill(sink, 5)
+    past.table.create_ref("dev", "branch")
+    with past.sink("s", ref="dev") as sink:
+        assert sink.offset == 5
+        past.fill(sink, 7)
+    past.table.publish("dev")
+    with past.sink("s") as sink:
+        assert sink.offset == 7
+    assert (past.ids(), audit(past.live.metadata).problems) == (list(range(7)), ())
+
+
 def test_a_sink_that_is_further_on_main_forbids_the_publication(past: Past) -> None:
     with past.sink("s") as sink:
         past.fill(sink, 5)
     past.table.create_ref("dev", "branch")
     with past.sink("s", ref="dev") as sink:
-        past.fill(sink, 2)
+        past.fill(sink, 7)
+    with past.live.transaction() as change:  # as if somebody had set it back
+        change.set_properties({property_key("dev"): Progress({"s/part-0": PartProgress(9, "w", 9, {"0": 2})}).dump()})
     with pytest.raises(HistoryError, match=r"sink part 's/part-0' has come further on main than on 'dev': \{'0': 5\} against \{'0': 2\}"):
         past.table.publish("dev")

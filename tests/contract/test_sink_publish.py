@@ -19,7 +19,8 @@ from pyiceberg.types import LongType, NestedField
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
-from frazil.errors import CommitConflict, CommitUnknown, SinkError, WriterFenced
+from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, WriterFenced
+from frazil.sinks.audit import audit
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import write_files
 from frazil.sinks.progress import Claim, PartProgress, progress_at, read_progress
@@ -294,9 +295,38 @@ def test_progress_belongs_to_its_branch(rest_lake: Lake) -> None:
     branch = rest_lake.writer(ref="audit")
     branch.write(3, base=50)
     metadata = rest_lake.table().metadata
-    assert (rest_lake.ids(), rest_lake.ids("audit")) == ([0, 1], [0, 1, 50, 51, 52])
-    assert (read_progress(metadata).part("s/0").offsets, read_progress(metadata, "audit").part("s/0").offsets) == ({"p": 2}, {"p": 3})
+    assert (rest_lake.ids(), rest_lake.ids("audit")) == ([0, 1], [0, 1, 52, 53, 54])  # it goes on where main stood
+    assert (read_progress(metadata).part("s/0").offsets, read_progress(metadata, "audit").part("s/0").offsets) == ({"p": 2}, {"p": 5})
     assert metadata.refs["audit"].max_ref_age_ms == 10**12
+
+
+def test_a_branch_goes_on_where_it_left_main_though_main_has_moved_since(rest_lake: Lake) -> None:
+    rest_lake.writer().write(2)
+    table = rest_lake.table()
+    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "audit").commit()  # type: ignore[union-attr]
+    rest_lake.writer().write(5)
+    rest_lake.writer("other/0").write(1, base=90)
+    branch = rest_lake.writer(ref="audit")
+    assert branch.progress.offsets == {"p": 2}
+    branch.write(3)
+    assert (rest_lake.ids("audit"), rest_lake.writer(ref="audit").progress.offsets) == ([0, 1, 2, 3, 4], {"p": 5})
+    assert set(read_progress(rest_lake.table().metadata, "audit").parts) == {"s/0"}
+    assert audit(rest_lake.table().metadata, "audit").problems == ()
+
+
+def test_a_branch_whose_beginning_has_expired_takes_no_part_on_that_main_knows(rest_lake: Lake) -> None:
+    rest_lake.writer().write(2)
+    table = rest_lake.table()
+    table.append(pa.table({"id": [7]}, schema=TableLayout.of(table).arrow))
+    left = rest_lake.table().current_snapshot()
+    assert left is not None
+    table.refresh().manage_snapshots().create_branch(left.snapshot_id, "audit").commit()
+    rest_lake.writer().write(1)
+    kept = [one.snapshot_id for one in rest_lake.table().snapshots()]
+    rest_lake.table().maintenance.expire_snapshots().by_ids(kept[: kept.index(left.snapshot_id)]).commit()
+    with pytest.raises(ProgressMismatch, match="those snapshots are expired"):
+        rest_lake.writer(ref="audit")
+    assert rest_lake.writer("new/0", ref="audit").progress.offsets == {}
 
 
 def test_a_staged_snapshot_is_published_with_its_progress(rest_lake: Lake) -> None:

@@ -19,7 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
-from frazil.errors import CommitConflict, CommitUnknown, SinkError, Unavailable, WriteFailed
+from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriteFailed
 from frazil.sinks.progress import (
     MAIN,
     SUMMARY_COMMIT,
@@ -29,6 +29,7 @@ from frazil.sinks.progress import (
     PartProgress,
     Progress,
     apply_claim,
+    progress_at,
     property_key,
     read_progress,
     take_over,
@@ -110,7 +111,7 @@ class Publisher:
 
         def attempt(number: int) -> PartProgress:
             table = self._load(self.identifier)
-            before = read_progress(table.metadata, self.ref)
+            before = self._before_take_over(table, part)
             if before.part(part).writer == writer:  # the reply was lost, the commit was not
                 return before.part(part)
             after = take_over(before, part, writer)
@@ -119,6 +120,22 @@ class Publisher:
             return after.part(part)
 
         return self._until_decided(attempt)
+
+    def _before_take_over(self, table: Table, part: str) -> Progress:
+        """The progress of the ref. A branch has the rows of main up to where it left it: there a part goes on that is new on the branch."""
+        known, on_ref = read_progress(table.metadata, self.ref), head(table.metadata, self.ref)
+        if self.ref == MAIN or part in known.parts or on_ref is None:
+            return known
+        main = head(table.metadata, MAIN)
+        is_main = main is not None and main.snapshot_id == on_ref.snapshot_id
+        inherited = read_progress(table.metadata) if is_main else progress_at(table.metadata, on_ref, MAIN)
+        if inherited is None and part in read_progress(table.metadata).parts:
+            raise ProgressMismatch(
+                f"{self.table_name}: how far part '{part}' had come where branch '{self.ref}' left main cannot be told: "
+                "those snapshots are expired",
+                hint="make the branch anew from main, or write under another name",
+            )
+        return known.with_part(part, inherited.part(part)) if inherited is not None and part in inherited.parts else known
 
     def publish(self, target: Publishable, claim: Claim, *, also: Sequence[Append] = ()) -> Published:
         """Commits the target's rows, those of the other tables and the progress, all at once; or finds that this has happened before.
