@@ -187,7 +187,7 @@ class AuditFailed(PipelineError):
         found = "".join(f"\n  {count:,} x {check}" for check, count in failures.items())
         super().__init__(
             f"pipeline '{pipeline}': the audit failed; main of {table} is unchanged, {rows:,} new rows are on branch '{branch}':{found}",
-            hint=f"look: frazil query \"SELECT * FROM {table}\" --ref {branch}; then mend the rows or the check, and run again",
+            hint=f"look: frazil log {table} --ref {branch}, frazil query --ref {branch} ...; mend the rows or the check, and run again",
         )
         self.failures = dict(failures)
         self.branch = branch

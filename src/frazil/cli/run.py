@@ -22,18 +22,27 @@ SHOWN_FILES = 20
 
 @click.command()
 @click.argument("name")
-@click.option("--dry-run", is_flag=True, help="Say which files would be loaded, and load none.")
+@click.option("--dry-run", is_flag=True, help="Say what would be loaded, and load nothing.")
 @click.pass_obj
 def run(context: Context, name: str, dry_run: bool) -> None:
     """Run a pipeline: everything new since the last run, then stop."""
     from frazil.client.catalog import catalog_properties
     from frazil.pipelines.run import new_files, run_pipeline
     from frazil.pipelines.session import spark_session
+    from frazil.pipelines.sources import KafkaSource
 
     project = load_project(Path.cwd())
     pipeline = project.pipeline(name)
-    if not pipeline.source.list_files(project.folder, catalog_properties(context.settings)):
-        click.echo(f"{name}: no file matches '{pipeline.source.pattern}' in {project.folder}; {pipeline.target.name} is unchanged")
+    if isinstance(pipeline.source, KafkaSource):
+        from frazil.cli.stream import run_once, show_waiting
+
+        if dry_run:
+            show_waiting(context, pipeline)
+        else:
+            run_once(context, project, pipeline)
+        return
+    if not pipeline.files.list_files(project.folder, catalog_properties(context.settings)):
+        click.echo(f"{name}: no file matches '{pipeline.files.pattern}' in {project.folder}; {pipeline.target.name} is unchanged")
         return
     catalog = context.catalog
     files = new_files(pipeline, catalog, project.folder)

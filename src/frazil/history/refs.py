@@ -12,7 +12,7 @@ from frazil.client.changes import Change
 from frazil.errors import HistoryError
 from frazil.scan.points import MAIN, Point, ancestors, find_ref
 from frazil.sinks.progress import PartProgress, Progress, merge, property_key, read_progress
-from frazil.sinks.snapshots import guards, move_ref
+from frazil.sinks.snapshots import STAGED_BY, guards, move_ref
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -129,6 +129,13 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
     if point.kind != "branch" or branch == MAIN:
         raise HistoryError(f"'{branch}' is no branch of {label} beside main", hint=f"frazil branch list {label}")
     main = metadata.snapshot_by_name(MAIN)
+    summary = point.snapshot.summary
+    if summary is not None and (pipeline := summary.additional_properties.get(STAGED_BY)):
+        hint = f"mend the rows or the check, and run it again: frazil run {pipeline}"
+        raise HistoryError(
+            f"'{branch}' of {label} holds rows that pipeline '{pipeline}' has staged for its audit: published so, they would come again",
+            hint=hint,
+        )
     ahead = []
     for snapshot in ancestors(metadata, point.snapshot):
         if main and snapshot.snapshot_id == main.snapshot_id:

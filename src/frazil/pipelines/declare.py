@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from frazil.errors import DeclarationError
-from frazil.pipelines.sources import FileSource
+from frazil.pipelines.sources import FileSource, KafkaSource, Source
 from frazil.tables.declare import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from frazil.sinks.upsert_rules import Ops
+
     Transform = Callable[[DataFrame], DataFrame]
 
-Mode = Literal["append", "replace-partition"]
+Mode = Literal["append", "replace-partition", "upsert"]
 Drift = Literal["evolve", "freeze", "quarantine"]
 
 
@@ -24,7 +27,7 @@ class Pipeline:
     """A declared pipeline; calling it is calling the user's function, so that it can be tested alone."""
 
     name: str
-    source: FileSource
+    source: Source
     target: Table
     transform: Transform
     key: tuple[str, ...] = ()
@@ -32,6 +35,10 @@ class Pipeline:
     mode: Mode = "append"
     max_bad_share: float = 0.05
     drift: Drift = "freeze"
+    audit: tuple[str, ...] = ()
+    branch: str = ""
+    sequence: str | None = None
+    op: str | Ops | None = None
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         return self.transform(frame)
@@ -41,10 +48,22 @@ class Pipeline:
         """The conditions that the target declares."""
         return tuple(getattr(self.target, "checks", ()))
 
+    @property
+    def files(self) -> FileSource:
+        """The source, where it is one of files."""
+        assert isinstance(self.source, FileSource)
+        return self.source
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Columns that decide over rows, and that the table need not have."""
+        op = () if self.op is None else (self.op if isinstance(self.op, str) else self.op.column,)
+        return (*self.order_by, *op)
+
 
 def pipeline(
     *,
-    source: FileSource,
+    source: Source,
     target: Table,
     name: str | None = None,
     key: Sequence[str] = (),
@@ -52,19 +71,29 @@ def pipeline(
     mode: Mode = "append",
     max_bad_share: float = 0.05,
     drift: Drift = "freeze",
+    audit: Sequence[str] = (),
+    branch: str | None = None,
+    sequence: str | None = None,
+    op: str | Ops | None = None,
 ) -> Callable[[Transform], Pipeline]:
     """Declares the decorated function as a pipeline from `source` into `target`.
 
     - `key`: of the rows of one load that share it, the last one is kept: by `order_by`, then by file and row.
-    - `mode`: `append`, or `replace-partition`: the partitions that the load has rows of are replaced by them.
+    - `mode`: `append`; `replace-partition`: the partitions that the load has rows of are replaced by them; or `upsert`: a row takes the
+      place of the one with its `key`. `sequence` names the column that says which of two is newer, `op` the one that tells deletes.
     - `max_bad_share`: rows that fail their type, NOT NULL or a check go to the quarantine; above this share the run stops instead.
     - `drift`: what happens to columns of the source that the table does not have: `freeze` stops the run, `evolve` adds them to the
       table, `quarantine` sets the rows of such files aside.
+    - `audit`: what must hold of the table as it would be, before main has the rows: conditions of every row (`amount < 10000`), or
+      queries that find what is wrong (`SELECT order_id FROM {table} GROUP BY 1 HAVING count(*) > 1`). Until they pass, the rows are on
+      `branch` alone.
     """
     orders = (order_by,) if isinstance(order_by, str) else tuple(order_by)
 
     def decorate(transform: Transform) -> Pipeline:
         made = Pipeline(name or transform.__name__, source, target, transform, tuple(key), orders, mode, max_bad_share, drift)
+        checks = (audit,) if isinstance(audit, str) else tuple(audit)
+        made = replace(made, audit=checks, branch=branch or f"audit-{made.name}", sequence=sequence, op=op)
         _check(made)
         return made
 
@@ -85,6 +114,55 @@ def _check(made: Pipeline) -> None:
         raise _wrong(made, f"mode is 'replace-partition', but {made.target.name} has no partitions", hint='partition_by=["day"]')
     if not 0 <= made.max_bad_share <= 1:
         raise _wrong(made, f"max_bad_share is {made.max_bad_share}, expected a share from 0 to 1")
+    _check_upsert(made, names)
+    if isinstance(made.source, KafkaSource):
+        _check_stream(made)
+    _check_audit(made)
+
+
+def _check_upsert(made: Pipeline, names: Sequence[str]) -> None:
+    if made.mode != "upsert":
+        if made.sequence or made.op:
+            raise _wrong(made, "sequence and op are for mode='upsert'")
+        return
+    if not made.key:
+        raise _wrong(made, "mode 'upsert' needs a key", hint='key=["order_id"]')
+    if made.order_by:
+        raise _wrong(made, "order_by is for other modes: a column of the table decides an upsert", hint=f"sequence='{made.order_by[0]}'")
+    if made.sequence and made.sequence not in names:
+        raise _wrong(made, f"sequence names column '{made.sequence}', which {made.target.name} does not have; it has {', '.join(names)}")
+
+
+def _check_stream(made: Pipeline) -> None:
+    if made.key and made.mode == "append":
+        raise _wrong(made, "key compares the rows of one load, and a topic has no loads", hint="rows.dropDuplicates([...]) in the function")
+    if made.mode == "replace-partition":
+        raise _wrong(made, "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads")
+    if made.mode == "upsert":
+        raise _wrong(made, "mode 'upsert' is for files", hint="land the messages in a table of changes, mode='append'")
+    if made.drift == "evolve":
+        raise _wrong(made, "drift 'evolve' is for files", hint="declare the columns and run: frazil apply; or drift='quarantine'")
+
+
+def _check_audit(made: Pipeline) -> None:
+    if made.branch == "main" or not re.fullmatch(r"[A-Za-z][\w.-]*", made.branch):
+        raise _wrong(made, f"'{made.branch}' cannot name the branch of an audit", hint="a name of its own, such as branch='audit'")
+    for check in made.audit:
+        if is_query(check) and "{table}" not in check:
+            raise _wrong(
+                made,
+                f"the audit query '{check}' does not say {{table}}",
+                hint=f"FROM {{table}} stands for {made.target.name} with the new rows",
+            )
+
+
+def is_query(check: str) -> bool:
+    """Whether an audit is a query, and not a condition.
+
+    >>> is_query("SELECT 1 FROM {table}"), is_query("selected >= 0")
+    (True, False)
+    """
+    return re.match(r"\s*(SELECT|WITH)\s", check, re.IGNORECASE) is not None
 
 
 def _wrong(made: Pipeline, what: str, *, hint: str | None = None) -> DeclarationError:

@@ -52,7 +52,7 @@ def read_frame(spark: SparkSession, reader: Reader, tasks: Sequence[Task]) -> So
 
     schema = from_arrow_schema(reader.schema.append(pa.field(POSITION, pa.int64())))
     # A task that Spark repeats says the same again under its own number: so these counts are exact, which sums would not be.
-    counts: Accumulator[dict[int, TaskCount]] = spark.sparkContext.accumulator({}, _merging())
+    counts: Accumulator[dict[int, TaskCount]] = spark.sparkContext.accumulator({}, merging())
 
     def read_task(number: int) -> Batches:
         rows = malformed = 0
@@ -91,16 +91,17 @@ def as_report(report: Any) -> pa.RecordBatch:
     return pa.record_batch([pa.array([report if isinstance(report, str) else json.dumps(report)])], names=["report"])
 
 
-def _merging() -> AccumulatorParam[dict[int, TaskCount]]:
+def merging() -> AccumulatorParam[dict[int, Any]]:
+    """What makes an accumulator of dictionaries: later entries of a key win."""
     from pyspark.accumulators import AccumulatorParam
 
-    class Merging(AccumulatorParam[dict[int, TaskCount]]):
+    class Merging(AccumulatorParam[dict[int, Any]]):
         """Dictionaries, joined."""
 
-        def zero(self, value: dict[int, TaskCount]) -> dict[int, TaskCount]:
+        def zero(self, value: dict[int, Any]) -> dict[int, Any]:
             return {}
 
-        def addInPlace(self, value1: dict[int, TaskCount], value2: dict[int, TaskCount]) -> dict[int, TaskCount]:
+        def addInPlace(self, value1: dict[int, Any], value2: dict[int, Any]) -> dict[int, Any]:
             value1.update(value2)
             return value1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -90,7 +90,7 @@ class LoadPlan:
             work.abandon()
             raise
 
-    def spell(self, position: int | None) -> str:
+    def spell(self, position: Any) -> str:
         """Where a row stood, as JSON; from where the file was cut into pieces, rows are counted from there."""
         if position is None:
             return "{}"  # the pipeline's function dropped the column
@@ -121,10 +121,13 @@ class LoadWork:
         positions = None
         if (at := batch.schema.get_field_index(POSITION)) >= 0:
             positions, batch = batch.column(at), batch.remove_column(at)
-        found = self.contract.accept(pa.Table.from_batches([batch]))
+        self.take(batch, lambda wanted: [None] * len(wanted) if positions is None else positions.take(pa.array(wanted)).to_pylist())
+
+    def take(self, rows: pa.RecordBatch, positions: Callable[[list[int]], list[Any]]) -> None:
+        """Takes rows of the table's columns; `positions` tells those of the rows of some numbers, and is asked for bad ones alone."""
+        found = self.contract.accept(pa.Table.from_batches([rows]))
         if found.rejected:
-            wanted = [row.number for row in found.rejected]
-            where = [None] * len(wanted) if positions is None else positions.take(pa.array(wanted)).to_pylist()
+            where = positions([row.number for row in found.rejected])
             self.set_aside(found.rejected, [self.plan.spell(position) for position in where])
         self._keep(self._without_duplicates(found.rows) if self.plan.key else found.rows)
 

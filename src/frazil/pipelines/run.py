@@ -10,14 +10,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frazil.errors import CommitUnknown, PipelineError, TooManyBadRows, WriterFenced
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.ledger import ledger_of, ledger_rows, not_loaded, open_beside
-from frazil.pipelines.runs import RunResult, note_failure, run_rows, runs_of, tell_error
+from frazil.pipelines.runs import RunResult, note_run, run_rows, runs_of, tell_error
 from frazil.pipelines.sources import SourceFile
 
 if TYPE_CHECKING:
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
 
     from frazil.client import FrazilCatalog
     from frazil.pipelines.load_task import LoadReport
-    from frazil.pipelines.staging import StagedLoad
+    from frazil.pipelines.staging import StagedLoad, Staging
     from frazil.sinks.iceberg import IcebergTarget
-    from frazil.sinks.snapshots import Publishable
+    from frazil.sinks.replace import Replace
+    from frazil.sinks.snapshots import Append
     from frazil.sinks.spark import FrameSink, Staged
 
 TOP_REASONS = 5
@@ -49,7 +52,8 @@ def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCata
     except BaseException as exc:
         if not isinstance(exc, CommitUnknown):  # it may be in, with the row of this run
             seconds = time.monotonic() - begun
-            note_failure(replace(run.result, seconds=seconds, error=tell_error(exc, catalog.properties)), pipeline.target, catalog)
+            failed = replace(run.result, snapshot_id=None, seconds=seconds, error=tell_error(exc, catalog.properties))
+            note_run(failed, pipeline.target, catalog)
         if isinstance(exc, WriterFenced):
             raise PipelineError(
                 f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
@@ -62,8 +66,8 @@ def new_files(pipeline: Pipeline, catalog: FrazilCatalog, folder: Path) -> list[
     """The landing files that the table does not hold. Changes nothing."""
     from pyiceberg.exceptions import NoSuchTableError
 
-    _load_target(pipeline, catalog)
-    found = pipeline.source.list_files(folder, catalog.properties)
+    load_target(pipeline, catalog)
+    found = pipeline.files.list_files(folder, catalog.properties)
     try:
         ledger = catalog.load_table(ledger_of(pipeline.target).identifier)
     except NoSuchTableError:
@@ -94,7 +98,14 @@ class _Run:
         if not files:
             return RunResult(self.pipeline.name, self.pipeline.target.name)
         self.result = replace(self.result, files=len(files), bytes=sum(file.size for file in files))
-        staged = Staging(self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties).run()
+        if self.pipeline.mode == "upsert":
+            return self._upsert(sink, target, part, files)
+        staging = Staging(self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties)
+        return self._publish(sink, target, self._stage(sink, staging, files).report, files)
+
+    def _stage(self, sink: FrameSink, staging: Staging, files: Sequence[SourceFile]) -> StagedLoad:
+        """What the tasks have written; refused, and deleted again, if too much of it is bad."""
+        staged = staging.run()
         self._count(staged)
         try:
             self._check_bad_share(staged.report)
@@ -102,7 +113,21 @@ class _Run:
         except BaseException:
             sink.discard(_as_staged(staged.report))
             raise
-        return self._publish(sink, target, staged.report, files)
+        return staged
+
+    def _upsert(self, sink: FrameSink, target: IcebergTarget, part: str, files: Sequence[SourceFile]) -> RunResult:
+        from frazil.pipelines.upsert_load import ChangeStaging, UpsertRun
+
+        run = UpsertRun(self.pipeline, self.spark, self.catalog, target, part)
+        run.merger.clean()
+        with ExitStack() as kept:
+            staging = ChangeStaging(self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties, kept=kept)
+            staged = self._stage(sink, staging, files)
+            changes = next((one for one in staging.changes if one.rows), None)
+            if changes is None:  # nothing but bad rows
+                return self._publish(sink, target, staged.report, files)
+            run.publish(sink, staged, changes, partial(self._beside, files))
+        return self.result
 
     def _count(self, staged: StagedLoad) -> None:
         report = staged.report
@@ -119,7 +144,7 @@ class _Run:
 
     def _check_unchanged(self, files: Sequence[SourceFile]) -> None:
         """A file that grew while it was read would be loaded again as a new one: rows twice."""
-        now = {file.path: file for file in self.pipeline.source.list_files(self.folder, self.catalog.properties)}
+        now = {file.path: file for file in self.pipeline.files.list_files(self.folder, self.catalog.properties)}
         if changed := [file.path for file in files if now.get(file.path, file) != file]:
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': {changed[0]} changed while it was read",
@@ -127,26 +152,34 @@ class _Run:
             )
 
     def _publish(self, sink: FrameSink, target: IcebergTarget, report: LoadReport, files: Sequence[SourceFile]) -> RunResult:
-        live = _load_target(self.pipeline, self.catalog)
-        snapshot_id = live.metadata.new_snapshot_id()  # the row of this run has to name it
-        result = replace(self.result, snapshot_id=snapshot_id, seconds=round(time.monotonic() - self.begun, 3))
-        ledger = open_beside(ledger_of(self.pipeline.target), self.catalog)
-        runs = open_beside(runs_of(self.pipeline.target), self.catalog)
-        also: dict[str | Identifier, pa.Table] = {
-            ledger_of(self.pipeline.target).identifier: ledger_rows(
-                files, pipeline=self.pipeline.name, run_id=result.run_id, ledger=ledger
-            ),
-            runs_of(self.pipeline.target).identifier: run_rows(result, runs.schema().as_arrow()),
-        }
-        sink.publish(_as_staged(report), also=also, change=self._change(report, snapshot_id))
-        return result
+        from frazil.pipelines.audited import AuditedPublisher
+        from frazil.sinks.publish import Patience
 
-    def _change(self, report: LoadReport, snapshot_id: int) -> Publishable:
+        kind = self._kind(report)
+        if self.pipeline.audit and report.files:
+            audited = AuditedPublisher(self.pipeline, self.spark, self.catalog, Patience())
+            audited.publish(sink, _as_staged(report), rows=report.rows, kind=kind, also=partial(self._beside, files))
+        else:
+            snapshot_id = load_target(self.pipeline, self.catalog).metadata.new_snapshot_id()  # the row of this run has to name it
+            change = kind(self.pipeline.target.identifier, report.files, snapshot_id=snapshot_id)
+            sink.publish(_as_staged(report), also=self._beside(files, snapshot_id), change=change)
+        return self.result
+
+    def _beside(self, files: Sequence[SourceFile], snapshot_id: int) -> dict[str | Identifier, pa.Table]:
+        """The rows of ledger and runs for a commit whose rows are in the snapshot."""
+        target = self.pipeline.target
+        self.result = replace(self.result, snapshot_id=snapshot_id, seconds=round(time.monotonic() - self.begun, 3))
+        ledger, runs = open_beside(ledger_of(target), self.catalog), open_beside(runs_of(target), self.catalog)
+        return {
+            ledger_of(target).identifier: ledger_rows(files, pipeline=self.pipeline.name, run_id=self.result.run_id, ledger=ledger),
+            runs_of(target).identifier: run_rows(self.result, runs.schema().as_arrow()),
+        }
+
+    def _kind(self, report: LoadReport) -> type[Append | Replace]:
         from frazil.sinks.replace import Replace
         from frazil.sinks.snapshots import Append
 
-        kind = Replace if self.pipeline.mode == "replace-partition" and report.files else Append
-        return kind(self.pipeline.target.identifier, report.files, snapshot_id=snapshot_id)
+        return Replace if self.pipeline.mode == "replace-partition" and report.files else Append
 
 
 def _as_staged(report: LoadReport) -> Staged:
@@ -155,7 +188,8 @@ def _as_staged(report: LoadReport) -> Staged:
     return Staged(report.files, report.quarantine_files)
 
 
-def _load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:
+def load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:
+    """The table that the pipeline fills, as it is now."""
     from pyiceberg.exceptions import NoSuchTableError
 
     try:

@@ -71,8 +71,8 @@ def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
     return pa.table({one.name: pa.array([values[one.name]], one.type) for one in schema}, schema=schema)
 
 
-def note_failure(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:
-    """Remembers a run that failed. This must not fail the run once more: if the catalog is away, there is no note."""
+def note_run(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:
+    """Remembers a run by itself: one that failed, or a stream that ended. If the catalog is away, there is no note."""
     from frazil.errors import CommitConflict
     from frazil.pipelines.ledger import open_beside
     from frazil.sinks.layout import TableLayout

@@ -1,18 +1,24 @@
-"""Where a pipeline's rows come from: sets of landing files, in the project, elsewhere on this machine, or on S3.
+"""Where a pipeline's rows come from: sets of landing files, in the project, elsewhere on this machine, or on S3; or topics of Kafka.
 
 Plain values: nothing heavy is imported before a source is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from frazil.errors import DeclarationError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Format = Literal["csv", "json", "parquet"]
+DataLoss = Literal["stop", "accept"]
+ERROR = "_error"  # the column in which a decoder says why a message cannot be read
 
 
 @dataclass(frozen=True, order=True)
@@ -58,6 +64,64 @@ class FileSource:
     def locate(self, file: SourceFile, folder: Path) -> str:
         """Where a reader finds the file."""
         return file.path if "://" in file.path else str(folder / file.path)
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Topics of a Kafka cluster, by their names or by a pattern of names."""
+
+    servers: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    decode: Literal["json", "none"] | Callable[[pa.RecordBatch], Any] = "json"
+    schema: pa.Schema | None = None
+    max_messages: int = 1_000_000
+    data_loss: DataLoss = "stop"
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold passwords
+
+    def __str__(self) -> str:
+        return ", ".join(self.topics) or f"topics like '{self.pattern}'"
+
+
+Source = FileSource | KafkaSource
+
+
+def kafka(
+    *topics: str,
+    servers: str,
+    pattern: str | None = None,
+    decode: Literal["json", "none"] | Callable[[pa.RecordBatch], Any] = "json",
+    schema: pa.Schema | None = None,
+    max_messages: int = 1_000_000,
+    data_loss: DataLoss = "stop",
+    options: Mapping[str, str] | None = None,
+) -> KafkaSource:
+    """Messages of Kafka: of the topics named, or of all whose names match the regular expression `pattern`.
+
+    - `decode`: `json` takes a message for an object, and its fields for the table's columns, as text. A function gets Arrow batches (key,
+      value, topic, partition, offset, timestamp) and gives a row for each message; where its column `_error` is not NULL, the message goes
+      to the quarantine, and that is the reason. `none` hands Kafka's own columns to the pipeline's function.
+    - `schema`: the Arrow schema of what a decoder of your own gives, for a pipeline whose function changes the frame.
+    - `max_messages`: at most so many in one batch.
+    - `data_loss`: what happens when messages are gone before they were read: `stop` says which; `accept` goes on without them.
+    - `options`: settings of the Kafka client, such as `{"security.protocol": "SASL_SSL"}`.
+    """
+    made = KafkaSource(servers, topics, pattern, decode, schema, max_messages, data_loss, dict(options or {}))
+    if bool(topics) == bool(pattern):
+        raise DeclarationError(
+            "a Kafka source needs topics, or a pattern of topics, and not both", hint='sources.kafka("uplink", servers=...)'
+        )
+    if not callable(decode) and decode not in ("json", "none"):
+        raise DeclarationError(f"decode is '{decode}', expected 'json', 'none', or a function on Arrow batches")
+    if data_loss not in get_args(DataLoss):
+        raise DeclarationError(f"data_loss is '{data_loss}', expected one of {', '.join(get_args(DataLoss))}")
+    if max_messages < 1:
+        raise DeclarationError(f"max_messages is {max_messages}, expected 1 or more")
+    if wrong := [name for name in topics if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name)]:
+        raise DeclarationError(
+            f"'{wrong[0]}' cannot name a topic of Kafka", hint="for a pattern: sources.kafka(pattern='...', servers=...)"
+        )
+    return made
 
 
 def csv(

@@ -64,7 +64,7 @@ class Staging:
             raise failed(self.pipeline, exc) from exc
 
     def _run(self) -> StagedLoad:
-        source = self.pipeline.source
+        source = self.pipeline.files
         paths, sizes = [source.locate(file, self.folder) for file in self.files], [file.size for file in self.files]
         cores = self.spark.sparkContext.defaultParallelism
         tasks = plan_tasks(paths, sizes, cores=cores, can_split=not source.csv.newlines_in_values)
@@ -86,12 +86,12 @@ class Staging:
             return None, None, drift.Decision()
         decision = drift.decide(
             self.pipeline.drift,
-            given=[name for name in given.columns if name != POSITION and name not in self.pipeline.order_by],
+            given=[name for name in given.columns if name != POSITION and name not in self.pipeline.beside],
             table=self.pipeline.target.name,
             known=self.target.layout.arrow.names,
             columns=columns,
             paths=[file.path for file in self.files],
-            absent_is_null=self.pipeline.source.format == "json",
+            absent_is_null=self.pipeline.files.format == "json",
         )
         if decision.set_aside:
             left = [names for file, names in enumerate(columns.by_file) if file not in decision.set_aside]
@@ -104,7 +104,7 @@ class Staging:
     def _call(self, schema: pa.Schema, tasks: Sequence[Task]) -> tuple[SourceFrame | None, DataFrame | None]:
         if not len(schema) or not tasks:  # nothing but empty files
             return None, None
-        rows = read_frame(self.spark, Reader(self.pipeline.source, schema, self.io_properties), tasks)
+        rows = read_frame(self.spark, Reader(self.pipeline.files, schema, self.io_properties), tasks)
         return rows, transform(self.pipeline, rows.rows)
 
     def _plan(self, tasks: Sequence[Task]) -> LoadPlan:
@@ -138,7 +138,7 @@ class Staging:
 
     def _set_aside(self, tasks: Sequence[Task], columns: FileColumns, drifted: Mapping[int, tuple[str, ...]], plan: LoadPlan) -> LoadReport:
         """The rows that cannot be taken apart, and all rows of drifted files, for the quarantine. Read once more: there are few of them."""
-        reader = Reader(self.pipeline.source, columns.schema, self.io_properties)
+        reader = Reader(self.pipeline.files, columns.schema, self.io_properties)
         own = {piece.file: columns.by_file[piece.file] for task in tasks for piece in task}
 
         def set_aside(number: int) -> Batches:

@@ -34,7 +34,7 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -47,11 +47,11 @@ from frazil.sinks.contract import Contract, Extra
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.progress import MAIN, Claim
-from frazil.sinks.publish import Patience
+from frazil.sinks.publish import Overtaken, Patience
 from frazil.sinks.python import as_catalog, part_name
 from frazil.sinks.sink import BadRows, SinkOptions, Target
 from frazil.sinks.snapshots import Publishable
-from frazil.sinks.spark_job import batch_position, check_reports, discard_files, join_reports, make_plan, run_job, tasks_at_once
+from frazil.sinks.spark_job import Through, batch_position, check_reports, discard_files, join_reports, make_plan, run_job, tasks_at_once
 from frazil.sinks.spark_task import KAFKA, Counts, OffsetColumns, Refusal, Staged, TaskReport
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ __all__ = [
     "OffsetColumns",
     "Refusal",
     "Staged",
+    "Through",
     "foreach_batch",
     "open",
     "write_frame",
@@ -149,8 +150,19 @@ class FrameSink:
             raise
         return self.publish(staged, also=also)
 
-    def stage(self, frame: DataFrame, *, position: Mapping[str, int] | None = None, offsets: OffsetColumns | None = None) -> Staged:
-        """Runs the one Spark job that writes the frame's files. Nobody sees them before `publish`; `discard` removes them."""
+    def stage(
+        self,
+        frame: DataFrame,
+        *,
+        position: Mapping[str, int] | None = None,
+        offsets: OffsetColumns | None = None,
+        through: Through | None = None,
+    ) -> Staged:
+        """Runs the one Spark job that writes the frame's files. Nobody sees them before `publish`; `discard` removes them.
+
+        `through` is a step of the caller's own on the frame's rows, as for `mapInArrow`; here it runs in the worker that writes, so that
+        its rows do not travel to the JVM and back.
+        """
         self._check_open()
         end = dict(position or {})
         if position is not None and offsets is not None:
@@ -161,10 +173,9 @@ class FrameSink:
         if self.has_reached(end):
             return Staged(was_in=True)
         tasks, reached = tasks_at_once(frame.sparkSession), self.position
-        plan = make_plan(
-            self._target, self._part, frame.schema, options=self._options, tasks=tasks, reached=reached, offsets=offsets, end=end
-        )
-        return self.join(run_job(frame, plan), end=end)
+        schema = through.schema if through else frame.schema
+        plan = make_plan(self._target, self._part, schema, options=self._options, tasks=tasks, reached=reached, offsets=offsets, end=end)
+        return self.join(run_job(frame, plan, through), end=end)
 
     def has_reached(self, end: Mapping[str, int]) -> bool:
         """Whether a frame that ends there is in; a position of which one half is in and the other is not, is an error."""
@@ -209,7 +220,11 @@ class FrameSink:
         others = {tuple(name.split(".")) if isinstance(name, str) else name: rows for name, rows in (also or {}).items()}
         # Until it is known how the commit ended: a second one under the same number could be taken for this one.
         self._closed = True
-        done_commit = self._target.publish(staged.files, claim, quarantine_files=staged.quarantine_files, also=others, change=change)
+        try:
+            done_commit = self._target.publish(staged.files, claim, quarantine_files=staged.quarantine_files, also=others, change=change)
+        except Overtaken:  # certain: the stage's base is no longer the head, and never will be
+            self._closed = False
+            raise
         self._closed, self._progress = False, done_commit.progress
         self._published += [file.path for file in staged.files[:1]]
         return FrameResult(staged.counts, self.position, done_commit.snapshot_id)
@@ -217,6 +232,10 @@ class FrameSink:
     def discard(self, staged: Staged) -> None:
         """Deletes staged files: they are in no commit."""
         discard_files(staged, self._target, self._part)
+
+    def discard_quarantine(self, staged: Staged) -> None:
+        """The same for the files of refused rows alone, where a branch holds the others."""
+        self.discard(replace(staged, files=()))
 
     # --- what it does ----------------------------------------------------------------------------------------------------------------
 

@@ -14,4 +14,4 @@ def test_the_shell_completes_commands_and_their_options(tmp_path: Path) -> None:
         command = [str(Path(sys.executable).parent / "frazil")]
         return subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.splitlines()
 
-    assert (complete("frazil st", 1), complete("frazil up --w", 2)) == (["plain,status"], ["plain,--with"])
+    assert (complete("frazil sta", 1), complete("frazil up --w", 2)) == (["plain,status"], ["plain,--with"])

@@ -15,7 +15,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
-from frazil.pipelines.runs import RunResult, note_failure
+from frazil.pipelines.runs import RunResult, note_run
 from frazil.project import load_project
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/sales/lakehouse.py"
@@ -42,9 +42,7 @@ def frazil(*arguments: str) -> Result:
 def note(catalog: FrazilCatalog, pipeline: str, hour: int) -> None:
     target = load_project(Path.cwd()).pipeline("daily_sales").target
     began = dt.datetime(2024, 1, 15, hour, tzinfo=dt.UTC)
-    note_failure(
-        RunResult(pipeline, target.name, files=3, bytes=2_500, run_id=str(hour), started_at=began, error="no disk"), target, catalog
-    )
+    note_run(RunResult(pipeline, target.name, files=3, bytes=2_500, run_id=str(hour), started_at=began, error="no disk"), target, catalog)
 
 
 def test_runs_are_listed_the_latest_first_with_their_errors(catalog: FrazilCatalog) -> None:

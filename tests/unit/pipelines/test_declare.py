@@ -11,6 +11,7 @@ from frazil.errors import DeclarationError
 
 TARGET = Table("l.t", column("id", "long"), column("day", "date"), partition_by=["day"])
 FLAT = Table("l.flat", column("id", "long"))
+TOPIC = sources.kafka("events", servers="127.0.0.1:9092")
 
 
 def declare(**options: Any) -> Any:
@@ -43,8 +44,34 @@ def test_rules_are_kept_as_declared() -> None:
         ({"drift": "ignore"}, r"drift is 'ignore', expected one of evolve, freeze, quarantine"),
         ({"mode": "replace-partition", "target": FLAT}, r"l.flat has no partitions"),
         ({"max_bad_share": 5}, r"max_bad_share is 5, expected a share from 0 to 1"),
+        ({"source": TOPIC, "key": ["id"]}, r"key compares the rows of one load, and a topic has no loads"),
+        ({"source": TOPIC, "mode": "replace-partition"}, r"'replace-partition' replaces what the load before has brought"),
+        ({"source": TOPIC, "drift": "evolve"}, r"drift 'evolve' is for files"),
+        ({"source": TOPIC, "key": ["id"], "mode": "upsert"}, r"mode 'upsert' is for files"),
+        ({"branch": "main"}, r"'main' cannot name the branch of an audit"),
+        ({"audit": ["SELECT id FROM l.t"]}, r"the audit query 'SELECT id FROM l.t' does not say {table}"),
     ],
 )
 def test_a_rule_that_cannot_hold_is_refused_by_name(options: dict[str, Any], message: str) -> None:
     with pytest.raises(DeclarationError, match=rf"pipeline 'load': .*{message}"):
         declare(**options)
+
+
+@pytest.mark.parametrize(
+    ("topics", "options", "message"),
+    [
+        ((), {}, "needs topics, or a pattern of topics"),
+        (("a",), {"pattern": "a.*"}, "and not both"),
+        (("a b",), {}, "'a b' cannot name a topic"),
+        (("a",), {"decode": "avro"}, "decode is 'avro', expected 'json', 'none', or a function"),
+        (("a",), {"data_loss": "ignore"}, "data_loss is 'ignore', expected one of stop, accept"),
+        (("a",), {"max_messages": 0}, "max_messages is 0, expected 1 or more"),
+    ],
+)
+def test_a_kafka_source_that_cannot_work_is_refused_by_name(topics: tuple[str, ...], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DeclarationError, match=message):
+        sources.kafka(*topics, servers="127.0.0.1:9092", **options)
+
+
+def test_an_audit_is_one_check_or_several_on_a_branch_of_the_pipelines_own() -> None:
+    assert (declare(audit="id > 0").audit, declare().branch) == (("id > 0",), "audit-load")

@@ -12,7 +12,7 @@ from frazil import Table, column
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.pipelines.ledger import ledger_of, ledger_rows, not_loaded, open_beside
-from frazil.pipelines.runs import RunResult, note_failure, read_runs, tell_error
+from frazil.pipelines.runs import RunResult, note_run, read_runs, tell_error
 from frazil.pipelines.sources import SourceFile
 
 TARGET = Table("lake.t", column("id", "long"))
@@ -48,7 +48,7 @@ def test_ten_thousand_files_are_looked_up_in_a_moment(catalog: FrazilCatalog) ->
 def test_failed_runs_are_noted_and_the_latest_comes_first(catalog: FrazilCatalog) -> None:
     for hour in (1, 2):
         began = dt.datetime(2024, 1, 15, hour, tzinfo=dt.UTC)
-        note_failure(RunResult("p", "lake.t", files=3, run_id=str(hour), started_at=began, error="no"), TARGET, catalog)
+        note_run(RunResult("p", "lake.t", files=3, run_id=str(hour), started_at=began, error="no"), TARGET, catalog)
     assert [(row["run_id"], row["status"], row["files"], row["error"]) for row in read_runs(TARGET, catalog)] == [
         ("2", "failed", 3, "no"),
         ("1", "failed", 3, "no"),

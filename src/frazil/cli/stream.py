@@ -1,0 +1,151 @@
+"""`stream`: a pipeline of `lakehouse.py` that keeps going; and `run`, where its source is Kafka."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.run import spark_log
+from frazil.project import Project, load_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.pipelines.declare import Pipeline
+    from frazil.pipelines.stream_progress import StreamProgress
+
+
+@click.command()
+@click.argument("name")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS", help="A batch so often.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Answer /metrics and /progress on 127.0.0.1.")
+@click.pass_obj
+def stream(context: Context, name: str, interval: float, metrics_port: int | None) -> None:
+    """Keep a pipeline running: what comes in is in the table a batch later.
+
+    Ctrl-C or SIGTERM: the batch under way is finished, and the stream stops.
+    """
+    project = load_project(Path.cwd())
+    pipeline = project.pipeline(name)
+    _run(context, project, pipeline, once=False, interval=interval, metrics_port=metrics_port)
+
+
+def run_once(context: Context, project: Project, pipeline: Pipeline) -> None:
+    """Everything that is in the topics now, then stop."""
+    _run(context, project, pipeline, once=True)
+
+
+def show_waiting(context: Context, pipeline: Pipeline) -> None:
+    """Says which offsets a run would read."""
+    from frazil.pipelines.stream import waiting
+
+    with _session(context, pipeline) as spark:
+        found = waiting(pipeline, spark=spark, catalog=context.catalog)
+    total = sum(end - start for start, end in found.values())
+    click.echo(f"{pipeline.name}: would read {total:,} messages at most into {pipeline.target.name}")
+    for partition, (start, end) in found.items():
+        click.echo(f"  {partition:<24} offsets {start:,} to {end - 1:,}")
+
+
+def _run(
+    context: Context, project: Project, pipeline: Pipeline, *, once: bool, interval: float = 10.0, metrics_port: int | None = None
+) -> None:
+    from frazil.pipelines.sources import KafkaSource
+    from frazil.pipelines.stream import StreamOptions, run_stream
+    from frazil.pipelines.stream_progress import StreamProgress, serving_metrics
+    from frazil.pipelines.watch import watch_files
+
+    progress, stop = StreamProgress(pipeline.name, pipeline.target.name), threading.Event()
+    state = context.settings.stack.folder / "streams" / pipeline.name
+    state.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        spark = stack.enter_context(_session(context, pipeline))
+        show = stack.enter_context(_showing(progress))
+        if metrics_port is not None:
+            port = stack.enter_context(serving_metrics(progress, metrics_port))
+            click.echo(f"{pipeline.name}: metrics at http://127.0.0.1:{port}/metrics", err=True)
+        stack.enter_context(_stopping(stop, pipeline.name))
+
+        def on_change(now: StreamProgress) -> None:
+            now.save(state / "progress.json")
+            show(now)
+
+        work = run_stream if isinstance(pipeline.source, KafkaSource) else watch_files
+        options = StreamOptions(state, once, interval, on_change, stop)
+        work(pipeline, spark=spark, catalog=context.catalog, folder=project.folder, options=options, progress=progress)
+    for loss in progress.accepted_losses:
+        click.echo(f"{pipeline.name}: accepted: {loss}", err=True)
+    click.echo(describe(progress))
+
+
+@contextmanager
+def _session(context: Context, pipeline: Pipeline) -> Iterator[SparkSession]:
+    from frazil.pipelines.session import KAFKA_JARS, spark_session
+    from frazil.pipelines.sources import KafkaSource
+
+    jars = KAFKA_JARS if isinstance(pipeline.source, KafkaSource) else ()
+    with spark_session(context.settings, app_name=f"frazil {pipeline.name}", log=spark_log(context), more_jars=jars) as spark:
+        yield spark
+
+
+@contextmanager
+def _showing(progress: StreamProgress) -> Iterator[Callable[[StreamProgress], None]]:
+    """A line that is kept up to date on a terminal; elsewhere, a line a batch."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(f"{progress.pipeline}: waiting for messages") as status:
+            yield lambda now: status.update(now.line() if now.batches else f"{now.pipeline}: waiting for messages")
+        return
+    told = 0
+
+    def show(now: StreamProgress) -> None:
+        nonlocal told
+        if now.batches > told:
+            told = now.batches
+            click.echo(now.line(), err=True)
+
+    yield show
+
+
+@contextmanager
+def _stopping(stop: threading.Event, name: str) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM asks to stop after the batch under way; the second Ctrl-C does not wait."""
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+        click.echo(f"{name}: stops when the batch under way is in", err=True)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def describe(progress: StreamProgress) -> str:
+    """What a stream has done, in a line.
+
+    >>> from frazil.pipelines.stream_progress import StreamProgress
+    >>> describe(StreamProgress("uplink", "l.uplink", 2, 1200, 3, snapshot_id=7))
+    'uplink: 1,200 rows in 2 batches are in l.uplink, 3 in l.uplink__quarantine, snapshot 7'
+    >>> describe(StreamProgress("uplink", "l.uplink"))
+    'uplink: nothing new; l.uplink is unchanged'
+    """
+    if not progress.batches:
+        return f"{progress.pipeline}: nothing new; {progress.table} is unchanged"
+    batches = "1 batch" if progress.batches == 1 else f"{progress.batches:,} batches"
+    aside = f", {progress.quarantined:,} in {progress.table}__quarantine" if progress.quarantined else ""
+    return f"{progress.pipeline}: {progress.rows:,} rows in {batches} are in {progress.table}{aside}, snapshot {progress.snapshot_id}"

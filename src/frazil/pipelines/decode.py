@@ -1,0 +1,177 @@
+"""Messages as rows. Pure: Arrow batches in, Arrow batches out; a message that cannot be read is named, with the reason."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import PipelineError
+from frazil.pipelines.read_json import parse_line
+from frazil.pipelines.reading import schema_of_text
+from frazil.pipelines.sources import ERROR
+
+MESSAGE = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+    ]
+)
+PLACE = ("topic", "partition", "offset")
+# More digits than a double has: orjson would round them.
+_LONG_NUMBER = re.compile(rb"[0-9.]{16}")
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The rows of the messages that could be read; `numbers` says which ones these were, None if all. `bad` names the others."""
+
+    rows: pa.RecordBatch
+    numbers: pa.Array | None = None
+    bad: Sequence[tuple[int, str]] = ()
+    unknown: Sequence[str] = ()  # fields that are no columns of the table
+
+
+@dataclass(frozen=True)
+class JsonDecoder:
+    """Takes each message for a JSON object: its fields are columns, as the text that stands there, nested ones as JSON.
+
+    With `set_aside`, a message with a field that is not in `names` is a bad one; else such fields are told in `unknown`.
+    """
+
+    names: tuple[str, ...]
+    texts: frozenset[str] = frozenset()  # columns that are text in the table: there the digits of a number count
+    set_aside: bool = False
+
+    columns = ("value",)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return schema_of_text(self.names)
+
+    def decode(self, messages: pa.RecordBatch) -> Decoded:
+        """The rows of the batch."""
+        rows: list[dict[str, str | None]] = []
+        numbers: list[int] = []
+        bad: list[tuple[int, str]] = []
+        unknown: dict[str, None] = {}
+        known = set(self.names)
+        for number, message in enumerate(messages.column("value").to_pylist()):
+            try:
+                row = parse_message(message, self.texts)
+            except (ValueError, RecursionError) as exc:
+                bad.append((number, f"expected a JSON object, found {_found(message, exc)}"[:200]))
+                continue
+            if not row.keys() <= known:
+                strange = [name for name in row if name not in known]
+                if self.set_aside:
+                    bad.append((number, f"the message has field '{strange[0]}', which the table does not have"))
+                    continue
+                unknown.update(dict.fromkeys(strange))
+            rows.append(row)
+            numbers.append(number)
+        arrays = [pa.array([row.get(name) for row in rows], pa.string()) for name in self.names]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return Decoded(batch, pa.array(numbers, pa.int64()) if bad else None, bad, list(unknown))
+
+
+def parse_message(message: bytes | None, texts: frozenset[str] = frozenset()) -> dict[str, str | None]:
+    """The fields of an object as text, as `read_json.parse_line` gives them; raises ValueError where it is none.
+
+    >>> parse_message(b'{"id": 1, "amount": 12.50, "tags": ["a", 2], "paid": true, "note": null}')
+    {'id': '1', 'amount': '12.5', 'tags': '["a",2]', 'paid': 'true', 'note': None}
+    >>> parse_message(b'{"id": 12345678901234567890.5}'), parse_message(b'{"version": 1.10}', frozenset({"version"}))
+    ({'id': '12345678901234567890.5'}, {'version': '1.10'})
+    """
+    if message is None:
+        raise ValueError("no value")
+    if _LONG_NUMBER.search(message):
+        return parse_line(message)
+    try:
+        row = orjson.loads(message)
+    except ValueError:
+        return parse_line(message)  # it knows a little more (NaN), and says what is wrong
+    if type(row) is not dict:
+        raise ValueError("a value that is no object")
+    for name, value in row.items():
+        if type(value) is str or value is None:
+            continue
+        if type(value) is float and name in texts:
+            return parse_line(message)
+        row[name] = _TEXT[type(value)](value)
+    return row
+
+
+_TEXT: dict[type, Callable[[Any], str]] = {
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: repr,
+    dict: lambda value: orjson.dumps(value).decode(),
+    list: lambda value: orjson.dumps(value).decode(),
+}
+
+
+@dataclass(frozen=True)
+class OwnDecoder:
+    """A user's function: a batch of messages in, as many rows out; those with an `_error` are bad."""
+
+    function: Callable[[pa.RecordBatch], Any]
+    schema: pa.Schema | None
+    folder: str  # the project: what the function imports may lie there
+
+    columns = tuple(MESSAGE.names)
+
+    def decode(self, messages: pa.RecordBatch) -> Decoded:
+        """The rows of the batch."""
+        if self.folder not in sys.path:
+            sys.path.append(self.folder)
+        rows = _as_batch(self.function(messages))
+        if rows.num_rows != messages.num_rows:
+            raise PipelineError(
+                f"the decoder gave {rows.num_rows} rows for {messages.num_rows} messages",
+                hint=f"give a row for each message; what is no row has a text in column '{ERROR}'",
+            )
+        at = rows.schema.get_field_index(ERROR)
+        if at < 0:
+            return Decoded(rows)
+        errors, rows = rows.column(at).cast(pa.string()), rows.remove_column(at)
+        if errors.null_count == len(errors):
+            return Decoded(rows)
+        numbers = pc.indices_nonzero(errors.is_valid())
+        bad = list(zip(numbers.to_pylist(), errors.take(numbers).to_pylist(), strict=True))
+        return Decoded(rows.filter(errors.is_null()), pc.indices_nonzero(errors.is_null()).cast(pa.int64()), bad)
+
+
+Decoder = JsonDecoder | OwnDecoder
+
+
+def message_text(message: bytes | None) -> str:
+    r"""A message as text; bytes that are no UTF-8 are shown as \xNN.
+
+    >>> print(message_text(b"d\xe9v"))
+    d\xe9v
+    """
+    return "" if message is None else message.decode("utf-8", "backslashreplace")
+
+
+def _found(message: bytes | None, exc: Exception) -> str:
+    return f"other text: {exc}" if message else "an empty message" if message == b"" else "a message without a value"
+
+
+def _as_batch(rows: Any) -> pa.RecordBatch:
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    if isinstance(rows, pa.Table):
+        batches = rows.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+    raise PipelineError(f"the decoder gave {type(rows).__name__}, not a pyarrow RecordBatch or Table")

@@ -1,0 +1,242 @@
+"""Streams from the live Kafka into tables on SeaweedFS: every message once, in the table or in the quarantine, whatever happened before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.client import FrazilCatalog
+from frazil.errors import HistoryError
+from frazil.lake import Lake
+from frazil.project import load_project
+from frazil.sinks.audit import audit
+from frazil.tables.apply import apply_steps, plan
+from tests.engines.conftest import Project
+from tests.engines.lake import connection, environment
+from tests.engines.stream_driver import Driver, running_driver
+
+LAKEHOUSE = """
+from frazil import Table, column, pipeline, sources
+
+events = Table("streams.{topic}", column("id", "long", required=True), column("note", "string"), checks=["id >= 0"])
+
+@pipeline(source=sources.kafka("{topic}", servers="{brokers}", max_messages=1000{source}), target=events{options})
+def {topic}(rows):
+    return rows{function}
+"""
+
+
+@pytest.fixture(scope="module")
+def driver(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with running_driver(tmp_path_factory.mktemp("driver"), environment(live_stack)) as found:
+        yield found
+
+
+@dataclass
+class Stream:
+    """A topic, a table, and the pipeline between them."""
+
+    project: Project
+    folder: Path
+    driver: Driver
+    catalog: FrazilCatalog
+    topic: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
+
+    @property
+    def table(self) -> str:
+        return f"streams.{self.topic}"
+
+    def declare(self, *, source: str = "", options: str = "", function: str = "") -> None:
+        brokers = f"127.0.0.1:{self.project.settings.stack.ports.kafka}"
+        text = LAKEHOUSE.format(topic=self.topic, brokers=brokers, source=source, options=options, function=function)
+        (self.folder / "lakehouse.py").write_text(text)
+        for table in load_project(self.folder).tables:
+            list(apply_steps(plan(table, self.catalog), self.catalog))
+
+    @cached_property  # topics are made in the background, and only as long as it lives
+    def admin(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": f"127.0.0.1:{self.project.settings.stack.ports.kafka}"})
+
+    def make_topic(self, partitions: int = 1) -> None:
+        from confluent_kafka.admin import NewTopic
+
+        self.admin.create_topics([NewTopic(self.topic, partitions)])[self.topic].result(30)
+
+    def send(self, *values: int | str, partition: int = 0) -> None:
+        """Numbers as messages with that id; texts as they are."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": f"127.0.0.1:{self.project.settings.stack.ports.kafka}"})
+        for value in values:
+            producer.produce(self.topic, (value if isinstance(value, str) else json.dumps({"id": value})).encode(), partition=partition)
+        assert producer.flush(30) == 0
+
+    def run(self) -> dict[str, Any]:
+        """Runs the stream to the end of the topic; gives what it has done."""
+        done = self.try_to_run()
+        assert "error" not in done, done["message"]
+        return done
+
+    def try_to_run(self, **more: Any) -> dict[str, Any]:
+        """The same; gives the error, if it ends in one."""
+        return self.driver.run(self.folder, self.topic, **more)
+
+    def rows(self, table: str = "") -> list[dict[str, Any]]:
+        return list(self.catalog.load_table(table or self.table).scan().to_arrow().to_pylist())
+
+    def ids(self) -> list[int]:
+        return sorted(row["id"] for row in self.rows())
+
+    def snapshots(self) -> int:
+        return len(self.catalog.load_table(self.table).snapshots())
+
+    def audit(self) -> tuple[str, ...]:
+        return audit(self.catalog.load_table(self.table).metadata).problems
+
+
+@pytest.fixture
+def stream(live_stack: Project, driver: Driver, tmp_path: Path) -> Stream:
+    made = Stream(live_stack, tmp_path, driver, FrazilCatalog("lake", **connection(live_stack)))
+    made.catalog.create_namespace_if_not_exists("streams")
+    made.make_topic()
+    made.declare()
+    return made
+
+
+@pytest.mark.requirement("spark.stream")
+def test_messages_are_rows_and_bad_ones_are_in_quarantine_with_topic_partition_and_offset(stream: Stream) -> None:
+    stream.send(0, "?", 2, '{"id": -3}', '{"id": "x", "note": "n"}', 5)
+    done = stream.run()
+    assert (done["rows"], done["quarantined"], stream.ids()) == (3, 3, [0, 2, 5])
+    aside = stream.rows(f"{stream.table}__quarantine")
+    assert [(json.loads(row["position"]), row["reason"].split(",")[0]) for row in sorted(aside, key=lambda row: row["position"])] == [
+        ({"topic": stream.topic, "partition": 0, "offset": 1}, "expected a JSON object"),
+        ({"topic": stream.topic, "partition": 0, "offset": 3}, "check 'id >= 0' failed"),
+        ({"topic": stream.topic, "partition": 0, "offset": 4}, "field 'id': expected long"),
+    ]
+    before = stream.snapshots()
+    assert (stream.run()["batches"], stream.snapshots(), stream.audit()) == (0, before, ())
+
+
+@pytest.mark.requirement("spark.stream")
+def test_neither_a_lost_state_folder_nor_expired_snapshots_repeat_or_lose_a_message(stream: Stream) -> None:
+    for number in range(3):
+        stream.send(*range(number * 10, number * 10 + 10))
+        assert stream.run()["rows"] == 10
+        shutil.rmtree(stream.folder / "state")
+        table = stream.catalog.load_table(stream.table)
+        old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != table.metadata.current_snapshot_id]
+        table.maintenance.expire_snapshots().by_ids(old).commit()
+    assert (stream.ids(), stream.audit()) == (list(range(30)), ())
+
+
+def test_a_driver_that_was_overtaken_while_it_slept_commits_nothing(stream: Stream) -> None:
+    stream.send(*range(20))
+    done = stream.try_to_run(rivals=1)
+    assert (done["error"], done["rivals"][0]["rows"]) == ("PipelineError", 20)
+    assert "another run of it has begun since" in done["message"]
+    assert (stream.ids(), stream.audit()) == (list(range(20)), ())
+
+
+def test_a_new_partition_is_read_from_its_first_message(stream: Stream) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    stream.send(0, 1)
+    stream.run()
+    stream.admin.create_partitions([NewPartitions(stream.topic, 2)])[stream.topic].result(30)
+    stream.send(10, 11, partition=1)
+    stream.send(2)
+    assert (stream.run()["rows"], stream.ids()) == (3, [0, 1, 2, 10, 11])
+
+
+def test_messages_gone_before_they_were_read_stop_the_stream_unless_that_is_accepted(stream: Stream) -> None:
+    from confluent_kafka import TopicPartition
+
+    stream.send(*range(5))
+    stream.run()
+    stream.send(*range(5, 15))
+    stream.admin.delete_records([TopicPartition(stream.topic, 0, 12)])[TopicPartition(stream.topic, 0)].result(30)
+    done, before = stream.try_to_run(), stream.snapshots()
+    assert done["error"] == "MessagesLost"
+    assert f"{stream.topic}/0: offsets 5 to 11, 7 messages at most; Kafka begins at 12" in done["message"]
+    assert stream.snapshots() == before
+    stream.declare(source=", data_loss='accept'")
+    assert (len(stream.run()["accepted_losses"]), stream.ids(), stream.audit()) == (1, [0, 1, 2, 3, 4, 12, 13, 14], ())
+
+
+def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(stream: Stream) -> None:
+    stream.send(0, 1, 2)
+    stream.run()
+    stream.admin.delete_topics([stream.topic])[stream.topic].result(30)
+    stream.make_topic()
+    stream.send(100, 101, 102, 103, 104)  # more than the table has read of the old one
+    done = stream.try_to_run()
+    assert (done["error"], "was deleted and made again" in done["message"]) == ("MessagesLost", True)
+    stream.declare(source=", data_loss='accept'")
+    stream.run()
+    assert (stream.ids(), stream.audit()) == ([0, 1, 2, 100, 101, 102, 103, 104], ())
+
+
+def test_the_pipelines_function_changes_rows_and_bad_messages_do_not_reach_it(stream: Stream) -> None:
+    stream.declare(function=".selectExpr('cast(id as long) + 1000 as id', 'upper(note) as note', '_frazil_position').where('id < 1003')")
+    stream.send(0, "?", '{"id": 2, "note": "a"}', 7, '{"id": -5000}')
+    done = stream.run()
+    assert (done["rows"], done["quarantined"], stream.ids()) == (2, 2, [1000, 1002])
+    places = sorted(json.loads(row["position"])["offset"] for row in stream.rows(f"{stream.table}__quarantine"))
+    assert (places, stream.run()["batches"]) == ([1, 4], 0)  # what the function left out is not read again
+
+
+def test_a_query_with_state_goes_on_with_its_checkpoint_and_is_refused_without(stream: Stream) -> None:
+    stream.declare(function=".dropDuplicates(['id'])")
+    stream.send(1, 2, 2)
+    stream.run()
+    stream.send(2, 3)
+    stream.run()
+    assert stream.ids() == [1, 2, 3]
+    shutil.rmtree(stream.folder / "state")
+    stream.send(3, 4)
+    done = stream.try_to_run()
+    assert (done["error"], stream.ids()) == ("ProgressMismatch", [1, 2, 3])
+    assert "keeps state (dropDuplicates) in its checkpoint" in done["message"]
+
+
+def test_a_field_that_the_table_does_not_have_stops_the_stream_or_is_set_aside(stream: Stream) -> None:
+    stream.send(1, '{"id": 2, "colour": "red"}')
+    done = stream.try_to_run()
+    assert (done["error"], "'colour'" in done["message"], stream.ids()) == ("SourceDrift", True, [])
+    stream.declare(options=", drift='quarantine'")
+    done = stream.run()
+    assert (done["rows"], done["quarantined"]) == (1, 1)
+
+
+def test_rows_come_to_main_with_their_progress_when_the_audit_passes_and_else_stay_on_the_branch(stream: Stream) -> None:
+    checks = "'id < 50', 'SELECT id FROM {table} GROUP BY id HAVING count(*) > 1'"
+    stream.declare(options=f", audit=[{checks}], branch='check'")
+    stream.send(1, 2, "?")
+    assert (stream.run()["rows"], stream.ids()) == (2, [1, 2])
+    stream.send(2, 60, 70, "?")
+    done = stream.try_to_run()
+    assert done["error"] == "AuditFailed"
+    assert "3 new rows are on branch 'check'" in done["message"]
+    assert "2 x id < 50" in done["message"]
+    assert "1 x SELECT id FROM" in done["message"]
+    table = stream.catalog.load_table(stream.table)
+    staged = table.snapshot_by_name("check")
+    assert staged is not None
+    assert sorted(table.scan(snapshot_id=staged.snapshot_id).to_arrow()["id"].to_pylist()) == [1, 2, 2, 60, 70]
+    assert (stream.ids(), len(stream.rows(f"{stream.table}__quarantine"))) == ([1, 2], 1)
+    with pytest.raises(HistoryError, match="has staged for its audit"):
+        Lake(stream.project.settings, catalog=stream.catalog).table(stream.table).publish("check")
+    stream.declare()
+    stream.run()
+    assert (stream.ids(), len(stream.rows(f"{stream.table}__quarantine")), stream.audit()) == ([1, 2, 2, 60, 70], 2, ())

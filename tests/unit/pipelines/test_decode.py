@@ -1,0 +1,69 @@
+"""Messages as rows: what is read, and what is set aside."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.errors import PipelineError
+from frazil.pipelines.decode import JsonDecoder, OwnDecoder, parse_message
+from frazil.pipelines.read_json import parse_line
+
+
+def messages(*values: bytes | None) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array(values, pa.binary())})
+
+
+def test_fields_are_columns_and_what_is_no_object_is_named() -> None:
+    found = JsonDecoder(("id", "note")).decode(messages(b'{"id": 1}', b"?", None, b"[1]", b'{"id": 2, "note": "x"}', b""))
+    assert found.rows.to_pylist() == [{"id": "1", "note": None}, {"id": "2", "note": "x"}]
+    assert found.numbers.to_pylist() == [0, 4]
+    assert [(number, reason.split(":")[0]) for number, reason in found.bad] == [
+        (1, "expected a JSON object, found other text"),
+        (2, "expected a JSON object, found a message without a value"),
+        (3, "expected a JSON object, found other text"),
+        (5, "expected a JSON object, found an empty message"),
+    ]
+
+
+def test_a_field_that_the_table_does_not_have_is_told_or_sets_its_message_aside() -> None:
+    batch = messages(b'{"id": 1, "extra": 2}', b'{"id": 3}')
+    told, aside = JsonDecoder(("id",)).decode(batch), JsonDecoder(("id",), set_aside=True).decode(batch)
+    assert (told.rows.to_pylist(), told.unknown) == ([{"id": "1"}, {"id": "3"}], ["extra"])
+    assert aside.bad == [(0, "the message has field 'extra', which the table does not have")]
+    assert (aside.rows.to_pylist(), aside.numbers.to_pylist()) == ([{"id": "3"}], [1])
+
+
+NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none(), st.text())
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), NUMBERS))
+def test_the_fast_parser_says_the_same_as_the_exact_one(row: dict[str, Any]) -> None:
+    line = json.dumps(row).encode()
+    exact, fast = parse_line(line), parse_message(line, frozenset({"c"}))
+    for name, value in row.items():
+        if isinstance(value, float):
+            assert float(fast[name]) == float(exact[name])  # type: ignore[arg-type]
+        else:
+            assert fast[name] == exact[name]
+    assert fast.get("c") == exact.get("c")  # a column of text: its very digits
+
+
+def test_a_decoder_of_the_users_own_names_bad_messages_in_its_error_column() -> None:
+    def decode(batch: pa.RecordBatch) -> pa.Table:
+        values = batch.column("value").to_pylist()
+        return pa.table({"n": [len(value) for value in values], "_error": ["too long" if len(value) > 1 else None for value in values]})
+
+    found = OwnDecoder(decode, None, ".").decode(messages(b"a", b"bb", b"c"))
+    assert (found.rows.to_pylist(), found.numbers.to_pylist(), found.bad) == ([{"n": 1}, {"n": 1}], [0, 2], [(1, "too long")])
+
+
+@pytest.mark.parametrize("given_rows", [pa.table({"n": [1]}), [1, 2]])
+def test_a_decoder_that_gives_something_else_than_a_row_for_each_message_is_refused(given_rows: Any) -> None:
+    with pytest.raises(PipelineError, match="the decoder gave"):
+        OwnDecoder(lambda _: given_rows, None, ".").decode(messages(b"a", b"b"))

@@ -1,0 +1,64 @@
+"""Where a stream begins: the table's progress held against what Kafka has. No Kafka is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.errors import MessagesLost, PipelineError, ProgressMismatch
+from frazil.pipelines.kafka import EARLIEST, Start, TopicPartition, batch_end, check_seen, plan_start
+
+ID, OTHER = "Xf3k9aQ2-zzzz", "Qq7777Qq-zzzz"
+
+
+def partition(number: int, earliest: int, latest: int, *, id: str = ID) -> TopicPartition:
+    return TopicPartition("uplink", number, id, earliest, latest)
+
+
+def start(progress: dict[str, int], *partitions: TopicPartition, accept_loss: bool = False) -> Start:
+    return plan_start(progress, partitions, pipeline="p", table="l.t", accept_loss=accept_loss)
+
+
+def test_a_partition_goes_on_where_the_table_stands_and_a_new_one_from_its_beginning() -> None:
+    found = start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 0, 500), partition(1, 7, 90))
+    assert found == Start({"uplink": {"0": 120, "1": EARLIEST}}, {"uplink@Xf3k9aQ2/0": 120})
+
+
+def test_messages_that_retention_has_removed_are_named_by_partition_and_range() -> None:
+    with pytest.raises(MessagesLost, match=r"uplink/0: offsets 120 to 199, 80 messages at most; Kafka begins at 200"):
+        start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 200, 500))
+
+
+def test_a_loss_that_is_accepted_is_told_and_the_stream_goes_on_with_what_is_there() -> None:
+    found = start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 200, 500), accept_loss=True)
+    assert (found.offsets, found.reached, len(found.losses)) == ({"uplink": {"0": 200}}, {"uplink@Xf3k9aQ2/0": 120}, 1)
+
+
+def test_a_topic_made_again_is_not_taken_for_the_old_one_though_it_is_longer() -> None:
+    with pytest.raises(MessagesLost, match=r"topic uplink was deleted and made again; of the old one, partition 0 up to 120 is read"):
+        start({"uplink@Qq7777Qq/0": 120}, partition(0, 0, 900))
+    found = start({"uplink@Qq7777Qq/0": 120}, partition(0, 0, 900), accept_loss=True)
+    assert (found.offsets, found.done) == ({"uplink": {"0": EARLIEST}}, {"uplink@Qq7777Qq/0"})
+
+
+def test_a_table_that_is_ahead_of_kafka_is_refused_whatever_is_accepted() -> None:
+    with pytest.raises(ProgressMismatch, match=r"has read uplink/0 up to 120, but Kafka has it only up to 50"):
+        start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 0, 50), accept_loss=True)
+
+
+def test_progress_without_the_topics_id_is_taken_on_under_its_new_name() -> None:
+    found = start({"uplink/0": 120}, partition(0, 0, 500))
+    assert (found.offsets, found.reached, found.done) == ({"uplink": {"0": 120}}, {"uplink@Xf3k9aQ2/0": 120}, {"uplink/0"})
+
+
+@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}"])
+def test_an_offset_log_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(PipelineError, match="offset log"):
+        batch_end(text, {})
+
+
+@pytest.mark.parametrize("seen", [(119, 130), (120, 200), (100, 300)])
+def test_a_batch_that_reaches_beyond_its_range_is_refused(seen: tuple[int, int]) -> None:
+    known = {"uplink@Xf3k9aQ2/0": 120}
+    check_seen({"uplink/0": (120, 199)}, {"uplink@Xf3k9aQ2/0": 200}, known, ids={"uplink": ID}, table="l.t")
+    with pytest.raises(ProgressMismatch, match=f"messages {seen[0]} to {seen[1]} of uplink/0"):
+        check_seen({"uplink/0": seen}, {"uplink@Xf3k9aQ2/0": 200}, known, ids={"uplink": ID}, table="l.t")

@@ -1,0 +1,56 @@
+"""Queries that keep state are refused without the checkpoint that the table's rows came from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import ProgressMismatch
+from frazil.pipelines.stateful import Checkpoint, check_stateful, check_stateless
+
+
+def write_checkpoint(folder: Path, query: str, batches: int) -> Checkpoint:
+    (folder / "commits").mkdir(parents=True)
+    (folder / "metadata").write_text(json.dumps({"id": query}))
+    for number in range(batches):
+        (folder / "commits" / str(number)).write_text("v1\n{}")
+    return Checkpoint.read(folder)
+
+
+def check(progress: dict[str, int], checkpoint: Checkpoint) -> None:
+    check_stateful(progress, checkpoint, ["dropDuplicates"], pipeline="p", table="l.t")
+
+
+@pytest.mark.parametrize(("reached", "batches"), [(3, 3), (4, 3)])
+def test_a_query_goes_on_with_its_own_checkpoint(tmp_path: Path, reached: int, batches: int) -> None:
+    check({"checkpoint/q1": reached}, write_checkpoint(tmp_path, "q1", batches))
+
+
+def test_a_query_that_begins_needs_none(tmp_path: Path) -> None:
+    check({}, Checkpoint.read(tmp_path / "nothing"))
+
+
+def test_a_lost_checkpoint_is_refused_and_it_is_said_why(tmp_path: Path) -> None:
+    with pytest.raises(
+        ProgressMismatch, match=r"keeps state \(dropDuplicates\).* has 3 batches of .* query q1, and .* holds none: with empty"
+    ):
+        check({"checkpoint/q1": 3}, Checkpoint.read(tmp_path / "nothing"))
+
+
+def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProgressMismatch, match="holds that of query q2"):
+        check({"checkpoint/q1": 3}, write_checkpoint(tmp_path, "q2", 0))
+
+
+def test_a_checkpoint_that_is_ahead_of_the_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProgressMismatch, match=r"is at batch 5, but l\.t only at 3"):
+        check({"checkpoint/q1": 3}, write_checkpoint(tmp_path, "q1", 5))
+
+
+def test_a_query_with_state_does_not_follow_one_without_nor_the_other_way_round(tmp_path: Path) -> None:
+    with pytest.raises(ProgressMismatch, match="rows of a query without state"):
+        check({"uplink@x/0": 7}, Checkpoint(tmp_path))
+    with pytest.raises(ProgressMismatch, match="a query that kept state"):
+        check_stateless({"checkpoint/q1": 3}, pipeline="p", table="l.t")

@@ -1,0 +1,42 @@
+"""What a stream tells of itself."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from frazil.pipelines.stream_progress import StreamProgress, serving_metrics
+
+
+def get(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def test_metrics_and_progress_are_answered_as_they_are_now() -> None:
+    progress = StreamProgress("uplink", "l.uplink", lag=7)
+    with serving_metrics(progress, 0) as port:
+        progress.count(900, 100, 2.0, 42)
+        lines = [line for line in get(port, "/metrics").splitlines() if not line.startswith("#")]
+        told = json.loads(get(port, "/progress"))
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(port, "/")
+    assert lines[:6] == [
+        'frazil_stream_rows_total{pipeline="uplink"} 900',
+        'frazil_stream_quarantined_total{pipeline="uplink"} 100',
+        'frazil_stream_batches_total{pipeline="uplink"} 1',
+        'frazil_stream_lag_messages{pipeline="uplink"} 7',
+        'frazil_stream_batch_seconds{pipeline="uplink"} 2',
+        'frazil_stream_batch_rows_per_second{pipeline="uplink"} 500',
+    ]
+    assert (told["rows"], told["snapshot_id"], told["rows_per_second"]) == (900, 42, 500.0)
+
+
+def test_the_last_progress_is_left_in_a_file(tmp_path: Path) -> None:
+    progress = StreamProgress("uplink", "l.uplink", 1, 5)
+    progress.save(tmp_path / "progress.json")
+    assert json.loads((tmp_path / "progress.json").read_text())["rows"] == 5

@@ -1,0 +1,85 @@
+"""What a task of a stream does with messages, without Spark and Kafka: files, quarantine with the place, and the offsets seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from frazil.pipelines.decode import Decoder, JsonDecoder
+from frazil.pipelines.reading import POSITION
+from frazil.pipelines.stream_task import StreamPlan, StreamReport
+from frazil.sinks.buffer import BufferLimits
+from frazil.sinks.layout import TableLayout
+from frazil.sinks.partitioning import partition_spec
+from frazil.sinks.quarantine import SCHEMA as QUARANTINE
+from tests.unit.pipelines.test_load_task import SCHEMA, written
+from tests.unit.sinks.conftest import LayoutOf, layout_of
+
+__all__ = ["layout_of"]
+JSON = JsonDecoder(("id", "note"))
+
+
+def plan_of(layout: TableLayout, decoder: Decoder | None = JSON) -> StreamPlan:
+    beside = TableLayout("lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {})
+    return StreamPlan(layout, beside, "p", BufferLimits(threads=1), (), ("id >= 0",), (), decoder)
+
+
+def batch(*values: bytes | None, partition: int = 0, first: int = 10) -> pa.RecordBatch:
+    count = len(values)
+    return pa.record_batch(
+        {
+            "value": pa.array(values, pa.binary()),
+            "topic": pa.array(["events"] * count),
+            "partition": pa.array([partition] * count, pa.int32()),
+            "offset": pa.array(range(first, first + count), pa.int64()),
+        }
+    )
+
+
+BATCHES = [batch(b'{"id": 1}', b"?", b'{"id": "y"}', b'{"id": 2}'), batch(b'{"id": -1, "note": "n"}', partition=1)]
+PLACES = [
+    {"topic": "events", "partition": 0, "offset": 11},
+    {"topic": "events", "partition": 0, "offset": 12},
+    {"topic": "events", "partition": 1, "offset": 10},
+]
+
+
+def test_messages_are_rows_and_bad_ones_are_beside_them_with_topic_partition_and_offset(layout_of: LayoutOf) -> None:
+    report = plan_of(layout_of(SCHEMA)).write(BATCHES, task=0)
+    assert written(report.load.files) == [{"id": 1, "note": None}, {"id": 2, "note": None}]
+    aside = written(report.load.quarantine_files)
+    assert [json.loads(str(row["position"])) for row in aside] == PLACES
+    assert [json.loads(str(row["raw"])) for row in aside] == [{"message": "?"}, {"id": "y", "note": None}, {"id": "-1", "note": "n"}]
+    assert report.seen == {"events/0": (10, 13), "events/1": (10, 10)}
+
+
+def test_decoded_by_one_task_and_written_by_another_it_is_the_same(layout_of: LayoutOf) -> None:
+    plan, reports = plan_of(layout_of(SCHEMA)), list[StreamReport]()
+    rows = list(plan.decode(BATCHES, task=0, on_end=reports.append))
+    assert [value for one in rows for value in one.column(POSITION).to_pylist()] == [
+        "events/0/10",
+        "events/0/12",
+        "events/0/13",
+        "events/1/10",
+    ]
+    (decoded,), wrote = reports, plan_of(layout_of(SCHEMA), None).write(rows, task=0)
+    joined = StreamReport.from_json(decoded.to_json()) + StreamReport.from_json(wrote.to_json())
+    assert (joined.load.rows, joined.load.quarantined, joined.seen) == (2, 3, {"events/0": (10, 13), "events/1": (10, 10)})
+    places = [json.loads(str(row["position"])) for row in written(joined.load.quarantine_files)]
+    assert sorted(places, key=str) == sorted(PLACES, key=str)
+
+
+def test_a_task_that_fails_leaves_no_file(layout_of: LayoutOf, tmp_path: Path) -> None:
+    layout = layout_of(SCHEMA)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from BATCHES
+        raise RuntimeError("away")
+
+    with pytest.raises(RuntimeError):
+        plan_of(layout).write(failing(), task=0)
+    assert list(tmp_path.rglob("*.parquet")) == []
