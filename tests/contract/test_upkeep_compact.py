@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import uuid
 from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo
-from pyiceberg.types import StringType
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
 
 import frazil.sinks
 from frazil.catalog.embedded import running_catalog
@@ -14,7 +39,8 @@ from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown
 from frazil.sinks.audit import audit
 from frazil.sinks.publish import Patience
-from tests.contract.upkeep_lake import HURRIED, Kept, rows
+from frazil.sinks.schema import arrow_schema
+from tests.contract.upkeep_lake import HURRIED, Kept, as_path, rows
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +236,88 @@ def test_a_file_with_other_rows_than_its_manifest_says_is_left_alone(kept: Kept)
     result = kept.compact(replace(plan, groups=(lying,)), patience=HURRIED)
     assert "17 rows" in result.problems[0]
     assert kept.paths() == before
+
+
+def test_tables_of_format_1_are_kept_as_well(catalog: FrazilCatalog) -> None:
+    kept = Kept(catalog).create("day", properties={"format-version": "1"})
+    for number in range(5):
+        kept.append(number)
+    kept.compact()
+    assert (kept.live.metadata.format_version, kept.ids(), len(kept.paths())) == (1, list(range(5)), 1)
+
+
+def test_an_older_partitioning_by_a_column_that_is_gone_is_no_obstacle(kept: Kept) -> None:
+    with kept.live.update_spec() as update:
+        update.remove_field("day")
+    with kept.live.update_schema(allow_incompatible_changes=True) as update_schema:
+        update_schema.delete_column("day")
+    kept.compact()
+    assert (kept.ids(), len(kept.paths())) == (ALL, 1)
+
+
+def test_a_damaged_file_keeps_its_group_from_being_rewritten_and_no_other(kept: Kept) -> None:
+    for number in range(200, 205):
+        kept.append(number, day=3)
+    damaged = next(path for path in kept.paths() if "day=3" in path)
+    Path(as_path(damaged)).write_bytes(b"PAR1 no more")
+    result = kept.compact()
+    assert (result.groups, len(result.problems)) == (1, 1)
+    assert damaged in result.problems[0]
+    assert kept.live.scan(EqualTo("day", 1)).to_arrow().num_rows == 12
+
+
+def test_values_of_every_type_come_out_as_they_went_in(catalog: FrazilCatalog) -> None:
+    name = "lake.types"
+    arrow = arrow_schema(catalog.create_table(name, EVERY_TYPE).schema())
+    for number in range(6):
+        nothing = dict.fromkeys(arrow.names) | {"id": 100 + number}
+        catalog.load_table(name).append(pa.Table.from_pylist([every_value(number), nothing], arrow))
+    before = sorted(catalog.load_table(name).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    kept = Kept(catalog, name)
+    assert kept.compact().files_after == 1
+    after = sorted(catalog.load_table(name).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert str(after) == str(before)  # NaN is not itself
+
+
+EVERY_TYPE = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "flag", BooleanType()),
+    NestedField(3, "small", IntegerType()),
+    NestedField(4, "real", FloatType()),
+    NestedField(5, "wide", DoubleType()),
+    NestedField(6, "price", DecimalType(20, 3)),
+    NestedField(7, "day", DateType()),
+    NestedField(8, "time", TimeType()),
+    NestedField(9, "at", TimestampType()),
+    NestedField(10, "zoned", TimestamptzType()),
+    NestedField(11, "name", StringType()),
+    NestedField(12, "key", UUIDType()),
+    NestedField(13, "code", FixedType(3)),
+    NestedField(14, "raw", BinaryType()),
+    NestedField(15, "place", StructType(NestedField(16, "site", StringType()), NestedField(17, "level", IntegerType()))),
+    NestedField(18, "tags", ListType(19, StringType(), element_required=False)),
+    NestedField(20, "more", MapType(21, StringType(), 22, LongType(), value_required=False)),
+)
+
+
+def every_value(number: int) -> dict[str, object]:
+    at = dt.datetime(2024, 1, 18, 9, 30, number)
+    return {
+        "id": number,
+        "flag": number % 2 == 0,
+        "small": number - 3,
+        "real": float("nan") if number == 1 else number / 4,
+        "wide": float("inf") if number == 2 else -number / 8,
+        "price": Decimal(number) / 8,
+        "day": at.date(),
+        "time": at.time(),
+        "at": at,
+        "zoned": at.replace(tzinfo=dt.UTC),
+        "name": f"näme {number}",
+        "key": uuid.UUID(int=number).bytes,
+        "code": bytes([number] * 3),
+        "raw": bytes(range(number)),
+        "place": {"site": f"s{number}", "level": None if number == 3 else number},
+        "tags": [None, f"t{number}"],
+        "more": [("a", number), ("b", None)],
+    }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.typedef import Identifier
 
-from frazil.errors import RowsMismatch
+from frazil.errors import UpkeepError
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.manifests import write_added
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 STEP = "compact"
 ROUNDS = 3  # a group that a writer has overtaken is planned anew; one that is overtaken again and again waits for the next run
-COMMIT_BYTES = 4 << 30  # so much finished work is committed before more is begun
+COMMIT_BYTES = 2 << 30  # so much finished work is committed before more is begun
 COMMIT_FILES = 5_000
+COMMIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -86,21 +88,24 @@ class Compacted:
         return all(now.get(file.path) == frozenset(delete.path for delete in file.deletes) for file in self.group.files)
 
 
+Finished = tuple[Group, list[WrittenFile] | UpkeepError]
+
+
 class Engine(Protocol):
     """Where groups are rewritten: `LocalEngine` in this process, `SparkEngine` on executors."""
 
-    def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[tuple[Group, list[WrittenFile] | RowsMismatch]]:
-        """Each group with its new files, as they are finished; with an error where its rows would not be the same."""
+    def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
+        """Each group with its new files, as they are finished; with an error where it cannot be read, or its rows would not be the same."""
 
 
 class LocalEngine:
     """One group after the other, in this process and in bounded memory."""
 
-    def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[tuple[Group, list[WrittenFile] | RowsMismatch]]:
+    def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
         for group in groups:
             try:
                 yield group, rewriter.rewrite(group)
-            except RowsMismatch as exc:
+            except UpkeepError as exc:
                 yield group, exc
 
 
@@ -145,7 +150,7 @@ class Compaction:
             table = self.catalog.load_table(self.identifier)
             places = {(group.spec_id, group.partition) for group in overtaken}
             groups = tuple(group for group in replan(table).groups if (group.spec_id, group.partition) in places)
-        return _with(result, overtaken=len(groups))
+        return replace(result, overtaken=len(groups))
 
     def _round(self, table: Table, groups: Sequence[Group], result: CompactionResult) -> tuple[CompactionResult, list[Group]]:
         rewriter, layout = Rewriter.of(table), TableLayout.of(table)
@@ -159,23 +164,23 @@ class Compaction:
                     delete_quietly(layout, file.path)
             overtaken += [swap.group for swap in outcome.left_out]
             result = _add(result, outcome)
-        return _with(result, problems=(*result.problems, *problems)), overtaken
+        return replace(result, problems=(*result.problems, *problems)), overtaken
 
 
-def _portions(
-    finished: Iterable[tuple[Group, list[WrittenFile] | RowsMismatch]], problems: list[str], on_group: Callable[[Group], None]
-) -> Iterator[list[Compacted]]:
+def _portions(finished: Iterable[Finished], problems: list[str], on_group: Callable[[Group], None]) -> Iterator[list[Compacted]]:
     """What is finished, in portions that are worth a commit."""
     waiting: list[Compacted] = []
+    began = time.monotonic()
     for group, made in finished:
         on_group(group)
-        if isinstance(made, RowsMismatch):
+        if isinstance(made, UpkeepError):
             problems.append(made.message)
             continue
         waiting.append(Compacted(group, tuple(made)))
-        if sum(one.group.bytes for one in waiting) >= COMMIT_BYTES or sum(len(one.group.files) for one in waiting) >= COMMIT_FILES:
+        size, files = sum(one.group.bytes for one in waiting), sum(len(one.group.files) for one in waiting)
+        if size >= COMMIT_BYTES or files >= COMMIT_FILES or time.monotonic() - began >= COMMIT_SECONDS:
             yield waiting
-            waiting = []
+            waiting, began = [], time.monotonic()
     if waiting:
         yield waiting
 
@@ -227,9 +232,3 @@ def _add(result: CompactionResult, outcome: Outcome[Compacted]) -> CompactionRes
         snapshots=(*result.snapshots, *([outcome.snapshot_id] if outcome.snapshot_id is not None else [])),
         problems=result.problems,
     )
-
-
-def _with(result: CompactionResult, **changes: object) -> CompactionResult:
-    from dataclasses import replace
-
-    return replace(result, **changes)  # type: ignore[arg-type]  # named by the callers above

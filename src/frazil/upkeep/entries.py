@@ -17,10 +17,14 @@ from pyiceberg.manifest import (
     write_manifest,
 )
 
+from frazil.errors import UpkeepError
 from frazil.sinks.disk import writing
 
 if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
 
 
 class _DeleteManifestWriter(ManifestWriterV2):
@@ -96,9 +100,22 @@ def group_by_spec(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:
     return found
 
 
+def schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """The newest schema in which a spec makes sense: a column that an older spec was made of may have been dropped since."""
+    sources = {one.source_id for one in spec.fields}
+    for schema in (metadata.schema(), *sorted(metadata.schemas, key=lambda one: -one.schema_id)):
+        if sources <= set(schema.field_ids):
+            return schema
+    raise UpkeepError(
+        f"partition spec {spec.spec_id} is made of a column that no schema of the table has any more",
+        hint="rewrite its files with the engine that wrote them",
+    )
+
+
 def _writer(table: Table, location: str, spec_id: int, content: ManifestContent, snapshot_id: int) -> ManifestWriter:
     metadata = table.metadata
-    spec, schema, output = metadata.specs()[spec_id], metadata.schema(), table.io.new_output(location)
+    spec, output = metadata.specs()[spec_id], table.io.new_output(location)
+    schema = schema_of(metadata, spec)
     # PyIceberg's writers refuse a codec that they do not know.
     codec = metadata.properties.get("write.avro.compression-codec", "gzip")
     if content == ManifestContent.DELETES:

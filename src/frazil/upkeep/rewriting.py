@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.typedef import Record
 
-from frazil.errors import RowsMismatch
+from frazil.errors import RowsMismatch, UpkeepError
 from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
@@ -27,7 +28,6 @@ from frazil.upkeep.groups import Group, LiveFile
 from frazil.upkeep.sorting import chunked, sorted_batches
 
 if TYPE_CHECKING:
-    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
 MB = 1 << 20
@@ -53,7 +53,7 @@ class Rewriter:
 
     def rewrite(self, group: Group) -> list[WrittenFile]:
         """New files with the rows of the group that are not deleted; as many as there must be, or `RowsMismatch` and no file."""
-        deleted = read_positions(self.layout.io, group.files)
+        deleted = read_positions(self.layout, group.files)
         expected = group.rows - sum(_within(positions, file) for file in group.files for positions in deleted.get(file.path, ()))
         nulls: dict[str, int] = {}
         files = self._write(group, _counting(self._read(group.files, deleted), nulls))
@@ -69,9 +69,10 @@ class Rewriter:
         metadata: TableMetadata = TableMetadataUtil.parse_raw(self.metadata_json)
         scan = ArrowScan(metadata, self.layout.io, self.layout.schema, AlwaysTrue())
         for file in files:
-            # PyIceberg's own stream reads whole files, and all of them at once in its threads: one below it gives batch after batch.
-            for batch in scan._record_batches_from_scan_tasks_and_deletes([_task(file)], deleted):
-                yield from pa.Table.from_batches([batch]).cast(self.layout.arrow).to_batches()
+            with reading(self.layout.name, file.path):
+                # PyIceberg's own stream reads whole files, and all of them at once in its threads: one below it gives batch after batch.
+                for batch in scan._record_batches_from_scan_tasks_and_deletes([_task(file)], deleted):
+                    yield from pa.Table.from_batches([batch]).cast(self.layout.arrow).to_batches()
 
     def _write(self, group: Group, rows: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         if group.spec_id != self.layout.spec.spec_id:
@@ -110,12 +111,21 @@ class Rewriter:
                 raise RowsMismatch(self.layout.name, f"{count:,} NULLs in '{name}'", f"{written:,} NULLs", first_file=group.files[0].path)
 
 
-def read_positions(io: FileIO, files: Sequence[LiveFile]) -> dict[str, list[pa.ChunkedArray]]:
+@contextmanager
+def reading(table: str, path: str) -> Iterator[None]:
+    """Turns what a store or a damaged file says into an error that names the file; the group is left as it is."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as exc:
+        raise UpkeepError(f"{table}: {path} cannot be read, its group is left as it is: {exc}") from exc
+
+
+def read_positions(layout: TableLayout, files: Sequence[LiveFile]) -> dict[str, list[pa.ChunkedArray]]:
     """The deleted positions of each file, each position once; every delete file is read once, for all of them."""
     wanted = pa.array([file.path for file in files if file.deletes], pa.string())
     found: dict[str, list[pa.Array]] = {}
     for path in dict.fromkeys(delete.path for file in files for delete in file.deletes):
-        with io.new_input(path).open() as stream:
+        with reading(layout.name, path), layout.io.new_input(path).open() as stream:
             for batch in pq.ParquetFile(stream).iter_batches(columns=["file_path", "pos"]):
                 mine = batch.filter(pc.is_in(batch.column("file_path").cast(pa.string()), value_set=wanted))
                 for one in pc.unique(mine.column("file_path")).to_pylist():

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from frazil.errors import RowsMismatch, UpkeepError
+from frazil.errors import UpkeepError
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.spark_job import telling_line
+from frazil.upkeep.compact import Finished
 from frazil.upkeep.groups import Group
 from frazil.upkeep.rewriting import Rewriter
 
@@ -30,13 +31,13 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[tuple[Group, list[WrittenFile] | RowsMismatch]]:
+    def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
         """Each group with its new files, wave after wave."""
         each = max(self._spark.sparkContext.defaultParallelism * WAVE, 1)
         for start in range(0, len(groups), each):
             yield from self._wave(rewriter, groups[start : start + each])
 
-    def _wave(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[tuple[Group, list[WrittenFile] | RowsMismatch]]:
+    def _wave(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -49,7 +50,7 @@ class SparkEngine:
                 hint="groups that were committed before are in; what these tasks have written are orphans",
             ) from exc
         for row in rows:
-            yield groups[row["number"]], _read_report(row["report"], rewriter.layout.name)
+            yield groups[row["number"]], _read_report(row["report"])
 
 
 def _task(rewriter: Rewriter, groups: tuple[Group, ...]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -67,12 +68,12 @@ def _task(rewriter: Rewriter, groups: tuple[Group, ...]) -> Callable[[Iterable[p
 def _write_report(rewriter: Rewriter, group: Group) -> str:
     try:
         return json.dumps({"files": [file.to_json() for file in rewriter.rewrite(group)]})
-    except RowsMismatch as exc:
-        return json.dumps({"expected": exc.expected, "found": exc.found, "first_file": exc.first_file})
+    except UpkeepError as exc:
+        return json.dumps({"problem": exc.message, "hint": exc.hint})
 
 
-def _read_report(text: str, table: str) -> list[WrittenFile] | RowsMismatch:
+def _read_report(text: str) -> list[WrittenFile] | UpkeepError:
     report = json.loads(text)
-    if "files" in report:
-        return [WrittenFile.from_json(one) for one in report["files"]]
-    return RowsMismatch(table, report["expected"], report["found"], first_file=report["first_file"])
+    if "problem" in report:
+        return UpkeepError(report["problem"], hint=report["hint"])
+    return [WrittenFile.from_json(one) for one in report["files"]]

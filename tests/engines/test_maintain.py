@@ -1,0 +1,124 @@
+"""A table that Spark has filled, changed and deleted from, looked after on SeaweedFS: every engine reads the same rows before and after."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from frazil.client import FrazilCatalog
+from frazil.upkeep.policy import DAY_MS
+from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from tests.engines.conftest import Project
+from tests.engines.lake import connection, environment, s3_client, stored_objects
+from tests.engines.walkers import Daft, Pyiceberg, Sql, Walker
+
+TABLE = "upkeep.events"
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def catalog(live_stack: Project) -> FrazilCatalog:
+    return FrazilCatalog("lake", **connection(live_stack))
+
+
+@pytest.fixture(scope="module")
+def table(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[str]:
+    """Days with spaces and colons in their names, files of two partitionings, rows deleted merge-on-read, a renamed column."""
+    spark = engines["spark"]
+    assert isinstance(spark, Sql)
+    spark.create_namespace("upkeep")
+    modes = "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
+    spark.sql(
+        f"CREATE TABLE lake.{TABLE} (id BIGINT, label STRING, amount DECIMAL(12,2)) USING iceberg PARTITIONED BY (label) "
+        f"TBLPROPERTIES ('format-version'='2', {modes})"
+    )
+    fill(spark, 0)
+    spark.sql(f"ALTER TABLE lake.{TABLE} RENAME COLUMN amount TO price")
+    spark.sql(f"ALTER TABLE lake.{TABLE} ADD PARTITION FIELD bucket(2, id)")
+    fill(spark, 100)
+    yield TABLE
+    catalog.purge_table(TABLE)
+    catalog.drop_namespace("upkeep")
+
+
+def fill(spark: Sql, start: int) -> None:
+    """Five commits with twenty rows each, and a few rows deleted and changed."""
+    for first in range(start, start + 100, 20):
+        values = ", ".join(f"({number}, 'it is {number % 2}:0{number % 2}', {number}.25)" for number in range(first, first + 20))
+        spark.sql(f"INSERT INTO lake.{TABLE} VALUES {values}")
+    spark.sql(f"DELETE FROM lake.{TABLE} WHERE id >= {start} AND id % 10 = 3")
+    spark.sql(f"UPDATE lake.{TABLE} SET label = 'other' WHERE id = {start + 7}")
+
+
+def read(engine: Walker) -> Rows:
+    if isinstance(engine, Sql):
+        if "Spark" in type(engine).__name__:
+            engine.sql(f"REFRESH TABLE lake.{TABLE}")
+        return sorted(engine.sql(f"SELECT id, label, CAST(price AS DOUBLE) FROM {engine.catalog_name}.{TABLE}"))
+    if isinstance(engine, Pyiceberg):
+        found = engine.catalog.load_table(TABLE).scan().to_arrow().to_pylist()
+    else:
+        import daft
+
+        assert isinstance(engine, Daft)
+        found = daft.read_iceberg(engine.pyiceberg.catalog.load_table(TABLE), io_config=engine.io).to_pylist()
+    return sorted((row["id"], row["label"], float(row["price"])) for row in found)
+
+
+def reached_by(table: Table) -> set[str]:
+    """Every file that the table leads to, as PyIceberg reads it."""
+    found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    for snapshot in table.metadata.snapshots:
+        manifests = snapshot.manifests(table.io)
+        found |= {snapshot.manifest_list, *(one.manifest_path for one in manifests)}
+        found |= {entry.data_file.file_path for one in manifests for entry in one.fetch_manifest_entry(table.io)}
+    return found
+
+
+def expected(*starts: int) -> Rows:
+    numbers = [number for start in starts for number in range(start, start + 100) if number % 10 != 3]
+    return [(one, "other" if one % 100 == 7 else f"it is {one % 2}:0{one % 2}", one + 0.25) for one in numbers]
+
+
+def assert_all_read(engines: dict[str, Walker], rows: Rows) -> None:
+    for name, engine in engines.items():
+        assert read(engine) == rows, name
+
+
+@pytest.mark.requirement("spark.maintain")
+def test_every_engine_reads_the_same_after_all_steps(
+    live_stack: Project, catalog: FrazilCatalog, table: str, engines: dict[str, Walker]
+) -> None:
+    bucket = live_stack.settings.stack.bucket
+    prefix = catalog.load_table(table).location().removeprefix(f"s3://{bucket}/")
+    s3_client(live_stack).put_object(Bucket=bucket, Key=f"{prefix}/data/label=it+is+1%3A01/left.parquet", Body=b"x")
+    assert_all_read(engines, expected(0, 100))
+    keeper = Keeper(catalog, tuple(table.split(".")), clock_ms=lambda: now_ms() + 10 * DAY_MS)
+    reports = [keeper.perform(keeper.plan(step)) for step in STEPS]
+    assert [report.problems for report in reports] == [()] * 5
+    assert_all_read(engines, expected(0, 100))
+    live = catalog.load_table(table)
+    assert (len(live.metadata.snapshots), reports[4].files) == (1, 1)
+    assert not any(task.delete_files for task in live.scan().plan_files())
+    assert {f"s3://{bucket}/{key}" for key in stored_objects(live_stack, f"{prefix}/")} == reached_by(live)
+    assert [keeper.plan(step).detail for step in STEPS] == [None] * 5
+
+
+def test_groups_are_rewritten_on_spark(live_stack: Project, catalog: FrazilCatalog, table: str, engines: dict[str, Walker]) -> None:
+    spark = engines["spark"]
+    assert isinstance(spark, Sql)
+    fill(spark, 200)
+    words = ("maintain", table, "--engine", "spark", "--yes", "--rewrite-all", "--output", "json")
+    done = subprocess.run(
+        live_stack.command(*words), cwd=live_stack.folder, env=environment(live_stack), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = {entry["step"]: entry for entry in json.loads(done.stdout)}
+    assert (told["compact"]["done"], told["compact"]["problems"]) == (True, [])
+    assert {task.file.spec_id for task in catalog.load_table(table).scan().plan_files()} == {1}
+    assert_all_read(engines, expected(0, 100, 200))
