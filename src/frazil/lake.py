@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from frazil.errors import HistoryError, NoSuchTable
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from frazil.scan.source import Source
 
 MAIN = "main"
+QueryEngine = Literal["duckdb", "trino", "spark"]
 MOST_SOURCES = 64  # tables whose manifests are kept
 
 
@@ -93,8 +94,15 @@ class Lake:
             self._sources[key] = Source.of(table.io)
         return self._sources[key]
 
-    def query(self, sql: str, *, at: Named | None = None) -> pa.RecordBatchReader:
-        """The result of a SELECT over the lake's tables, as an Arrow stream; `at` is when, for tables that say nothing else themselves."""
+    def query(self, sql: str, *, at: Named | None = None, engine: QueryEngine = "duckdb", write: bool = False) -> pa.RecordBatchReader:
+        """The result of a SELECT over the lake's tables, as an Arrow stream; `at` is when, for tables that say nothing else themselves.
+
+        On the embedded DuckDB a query only reads; with `write`, Trino and Spark may be told to change something.
+        """
+        if engine != "duckdb":
+            from frazil.scan.elsewhere import query_elsewhere
+
+            return query_elsewhere(self, sql, engine, at=at, write=write)
         from frazil.scan.query import run_query
 
         return run_query(self, sql, at=at)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,10 @@ from frazil.errors import QueryError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_ROWS = 1000  # that a table on the screen shows
+    from frazil.lake import QueryEngine
+
+MOST_ROWS = 1000  # that a table shows where there is no one to turn its pages
+PAGE_ROWS = 500
 
 
 @click.command()
@@ -24,13 +29,18 @@ MOST_ROWS = 1000  # that a table on the screen shows
 @click.option("--at", metavar="TIME", help="Every table as it was at this time, UTC unless it names a zone.")
 @click.option("--snapshot", type=int, metavar="ID", help="The table at this snapshot.")
 @click.option("--ref", metavar="NAME", help="Every table at this branch or tag.")
-@click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.option("--engine", type=click.Choice(["duckdb", "trino", "spark"]), default="duckdb", show_default=True, help="What runs it.")
+@click.option("--write", is_flag=True, help="Let it change something; on Trino and Spark.")
+@click.option("--output", type=click.Choice(["table", "json", "csv", "arrow"]), default="table", show_default=True)
 @click.pass_obj
-def query(context: Context, sql: str, at: str | None, snapshot: int | None, ref: str | None, output: str) -> None:
+def query(
+    context: Context, sql: str, at: str | None, snapshot: int | None, ref: str | None, engine: QueryEngine, write: bool, output: str
+) -> None:
     """Run a SELECT over the catalog's tables, on an embedded DuckDB.
 
     Tables are named namespace.table. Inside the query, one table travels by itself: FROM a.b AT (VERSION => 'tag'), AT (VERSION => 123),
-    AT (TIMESTAMP => '2024-01-18').
+    AT (TIMESTAMP => '2024-01-18'). EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT work, too. On a terminal the result comes in pages;
+    `--output arrow` is an Arrow stream for other programs.
     """
     from frazil.lake import Lake
 
@@ -39,21 +49,50 @@ def query(context: Context, sql: str, at: str | None, snapshot: int | None, ref:
         raise QueryError(
             "--at, --snapshot and --ref exclude each other", hint="inside the query, tables can differ: a.b AT (VERSION => 'tag')"
         )
-    result = Lake(context.settings, catalog=context.catalog).query(sql, at=given[0] if given else None)
-    {"table": _print_table, "json": _print_json, "csv": _print_csv}[output](result)
+    if write and engine == "duckdb":
+        raise QueryError("the embedded DuckDB only reads", hint="--write goes with --engine trino or spark")
+    if output == "arrow" and sys.stdout.isatty():
+        raise QueryError("an Arrow stream is no text for a terminal", hint="send it to a file or a program: > rows.arrow")
+    result = Lake(context.settings, catalog=context.catalog).query(sql, at=given[0] if given else None, engine=engine, write=write)
+    printers: dict[str, Callable[[pa.RecordBatchReader], None]] = {"table": _print_table, "json": _print_json}
+    printers |= {"csv": _print_csv, "arrow": _write_arrow}
+    printers[output](result)
 
 
 def _print_table(result: pa.RecordBatchReader) -> None:
     numbers = [field.name for field in result.schema if _is_number(field.type)]
+    if sys.stdout.isatty():
+        click.echo_via_pager(_pages(result, numbers))
+        return
     rows = _rows(result)
     shown = list(islice(rows, MOST_ROWS))
-    print_rows(result.schema.names, (row.values() for row in shown), right=numbers)
+    print_rows(result.schema.names, (list(row.values()) for row in shown), right=numbers)
     if next(rows, None) is not None:
-        click.echo(f"the first {MOST_ROWS:,} rows; --output csv or json gives all", err=True)
+        click.echo(f"the first {MOST_ROWS:,} rows; --output csv, json or arrow gives all", err=True)
+
+
+def _pages(result: pa.RecordBatchReader, numbers: Sequence[str]) -> Iterator[str]:
+    """Tables of some rows each, made as far as someone reads."""
+    from rich.console import Console
+
+    rows, width = _rows(result), Console().width
+    page = list(islice(rows, PAGE_ROWS))
+    while True:
+        text = io.StringIO()
+        print_rows(result.schema.names, (list(row.values()) for row in page), right=numbers, console=Console(file=text, width=width))
+        yield text.getvalue()
+        page = list(islice(rows, PAGE_ROWS))
+        if not page:
+            return
 
 
 def _print_json(result: pa.RecordBatchReader) -> None:
-    click.echo(to_json(list(_rows(result))))
+    """A list, row after row: the result is never in memory as a whole."""
+    first = True
+    for row in _rows(result):
+        click.echo(("[\n" if first else ",\n") + to_json(row), nl=False)
+        first = False
+    click.echo("[]" if first else "\n]")
 
 
 def _print_csv(result: pa.RecordBatchReader) -> None:
@@ -63,7 +102,17 @@ def _print_csv(result: pa.RecordBatchReader) -> None:
         writer.writerow("" if value is None else value for value in row.values())
 
 
-def _rows(result: pa.RecordBatchReader) -> Any:
+def _write_arrow(result: pa.RecordBatchReader) -> None:
+    from pyarrow import ipc
+
+    out = sys.stdout.buffer
+    with ipc.new_stream(out, result.schema) as stream:
+        for batch in result:
+            stream.write_batch(batch)
+    out.flush()
+
+
+def _rows(result: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
     """The rows as dicts, one after the other."""
     for batch in result:
         yield from batch.to_pylist()

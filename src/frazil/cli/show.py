@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 OUTPUT = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = (), title: str | None = None) -> None:
+def print_rows(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    title: str | None = None,
+    console: Console | None = None,
+) -> None:
     """A table; columns named in `right` are aligned as numbers."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -24,8 +34,10 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, righ
     for row in rows:
         # Text, not str: brackets in a value are no markup.
         table.add_row(*(Text("" if value is None else str(value), overflow="fold") for value in row))
-    console = Console()
-    (console if console.is_terminal else Console(width=240)).print(table)
+    if console is None:
+        console = Console()
+        console = console if console.is_terminal else Console(width=240)
+    console.print(table)
 
 
 def to_json(value: Any) -> str:

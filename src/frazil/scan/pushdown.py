@@ -26,6 +26,8 @@ from pyiceberg.expressions import (
     Or,
 )
 
+from frazil.errors import FrazilError
+
 if TYPE_CHECKING:
     from frazil.scan.scan import Scan
 
@@ -40,11 +42,12 @@ class ScanDataset(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow has no t
 
     scan: Scan
     asked: list[Scan]  # what was read of it so far, for whoever wants to know
+    failed: FrazilError | None  # what went wrong: an engine tells only its text
 
     @classmethod
     def of(cls, scan: Scan) -> ScanDataset:
         made = cls(scan.schema.empty_table())
-        made.scan, made.asked = scan, []
+        made.scan, made.asked, made.failed = scan, [], None
         return made
 
     def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> _Asked:
@@ -54,23 +57,27 @@ class ScanDataset(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow has no t
         if known is not None:
             scan = replace(scan, request=replace(scan.request, filter=And(scan.request.filter, known)))
         self.asked.append(scan)
-        return _Asked(scan, filter)
+        return _Asked(self, scan, filter)
 
 
 class _Asked:
     """The rows that were asked for."""
 
-    def __init__(self, scan: Scan, filter: pc.Expression | None) -> None:
-        self._scan, self._filter = scan, filter
+    def __init__(self, dataset: ScanDataset, scan: Scan, filter: pc.Expression | None) -> None:
+        self._dataset, self._scan, self._filter = dataset, scan, filter
 
     def to_reader(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self._scan.schema, self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._scan.batches():
-            found = batch if self._filter is None else batch.filter(self._filter)
-            if found.num_rows:
-                yield found
+        try:
+            for batch in self._scan.batches():
+                found = batch if self._filter is None else batch.filter(self._filter)
+                if found.num_rows:
+                    yield found
+        except FrazilError as exc:
+            self._dataset.failed = exc
+            raise
 
 
 def understand(filter: pc.Expression, schema: pa.Schema) -> BooleanExpression | None:

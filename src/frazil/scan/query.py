@@ -1,18 +1,19 @@
 """SQL over the lake on DuckDB, read-only, at any point of the past.
 
-DuckDB parses the query; the tables in it are looked up in our catalog, and each gets the snapshot that is meant: by `AT (...)` in the query
-itself, or by the point that was given for all. DuckDB's own `AT` knows ids and times; branches and tags are turned into ids here.
+DuckDB parses, plans and computes; the rows come from our own scan, which is asked for the columns and filters that DuckDB needs
+(pushdown.py). So a query sees what a scan sees, whatever deletes a table has, and DuckDB needs no extension and no keys.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import QueryError
-from frazil.scan.duck import ATTACHED, first_line, import_duckdb, open_duckdb
+from frazil.errors import FrazilError, NoSuchTable, QueryError
+from frazil.scan.duck import first_line, import_duckdb
 from frazil.scan.points import MAIN, Named, Point, find_point, find_ref, find_time
 
 if TYPE_CHECKING:
@@ -20,51 +21,154 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from frazil.lake import Lake
+    from frazil.scan.pushdown import ScanDataset
 
 Node = dict[str, Any]  # a piece of DuckDB's syntax tree, as JSON
 BATCH_ROWS = 65_536
+EXPLAIN = re.compile(r"\s*EXPLAIN(\s+ANALYZE)?\s+", re.IGNORECASE)
+PIVOT = re.compile(r"\s*(PIVOT|PIVOT_WIDER)\b", re.IGNORECASE)
+DOTTED = re.compile(r'(?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))+')
+ATTACHED = "lake"  # how a table's name may begin, as in DuckDB with its own extension
 
 
 def run_query(lake: Lake, sql: str, *, at: Named | None = None) -> pa.RecordBatchReader:
-    """The result of a SELECT as an Arrow stream."""
+    """The result of a SELECT as an Arrow stream; EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT are such, too."""
     duckdb = import_duckdb()
-    resolved = resolve_tables(lake, sql, at=at)
-    con = open_duckdb(lake.settings, lake.catalog)
+    con = duckdb.connect()
+    tables = QueryTables(lake, con, at)
     try:
-        return _closing(con.execute(resolved).to_arrow_reader(BATCH_ROWS), con)
+        return _closing(con.execute(tables.resolve(sql)).to_arrow_reader(BATCH_ROWS), tables)
     except duckdb.Error as exc:
         con.close()
-        raise _translate(exc, lake) from exc
+        raise tables.translate(exc) from exc
+    except FrazilError:
+        con.close()
+        raise
 
 
-def resolve_tables(lake: Lake, sql: str, *, at: Named | None = None) -> str:
-    """The query with every table in full and at the snapshot that is meant."""
-    # A bare DuckDB parses and prints; the one with extensions takes a second to open, and most mistakes are found before it.
-    with import_duckdb().connect() as parser:
-        tree = _parse(parser, sql)
+class QueryTables:
+    """The tables of a query as views of a DuckDB: each reads from a scan at the point that is meant."""
+
+    def __init__(self, lake: Lake, con: duckdb.DuckDBPyConnection, at: Named | None) -> None:
+        self._lake, self._at, self.con = lake, at, con
+        self._made: dict[tuple[str, int | None], tuple[str, str]] = {}
+        self.datasets: list[ScanDataset] = []
+        self._pending: list[str] = []  # views that are being opened
+
+    def resolve(self, sql: str, namespace: str = "") -> str:
+        """The query with its tables in place; names without one are looked up in the namespace, if there is any."""
+        if found := EXPLAIN.match(sql):
+            return found[0] + self.resolve(sql[found.end() :], namespace)
+        if PIVOT.match(sql):
+            self._check_pivot(sql)
+            self._open_named(sql)
+            return sql
+        tree = self._parse(sql)
         for node in _tables(tree):
-            database = "" if node["catalog_name"] == ATTACHED else node["catalog_name"]  # else the first level of a namespace
-            name = ".".join(filter(None, (database, node["schema_name"], node["table_name"])))
-            if "." not in name:
-                continue  # a CTE or a function's result; if it is meant as a table, DuckDB says that there is none
-            point = _point_of(lake, name, node.get("at_clause"), at)
-            node["catalog_name"], (node["schema_name"], _, node["table_name"]) = ATTACHED, name.rpartition(".")
-            node["at_clause"] = _at_version(point.snapshot.snapshot_id) if point else None
-        (row,) = parser.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
+            self._place(node, namespace)
+        (row,) = self.con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
         return str(row[0])
 
+    def _parse(self, sql: str) -> Node:
+        (row,) = self.con.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+        tree: Node = json.loads(row[0])
+        if tree.get("error"):
+            if tree.get("error_type") == "not implemented":
+                hint = "change tables with Spark, Trino (--engine trino --write) or a sink"
+                raise QueryError("only SELECT can be run here: a query reads and changes nothing", hint=hint)
+            raise QueryError(f"the query cannot be understood: {tree.get('error_message')}{_place(sql, tree.get('position'))}")
+        if len(tree["statements"]) != 1:
+            raise QueryError(f"one query at a time, not {len(tree['statements'])}", hint="WITH ... AS joins several into one")
+        return tree
 
-def _parse(con: duckdb.DuckDBPyConnection, sql: str) -> Node:
-    (row,) = con.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    tree: Node = json.loads(row[0])
-    if tree.get("error"):
-        if tree.get("error_type") == "not implemented":
-            hint = "change tables with Spark, Trino or a sink"
-            raise QueryError("only SELECT can be run here: a query reads and changes nothing", hint=hint)
-        raise QueryError(f"the query cannot be understood: {tree.get('error_message')}{_place(sql, tree.get('position'))}")
-    if len(tree["statements"]) != 1:
-        raise QueryError(f"one query at a time, not {len(tree['statements'])}", hint="WITH ... AS joins several into one")
-    return tree
+    def _place(self, node: Node, namespace: str) -> None:
+        database = "" if node["catalog_name"] == ATTACHED and node["schema_name"] else node["catalog_name"]
+        name = ".".join(filter(None, (database, node["schema_name"], node["table_name"])))
+        if "." not in name:
+            if not namespace or not self._has(f"{namespace}.{name}"):
+                return  # a CTE or a function's result; if it is meant as a table, DuckDB says that there is none
+            name = f"{namespace}.{name}"
+        schema, table = self._open(name, node.get("at_clause"))
+        node["alias"] = node["alias"] or ("" if table == node["table_name"] else node["table_name"])
+        node["catalog_name"], node["schema_name"], node["table_name"], node["at_clause"] = "", schema, table, None
+
+    def _check_pivot(self, sql: str) -> None:
+        """Passes when it is one statement. DuckDB makes two of one that has to find its columns first: a type, and the SELECT."""
+        kinds = [one.type.name for one in self.con.extract_statements(sql)]
+        if kinds not in (["SELECT"], ["CREATE", "SELECT"]):
+            raise QueryError(f"one query at a time, not {len(kinds)}")
+
+    def _open_named(self, sql: str) -> None:
+        """Opens whatever a statement names that is a table. DuckDB tells the syntax of most statements, not of this."""
+        for found in DOTTED.findall(sql):
+            name = found.replace('"', "")
+            if self._has(name):
+                self._open(name, None)
+
+    def _has(self, name: str) -> bool:
+        return bool(self._lake.catalog.table_exists(name) or self._lake.catalog.view_exists(name))
+
+    # --- views -------------------------------------------------------------------------------------------------------------------
+
+    def _open(self, name: str, clause: Node | None) -> tuple[str, str]:
+        """The DuckDB view of a table at the point that is meant: its schema and name. Another point of a table is another view."""
+        try:
+            point = _point_of(self._lake, name, clause, self._at)
+        except NoSuchTable:
+            if clause is None and self._lake.catalog.view_exists(name):
+                return self._open_view(name)
+            raise
+        key = (name, None if point is None else point.snapshot.snapshot_id)
+        if key not in self._made:
+            schema, _, table = name.rpartition(".")
+            table = table if name not in {known for known, _ in self._made} else f"{table}@{key[1] or MAIN}"
+            self._made[key] = (schema, table)
+            self._create(schema, table, f"SELECT * FROM {self._register(name, point)}")  # noqa: S608  # our own name
+        return self._made[key]
+
+    def _register(self, name: str, point: Point | None) -> str:
+        from frazil.scan.pushdown import ScanDataset
+
+        scan = self._lake.table(name).scan(at=None if point is None else _named(point))
+        self.datasets.append(ScanDataset.of(scan))
+        own = f"frazil_scan_{len(self.datasets)}"
+        self.con.register(own, self.datasets[-1])
+        return own
+
+    def _open_view(self, name: str) -> tuple[str, str]:
+        """A view of the catalog, translated for DuckDB."""
+        from frazil.scan.views import view_sql
+
+        if name in self._pending:
+            raise QueryError(f"the view {name} selects from itself", hint=" -> ".join([*self._pending, name]))
+        schema, _, table = name.rpartition(".")
+        if (name, None) not in self._made:
+            self._pending.append(name)
+            sql, namespace = view_sql(self._lake.catalog, name)
+            self._create(schema, table, self.resolve(sql, namespace))
+            self._pending.pop()
+            self._made[name, None] = (schema, table)
+        return schema, table
+
+    def _create(self, schema: str, table: str, sql: str) -> None:
+        self.con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+        self.con.execute(f"CREATE VIEW {quote(schema)}.{quote(table)} AS {sql}")
+
+    # --- errors ------------------------------------------------------------------------------------------------------------------
+
+    def translate(self, exc: Exception) -> FrazilError:
+        """What went wrong, in our words: a scan's own error when it was that."""
+        import duckdb
+
+        failed = next((one.failed for one in self.datasets if one.failed is not None), None)
+        if failed is not None:
+            return failed
+        said = first_line(exc)
+        if isinstance(exc, duckdb.CatalogException) and "Table with name" in said:
+            known = self._lake.table_names()
+            hint = f"tables are named with their namespace: {', '.join(known[:10])}" if known else "the catalog has no tables yet"
+            return QueryError(said.partition(" Did you mean")[0], hint=hint)  # DuckDB would name tables of its own
+        return QueryError(said)
 
 
 def _tables(node: Any) -> Iterator[Node]:
@@ -90,6 +194,11 @@ def _point_of(lake: Lake, name: str, clause: Node | None, at: Named | None) -> P
     return None if point.kind == "branch" and point.name == MAIN else point
 
 
+def _named(point: Point) -> Named:
+    """A branch by its name, for it has the table's columns; everything else by its snapshot."""
+    return point.name if point.kind == "branch" else point.snapshot.snapshot_id
+
+
 def _constant(clause: Node, table: str) -> str:
     """The value in `AT (VERSION => 'tag')`; DuckDB has put casts such as TIMESTAMP '...' around it."""
     node = clause["expr"]
@@ -101,12 +210,7 @@ def _constant(clause: Node, table: str) -> str:
     return str(node["value"]["value"])
 
 
-def _at_version(snapshot_id: int) -> Node:
-    value = {"type": {"id": "BIGINT", "type_info": None}, "is_null": False, "value": snapshot_id}
-    return {"unit": "VERSION", "expr": {"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "query_location": 0, "value": value}}
-
-
-def _closing(result: pa.RecordBatchReader, con: duckdb.DuckDBPyConnection) -> pa.RecordBatchReader:
+def _closing(result: pa.RecordBatchReader, tables: QueryTables) -> pa.RecordBatchReader:
     """The stream, which closes its DuckDB when it ends; errors on the way are ours."""
     import duckdb
     import pyarrow as pa
@@ -117,10 +221,11 @@ def _closing(result: pa.RecordBatchReader, con: duckdb.DuckDBPyConnection) -> pa
         try:
             for batch in result:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-        except (duckdb.Error, OSError) as exc:
-            raise QueryError(f"the query stopped: {first_line(exc)}") from exc
+        except (duckdb.Error, OSError, pa.ArrowException) as exc:
+            found = tables.translate(exc)
+            raise found if not isinstance(found, QueryError) else QueryError(f"the query stopped: {first_line(exc)}") from exc
         finally:
-            con.close()
+            tables.con.close()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -137,15 +242,12 @@ def distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _translate(exc: duckdb.Error, lake: Lake) -> QueryError:
-    import duckdb
-
-    said = first_line(exc)
-    if isinstance(exc, duckdb.CatalogException) and "Table with name" in said:
-        known = lake.table_names()
-        hint = f"tables are named with their namespace: {', '.join(known[:10])}" if known else "the catalog has no tables yet"
-        return QueryError(said.partition(" Did you mean")[0], hint=hint)  # DuckDB would name tables of its own
-    return QueryError(said)
+def quote(name: str) -> str:
+    """
+    >>> quote('odd "name"')
+    '"odd ""name\"""'
+    """
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _place(sql: str, position: str | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyiceberg.io.pyarrow import _pyarrow_schema_ensure_small_types
 
+from frazil.errors import QueryError
 from frazil.scan.datafile import FileReader, ReadPlan
 from frazil.scan.deletes import DeleteFile
 from frazil.scan.frames import without_extensions
@@ -82,3 +83,15 @@ def _alone(file: DeleteFile) -> DeleteFile:
     return replace(
         file, manifest=Manifest(file.manifest.path, {name: one.take(row) for name, one in file.manifest.columns.items()}, {}), row=0
     )
+
+
+def run_sql(session: SparkSession, sql: str, *, catalog: str) -> pa.Table:
+    """The result of a statement; tables are named by namespace and name, as everywhere else."""
+    from pyspark.errors import PySparkException
+
+    try:
+        session.catalog.setCurrentCatalog(catalog)
+        found: pa.Table = session.sql(sql).toArrow()
+    except PySparkException as exc:
+        raise QueryError(f"Spark says: {str(exc).partition(chr(10))[0]}") from exc
+    return found
