@@ -75,17 +75,18 @@ class Job:
     def load(self, slices: Sequence[Slice]) -> None:
         """One Spark job, and one commit of its rows, the position reached and the files that are finished."""
         position = {source_of(one.file): one.end for one in slices if one.rows}
-        staged = self.sink.stage(self.frame(slices), position=position)
+        numbers, transpile = self.work(slices)
+        staged = self.sink.stage(numbers, through=transpile, position=position)
         done = [one.file for one in slices if one.is_last] if self.ledger else []
         also = {self.ledger.identifier: self.ledger.rows(*done)} if self.ledger and done else {}
         self.sink.publish(staged, also=also, done=[source_of(file) for file in done])
         self.watcher.advance(staged.counts.rows, self._errors(staged))
 
-    def frame(self, slices: Sequence[Slice]) -> DataFrame:
-        """The transpiled rows. Each task is told its slices by number; it reads them from the store by itself."""
+    def work(self, slices: Sequence[Slice]) -> tuple[DataFrame, lake.Through]:
+        """Numbers of tasks, and the step from them to transpiled rows. A task reads its slices from the store by itself."""
         tasks = share(slices, TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
         numbers = self.spark.range(len(tasks), numPartitions=len(tasks))
-        return numbers.mapInArrow(transpile_tasks(self.files, tasks, self.dialects), COLUMNS)
+        return numbers, lake.Through(transpile_tasks(self.files, tasks, self.dialects), COLUMNS)
 
     def _errors(self, staged: lake.Staged) -> int:
         """How many rows have an error: the statistics of the files know."""
@@ -96,7 +97,7 @@ class Job:
 def transpile_tasks(
     files: QueryFiles, tasks: Sequence[Sequence[Slice]], dialects: Dialects
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`, from the numbers of tasks to their rows."""
+    """A step for `mapInArrow`, from the numbers of tasks to their rows."""
 
     def rows_of(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         quiet()

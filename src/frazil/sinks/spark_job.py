@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,6 +24,23 @@ if TYPE_CHECKING:
 LEAST_BUDGET_BYTES = 16 * MB
 CHECKPOINT = "checkpoint/"  # before the id of a query: the source partition of a stream whose rows have no offsets
 NOT_DONE = "nothing of this frame was committed"
+ArrowStep = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Through:
+    """A step on Arrow batches, as for `mapInArrow`, and the columns that it gives in Spark's words: "id bigint, name string"."""
+
+    step: ArrowStep
+    columns: str
+
+    @property
+    def schema(self) -> StructType:
+        from pyspark.sql.types import StructType
+
+        found = StructType.fromDDL(self.columns)
+        assert isinstance(found, StructType), self.columns
+        return found
 
 
 def make_plan(
@@ -64,26 +81,26 @@ def make_plan(
     return plan
 
 
-def run_job(frame: DataFrame, plan: TaskPlan) -> list[TaskReport]:
+def run_job(frame: DataFrame, plan: TaskPlan, through: Through | None = None) -> list[TaskReport]:
     """What the tasks report; only those that Spark counts as done, one a partition of the frame."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        rows = frame.mapInArrow(task_function(plan), "report string").collect()
+        rows = frame.mapInArrow(task_function(plan, through), "report string").collect()
     except (PySparkException, Py4JError) as exc:
         raise SinkError(f"{plan.layout.name}: the Spark job failed: {telling_line(str(exc))}", hint=NOT_DONE) from exc
     return [TaskReport.from_json(row["report"]) for row in rows]
 
 
-def task_function(plan: TaskPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def task_function(plan: TaskPlan, through: Through | None = None) -> ArrowStep:
     """The function for `mapInArrow`. The plan travels inside it, pickled: what it holds is in no log and in no explained plan."""
 
     def write_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        report = plan.run(batches, task=context.partitionId() if context else 0)
+        report = plan.run(through.step(batches) if through else batches, task=context.partitionId() if context else 0)
         yield pa.record_batch([pa.array([report.to_json()])], names=["report"])
 
     return write_rows
