@@ -23,6 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("frazil.cli.import_:import_", "Write the code that declares live tables."),
     "run": ("frazil.cli.run:run", "Run a pipeline: everything new since the last run, then stop."),
     "stream": ("frazil.cli.stream:stream", "Keep a pipeline running: what comes in is in the table a batch later."),
+    "submit": (
+        "frazil.cli.submit:submit",
+        "Run a pipeline on a Spark cluster: pack the project, submit it, show what the driver says.",
+    ),
     "runs": ("frazil.cli.runs:runs", "Show what runs have read, written and set aside; of all pipelines, or of one, or into one table."),
     "log": ("frazil.cli.log:log", "Show the snapshots of a table: when, what, how much, by whom."),
     "diff": ("frazil.cli.diff:diff", "Show what changed in a table between two points: schema, partitioning, files, rows."),
@@ -30,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "branch": ("frazil.cli.refs:branch", "List, create, drop and publish the branches of a table."),
     "tag": ("frazil.cli.refs:tag", "List, create and drop the tags of a table."),
     "query": ("frazil.cli.query:query", "Run a SELECT over the catalog's tables, on an embedded DuckDB."),
+    "explain": ("frazil.cli.explain:explain", "Show what a scan of a table skips, layer by layer, and by which term of the filter."),
     "connect": ("frazil.cli.connect:connect", "Print the configuration with which another engine uses this lake."),
     "quarantine": ("frazil.cli.quarantine:quarantine", "Look at rows that a table did not take; bring them in, or give them up."),
     "audit": ("frazil.cli.audit:audit", "Prove from a table that every row of its sinks came in exactly once."),

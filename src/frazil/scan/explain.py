@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+    from frazil.scan.engine_plans import EngineReport
+
 MANIFESTS = "manifests by partition summaries"
 PARTITIONS = "data files by partition"
 BOUNDS = "data files by column bounds"
@@ -61,6 +63,9 @@ class ScanReport:
     bytes: int = 0
     delete_files: int = 0
     manifests_read: int = 0  # the others came from the cache, or were not needed
+    snapshots: int = 0  # manifest lists that were read: one, or one for each snapshot of an incremental scan
+    snapshots_kept: int = 0  # that the table has
+    engine: EngineReport | None = None  # what another engine makes of the same scan
 
     def layer(self, name: str) -> Layer:
         return self.layers[name]
@@ -69,7 +74,17 @@ class ScanReport:
         """The report as plain values."""
         kept = {"files": self.files, "rows": self.rows, "bytes": self.bytes, "delete-files": self.delete_files}
         about = {"table": self.table, "snapshot-id": self.snapshot_id, "filter": self.filter, "manifests-read": self.manifests_read}
-        return {**about, "layers": [layer.to_json() for layer in self.layers.values()], "kept": kept}
+        lists = {"total": self.snapshots_kept, "read": self.snapshots}
+        found = {**about, "manifest-lists": lists, "layers": [layer.to_json() for layer in self.layers.values()], "kept": kept}
+        return found if self.engine is None else {**found, "engine": self.engine.to_json()}
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=160, color_system=None)
+        with console.capture() as text:
+            console.print(self.tree())
+        return text.get().rstrip()
 
     def tree(self) -> Tree:
         """The report as a tree for the terminal."""
@@ -78,10 +93,13 @@ class ScanReport:
 
         at = "no snapshot yet" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
         root = Tree(escape(f"{self.table}, {at}, where {self.filter}"))
+        root.add(f"manifest lists: {_many(self.snapshots, 'list')} read of {_many(self.snapshots_kept, 'snapshot')}")
         for layer in self.layers.values():
             self._add(root, layer)
         deletes = f", {_many(self.delete_files, 'delete file')}" if self.delete_files else ""
         root.add(f"to read: {_many(self.files, 'file')}, {_many(self.rows, 'row')}, {show_bytes(self.bytes)}{deletes}")
+        if self.engine is not None:
+            _add_engine(root, self.engine)
         return root
 
     def _add(self, root: Tree, layer: Layer) -> None:
@@ -91,6 +109,17 @@ class ScanReport:
         branch = root.add(f"{layer.name}: {layer.skipped:,} of {layer.total:,} skipped{share}")
         for term, count in _by_count(layer.by_term):
             branch.add(escape(f"{count:,} by {term}"))
+
+
+def _add_engine(root: Tree, found: EngineReport) -> None:
+    from rich.markup import escape
+
+    files = "" if found.files is None else f", {_many(found.files, 'file')} to read"
+    branch = root.add(f"on {found.engine}: columns {escape(', '.join(found.columns) or 'all')}{files}")
+    for word, filters in (("pushed down", found.pushed), ("not pushed down", found.kept)):
+        part = branch.add(f"{word}: {_many(len(filters), 'filter')}")
+        for one in filters:
+            part.add(escape(one))
 
 
 def _by_count(terms: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -30,7 +30,7 @@ def open_scan(
     """A scan of a table at a point; a table without snapshots has no rows."""
     table = lake.load(name)
     request = ScanRequest(filter=as_filter(filter, table=name), case_sensitive=case_sensitive, **_at(table, name, named))
-    return Scan(TableState.of(name, table.metadata), lake.source(table), request, _names(columns), **options)
+    return Scan(TableState.of(name, table.metadata), lake.source(table), request, _names(columns), home=lake.table(name), **options)
 
 
 def _at(table: Table, name: str, named: Named) -> dict[str, int]:

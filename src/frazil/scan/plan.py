@@ -127,7 +127,7 @@ class Planner:
         self.schema, self.bound, self.terms = self._filter.schema, self._filter.bound, self._filter.terms
         self.residuals = self._filter.residuals
         last = self.snapshots[-1].snapshot_id if self.snapshots else None
-        self.report = ScanReport(table.name, last, self._filter.text)
+        self.report = ScanReport(table.name, last, self._filter.text, snapshots=len(self.snapshots), snapshots_kept=table.snapshot_count)
 
     # --- what is scanned ---------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ print(scan.explain())
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField
     from pyspark.sql import DataFrame, SparkSession
 
+    from frazil.lake import LakeTable
+    from frazil.scan.engine_plans import EngineReport
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -47,9 +50,10 @@ class Scan:
     limit: int | None = None
     ordered: bool = False
     workers: int | None = None
+    home: LakeTable | None = field(default=None, repr=False, compare=False)  # the table in its lake, for engines that read it themselves
 
     def __post_init__(self) -> None:
-        self._planner()  # a filter or a column that is wrong is an error here, where it was written
+        self.planner()  # a filter or a column that is wrong is an error here, where it was written
         _ = self.fields
 
     # --- what it is --------------------------------------------------------------------------------------------------------------
@@ -63,34 +67,45 @@ class Scan:
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows."""
-        return self._reader(self._planner()).plan.arrow
+        return self._reader(self.planner()).plan.arrow
 
     def plan(self) -> ScanPlan:
         """The files to read, each with its deletes and what is left of the filter for it."""
-        return self._planner().plan()
+        return self.planner().plan()
 
     def count(self) -> int:
         """How many rows there are: from metadata where that is certain, else from the files that it is not certain of."""
-        planner = self._planner()
+        planner = self.planner()
         counted = count_rows(planner, self._reader(planner, []), workers=self.workers or default_workers())
         return counted if self.limit is None else min(counted, self.limit)
 
-    def explain(self, *, row_groups: bool = True) -> ScanReport:
-        """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are read."""
-        planner = self._planner()
+    def explain(self, *, row_groups: bool = True, engine: str | None = None, session: SparkSession | None = None) -> ScanReport:
+        """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are read.
+
+        With an engine (`duckdb`, `daft`, or `spark` with its session) also what that one would push down, and what not.
+        """
+        planner = self.planner()
         plan, reader = planner.plan(), self._reader(planner)
         tasks = list(plan.tasks())
         if row_groups:
             for _ in read_ahead(tasks, lambda task: iter([reader.explain(task)]), workers=self.workers or default_workers(), ordered=False):
                 pass
             planner.report.layers[reader.layer.name] = reader.layer
+        if engine is not None:
+            planner.report.engine = self._explain_engine(engine, session)
         return planner.report
+
+    def _explain_engine(self, engine: str, session: SparkSession | None) -> EngineReport:
+        from frazil.scan.engine_plans import explain_engine
+
+        assert self.home is not None, "an engine reads a table of a lake"
+        return explain_engine(self.home, self, engine, session=session)
 
     # --- Arrow -------------------------------------------------------------------------------------------------------------------
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch at a time, in bounded memory."""
-        planner = self._planner()
+        planner = self.planner()
         reader, left = self._reader(planner), self.limit
         if left == 0:
             return
@@ -148,7 +163,8 @@ class Scan:
 
     # -----------------------------------------------------------------------------------------------------------------------------
 
-    def _planner(self) -> Planner:
+    def planner(self) -> Planner:
+        """What plans the scan."""
         return Planner(self.state, self.source.cache, self.request)
 
     def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None) -> FileReader:

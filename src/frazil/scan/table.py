@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
+from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import NestedField
 
 from frazil.errors import ScanError
@@ -42,7 +43,8 @@ class TableState:
     @classmethod
     def of(cls, name: str, metadata: TableMetadata) -> TableState:
         """The state of a table that PyIceberg has loaded."""
-        return cls(name, json.loads(metadata.model_dump_json(by_alias=True)))
+        # PyIceberg refuses to write metadata of format 3, and what it refuses is this method: its base's does the same.
+        return cls(name, json.loads(IcebergBaseModel.model_dump_json(metadata, by_alias=True)))
 
     @property
     def uuid(self) -> str:
@@ -83,6 +85,10 @@ class TableState:
     def current_snapshot_id(self) -> int | None:
         found = self._metadata.get("current-snapshot-id")
         return None if found in (None, -1) else found
+
+    @property
+    def snapshot_count(self) -> int:
+        return len(self._snapshots)
 
     def snapshot(self, snapshot_id: int) -> SnapshotState:
         """A snapshot by its id; an error says which there are."""

@@ -1,0 +1,53 @@
+"""`frazil explain`: which files a scan reads, and why not the others."""
+
+from __future__ import annotations
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.show import to_json
+
+
+@click.command()
+@click.argument("table")
+@click.option("--where", metavar="FILTER", help="Which rows: country = 'NO' AND amount > 10.")
+@click.option("--columns", metavar="A,B", help="Which columns; all unless given.")
+@click.option("--at", metavar="POINT", help="As of when: a time, a snapshot's id, a branch or a tag.")
+@click.option("--engine", type=click.Choice(["duckdb", "daft", "spark"]), help="Show also what this engine pushes down, and what not.")
+@click.option("--row-groups/--no-row-groups", default=True, show_default=True, help="Look into the footers of the files that are left.")
+@click.option("--output", type=click.Choice(["tree", "json"]), default="tree", show_default=True)
+@click.pass_obj
+def explain(
+    context: Context,
+    table: str,
+    where: str | None,
+    columns: str | None,
+    at: str | None,
+    engine: str | None,
+    row_groups: bool,
+    output: str,
+) -> None:
+    """Show what a scan of a table skips, layer by layer, and by which term of the filter.
+
+    Nothing but metadata is read: the manifest list, manifests, and the footers of the files that are left.
+    """
+    from frazil.lake import Lake
+
+    names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+    scan = Lake(context.settings, catalog=context.catalog).table(table).scan(where, names, at=at)
+    if engine == "spark":
+        from frazil.pipelines.session import spark_session
+
+        log = context.settings.stack.folder / "logs" / "explain-spark.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with spark_session(context.settings, app_name="frazil explain", log=log) as session:
+            report = scan.explain(row_groups=row_groups, engine=engine, session=session)
+    else:
+        report = scan.explain(row_groups=row_groups, engine=engine)
+    if output == "json":
+        click.echo(to_json(report.to_json()))
+        return
+    from rich.console import Console
+
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(report.tree())
