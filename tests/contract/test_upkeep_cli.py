@@ -40,9 +40,9 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(server: EmbeddedCatalo
     before = kept.on_disk()
     result = maintain(server, kept.name, "--dry-run")
     assert result.exit_code == 0
-    assert "6 data files" in result.output
-    assert "become about 1" in result.output
-    assert "5 snapshots older than 0 minutes expire; 1 stay" in result.output
+    assert "rewrite 6 data files" in result.output
+    assert "into about 1" in result.output
+    assert "expire 5 snapshots older than 0 minutes, keep 1" in result.output
     assert (kept.on_disk(), len(kept.live.history())) == (before, 6)
 
 
@@ -50,7 +50,7 @@ def test_all_steps_leave_a_healthy_table(server: EmbeddedCatalog, kept: Kept) ->
     result = maintain(server, kept.name, "--yes")
     assert result.exit_code == 0, result.output
     assert (kept.ids(), len(kept.paths()), len(kept.live.metadata.snapshots)) == (list(range(6)), 1, 1)
-    assert "done: 6 data files" in result.output
+    assert "done: rewrote 6 data files" in result.output
     again = maintain(server, kept.name, "--yes")
     assert again.output.splitlines()[0] == f"{kept.name}  nothing to do"
 

@@ -150,15 +150,28 @@ class Session:
         if self.manner.quiet:
             click.echo(to_json(self.told))
         else:
-            totals = {key: sum(entry.get(key, 0) for entry in self.told) for key in ("files", "bytes", "snapshots")}
-            verb = "would save" if self.manner.dry_run else "saved"
-            self._say(f"{verb} {count(totals['files'], 'file')}, {size(totals['bytes'])}, {count(totals['snapshots'], 'snapshot')}")
+            if self.manner.dry_run and len(self.steps) > 1:
+                self._say("each step is judged by the table as it is now; done in turn, one leaves more or less to the next")
+            self._say(_sum(self.told, would=self.manner.dry_run))
         if self.failed:
             sys.exit(1)
 
     def _say(self, *lines: str) -> None:
         for line in lines if not self.manner.quiet else ():
             click.echo(line)
+
+
+def _sum(told: Sequence[dict[str, Any]], *, would: bool) -> str:
+    """What all steps save together.
+
+    >>> _sum([{"step": "compact", "files": 9}, {"step": "expire", "files": 10, "bytes": 2000, "snapshots": 3}], would=False)
+    'saved: 9 files that readers open, 10 files on disk (2.0 kB), 3 snapshots'
+    """
+    live = sum(entry.get("files", 0) for entry in told if entry.get("step") not in REMOVING)
+    gone = sum(entry.get("files", 0) for entry in told if entry.get("step") in REMOVING)
+    free, snapshots = (sum(entry.get(key, 0) for entry in told) for key in ("bytes", "snapshots"))
+    said = f"{count(live, 'file')} that readers open, {count(gone, 'file')} on disk ({size(free)}), {count(snapshots, 'snapshot')}"
+    return f"{'would save' if would else 'saved'}: {said}"
 
 
 def _as_entry(report: StepReport) -> dict[str, Any]:

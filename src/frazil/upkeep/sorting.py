@@ -82,8 +82,8 @@ def _merge(runs: Sequence[Run], keys: Sequence[SortKey]) -> Iterator[pa.RecordBa
         ends = pc.indices_nonzero(pc.greater_equal(rows.column(_GOES_ON), 0).combine_chunks())
         final = rows.num_rows if not len(ends) else ends[0].as_py() + 1
         due = [rows.column(_GOES_ON)[final - 1].as_py()] if len(ends) else []
-        yield from rows.slice(0, final).drop_columns([_GOES_ON]).to_batches()
-        pending = [_forget(rows.slice(final), due)]
+        yield from _copy(rows.slice(0, final).drop_columns([_GOES_ON])).to_batches()
+        pending = [_copy(rows.slice(final))] if due else []
 
 
 def _load(run: Run, at: int, number: int) -> pa.Table:
@@ -94,6 +94,7 @@ def _load(run: Run, at: int, number: int) -> pa.Table:
     return pa.Table.from_batches([batch]).append_column(_GOES_ON, pa.array(marks, pa.int32()))
 
 
-def _forget(rows: pa.Table, due: Sequence[int]) -> pa.Table:
-    """The rest, in memory of its own: a slice would keep the whole of it."""
-    return pa.Table.from_batches(rows.combine_chunks().to_batches(), rows.schema) if due else rows
+def _copy(rows: pa.Table) -> pa.Table:
+    """The rows in memory of their own: a slice keeps all of what it was cut from, and many slices wait for the next file."""
+    columns = [pa.concat_arrays([*column.chunks, *(column.chunks[:1] and [column.chunks[0].slice(0, 0)])]) for column in rows.columns]
+    return pa.table(columns, schema=rows.schema) if rows.num_rows else rows

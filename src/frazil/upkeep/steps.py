@@ -46,7 +46,10 @@ Detail = CompactionPlan | DeletePlan | ManifestPlan | ExpiryPlan | OrphanPlan
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What a step would do to a table; `files`, `bytes` and `snapshots` are what there would be less of. Without a detail: nothing."""
+    """What a step would do to a table; `files` and `snapshots` are what there would be less of, `bytes` what would be free on disk.
+
+    Steps before expiry free nothing: older snapshots keep their files. Without a detail there is nothing to do.
+    """
 
     table: str
     step: str
@@ -139,12 +142,12 @@ class Keeper:
 
     def _plan_compact(self, table: Table, policy: Policy) -> StepPlan:
         found = compact.plan_compaction(table, policy, everything=self.everything)
-        left = [f"{count(number, 'file')} left as they are: each {why}" for why, number in sorted(found.left.items())]
+        left = [f"leave {count(number, 'file')} as found: each {why}" for why, number in sorted(found.left.items())]
         if not found.groups:
             return StepPlan(self.name, compact.STEP, tuple(left))
         order = ", sorted" if table.sort_order().fields else ""
-        said = f"{count(found.files_before, 'data file')} ({size(found.bytes)}) become about {found.files_after:,}{order}"
-        said += f", in {count(len(found.groups), 'group')} of {count(len({g.partition for g in found.groups}), 'partition')}"
+        said = f"rewrite {count(found.files_before, 'data file')} ({size(found.bytes)}) into about {found.files_after:,}{order}"
+        said += f", in {count(len(found.groups), 'group')}"
         much = [f"{size(found.bytes)} is much for one process: --engine spark shares the work"] if self._is_much(found) else []
         return StepPlan(self.name, compact.STEP, (said, *left, *much), files=max(found.files_before - found.files_after, 0), detail=found)
 
@@ -161,17 +164,15 @@ class Keeper:
 
         work = Compaction(self.catalog, self.identifier, self.engine, self.patience, on_group)
         made = work.run(table, plan, replan=lambda now: compact.plan_compaction(now, policy, everything=self.everything))
-        lines = [
-            f"{count(made.files_before, 'data file')} ({size(made.bytes_before)}) are {made.files_after:,} ({size(made.bytes_after)}) now"
-        ]
+        before = f"{count(made.files_before, 'data file')} ({size(made.bytes_before)})"
+        lines = [f"rewrote {before} into {made.files_after:,} ({size(made.bytes_after)})"]
         if made.overtaken:
-            lines.append(f"{count(made.overtaken, 'group')} left to the next run: writers keep changing their files")
+            lines.append(f"left {count(made.overtaken, 'group')} to the next run: writers keep changing the files")
         return StepReport(
             self.name,
             compact.STEP,
             tuple(lines),
             files=made.files_before - made.files_after,
-            bytes=made.bytes_before - made.bytes_after,
             problems=made.problems,
         )
 
@@ -179,30 +180,31 @@ class Keeper:
 
     def _plan_deletes(self, table: Table, policy: Policy) -> StepPlan:
         found = deletes.plan_deletes(table, policy)
-        lines = [f"{count(len(found.dangling), 'delete file')} that concern no live file go"] if found.dangling else []
+        lines = [f"drop {count(len(found.dangling), 'delete file')} about data files that are gone"] if found.dangling else []
         merged = sum(len(some) for some in found.merges)
-        lines += [f"{count(merged, 'small delete file')} become {len(found.merges):,}"] if merged else []
+        lines += [f"merge {count(merged, 'small delete file')} into {len(found.merges):,}"] if merged else []
         if not lines:
             return StepPlan(self.name, deletes.STEP)
         return StepPlan(self.name, deletes.STEP, tuple(lines), files=found.before - found.after, detail=found)
 
     def _perform_deletes(self, table: Table, plan: DeletePlan) -> StepReport:
         made = DeleteRewrite(self.catalog, self.identifier, self.patience).run(table, plan)
-        lines = [f"{count(made.dangling, 'delete file')} are gone, {made.merged:,} are {made.written:,} now"]
-        lines += [f"{made.overtaken:,} left: another rewrite was faster"] if made.overtaken else []
+        lines = [f"dropped {count(made.dangling, 'delete file')}"] if made.dangling else []
+        lines += [f"merged {count(made.merged, 'delete file')} into {made.written:,}"] if made.merged else []
+        lines += [f"left {count(made.overtaken, 'delete file')}: another rewrite was faster"] if made.overtaken else []
         return StepReport(self.name, deletes.STEP, tuple(lines), files=made.dangling + made.merged - made.written)
 
     def _plan_manifests(self, table: Table, policy: Policy) -> StepPlan:
         found = manifests.plan_manifests(table, policy)
         if not found.merges:
             return StepPlan(self.name, manifests.STEP)
-        said = f"{count(found.before, 'manifest')} ({size(found.bytes)}) become {found.after:,}, by partition"
+        said = f"merge {count(found.before, 'manifest')} ({size(found.bytes)}) into {found.after:,}, by partition"
         return StepPlan(self.name, manifests.STEP, (said,), files=found.before - found.after, detail=found)
 
     def _perform_manifests(self, policy: Policy, plan: ManifestPlan) -> StepReport:
         made = ManifestRewrite(self.catalog, self.identifier, self.patience).run(plan, policy=policy)
-        lines = [f"{count(made.before, 'manifest')} are {made.after:,} now"]
-        lines += [f"{made.overtaken:,} left to the next run: writers were faster"] if made.overtaken else []
+        lines = [f"merged {count(made.before, 'manifest')} into {made.after:,}"]
+        lines += [f"left {count(made.overtaken, 'manifest')} to the next run: writers were faster"] if made.overtaken else []
         return StepReport(self.name, manifests.STEP, tuple(lines), files=made.before - made.after)
 
     # --- expiry and orphans ------------------------------------------------------------------------------------------------------
@@ -213,16 +215,15 @@ class Keeper:
         gone, doomed = found.expired, found.doomed
         if not gone.snapshot_ids and not gone.refs:
             return StepPlan(self.name, expire.STEP)
-        kept = f"{gone.kept:,} stay"
-        lines = [f"{count(len(gone.snapshot_ids), 'snapshot')} older than {ms(policy.max_snapshot_age_ms)} expire; {kept}"]
-        lines += [f"branches and tags past their own age go: {', '.join(gone.refs)}"] if gone.refs else []
+        lines = [f"expire {count(len(gone.snapshot_ids), 'snapshot')} older than {ms(policy.max_snapshot_age_ms)}, keep {gone.kept:,}"]
+        lines += [f"drop branches and tags past their own age: {', '.join(gone.refs)}"] if gone.refs else []
         if policy.may_delete:
             lines.append(
-                f"{count(len(doomed.data), 'data or delete file')} and {count(len(doomed) - len(doomed.data), 'metadata file')} "
-                f"that only they reach are removed ({size(doomed.bytes)})"
+                f"remove {count(len(doomed.data), 'data or delete file')} and {count(len(doomed) - len(doomed.data), 'metadata file')} "
+                f"that nothing else leads to ({size(doomed.bytes)})"
             )
         else:
-            lines.append("no file is removed: the table's property gc.enabled is false")
+            lines.append("remove no file: the table's property gc.enabled is false")
         return StepPlan(
             self.name, expire.STEP, tuple(lines), files=len(doomed), bytes=doomed.bytes, snapshots=len(gone.snapshot_ids), detail=found
         )
@@ -230,8 +231,8 @@ class Keeper:
     def _perform_expire(self, table: Table, policy: Policy, plan: ExpiryPlan) -> StepReport:
         work = Expiry(self.catalog, self.identifier, policy, self.clock_ms, self.patience, self._told_by(table))
         made = work.run()
-        lines = [f"{count(made.snapshots, 'snapshot')} expired; {_say(made.removed)}"]
-        lines += [f"gone: {', '.join(made.refs)}"] if made.refs else []
+        lines = [f"expired {count(made.snapshots, 'snapshot')}, {_say(made.removed)}"]
+        lines += [f"dropped {', '.join(made.refs)}"] if made.refs else []
         return StepReport(
             self.name,
             expire.STEP,
@@ -244,7 +245,7 @@ class Keeper:
 
     def _plan_orphans(self, table: Table, policy: Policy) -> StepPlan:
         if not policy.may_delete:
-            return StepPlan(self.name, orphans.STEP, ("no file is removed: the table's property gc.enabled is false",))
+            return StepPlan(self.name, orphans.STEP, ("remove no file: the table's property gc.enabled is false",))
         self.locations = self.locations or Locations(self.catalog)
         try:
             found = plan_orphans(
@@ -258,10 +259,10 @@ class Keeper:
             return StepPlan(self.name, orphans.STEP, (exc.message,))
         if not found.orphans:
             return StepPlan(self.name, orphans.STEP)
-        said = f"{count(len(found.orphans), 'file')} that nothing leads to, older than {ms(policy.orphan_age_ms)}, are removed"
-        return StepPlan(
-            self.name, orphans.STEP, (f"{said} ({size(found.bytes)})",), files=len(found.orphans), bytes=found.bytes, detail=found
+        said = (
+            f"remove {count(len(found.orphans), 'file')} older than {ms(policy.orphan_age_ms)} that nothing leads to ({size(found.bytes)})"
         )
+        return StepPlan(self.name, orphans.STEP, (said,), files=len(found.orphans), bytes=found.bytes, detail=found)
 
     def _perform_orphans(self, table: Table, plan: OrphanPlan) -> StepReport:
         made = remove_orphans(table, plan, on_step=self.patience.on_step)
@@ -295,7 +296,7 @@ def _not_rewritten(metadata: TableMetadata) -> str | None:
 
 
 def _say(removed: Removed) -> str:
-    said = f"{count(removed.files, 'file')} removed"
-    said += f", {removed.missing:,} were gone" if removed.missing else ""
-    said += f", {count(len(removed.failed), 'file')} could not be removed" if removed.failed else ""
-    return said + (f", {count(removed.outside, 'file')} outside the table's folders left" if removed.outside else "")
+    said = f"removed {count(removed.files, 'file')}"
+    said += f", found {removed.missing:,} gone already" if removed.missing else ""
+    said += f", could not remove {len(removed.failed):,}" if removed.failed else ""
+    return said + (f", left {removed.outside:,} outside the table's folders" if removed.outside else "")
