@@ -58,9 +58,12 @@ def change_set(frame: DataFrame, rules: UpsertRules) -> Iterator[ChangeSet]:
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
+    key = [F.col(_quote(name)) for name in rules.key]
     order = [F.col(_quote(rules.sequence)).desc()] if rules.sequence else []
-    latest = Window.partitionBy(*(F.col(_quote(name)) for name in rules.key)).orderBy(*order, F.col(ARRIVAL).desc())
-    ranked = frame.withColumn("_frazil_rank", F.row_number().over(latest))
+    latest = Window.partitionBy(*key).orderBy(*order, F.col(ARRIVAL).desc())
+    # As many partitions as there are tasks that make the rows: what Spark keeps is not split into its usual 200, a task each.
+    tasks = max(frame.rdd.getNumPartitions(), frame.sparkSession.sparkContext.defaultParallelism)
+    ranked = frame.repartition(tasks, *key).withColumn("_frazil_rank", F.row_number().over(latest))
     kept = ranked.filter((F.col("_frazil_rank") == 1) | F.col(REPORT).isNotNull()).drop("_frazil_rank", ARRIVAL)
     kept = kept.persist(StorageLevel.MEMORY_AND_DISK)  # a merge reads its source twice
     try:

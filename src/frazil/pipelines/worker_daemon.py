@@ -9,7 +9,15 @@ import importlib
 from contextlib import suppress
 
 # Spark asks for pandas in every worker; sqlglot reads the checks.
-MODULES = ("pandas", "sqlglot", "pyspark.worker", "frazil.pipelines.load_task", "frazil.pipelines.read_csv", "frazil.sinks.spark_task")
+MODULES = (
+    "pandas",
+    "sqlglot",
+    "pyspark.worker",
+    "frazil.pipelines.load_task",
+    "frazil.pipelines.read_csv",
+    "frazil.sinks.spark_task",
+    "frazil.pipelines.upsert_task",
+)
 
 
 def main() -> None:

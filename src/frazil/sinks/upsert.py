@@ -81,6 +81,7 @@ class Upsert:
     ref: str = MAIN
     limits: BufferLimits = field(default_factory=BufferLimits)
     part: int = 0
+    snapshot_id: int | None = None  # drawn once: of two attempts, the late one and its repetition, only one can come in
     # What was found and written for the table as it was at an earlier attempt; files are never deleted, for that commit may come late.
     _met: dict[tuple[str, ...], Met] = field(default_factory=dict, repr=False)
     _written: dict[tuple[object, ...], list[WrittenFile]] = field(default_factory=dict, repr=False)
@@ -90,7 +91,7 @@ class Upsert:
         metadata, parent = table.metadata, head(table.metadata, self.ref)
         parent_id = parent.snapshot_id if parent else None
         found = self._apply(table, parent)
-        new_id = metadata.new_snapshot_id()
+        new_id = self.snapshot_id = self.snapshot_id or metadata.new_snapshot_id()
         kept, dropped = _without(table, parent, found, snapshot_id=new_id)
         manifests = [*write_added(table, found.files, snapshot_id=new_id), *kept]
         location = write_list(table, manifests, snapshot_id=new_id, parent_id=parent_id, attempt=attempt)
