@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,18 +22,19 @@ from frazil.client import FrazilCatalog
 from frazil.errors import HistoryError
 from frazil.lake import Lake
 from frazil.project import load_project
+from frazil.services.processes import wait_until
 from frazil.sinks.audit import audit
 from frazil.tables.apply import apply_steps, plan
 from tests.engines.conftest import Project
 from tests.engines.lake import connection, environment
-from tests.engines.stream_driver import Driver, running_driver
+from tests.engines.stream_driver import QUICK, Driver, running_driver
 
 LAKEHOUSE = """
 from frazil import Table, column, pipeline, sources
 
 events = Table("streams.{topic}", column("id", "long", required=True), column("note", "string"), checks=["id >= 0"])
 
-@pipeline(source=sources.kafka("{topic}", servers="{brokers}", max_messages=1000{source}), target=events{options})
+@pipeline(source=sources.{source}, target=events{options})
 def {topic}(rows):
     return rows{function}
 """
@@ -54,9 +60,11 @@ class Stream:
     def table(self) -> str:
         return f"streams.{self.topic}"
 
-    def declare(self, *, source: str = "", options: str = "", function: str = "") -> None:
+    def declare(self, *, kafka: str = "", source: str = "", options: str = "", function: str = "") -> None:
+        """The pipeline from the topic, with more arguments of its source; or from another source."""
         brokers = f"127.0.0.1:{self.project.settings.stack.ports.kafka}"
-        text = LAKEHOUSE.format(topic=self.topic, brokers=brokers, source=source, options=options, function=function)
+        source = source or f'kafka("{self.topic}", servers="{brokers}", max_messages=1000{kafka})'
+        text = LAKEHOUSE.format(topic=self.topic, source=source, options=options, function=function)
         (self.folder / "lakehouse.py").write_text(text)
         for table in load_project(self.folder).tables:
             list(apply_steps(plan(table, self.catalog), self.catalog))
@@ -170,7 +178,7 @@ def test_messages_gone_before_they_were_read_stop_the_stream_unless_that_is_acce
     assert done["error"] == "MessagesLost"
     assert f"{stream.topic}/0: offsets 5 to 11, 7 messages at most; Kafka begins at 12" in done["message"]
     assert stream.snapshots() == before
-    stream.declare(source=", data_loss='accept'")
+    stream.declare(kafka=", data_loss='accept'")
     assert (len(stream.run()["accepted_losses"]), stream.ids(), stream.audit()) == (1, [0, 1, 2, 3, 4, 12, 13, 14], ())
 
 
@@ -182,7 +190,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(stream: Stream
     stream.send(100, 101, 102, 103, 104)  # more than the table has read of the old one
     done = stream.try_to_run()
     assert (done["error"], "was deleted and made again" in done["message"]) == ("MessagesLost", True)
-    stream.declare(source=", data_loss='accept'")
+    stream.declare(kafka=", data_loss='accept'")
     stream.run()
     assert (stream.ids(), stream.audit()) == ([0, 1, 2, 100, 101, 102, 103, 104], ())
 
@@ -223,7 +231,8 @@ def test_rows_come_to_main_with_their_progress_when_the_audit_passes_and_else_st
     checks = "'id < 50', 'SELECT id FROM {table} GROUP BY id HAVING count(*) > 1'"
     stream.declare(options=f", audit=[{checks}], branch='check'")
     stream.send(1, 2, "?")
-    assert (stream.run()["rows"], stream.ids()) == (2, [1, 2])
+    assert (stream.run()["rows"], stream.ids(), stream.snapshots()) == (2, [1, 2], 3)  # take-over, staged rows, progress
+    assert (stream.audit(), audit(stream.catalog.load_table(stream.table).metadata).notes) == ((), ())
     stream.send(2, 60, 70, "?")
     done = stream.try_to_run()
     assert done["error"] == "AuditFailed"
@@ -240,3 +249,43 @@ def test_rows_come_to_main_with_their_progress_when_the_audit_passes_and_else_st
     stream.declare()
     stream.run()
     assert (stream.ids(), len(stream.rows(f"{stream.table}__quarantine")), stream.audit()) == ([1, 2, 2, 60, 70], 2, ())
+
+
+def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_when_it_is_stopped(stream: Stream) -> None:
+    quick = ["--set", f"spark.conf.spark.driver.extraJavaOptions={QUICK}"]
+    command = [sys.executable, "-m", "frazil", *quick, "stream", stream.topic, "--interval", "0.2", "--metrics-port", "0"]
+    process = subprocess.Popen(
+        command, cwd=stream.folder, env=environment(stream.project), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr
+        port = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", process.stderr.readline())
+        assert port is not None
+        stream.send(*range(50), "?")
+        assert wait_until(lambda: f'rows_total{{pipeline="{stream.topic}"}} 50\n' in metrics(port[1]), 120)
+        assert wait_until(lambda: f'lag_messages{{pipeline="{stream.topic}"}} 0\n' in metrics(port[1]), 60)
+        process.send_signal(signal.SIGTERM)
+        said, told = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.communicate()
+    assert (process.returncode, stream.ids()) == (0, list(range(50))), told
+    assert said.startswith(f"{stream.topic}: 50 rows in ")
+    assert f"{stream.topic}: stops when the batch under way is in" in told
+    assert json.loads((stream.folder / ".frazil/streams" / stream.topic / "progress.json").read_text())["quarantined"] == 1
+
+
+def metrics(port: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def test_landing_files_are_a_stream_too(stream: Stream) -> None:
+    text = (
+        (stream.folder / "lakehouse.py").read_text().replace("sources.kafka(", "sources.csv('landing/*.csv') if True else sources.kafka(")
+    )
+    (stream.folder / "lakehouse.py").write_text(text)
+    (stream.folder / "landing").mkdir()
+    (stream.folder / "landing/a.csv").write_text("id,note\n1,x\n")
+    done = stream.try_to_run(files={"landing/b.csv": "id,note\n2,y\n-1,z\n" + "3,z\n" * 40, "landing/c.csv": "id,note\n4,x\n"})
+    assert (done.get("batches"), done.get("quarantined"), stream.ids()) == (3, 1, [1, 2, *[3] * 40, 4]), done

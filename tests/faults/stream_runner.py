@@ -17,11 +17,18 @@ from frazil.project import load_project
 from tests.faults.pipeline_runner import QUICK, DyingCatalog
 
 
+class DyingInTheMiddle(DyingCatalog):
+    """The same, but it goes on after the commits that come before the chosen call."""
+
+    def _die(self, when: str, *, last: bool = False) -> None:
+        super()._die(when)
+
+
 def main(folder: str, die_at: str, when: str) -> None:
     """Runs the stream to the end of the topic."""
     flags = {"spark.master": "local[2]", "spark.conf.spark.driver.extraJavaOptions": QUICK}
     settings, project = load_settings(flags=flags, folder=Path(folder)), load_project(Path(folder))
-    catalog = DyingCatalog("lake", **catalog_properties(settings))
+    catalog = DyingInTheMiddle("lake", **catalog_properties(settings))
     with spark_session(settings, app_name="kills", log=Path(folder) / "spark.log", more_jars=KAFKA_JARS) as spark:
         print("begin", flush=True)
         sys.stdin.readline()

@@ -31,6 +31,7 @@ class Step:
     ref: str = MAIN
     back_to: str | None = None  # the commit that this one returned to
     replayed: int | None = None  # rows that came out of quarantine
+    staged: bool = False  # a pipeline's rows that waited on a branch: the commit after it says what they are
     operation: str = "append"
     added: int = 0
     deleted: int = 0
@@ -115,6 +116,8 @@ class _Walk:
         if step.replayed is not None:
             self.notes.append(f"{step.id}: {_rows(step.replayed)} came out of quarantine")
             self.ours += step.progress is None  # else it is counted below
+        elif step.staged:
+            self.ours += 1
         elif step.progress is None and step.back_to is None:
             self._foreign(step)
         if step.back_to is not None:

@@ -10,6 +10,7 @@ from frazil.errors import SinkError
 from frazil.sinks.audit import Line, Step
 from frazil.sinks.progress import MAIN, SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_REF, PartProgress, Progress, read_progress
 from frazil.sinks.rollback import SUMMARY_ROLLBACK
+from frazil.sinks.snapshots import STAGED_BY
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -79,6 +80,7 @@ def _iceberg_step(snapshot: Snapshot) -> Step:
         ref=summary.get(SUMMARY_REF, MAIN),
         back_to=summary.get(SUMMARY_ROLLBACK),
         replayed=json.loads(summary[SUMMARY_REPLAY])["rows"] if SUMMARY_REPLAY in summary else None,
+        staged=STAGED_BY in summary,
         operation=snapshot.summary.operation.value if snapshot.summary else "unknown",
         added=int(summary.get("added-records", 0)),
         deleted=int(summary.get("deleted-records", 0)) + int(summary.get("added-position-deletes", 0)),
