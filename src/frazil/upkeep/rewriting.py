@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import FileMaker, RollingWriter, abandoning_on_error, delete_quietly
-from frazil.sinks.split import Partition, Slice, split
+from frazil.sinks.split import Partition, split
 from frazil.upkeep.groups import Group, LiveFile
 from frazil.upkeep.sorting import chunked, sorted_batches
 
@@ -83,7 +83,7 @@ class Rewriter:
             rows = sorted_batches(rows, self.layout.sort, run_bytes=self.chunk_bytes, folder=self.spool_folder)
         with abandoning_on_error(lambda: list(writers.values())):
             for chunk in chunked(rows, self.chunk_bytes):
-                for one in _apart(chunk, self.layout):
+                for one in split(chunk, self.layout.keys).slices():
                     writer = writers.setdefault(one.partition, RollingWriter(maker, one.partition, is_sorted))
                     writer.write(one.rows)
             return [file for writer in writers.values() for file in writer.finish()]
@@ -132,12 +132,6 @@ def read_positions(layout: TableLayout, files: Sequence[LiveFile]) -> dict[str, 
                     chosen = mine.filter(pc.equal(mine.column("file_path"), one))
                     found.setdefault(one, []).append(chosen.column("pos").cast(pa.int64()))
     return {path: [pa.chunked_array([pc.unique(pa.chunked_array(arrays)).sort()])] for path, arrays in found.items()}
-
-
-def _apart(rows: pa.Table, layout: TableLayout) -> list[Slice]:
-    found: Any = split(rows, layout.keys)
-    slices: list[Slice] = found if isinstance(found, list) else found.slices()
-    return slices
 
 
 def _within(positions: pa.ChunkedArray, file: LiveFile) -> int:
