@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools import cli_reference, readme, requirements
+from tools import cli_reference, engine_matrix, readme, requirements
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     "README.md": readme.render_page,
     "docs/requirements.md": requirements.render_page,
     "docs/cli.md": cli_reference.render_page,
+    "docs/engine-matrix.md": engine_matrix.render_page,
 }
 
 

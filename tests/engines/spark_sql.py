@@ -5,6 +5,7 @@ A JVM keeps the jars that it was started with, and a process has one: tests that
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -31,9 +32,16 @@ class SparkProcess:
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         """The rows of a statement."""
+        return [tuple(row) for row in self._ask(statement)]
+
+    def call(self, function: str, *arguments: Any) -> list[Any]:
+        """What a function `module:name` returns that is called with the session: for what SQL cannot say."""
+        return self._ask({"call": function, "arguments": arguments})
+
+    def _ask(self, request: str | dict[str, Any]) -> list[Any]:
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(statement) + "\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
@@ -41,7 +49,8 @@ class SparkProcess:
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(answer["error"])
-        return [tuple(row) for row in answer["rows"]]
+        rows: list[Any] = answer["rows"]
+        return rows
 
     def close(self) -> None:
         assert self._process.stdin
@@ -60,11 +69,18 @@ def serve(log: Path) -> None:
     with spark_session(settings, app_name="walk-through", log=log) as spark:
         for line in sys.stdin:
             try:
-                answer: dict[str, Any] = {"rows": [list(row) for row in spark.sql(json.loads(line)).collect()]}
+                answer: dict[str, Any] = {"rows": answer_to(spark, json.loads(line))}
             except Exception as exc:
                 answer = {"error": str(exc)[:2000]}
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
+
+
+def answer_to(spark: Any, request: str | dict[str, Any]) -> list[Any]:
+    if isinstance(request, str):
+        return [list(row) for row in spark.sql(request).collect()]
+    module, _, name = request["call"].partition(":")
+    return getattr(importlib.import_module(module), name)(spark, *request["arguments"]) or []
 
 
 if __name__ == "__main__":
