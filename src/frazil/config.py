@@ -93,10 +93,17 @@ class StackSettings(_Section):
 
 
 class SparkSettings(_Section):
-    """What a pipeline's Spark session is built with; `conf` holds any Spark setting."""
+    """What a pipeline's Spark session is built with; `conf` holds any Spark setting. docs/cluster.md tells what a cluster needs."""
 
     master: str = "local[*]"
     driver_memory: str = "2g"
+    driver_host: str | None = None  # where executors reach the driver; without it, loopback for a master there, else Spark's own choice
+    executors: int | None = Field(default=None, ge=1)
+    executor_cores: int | None = Field(default=None, ge=1)
+    executor_memory: str | None = None
+    executor_seconds: float = Field(default=120.0, gt=0)  # to wait for the first of them
+    python: str | None = None  # the executors' interpreter; without it, the path of this one
+    environment: Path | None = None  # a packed Python environment that each executor unpacks, in place of one that is there
     java_home: Path | None = None
     ivy_settings: Path | None = None
     conf: dict[str, str] = Field(default_factory=dict, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,11 @@ import click
 from frazil.cli.context import Context
 from frazil.cli.progress import spark_progress
 from frazil.pipelines.runs import RunResult
-from frazil.project import load_project
+from frazil.project import Project, load_project
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from frazil.pipelines.declare import Pipeline
     from frazil.pipelines.sources import SourceFile
 
@@ -28,7 +31,6 @@ def run(context: Context, name: str, dry_run: bool) -> None:
     """Run a pipeline: everything new since the last run, then stop."""
     from frazil.client.catalog import catalog_properties
     from frazil.pipelines.run import new_files, run_pipeline
-    from frazil.pipelines.session import spark_session
     from frazil.pipelines.sources import KafkaSource
 
     project = load_project(Path.cwd())
@@ -37,7 +39,7 @@ def run(context: Context, name: str, dry_run: bool) -> None:
         from frazil.cli.stream import run_once, show_waiting
 
         if dry_run:
-            show_waiting(context, pipeline)
+            show_waiting(context, project, pipeline)
         else:
             run_once(context, project, pipeline)
         return
@@ -51,11 +53,33 @@ def run(context: Context, name: str, dry_run: bool) -> None:
     elif dry_run:
         click.echo(describe_files(pipeline, files))
     else:
-        with spark_session(context.settings, app_name=f"frazil {name}", log=spark_log(context)) as spark, spark_progress(spark, name):
+        with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name):
             result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
         click.echo(describe(result))
         if result.snapshot_id is not None:
             click.echo(describe_counts(result))
+
+
+def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> AbstractContextManager[SparkSession]:
+    """Spark for a pipeline: with the jars of its source, and the project's modules wherever tasks run."""
+    from frazil.pipelines.session import spark_session
+
+    return spark_session(
+        context.settings,
+        app_name=f"frazil {pipeline.name}",
+        log=spark_log(context),
+        more_jars=kafka_jars(pipeline),
+        project=project.folder,
+        tell=lambda line: click.echo(f"{pipeline.name}: {line}", err=True),
+    )
+
+
+def kafka_jars(pipeline: Pipeline) -> Sequence[str]:
+    """The coordinates of Spark's Kafka source, for a pipeline that reads a topic."""
+    from frazil.pipelines.session import KAFKA_JARS
+    from frazil.pipelines.sources import KafkaSource
+
+    return KAFKA_JARS if isinstance(pipeline.source, KafkaSource) else ()
 
 
 def spark_log(context: Context) -> Path:

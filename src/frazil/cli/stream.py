@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.run import spark_log
+from frazil.cli.run import pipeline_session
 from frazil.project import Project, load_project
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from frazil.pipelines.declare import Pipeline
     from frazil.pipelines.stream_progress import StreamProgress
 
@@ -43,11 +41,11 @@ def run_once(context: Context, project: Project, pipeline: Pipeline) -> None:
     _run(context, project, pipeline, once=True)
 
 
-def show_waiting(context: Context, pipeline: Pipeline) -> None:
+def show_waiting(context: Context, project: Project, pipeline: Pipeline) -> None:
     """Says which offsets a run would read."""
     from frazil.pipelines.stream import waiting
 
-    with _session(context, pipeline) as spark:
+    with pipeline_session(context, project, pipeline) as spark:
         found = waiting(pipeline, spark=spark, catalog=context.catalog)
     total = sum(end - start for start, end in found.values())
     click.echo(f"{pipeline.name}: would read {total:,} messages at most into {pipeline.target.name}")
@@ -67,7 +65,7 @@ def _run(
     state = context.settings.stack.folder / "streams" / pipeline.name
     state.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        spark = stack.enter_context(_session(context, pipeline))
+        spark = stack.enter_context(pipeline_session(context, project, pipeline))
         show = stack.enter_context(_showing(progress))
         if metrics_port is not None:
             port = stack.enter_context(serving_metrics(progress, metrics_port))
@@ -84,16 +82,6 @@ def _run(
     for loss in progress.accepted_losses:
         click.echo(f"{pipeline.name}: accepted: {loss}", err=True)
     click.echo(describe(progress))
-
-
-@contextmanager
-def _session(context: Context, pipeline: Pipeline) -> Iterator[SparkSession]:
-    from frazil.pipelines.session import KAFKA_JARS, spark_session
-    from frazil.pipelines.sources import KafkaSource
-
-    jars = KAFKA_JARS if isinstance(pipeline.source, KafkaSource) else ()
-    with spark_session(context.settings, app_name=f"frazil {pipeline.name}", log=spark_log(context), more_jars=jars) as spark:
-        yield spark
 
 
 @contextmanager

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frazil.config import Settings, is_secret
 from frazil.errors import MissingExtra, PipelineError
+from frazil.pipelines.cluster import check_executors, check_place, describe_executors, executor_python, is_local, place_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +36,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     conf = {
         "spark.master": settings.spark.master,
         "spark.driver.memory": settings.spark.driver_memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **place_conf(settings.spark),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -73,37 +73,90 @@ def _s3_conf(settings: Settings) -> dict[str, str]:
     return conf
 
 
-@contextmanager
-def spark_session(settings: Settings, *, app_name: str, log: Path, more_jars: Sequence[str] = ()) -> Iterator[SparkSession]:
-    """A running session, stopped at the end; what the JVM prints is in `log`. `more_jars` are coordinates, such as `KAFKA_JARS`."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as exc:
-        raise MissingExtra("pyspark", extra="spark") from exc
+def session_conf(settings: Settings, more_jars: Sequence[str] = ()) -> dict[str, str]:
+    """All settings of a session, with the jars that it needs, from the cache or downloaded into it.
+
+    On a cluster, too, these are files of this machine: the driver hands them to each executor. So the cluster needs no repository.
+    """
     from frazil.services.artifacts import resolve_jars
+    from frazil.services.progress import show_progress
+
+    wanted = [ICEBERG_RUNTIME, ICEBERG_AWS] if settings.s3.endpoint else [ICEBERG_RUNTIME]
+    jars = resolve_jars([*wanted, *more_jars], ivy_settings=settings.spark.ivy_settings, on_progress=show_progress())
+    conf = spark_conf(settings)
+    return conf | {"spark.jars": ",".join([*map(str, jars), *filter(None, [conf.get("spark.jars")])])}
+
+
+def session_environment(settings: Settings) -> dict[str, str]:
+    """The variables that a Spark of ours is started with."""
     from frazil.services.java import JavaNeed, find_java
     from frazil.services.progress import show_progress
 
     java = find_java(JavaNeed.SPARK, java_home=settings.spark.java_home, on_progress=show_progress())
-    wanted = [ICEBERG_RUNTIME, ICEBERG_AWS] if settings.s3.endpoint else [ICEBERG_RUNTIME]
-    jars = resolve_jars([*wanted, *more_jars], ivy_settings=settings.spark.ivy_settings, on_progress=show_progress())
-    os.environ["JAVA_HOME"] = str(java.home)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    conf = spark_conf(settings)
-    conf["spark.jars"] = ",".join([*map(str, jars), *filter(None, [conf.get("spark.jars")])])
+    python = executor_python(settings.spark, sys.executable)
+    return {"JAVA_HOME": str(java.home), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+@contextmanager
+def spark_session(
+    settings: Settings,
+    *,
+    app_name: str,
+    log: Path,
+    more_jars: Sequence[str] = (),
+    project: Path | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Iterator[SparkSession]:
+    """A running session, stopped at the end; what the JVM prints is in `log`. `more_jars` are coordinates, such as `KAFKA_JARS`.
+
+    On a cluster, executors can import the modules of the folder `project`; `tell` is told which executors there are.
+    """
+    spark = _started(settings, app_name, log, more_jars)
+    try:
+        if not is_local(settings.spark.master):
+            _prepare_executors(spark, settings, project, tell)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _started(settings: Settings, app_name: str, log: Path, more_jars: Sequence[str]) -> SparkSession:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as exc:
+        raise MissingExtra("pyspark", extra="spark") from exc
+    check_place(settings.spark)
+    if is_submitted():
+        conf = spark_conf(settings)  # the jars are there: spark-submit has them
+        conf.pop("spark.jars", None)
+    else:
+        os.environ |= session_environment(settings)
+        conf = session_conf(settings, more_jars)
     builder = SparkSession.builder.appName(app_name)
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
         with _stderr_to(log):
             _start_jvm({key: value for key, value in conf.items() if not is_private(key)})
-            spark = builder.getOrCreate()
+            return builder.getOrCreate()
     except Exception as exc:
-        raise PipelineError(f"Spark did not start with {java.home}: {exc}", hint=f"see {log}, or run: frazil doctor") from exc
-    try:
-        yield spark
-    finally:
-        spark.stop()
+        java = os.environ.get("JAVA_HOME", "the JVM of spark-submit")
+        raise PipelineError(f"Spark did not start with {java}: {exc}", hint=f"see {log}, or run: frazil doctor") from exc
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this process, with its JVM there already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _prepare_executors(spark: SparkSession, settings: Settings, project: Path | None, tell: Callable[[str], None] | None) -> None:
+    if project and not is_submitted():  # else the zip came with spark-submit
+        from frazil.pipelines.pack import pack_project
+
+        spark.sparkContext.addPyFile(str(pack_project(project, settings.stack.folder.absolute() / "spark").path))
+    seen = check_executors(spark, settings.spark)
+    if tell:
+        tell(f"{spark.sparkContext.master}: {describe_executors(seen)}")
 
 
 def is_private(key: str) -> bool:

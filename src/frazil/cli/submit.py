@@ -1,0 +1,60 @@
+"""`submit`: a pipeline of `lakehouse.py` through `spark-submit`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.run import kafka_jars
+from frazil.project import load_project
+
+
+@click.command()
+@click.argument("name")
+@click.option("--master", metavar="URL", help="Where to: spark://HOST:PORT, yarn, k8s://..., local[*]; else the setting spark.master.")
+@click.option("--stream", is_flag=True, help="Keep going, as frazil stream does; else once, as frazil run does.")
+@click.option("--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", help="With --stream: a batch so often.")
+@click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
+@click.pass_obj
+def submit(context: Context, name: str, master: str | None, stream: bool, interval: float | None, dry_run: bool) -> None:
+    """Run a pipeline on a Spark cluster: pack the project, submit it, show what the driver says.
+
+    The exit code is the run's. Ctrl-C and SIGTERM go to the driver.
+    """
+    from frazil.pipelines.submit import describe, plan_submission, run_submission
+
+    if interval and not stream:
+        raise click.UsageError("--interval goes with --stream.")
+    folder = Path.cwd()
+    pipeline = load_project(folder).pipeline(name)
+    flags = context.overrides | ({"spark.master": master} if master else {})
+    settings = Context(context.profile, flags).settings
+    plan = plan_submission(
+        settings,
+        folder,
+        arguments=driver_arguments(context.profile, flags, name, stream=stream, interval=interval),
+        app_name=f"frazil {name}",
+        jars=kafka_jars(pipeline),
+    )
+    click.echo(f"{name}: {'would be submitted' if dry_run else 'submitting'} to {plan.master}", err=not dry_run)
+    for word, text in describe(plan):
+        click.echo(f"  {word:<10} {text}", err=not dry_run)
+    if dry_run:
+        click.echo(f"  {'command':<10} {shlex.join(plan.argv)}")
+    else:
+        sys.exit(run_submission(plan))
+
+
+def driver_arguments(profile: str | None, flags: dict[str, str], name: str, *, stream: bool, interval: float | None) -> list[str]:
+    """What the driver calls `frazil` with.
+
+    >>> driver_arguments("prod", {"spark.master": "yarn"}, "uplink", stream=True, interval=5.0)
+    ['--profile', 'prod', '--set', 'spark.master=yarn', 'stream', 'uplink', '--interval', '5.0']
+    """
+    chosen = ["--profile", profile] if profile else []
+    given = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
+    return [*chosen, *given, "stream" if stream else "run", name, *(["--interval", str(interval)] if interval else [])]
