@@ -114,3 +114,11 @@ def test_an_append_meanwhile_is_carried_over(kept: Kept) -> None:
     patience: Patience = replace(HURRIED, on_step=on_step)
     ManifestRewrite(kept.catalog, kept.identifier, patience).run(plan_manifests(kept.live, kept.policy), policy=kept.policy)
     assert (len(kept.ids()), manifests(kept, ManifestContent.DATA)) == (121, 2)
+
+
+def test_deletes_that_outlive_all_data_go(kept: Kept) -> None:
+    kept.delete(*GONE)
+    kept.compact(kept.plan(everything=True))
+    kept.live.delete("day > 0")
+    result = DeleteRewrite(kept.catalog, kept.identifier, HURRIED).run(kept.live, plan_deletes(kept.live, kept.policy))
+    assert (result.dangling, kept.ids()) == (6, [])

@@ -82,10 +82,13 @@ class Compacted:
     group: Group
     files: tuple[WrittenFile, ...]
 
+    @property
+    def watched(self) -> frozenset[str]:
+        return self.group.paths
+
     def holds(self, survey: Survey) -> bool:
         """Whether all its files are live, with the deletes that were applied and no others."""
-        now = survey.deletes_of(self.group.paths)
-        return all(now.get(file.path) == frozenset(delete.path for delete in file.deletes) for file in self.group.files)
+        return all(survey.deletes_of(file.path) == frozenset(delete.path for delete in file.deletes) for file in self.group.files)
 
 
 Finished = tuple[Group, list[WrittenFile] | UpkeepError]

@@ -44,14 +44,14 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class PositionFile:
-    """A position delete file of the current snapshot; `concerns` says how many live data files it may be about."""
+    """A position delete file of the current snapshot; `about` names the live data files that it may concern."""
 
     path: str
     bytes: int
     rows: int
     spec_id: int = 0
     partition: tuple[object, ...] = ()
-    concerns: int = 1
+    about: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -122,26 +122,27 @@ class DeleteSwap:
     removed: frozenset[str]
     added: WrittenDeletes | None = None
 
+    @property
+    def watched(self) -> frozenset[str]:
+        return frozenset()
+
     def holds(self, survey: Survey) -> bool:
         """Whether they are all live. That data files came or went since changes nothing: a delete names its file."""
-        left = set(self.removed)
-        for paths in survey.live_paths(DELETES):
-            left.difference_update(paths.to_pylist())
-        return not left
+        return self.removed <= survey.live_deletes
 
 
 def choose_deletes(table: str, files: Sequence[PositionFile], *, target_bytes: int, least: int) -> DeletePlan:
     """What is worth it: everything that dangles, and small files where enough of them meet in a partition.
 
-    >>> files = [PositionFile("a", 10, 1, concerns=0), *(PositionFile(f"d{n}", 10, 1) for n in range(5))]
+    >>> files = [PositionFile("a", 10, 1), *(PositionFile(f"d{n}", 10, 1, about=frozenset(["f"])) for n in range(5))]
     >>> plan = choose_deletes("t", files, target_bytes=1000, least=5)
     >>> len(plan.dangling), [len(some) for some in plan.merges]
     (1, [5])
     """
-    dangling = tuple(one for one in files if one.concerns == 0)
+    dangling = tuple(one for one in files if not one.about)
     places: dict[tuple[int, tuple[object, ...]], list[PositionFile]] = defaultdict(list)
     for one in files:
-        if one.concerns and one.bytes < 0.75 * target_bytes:
+        if one.about and one.bytes < 0.75 * target_bytes:
             places[one.spec_id, one.partition].append(one)
     bins = [some for found in places.values() for some in _bins(sorted(found, key=lambda one: one.path))]
     return DeletePlan(table, dangling, tuple(tuple(some) for some in bins if len(some) >= least))
@@ -162,12 +163,14 @@ def plan_deletes(table: Table, policy: Policy, *, survey: Survey | None = None) 
     seen, name = survey or Survey(table), ".".join(table.name())
     if not seen.has_deletes:
         return DeletePlan(name)
-    concerned: dict[str, int] = defaultdict(int)
+    about: dict[str, set[str]] = defaultdict(set)
     for file in seen.files():
         for delete in file.deletes:
-            concerned[delete.path] += 1
+            about[delete.path].add(file.path)
     found = [
-        PositionFile(one.path, delete_fact(one, "bytes"), delete_fact(one, "records"), one.spec_id, one.partition, concerned[one.path])
+        PositionFile(
+            one.path, delete_fact(one, "bytes"), delete_fact(one, "records"), one.spec_id, one.partition, frozenset(about[one.path])
+        )
         for one in seen.delete_files()
         if one.content == POSITIONS and not one.is_vector and one.manifest.columns["format"][one.row].as_py().upper() == "PARQUET"
     ]
@@ -186,9 +189,8 @@ class DeleteRewrite:
         """Carries the plan out; delete files that another rewrite was faster with are left out."""
         if not plan.before:
             return DeleteResult()
-        live = pa.concat_arrays([paths.cast(pa.string()) for paths in Survey(table).live_paths(0)])
         swaps = [DeleteSwap(frozenset([one.path])) for one in plan.dangling]
-        merged = [(some, self._merge(table, some, live)) for some in plan.merges]
+        merged = [(some, _merge(table, some)) for some in plan.merges]
         swaps += [DeleteSwap(frozenset(one.path for one in some), made) for some, made in merged]
         self.patience.on_step("files written")
         outcome = Replacement(self.catalog, self.identifier, STEP, _exchange, self.patience).commit(swaps)
@@ -205,13 +207,15 @@ class DeleteRewrite:
             overtaken=sum(len(swap.removed) for swap in outcome.left_out),
         )
 
-    def _merge(self, table: Table, files: Sequence[PositionFile], live: pa.Array) -> WrittenDeletes | None:
-        rows = _read(table, files, live)
-        return _write(table, rows, files[0]) if rows.num_rows else None
+
+def _merge(table: Table, files: Sequence[PositionFile]) -> WrittenDeletes | None:
+    rows = _read(table, files)
+    return _write(table, rows, files[0]) if rows.num_rows else None
 
 
-def _read(table: Table, files: Sequence[PositionFile], live: pa.Array) -> pa.Table:
+def _read(table: Table, files: Sequence[PositionFile]) -> pa.Table:
     """The rows of the delete files that name a live file, each once, in the order that the specification asks for."""
+    live = pa.array(sorted(frozenset().union(*(file.about for file in files))), pa.string())
     found: list[pa.Table] = []
     for file in files:
         with table.io.new_input(file.path).open() as stream:

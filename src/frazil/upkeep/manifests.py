@@ -45,10 +45,13 @@ class Merge:
     def paths(self) -> frozenset[str]:
         return frozenset(one.path for one in self.manifests)
 
+    @property
+    def watched(self) -> frozenset[str]:
+        return frozenset()
+
     def holds(self, survey: Survey) -> bool:
         """Whether all of them are still listed: manifests never change."""
-        listed = {unit.fact("path") for content in (DATA, DELETES) for unit in survey.units(content)}
-        return self.paths <= listed
+        return self.paths <= survey.listed
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,10 @@ class Counts:
 class Swap(Protocol):
     """A piece of work that can be committed with others, or left out by itself."""
 
+    @property
+    def watched(self) -> frozenset[str]:
+        """The data files that it is about."""
+
     def holds(self, survey: Survey) -> bool:
         """Whether the table still is as the swap found it, as far as it is concerned."""
 
@@ -96,6 +100,7 @@ class Replacement(Generic[S]):
                 if table.metadata.snapshot_by_id(snapshot_id) is not None:
                     return Outcome(some, _without(swaps, some), tuple(doubtful), snapshot_id)
             survey = Survey(table, cache)
+            survey.watch(frozenset().union(*(swap.watched for swap in swaps)))
             alive = tuple(swap for swap in swaps if swap.holds(survey))
             if not alive:
                 return Outcome((), tuple(swaps), tuple(doubtful))

@@ -43,6 +43,7 @@ class Survey:
         # A snapshot id that does not exist is never asked for: without a head there are no units.
         request = ScanRequest(snapshot_id=self.head.snapshot_id if self.head else None)
         self._planner = Planner(state, self.cache, request)
+        self._watched: dict[str, frozenset[str]] = {}
 
     def units(self, content: int) -> list[Unit]:
         """The manifests of a kind."""
@@ -75,8 +76,8 @@ class Survey:
         for unit in self.units(DELETES):
             yield from self._planner._delete_files(unit)
 
-    def deletes_of(self, paths: Collection[str]) -> dict[str, frozenset[str]]:
-        """The delete files of some data files, by path; a data file that is not live any more is missing."""
+    def watch(self, paths: Collection[str]) -> None:
+        """Looks at some data files, all in one go: `deletes_of` answers for them from now on."""
         wanted, found = pa.array(list(paths), pa.string()), dict[str, frozenset[str]]()
         for unit in self.units(DATA):
             manifest = self.cache.manifest(unit.fact("path"))
@@ -86,7 +87,11 @@ class Survey:
                 deletes = self._planner.deletes_of(group) if self.has_deletes else [[]] * len(group)
                 for path, some in zip(group.column("path").to_pylist(), deletes, strict=True):
                     found[path] = frozenset(delete.path for delete in some)
-        return found
+        self._watched = found
+
+    def deletes_of(self, path: str) -> frozenset[str] | None:
+        """The delete files of a data file that was watched; None when it is not live any more."""
+        return self._watched.get(path)
 
     def manifests_with(self, paths: Collection[str], content: int = DATA) -> set[str]:
         """The manifests that hold one of these files."""
@@ -97,10 +102,16 @@ class Survey:
             if pc.any(pc.is_in(self.cache.manifest(path := unit.fact("path")).columns["path"], value_set=wanted)).as_py()
         }
 
-    def live_paths(self, content: int) -> Iterator[pa.Array]:
-        """The paths of all live files of a kind of manifest, an array a manifest."""
-        for unit in self.units(content):
-            yield self.cache.manifest(unit.fact("path")).columns["path"]
+    @cached_property
+    def live_deletes(self) -> frozenset[str]:
+        """The paths of all delete files."""
+        units = [self.cache.manifest(unit.fact("path")) for unit in self.units(DELETES)]
+        return frozenset(path for manifest in units for path in manifest.columns["path"].to_pylist())
+
+    @cached_property
+    def listed(self) -> frozenset[str]:
+        """The manifests of the snapshot."""
+        return frozenset(unit.fact("path") for content in (DATA, DELETES) for unit in self.units(content))
 
 
 def delete_fact(delete: DeleteFile, name: str) -> int:
