@@ -21,7 +21,7 @@ from frazil.cli.explain import explain
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError
 from frazil.lake import LakeTable
-from frazil.scan.engine_plans import read_duckdb_plan
+from frazil.scan.engine_plans import read_duckdb_plan, read_spark_plan
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -87,6 +87,17 @@ def test_a_filter_that_an_engine_keeps_to_itself_is_told_apart() -> None:
     plan = [{"name": "FILTER", "children": [scan], "extra_info": {"Expression": "(contains(c, 'N') AND (id % 2) = 0)"}}]
     found = read_duckdb_plan(json.dumps(plan))
     assert (found.pushed, found.kept, found.columns) == (("id>5",), ("contains(c, 'N')", "(id % 2) = 0"), ("id", "c"))
+
+
+def test_sparks_physical_plan_is_understood() -> None:
+    plan = """*(1) Project [id#404L]
++- *(1) Filter (isnotnull(total#406L) AND (total#406L > 290))
+   +- *(1) ColumnarToRow
+      +- BatchScan lake.zoo.t[id#404L, total#406L] IcebergScan(table=lake.zoo.t, schemaId=3, snapshotId=20, branch=null, filters=c = 'N, O', \
+total > 290, runtimeFilters=, groupedBy=) RuntimeFilters: []"""
+    found = read_spark_plan(plan)
+    assert (found.pushed, found.columns) == (("c = 'N, O'", "total > 290"), ("id", "total"))
+    assert found.kept == ("isnotnull(total#406L)", "total#406L > 290")
 
 
 def run(sales: LakeTable, *args: str) -> Any:

@@ -163,7 +163,7 @@ def _spark(table: LakeTable, scan: Scan, session: SparkSession | None) -> Engine
 
 def read_spark_plan(text: str) -> EngineReport:
     """The facts in a physical plan of Spark's."""
-    scan = re.search(r"BatchScan [^\[\n]*\[([^\]]*)\][^\n]*?\[filters=(.*?), groupedBy=", text)
+    scan = re.search(r"BatchScan [^\[\n]*\[([^\]]*)\][^\n]*?\bfilters=(.*?), (?:runtimeFilters|groupedBy)=", text)
     kept = [part for one in re.findall(r"Filter \((.*)\)$", text, re.MULTILINE) for part in split_and(one)]
     if scan is None:
         return EngineReport("spark", (), tuple(kept), (), None, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from frazil.errors import ManifestUnreadable
 from frazil.scan.compiled import ScanCache
@@ -21,6 +21,10 @@ class Files:
     def __call__(self, path: str) -> IO[bytes]:
         return cast(IO[bytes], self.io.new_input(path).open())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # PyIceberg puts what signs its requests among the properties, and that stays in this process.
+        return reopen, (type(self.io), {key: value for key, value in self.io.properties.items() if isinstance(value, str)})
+
     def read(self, path: str) -> bytes:
         """All of a manifest or manifest list."""
         try:
@@ -30,6 +34,11 @@ class Files:
             raise ManifestUnreadable(path, "there is no such file") from exc
         except OSError as exc:
             raise ManifestUnreadable(path, str(exc).partition("\n")[0]) from exc
+
+
+def reopen(kind: type[FileIO], properties: dict[str, str]) -> Files:
+    """The same access in another process."""
+    return Files(kind(properties))
 
 
 @dataclass(frozen=True, slots=True)
