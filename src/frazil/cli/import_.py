@@ -28,7 +28,7 @@ def import_(context: Context, names: Sequence[str], out: Path | None) -> None:
     if out and out.exists():
         raise ProjectError(f"{out} exists, and import overwrites nothing", hint="name another file, and take over what you want")
     catalog = context.catalog
-    found = [catalog.load_table(identifier) for identifier in _find(catalog, names)]
+    found = catalog.load_tables(_find(catalog, names))
     if not found:
         raise ProjectError("the catalog has no tables to import")
     code = write_module(found)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
 import requests
@@ -29,11 +30,13 @@ from tenacity import retry
 
 from frazil.client.changes import Change
 from frazil.client.endings import end_commit
+from frazil.client.sharing import Shared
 from frazil.client.transaction import CatalogTransaction
 from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
 
 CACHED_TABLES = 256
+LOADS_AT_A_TIME = 8  # as many as the session keeps connections for, and two to spare
 COMMIT_TRANSACTION = Endpoint(http_method=HttpMethod.POST, path="/v1/{prefix}/transactions/commit")
 
 
@@ -69,6 +72,7 @@ class FrazilCatalog(RestCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         self._loaded: OrderedDict[str, tuple[str, TableResponse]] = OrderedDict()  # by URL: ETag and what came with it
         self._loaded_lock = Lock()
+        self._loading: Shared[TableResponse] = Shared()
         self._server_answers_keys = False
         super().__init__(name, **properties)
 
@@ -113,21 +117,41 @@ class FrazilCatalog(RestCatalog):
 
     @retry(**_RETRY_ARGS)  # type: ignore[call-overload, untyped-decorator]  # a dict of arguments, as PyIceberg passes it
     def load_table(self, identifier: str | Identifier) -> Table:
-        """The table as it is now; one that has not changed since the last load is neither sent nor parsed again."""
+        """The table as it is now; one that has not changed since the last load is neither sent nor parsed again.
+
+        Threads that load one table at the same time share a request.
+        """
         self._check_endpoint(Capability.V1_LOAD_TABLE)
         url = self.url(Endpoints.load_table, **self._split_identifier_for_path(identifier))
-        mode = self.properties.get(SNAPSHOT_LOADING_MODE)
-        known = self._loaded.get(url)
+        loaded = self._loading.ask(url, lambda: self._fetch_table(url))
+        return self._response_to_table(self.identifier_to_tuple(identifier), loaded)
+
+    def load_tables(self, identifiers: Iterable[str | Identifier]) -> list[Table]:
+        """The tables as they are now, in the order of their names; several are loaded at a time, and each once however often it is named.
+
+        One that is not there is PyIceberg's `NoSuchTableError`, which names it.
+        """
+        names = [self.identifier_to_tuple(identifier) for identifier in identifiers]
+        wanted = list(dict.fromkeys(names))
+        if len(wanted) < 2:
+            found = {name: self.load_table(name) for name in wanted}
+        else:
+            with ThreadPoolExecutor(min(LOADS_AT_A_TIME, len(wanted)), thread_name_prefix="load-tables") as threads:
+                found = dict(zip(wanted, threads.map(self.load_table, wanted), strict=True))
+        return [found[name] for name in names]
+
+    def _fetch_table(self, url: str) -> TableResponse:
+        mode, known = self.properties.get(SNAPSHOT_LOADING_MODE), self._loaded.get(url)
         response = self._session.get(url, params={"snapshots": mode} if mode else {}, headers={"If-None-Match": known[0]} if known else {})
         if response.status_code == requests.codes.not_modified and known:
-            return self._response_to_table(self.identifier_to_tuple(identifier), known[1])
+            return known[1]
         try:
             response.raise_for_status()
         except HTTPError as exc:
             _handle_non_200_response(exc, {404: NoSuchTableError})
         loaded = TableResponse.model_validate_json(response.text)
         self._remember(url, response.headers.get("ETag"), loaded)
-        return self._response_to_table(self.identifier_to_tuple(identifier), loaded)
+        return loaded
 
     def _remember(self, url: str, tag: str | None, loaded: TableResponse) -> None:
         with self._loaded_lock:

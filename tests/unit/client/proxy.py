@@ -23,6 +23,8 @@ class LossyProxy:
         self._lost_replies: list[bytes] = []
         self._lost_requests: list[bytes] = []
         self._gone_after_loss = False
+        self.open = threading.Event()  # while it is not set, requests wait here
+        self.open.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lose_reply(self, start: bytes, *, then_vanish: bool = False) -> None:
@@ -35,6 +37,7 @@ class LossyProxy:
         self._lost_requests.append(start)
 
     def close(self) -> None:
+        self.open.set()
         with contextlib.suppress(OSError):  # closed before
             self._listening.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts; closing alone does not
         self._listening.close()
@@ -53,6 +56,7 @@ class LossyProxy:
                 while data := client.recv(65536):
                     if data.startswith(_METHODS):  # the head of a request comes in one piece, its body follows
                         self.requests.append(data.partition(b"\r\n\r\n")[0])
+                    self.open.wait()
                     if self._taken(self._lost_requests, data):
                         return
                     if self._taken(self._lost_replies, data):
