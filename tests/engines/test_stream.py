@@ -60,10 +60,13 @@ class Stream:
     def table(self) -> str:
         return f"streams.{self.topic}"
 
+    @property
+    def brokers(self) -> str:
+        return f"127.0.0.1:{self.project.settings.stack.ports.kafka}"
+
     def declare(self, *, kafka: str = "", source: str = "", options: str = "", function: str = "") -> None:
         """The pipeline from the topic, with more arguments of its source; or from another source."""
-        brokers = f"127.0.0.1:{self.project.settings.stack.ports.kafka}"
-        source = source or f'kafka("{self.topic}", servers="{brokers}", max_messages=1000{kafka})'
+        source = source or f'kafka("{self.topic}", servers="{self.brokers}", max_messages=1000{kafka})'
         text = LAKEHOUSE.format(topic=self.topic, source=source, options=options, function=function)
         (self.folder / "lakehouse.py").write_text(text)
         for table in load_project(self.folder).tables:
@@ -73,20 +76,21 @@ class Stream:
     def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient({"bootstrap.servers": f"127.0.0.1:{self.project.settings.stack.ports.kafka}"})
+        return AdminClient({"bootstrap.servers": self.brokers})
 
-    def make_topic(self, partitions: int = 1) -> None:
+    def make_topic(self, *, name: str = "") -> None:
         from confluent_kafka.admin import NewTopic
 
-        self.admin.create_topics([NewTopic(self.topic, partitions)])[self.topic].result(30)
+        self.admin.create_topics([NewTopic(name or self.topic, 1)])[name or self.topic].result(30)
 
-    def send(self, *values: int | str, partition: int = 0) -> None:
+    def send(self, *values: int | str, partition: int = 0, topic: str = "") -> None:
         """Numbers as messages with that id; texts as they are."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": f"127.0.0.1:{self.project.settings.stack.ports.kafka}"})
+        producer = Producer({"bootstrap.servers": self.brokers})
         for value in values:
-            producer.produce(self.topic, (value if isinstance(value, str) else json.dumps({"id": value})).encode(), partition=partition)
+            message = value if isinstance(value, str) else json.dumps({"id": value})
+            producer.produce(topic or self.topic, message.encode(), partition=partition)
         assert producer.flush(30) == 0
 
     def run(self) -> dict[str, Any]:
@@ -204,6 +208,30 @@ def test_the_pipelines_function_changes_rows_and_bad_messages_do_not_reach_it(st
     assert (places, stream.run()["batches"]) == ([1, 4], 0)  # what the function left out is not read again
 
 
+def test_a_topic_that_is_not_there_is_named(stream: Stream) -> None:
+    stream.declare(source=f'kafka("{stream.topic}-none", servers="{stream.brokers}")')
+    done = stream.try_to_run()
+    assert (done["error"], f"has no topic {stream.topic}-none" in done["message"]) == ("PipelineError", True)
+
+
+def test_a_function_may_take_kafkas_own_columns(stream: Stream) -> None:
+    number = "\"cast(get_json_object(cast(value as string), '$.id') as long) as id\""
+    stream.declare(kafka=", decode='none'", function=f".selectExpr({number}, '_frazil_position')")
+    stream.send(4, "?", 5)
+    assert (stream.run()["quarantined"], stream.ids()) == (1, [4, 5])
+    (aside,) = stream.rows(f"{stream.table}__quarantine")
+    assert (aside["reason"], json.loads(aside["position"])["offset"]) == ("field 'id': expected a value, found NULL", 1)
+
+
+def test_a_topic_that_matches_the_pattern_later_is_read_from_its_first_message(stream: Stream) -> None:
+    stream.declare(source=f'kafka(pattern="{stream.topic}.*", servers="{stream.brokers}")')
+    stream.send(1)
+    stream.run()
+    stream.make_topic(name=f"{stream.topic}-more")
+    stream.send(10, 11, topic=f"{stream.topic}-more")
+    assert (stream.run()["rows"], stream.ids(), stream.audit()) == (2, [1, 10, 11], ())
+
+
 def test_a_query_with_state_goes_on_with_its_checkpoint_and_is_refused_without(stream: Stream) -> None:
     stream.declare(function=".dropDuplicates(['id'])")
     stream.send(1, 2, 2)
@@ -280,12 +308,17 @@ def metrics(port: str) -> str:
         return str(answer.read().decode())
 
 
-def test_landing_files_are_a_stream_too(stream: Stream) -> None:
-    text = (
-        (stream.folder / "lakehouse.py").read_text().replace("sources.kafka(", "sources.csv('landing/*.csv') if True else sources.kafka(")
-    )
-    (stream.folder / "lakehouse.py").write_text(text)
+def test_landing_files_are_a_stream_too_and_a_file_that_fails_the_audit_stays_off_main(stream: Stream) -> None:
+    stream.declare(source="csv('landing/*.csv')", options=", audit='id < 100'")
     (stream.folder / "landing").mkdir()
     (stream.folder / "landing/a.csv").write_text("id,note\n1,x\n")
-    done = stream.try_to_run(files={"landing/b.csv": "id,note\n2,y\n-1,z\n" + "3,z\n" * 40, "landing/c.csv": "id,note\n4,x\n"})
-    assert (done.get("batches"), done.get("quarantined"), stream.ids()) == (3, 1, [1, 2, *[3] * 40, 4]), done
+    done = stream.try_to_run(files={"landing/b.csv": "id,note\n2,y\n-1,z\n" + "3,z\n" * 40, "landing/c.csv": "id,note\n500,x\n"})
+    assert (done.get("error"), stream.ids()) == ("AuditFailed", [1, 2, *[3] * 40]), done
+    assert sorted(row["path"] for row in stream.rows(f"{stream.table}__ledger")) == ["landing/a.csv", "landing/b.csv"]
+    assert [row["status"] for row in sorted(stream.rows(f"{stream.table}__runs"), key=lambda row: row["started_at"])] == [
+        "committed",
+        "committed",
+        "failed",
+    ]
+    stream.declare(source="csv('landing/*.csv')")
+    assert (stream.run()["rows"], stream.ids()[-1], stream.audit()) == (1, 500, ())

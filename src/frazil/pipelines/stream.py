@@ -14,11 +14,11 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import CommitUnknown, FrazilError, PipelineError, SourceDrift, TooManyBadRows, WriterFenced
+from frazil.errors import FrazilError, PipelineError, SourceDrift, TooManyBadRows, WriterFenced
 from frazil.pipelines import stateful
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.function import failed
@@ -79,16 +79,12 @@ def run_stream(
                 f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
                 hint="the table says which messages are in, and the other one goes on from there; let one run at a time",
             ) from exc
-        if isinstance(exc, CommitUnknown):
-            error = None
         raise
     finally:
-        counts: dict[str, Any] = {"rows_in": told.rows + told.quarantined, "rows": told.rows, "quarantined": told.quarantined}
         if told.batches or error:
-            ended = RunResult(
-                **{**vars(run), **counts, "snapshot_id": told.snapshot_id, "seconds": round(time.monotonic() - begun, 3), "error": error}
-            )
-            note_run(ended, pipeline.target, catalog)
+            ended = replace(run, snapshot_id=told.snapshot_id, seconds=round(time.monotonic() - begun, 3), error=error)
+            rows_in = told.rows + told.quarantined
+            note_run(replace(ended, rows_in=rows_in, rows=told.rows, quarantined=told.quarantined), pipeline.target, catalog)
     return told
 
 
