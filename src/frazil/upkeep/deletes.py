@@ -193,7 +193,7 @@ class DeleteRewrite:
         merged = [(some, _merge(table, some)) for some in plan.merges]
         swaps += [DeleteSwap(frozenset(one.path for one in some), made) for some, made in merged]
         self.patience.on_step("files written")
-        outcome = Replacement(self.catalog, self.identifier, STEP, _exchange, self.patience).commit(swaps)
+        outcome = Replacement(self.catalog, self.identifier, STEP, Exchange(), self.patience).commit(swaps)
         for swap in outcome.deletable:
             if swap.added is not None:
                 table.io.delete(swap.added.path)
@@ -239,21 +239,34 @@ def _long(value: int) -> bytes:
     return value.to_bytes(8, "little", signed=True)
 
 
-def _exchange(survey: Survey, swaps: Sequence[DeleteSwap], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
-    table, parent = survey.table, survey.head
-    assert parent is not None
+@dataclass
+class Exchange:
+    """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that are concerned."""
+
+    _written: dict[tuple[int, frozenset[str]], tuple[list[ManifestFile], Counts]] = field(default_factory=dict)
+
+    def __call__(self, survey: Survey, swaps: Sequence[DeleteSwap], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
+        """The head's manifests, with delete files marked as deleted, and one for those that take their place."""
+        assert survey.head is not None
+        listed = {one.manifest_path: one for one in survey.head.manifests(survey.table.io)}
+        touched = frozenset(survey.manifests_with({path for swap in swaps for path in swap.removed}, DELETES))
+        if (snapshot_id, touched) not in self._written:
+            self._written[snapshot_id, touched] = _rewrite(survey.table, [listed[path] for path in sorted(touched)], swaps, snapshot_id)
+        made, counts = self._written[snapshot_id, touched]
+        return [*(one for path, one in listed.items() if path not in touched), *made], counts
+
+
+def _rewrite(
+    table: Table, manifests: Sequence[ManifestFile], swaps: Sequence[DeleteSwap], snapshot_id: int
+) -> tuple[list[ManifestFile], Counts]:
     removed = {path: swap for swap in swaps for path in swap.removed}
-    touched = survey.manifests_with(removed, DELETES)
-    listed = parent.manifests(table.io)
-    changed = [one for one in listed if one.content == ManifestContent.DELETES and one.manifest_path in touched]
-    made, dropped = drop_files(table, changed, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
-    manifests = [*(one for one in listed if one not in changed), *made]
+    made, dropped = drop_files(table, manifests, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
     partitions = {id(removed[file.file_path]): file.partition for file in dropped}
     added = [swap.added.to_data_file(partitions[id(swap)]) for swap in swaps if swap.added is not None]
     for spec_id, files in group_by_spec(added).items():
         entries = [as_added(file, snapshot_id) for file in files]
-        manifests.append(write_entries(table, entries, spec_id=spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id))
-    return manifests, _count(added, dropped)
+        made.append(write_entries(table, entries, spec_id=spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id))
+    return made, _count(added, dropped)
 
 
 def _count(added: Sequence[DataFile], dropped: Sequence[DataFile]) -> Counts:

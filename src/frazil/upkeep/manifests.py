@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.manifest import ManifestEntry, ManifestFile
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STEP = "manifests"
 TOO_SMALL = 0.75  # of the target size
 ROUNDS = 3
+MERGED_BYTES = 16 << 20  # of manifests whose entries are in memory together: about 90,000 files
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,19 @@ def choose_merges(manifests: Sequence[ManifestFacts], *, target_bytes: int, leas
     for one in manifests:
         if one.bytes < target_bytes * TOO_SMALL:
             places[one.spec_id, one.content].append(one)
-    return [Merge(tuple(some)) for _, some in sorted(places.items()) if len(some) >= least and _parts(some, target_bytes) < len(some)]
+    bins = [some for _, found in sorted(places.items()) if len(found) >= least for some in _bins(found)]
+    return [Merge(tuple(some)) for some in bins if _parts(some, target_bytes) < len(some)]
+
+
+def _bins(manifests: Sequence[ManifestFacts]) -> Iterator[list[ManifestFacts]]:
+    """The manifests in the order of the list, in portions whose entries fit into memory: a table that grows by time lies in that order."""
+    some: list[ManifestFacts] = []
+    for one in manifests:
+        if some and sum(other.bytes for other in some) + one.bytes > MERGED_BYTES:
+            yield some
+            some = []
+        some.append(one)
+    yield some
 
 
 def _parts(manifests: Sequence[ManifestFacts], target_bytes: int) -> int:
@@ -116,58 +129,65 @@ def plan_manifests(table: Table, policy: Policy, *, survey: Survey | None = None
 
 
 @dataclass
+class Exchange:
+    """The manifests of the new snapshot; what was merged for one attempt serves the next."""
+
+    target_bytes: int
+    _written: dict[tuple[int, Merge], tuple[list[ManifestFile], int]] = field(default_factory=dict)
+
+    def __call__(self, survey: Survey, merges: Sequence[Merge], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
+        """The merged manifests, and the others as they are."""
+        assert survey.head is not None
+        listed = {one.manifest_path: one for one in survey.head.manifests(survey.table.io)}
+        for merge in merges:
+            if (snapshot_id, merge) not in self._written:
+                self._written[snapshot_id, merge] = self._merge(survey.table, merge, listed, snapshot_id)
+        made = [one for merge in merges for one in self._written[snapshot_id, merge][0]]
+        replaced = {path for merge in merges for path in merge.paths}
+        kept = [one for path, one in listed.items() if path not in replaced]
+        counts = {"manifests-created": len(made), "manifests-kept": len(kept), "manifests-replaced": len(replaced)}
+        return [*made, *kept], Counts({**counts, "entries-processed": sum(self._written[snapshot_id, merge][1] for merge in merges)})
+
+    def after(self, merges: Sequence[Merge], snapshot_id: int | None) -> int:
+        """How many manifests have taken the place of these."""
+        return sum(len(self._written[snapshot_id, merge][0]) for merge in merges) if snapshot_id is not None else 0
+
+    def _merge(self, table: Table, merge: Merge, listed: Mapping[str, ManifestFile], snapshot_id: int) -> tuple[list[ManifestFile], int]:
+        entries = _clustered(table, [listed[path] for path in sorted(merge.paths)])
+        first = merge.manifests[0]
+        content = listed[first.path].content
+        made = [
+            write_entries(table, some, spec_id=first.spec_id, content=content, snapshot_id=snapshot_id)
+            for some in _slices(entries, _parts(merge.manifests, self.target_bytes))
+        ]
+        return made, len(entries)
+
+
+@dataclass
 class ManifestRewrite:
     """The work on one table."""
 
     catalog: CommitCatalog
     identifier: Identifier
     patience: Patience = field(default_factory=Patience)
-    _after: int = 0
 
     def run(self, plan: ManifestPlan, *, policy: Policy) -> ManifestResult:
         """Merges what was planned; if a writer has merged some meanwhile, it is planned anew, a few times."""
-        before = after = 0
-        snapshot_id: int | None = None
+        result = ManifestResult()
         for _ in range(ROUNDS):
             if not plan.merges:
-                break
-            replacement = Replacement(self.catalog, self.identifier, STEP, self._exchange(plan.target_bytes), self.patience)
-            outcome = replacement.commit(plan.merges)
-            before += sum(len(merge.manifests) for merge in outcome.committed)
-            after += self._after if outcome.committed else 0
-            snapshot_id = outcome.snapshot_id or snapshot_id
+                return result
+            exchange = Exchange(plan.target_bytes)
+            outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.patience).commit(plan.merges)
+            result = ManifestResult(
+                result.before + sum(len(merge.manifests) for merge in outcome.committed),
+                result.after + exchange.after(outcome.committed, outcome.snapshot_id),
+                outcome.snapshot_id or result.snapshot_id,
+            )
             if not outcome.left_out:
-                return ManifestResult(before, after, snapshot_id)
+                return result
             plan = plan_manifests(self.catalog.load_table(self.identifier), policy)
-        return ManifestResult(before, after, snapshot_id, overtaken=sum(len(merge.manifests) for merge in plan.merges))
-
-    def _exchange(self, target_bytes: int) -> Any:
-        def exchange(survey: Survey, merges: Sequence[Merge], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
-            assert survey.head is not None
-            listed = {one.manifest_path: one for one in survey.head.manifests(survey.table.io)}
-            replaced = {path for merge in merges for path in merge.paths}
-            made: list[ManifestFile] = []
-            entries = 0
-            for merge in merges:
-                found = _clustered(survey.table, [listed[one.path] for one in merge.manifests])
-                entries += len(found)
-                first, parts = merge.manifests[0], min(_parts(merge.manifests, target_bytes), max(len(found), 1))
-                for some in _slices(found, parts):
-                    made.append(
-                        write_entries(
-                            survey.table,
-                            some,
-                            spec_id=first.spec_id,
-                            content=listed[first.path].content,
-                            snapshot_id=snapshot_id,
-                        )
-                    )
-            self._after = len(made)
-            kept = [one for path, one in listed.items() if path not in replaced]
-            counts = {"manifests-created": len(made), "manifests-kept": len(kept), "manifests-replaced": len(replaced)}
-            return [*made, *kept], Counts({**counts, "entries-processed": entries})
-
-        return exchange
+        return replace(result, overtaken=plan.before)
 
 
 def _clustered(table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestEntry]:
