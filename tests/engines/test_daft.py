@@ -1,0 +1,231 @@
+"""Daft on our catalog: filters, columns and partitions reach its scan tasks; it appends and overwrites; its frames go through the sink."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import daft
+import pyarrow as pa
+import pytest
+from daft import col
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    TruncateTransform,
+    YearTransform,
+)
+from pyiceberg.types import LongType, NestedField, StringType, TimestampType
+
+import frazil.sinks
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog
+from frazil.errors import CommitConflict
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "country", StringType()),
+    NestedField(3, "n", LongType()),
+    NestedField(4, "seen", TimestampType()),
+)
+BY_COUNTRY_AND_DAY = PartitionSpec(
+    PartitionField(2, 1000, IdentityTransform(), "country"), PartitionField(4, 1001, DayTransform(), "seen_day")
+)
+NAME = "daft.sales"
+FIRST = dt.datetime(2024, 2, 28, 12)
+
+
+def rows(*numbers: int) -> pa.Table:
+    """Twelve rows make a file for each of four countries on each of three days."""
+    countries = ("NO", "SE", "DK", "FI")
+    days = [FIRST + dt.timedelta(days=n % 3) for n in numbers]
+    return pa.table({"id": list(numbers), "country": [countries[n % 4] for n in numbers], "n": [n * 10 for n in numbers], "seen": days})
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
+    with running_catalog(tmp_path_factory.mktemp("daft")) as server:
+        client = FrazilCatalog("lake", uri=server.uri)
+        client.create_namespace("daft")
+        yield client
+        client.close()
+
+
+@pytest.fixture
+def table(catalog: FrazilCatalog) -> Iterator[Table]:
+    made = catalog.create_table(NAME, SCHEMA, partition_spec=BY_COUNTRY_AND_DAY)
+    made.append(rows(*range(12)))
+    yield made
+    for name in catalog.list_tables("daft"):
+        catalog.drop_table(name)
+
+
+def plan(frame: daft.DataFrame) -> str:
+    """Daft's optimized plan, in which a scan lists its tasks, on one line."""
+    told = io.StringIO()
+    frame.explain(show_all=True, file=told)
+    optimized = told.getvalue().partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
+    return re.sub(r"\s*\n\|?\s*", " ", optimized)
+
+
+def files(frame: daft.DataFrame) -> list[tuple[str, str]]:
+    """The files of the scan tasks, by the folders of their partitions; the plan breaks lines inside of names."""
+    return sorted(re.findall(r"country=(\w+)/seen_day=([\d-]{10})", plan(frame).replace(" ", "")))
+
+
+def ids(catalog: FrazilCatalog) -> list[int]:
+    return sorted(catalog.load_table(NAME).scan().to_arrow()["id"].to_pylist())
+
+
+# --- read_iceberg ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("daft.read")
+def test_columns_filter_and_partitions_reach_the_scan_tasks(table: Table) -> None:
+    frame = daft.read_iceberg(table).where((col("country") == "NO") & (col("n") > 30)).select("id")
+    told = plan(frame)
+    assert "Projection pushdown = [id]" in told
+    assert "Filter pushdown = col(n) > lit(30)" in told
+    assert 'Partition Filter = col(country) == cast(lit("NO") as String)' in told
+    assert files(frame) == [("NO", "2024-02-29"), ("NO", "2024-03-01")]  # of twelve; the third of NO holds n = 0 only
+    assert sorted(frame.to_pydict()["id"]) == [4, 8]
+
+
+@pytest.mark.requirement("daft.read", "daft.partitioning")
+def test_a_filter_on_a_time_prunes_the_days_that_it_was_partitioned_by(table: Table) -> None:
+    frame = daft.read_iceberg(table).where(col("seen") >= dt.datetime(2024, 3, 1))
+    assert {day for _, day in files(frame)} == {"2024-03-01"}
+    assert sorted(frame.to_pydict()["id"]) == [2, 5, 8, 11]
+
+
+@pytest.mark.requirement("daft.snapshot")
+def test_a_snapshot_has_the_rows_and_columns_of_its_time(table: Table) -> None:
+    first = table.metadata.current_snapshot_id
+    with table.update_schema() as change:
+        change.rename_column("n", "amount")
+    table.append(rows(12).rename_columns(["id", "country", "amount", "seen"]))
+    then, now = daft.read_iceberg(table, snapshot_id=first), daft.read_iceberg(table)
+    assert (then.column_names[2], then.count_rows()) == ("n", 12)
+    assert (now.column_names[2], now.count_rows()) == ("amount", 13)
+
+
+# --- write_iceberg ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("daft.write")
+def test_an_append_is_one_snapshot_that_others_read(table: Table, catalog: FrazilCatalog) -> None:
+    daft.from_arrow(rows(12, 13)).write_iceberg(table, mode="append")
+    assert ids(catalog) == list(range(14))
+    assert len(catalog.load_table(NAME).metadata.snapshots) == 2
+
+
+@pytest.mark.requirement("daft.write")
+def test_an_overwrite_replaces_all_rows_and_with_a_filter_a_partition(table: Table, catalog: FrazilCatalog) -> None:
+    only_norway = rows(100, 104)
+    daft.from_arrow(only_norway).write_iceberg(table, mode="overwrite", overwrite_filter=col("country") == "NO")
+    assert ids(catalog) == [*(n for n in range(12) if n % 4), 100, 104]
+    daft.from_arrow(rows(1)).write_iceberg(catalog.load_table(NAME), mode="overwrite")
+    assert ids(catalog) == [1]
+
+
+@pytest.mark.requirement("daft.write")
+def test_of_two_overwrites_of_one_table_as_both_have_read_it_the_second_is_refused(table: Table, catalog: FrazilCatalog) -> None:
+    stale = catalog.load_table(NAME)
+    daft.from_arrow(rows(1)).write_iceberg(table, mode="overwrite")
+    with pytest.raises(CommitConflict):
+        daft.from_arrow(rows(2)).write_iceberg(stale, mode="overwrite")
+    assert ids(catalog) == [1]
+
+
+@pytest.mark.requirement("daft.partitioning")
+@pytest.mark.parametrize(
+    ("source", "transform"),
+    [
+        (2, IdentityTransform()),
+        (1, BucketTransform(4)),
+        (2, TruncateTransform(1)),
+        (3, TruncateTransform(50)),
+        (4, YearTransform()),
+        (4, MonthTransform()),
+        (4, DayTransform()),
+        (4, HourTransform()),
+    ],
+    ids=str,
+)
+def test_rows_that_daft_writes_lie_in_the_partitions_where_others_look(catalog: FrazilCatalog, source: int, transform: Any) -> None:
+    found = []
+    for name in ("daft.by_daft", "daft.by_pyiceberg"):
+        made = catalog.create_table(name, SCHEMA, partition_spec=PartitionSpec(PartitionField(source, 1000, transform, "part")))
+        if name == "daft.by_daft":
+            daft.from_arrow(rows(*range(12))).write_iceberg(made, mode="append")
+        else:
+            made.append(rows(*range(12)))
+        listed = catalog.load_table(name).inspect.files().to_pylist()
+        found.append(sorted((str(one["partition"]["part"]), one["record_count"]) for one in listed))
+        catalog.drop_table(name)
+    assert found[0] == found[1]
+    assert len(found[0]) > 1 or isinstance(transform, YearTransform)
+
+
+# --- through the sink ------------------------------------------------------------------------------------------------------------
+
+
+def load(frame: daft.DataFrame, catalog: FrazilCatalog, *, until: int, **options: Any) -> None:
+    """A frame that stands for everything up to a position of its source; run again, it brings nothing in twice."""
+    with frazil.sinks.open(NAME, name="from-daft", catalog=catalog, **options) as sink:
+        if (sink.offset or 0) < until:
+            sink.write(frame, position=until)
+
+
+@pytest.mark.requirement("daft.write")
+def test_a_frame_that_is_loaded_again_brings_no_row_twice(table: Table, catalog: FrazilCatalog) -> None:
+    frame = daft.from_arrow(rows(*range(12, 40))).where(col("n") < 350)
+    for _ in range(2):
+        load(frame, catalog, until=40)
+    assert ids(catalog) == list(range(35))
+
+
+def test_a_frame_that_fails_half_way_brings_no_row_in(table: Table, catalog: FrazilCatalog) -> None:
+    @daft.func
+    def stumble(n: int) -> int:
+        if n == 390:
+            raise ArithmeticError("the thirty-ninth")
+        return n
+
+    frame = daft.from_arrow(rows(*range(12, 40))).into_batches(4).with_column("n", stumble(col("n")))
+    with pytest.raises(Exception, match="thirty-ninth"):
+        load(frame, catalog, until=40)
+    assert ids(catalog) == list(range(12))
+    load(daft.from_arrow(rows(*range(12, 40))), catalog, until=40)
+    assert ids(catalog) == list(range(40))
+
+
+def test_rows_of_a_frame_that_fail_a_check_are_set_aside_in_the_same_commit(table: Table, catalog: FrazilCatalog) -> None:
+    load(daft.from_arrow(rows(12, 13, 14)), catalog, until=15, bad_rows="quarantine", checks=["n <> 130"])
+    assert ids(catalog) == [*range(13), 14]
+    assert catalog.load_table(f"{NAME}__quarantine").scan().to_arrow()["reason"].to_pylist() == ["check 'n <> 130' failed"]
+
+
+@pytest.mark.requirement("daft.upsert")
+def test_a_frame_of_changes_updates_the_rows_that_match_and_inserts_the_others(table: Table, catalog: FrazilCatalog) -> None:
+    changes = daft.from_arrow(rows(3, 50)).with_column("n", col("n") + 1)
+    for _ in range(2):
+        load(changes, catalog, until=1, mode="upsert", key="id")
+    assert ids(catalog) == [*range(12), 50]
+    found = catalog.load_table(NAME).scan("id in (2, 3, 50)").to_arrow().sort_by("id")
+    assert found["n"].to_pylist() == [20, 31, 501]
+
+
+@pytest.mark.requirement("daft.read")
+def test_a_scan_of_ours_is_a_daft_frame(table: Table, catalog: FrazilCatalog) -> None:
+    frame = frazil.Lake(catalog=catalog).table(NAME).scan("country = 'SE'", ["id", "n"]).to_daft()
+    assert frame.where(col("n") > 10).sort("id").to_pydict() == {"id": [5, 9], "n": [50, 90]}
