@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from frazil.client import connect
 from frazil.config import Settings, load_settings
 from frazil.errors import FrazilError
@@ -31,11 +33,13 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @dataclass
 class Job:
-    """A stream to run: the pipeline of a project. `rivals` more of it run while it waits before its first commit of rows."""
+    """A stream to run: the pipeline of a project. `rivals` more of it run while it waits before its first commit of rows; `stranger` is an
+    id that another program appends to main while the first rows wait on their branch for the audit."""
 
     folder: str
     name: str
     rivals: int = 0
+    stranger: int | None = None
     files: dict[str, str] = field(default_factory=dict)  # that land while it watches
 
 
@@ -47,14 +51,18 @@ def do(job: Job, spark: Any, settings: Settings) -> dict[str, Any]:
         return _watch(job, pipeline, spark, catalog)
     commits = 0
 
-    def let_rivals_go_first(step: str) -> None:
+    def let_others_go_first(step: str) -> None:
         nonlocal commits
+        if step == "staged" and job.stranger is not None:
+            table, number = catalog.load_table(pipeline.target.identifier), job.stranger
+            job.stranger = None
+            table.append(pa.table({"id": [number], "note": [None]}, schema=table.schema().as_arrow()))
         commits += step == "before commit"
         if step == "before commit" and commits == 2 and job.rivals:  # the first was the take-over
             answers.append(do(Job(job.folder, job.name), spark, settings))
 
     answers: list[dict[str, Any]] = []
-    options = StreamOptions(folder / "state" / job.name, patience=Patience(on_step=let_rivals_go_first))
+    options = StreamOptions(folder / "state" / job.name, patience=Patience(on_step=let_others_go_first))
     options.state.mkdir(parents=True, exist_ok=True)
     progress = StreamProgress(job.name, pipeline.target.name)
     try:

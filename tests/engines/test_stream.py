@@ -279,6 +279,16 @@ def test_rows_come_to_main_with_their_progress_when_the_audit_passes_and_else_st
     assert (stream.ids(), len(stream.rows(f"{stream.table}__quarantine")), stream.audit()) == ([1, 2, 2, 60, 70], 2, ())
 
 
+def test_rows_that_another_program_commits_during_the_audit_stay_and_the_audit_runs_again_with_them(stream: Stream) -> None:
+    unique = "SELECT id FROM {table} GROUP BY id HAVING count(*) > 1"
+    stream.declare(options=f", audit='{unique}'")
+    stream.send(1, 2)
+    assert (stream.try_to_run(stranger=60)["rows"], stream.ids(), stream.audit()) == (2, [1, 2, 60], ())
+    stream.send(3)
+    done = stream.try_to_run(stranger=3)
+    assert (done["error"], stream.ids(), stream.audit()) == ("AuditFailed", [1, 2, 3, 60], ())
+
+
 def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_when_it_is_stopped(stream: Stream) -> None:
     quick = ["--set", f"spark.conf.spark.driver.extraJavaOptions={QUICK}"]
     command = [sys.executable, "-m", "frazil", *quick, "stream", stream.topic, "--interval", "0.2", "--metrics-port", "0"]

@@ -61,7 +61,7 @@ class AuditedPublisher:
         for _ in range(ATTEMPTS):
             base, snapshot_id = self._stage(staged.files, kind)
             try:
-                failures = self._audit(snapshot_id)
+                failures = self.audit(snapshot_id)
             except BaseException:
                 sink.discard_quarantine(staged)
                 raise
@@ -118,7 +118,7 @@ class AuditedPublisher:
 
         self.catalog.commit_changes([Change(self.pipeline.target.identifier, requirements, updates)])
 
-    def _audit(self, snapshot_id: int) -> dict[str, int]:
+    def audit(self, snapshot_id: int) -> dict[str, int]:
         """What each check that failed has found."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException

@@ -77,7 +77,7 @@ class UpsertRun:
     def _audit(self, rows: int) -> Audit:
         def audit(snapshot_id: int) -> None:
             publisher = AuditedPublisher(self.pipeline, self.spark, self.catalog, self.target.patience)
-            if failures := publisher._audit(snapshot_id):
+            if failures := publisher.audit(snapshot_id):
                 raise AuditFailed(self.pipeline.name, self.pipeline.target.name, self.pipeline.branch, rows=rows, failures=failures)
 
         return audit
