@@ -51,6 +51,7 @@ def sales() -> Iterator[LakeTable]:
         yield Lake(catalog=catalog).table("lake.sales")
 
 
+@pytest.mark.requirement("daft.tree")
 def test_every_layer_says_how_many_were_skipped_and_by_which_term(sales: LakeTable) -> None:
     report = sales.scan(FILTER).explain()
     layers = {layer["layer"]: (layer["total"], layer["skipped-by"]) for layer in report.to_json()["layers"]}
@@ -93,7 +94,7 @@ def test_sparks_physical_plan_is_understood() -> None:
     plan = """*(1) Project [id#404L]
 +- *(1) Filter (isnotnull(total#406L) AND (total#406L > 290))
    +- *(1) ColumnarToRow
-      +- BatchScan lake.zoo.t[id#404L, total#406L] IcebergScan(table=lake.zoo.t, schemaId=3, snapshotId=20, branch=null, filters=c = 'N, O', \
+      +- BatchScan lake.zoo.t[id#404L, total#406L] IcebergScan(table=lake.zoo.t, schemaId=3, branch=null, filters=c = 'N, O', \
 total > 290, runtimeFilters=, groupedBy=) RuntimeFilters: []"""
     found = read_spark_plan(plan)
     assert (found.pushed, found.columns) == (("c = 'N, O'", "total > 290"), ("id", "total"))

@@ -67,6 +67,7 @@ def ask(lake: Lake, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in lake.query(sql).read_all().to_pylist()]
 
 
+@pytest.mark.requirement("daft.equality-deletes")
 def test_a_query_sees_what_deletes_have_left(lake: Lake) -> None:
     assert ask(lake, "SELECT * FROM lake.t ORDER BY id") == [(1, "NO"), (2, "DK"), (5, None), (6, "SE")]
     assert ask(lake, "SELECT count(*) FROM lake.t WHERE country IS NULL OR id = 2") == [(2,)]

@@ -68,6 +68,7 @@ WHERES = [
 ASKED = {"id BETWEEN 30 AND 60": "id >= 30 AND id <= 60"}
 
 
+@pytest.mark.requirement("daft.position-deletes")
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_scan_has_the_rows_that_spark_has(stage: Stage, version: int) -> None:
     name = f"zoo.sales_v{version}"
