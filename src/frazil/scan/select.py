@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pyiceberg.expressions import BooleanExpression
@@ -28,13 +29,18 @@ def _top(name: str, chosen: dict[str, NestedField]) -> str:
     return name if name in chosen else next(top for top in chosen if name.startswith(f"{top}."))
 
 
+# The type before a literal, outside of quotes: the column's own type says what the text is.
+_TYPED = re.compile(r"('(?:[^']|'')*')|\b(?:DATE|TIMESTAMP|TIMESTAMPTZ|TIME|DECIMAL|UUID)\s*(?=')", re.IGNORECASE)
+
+
 def parse_filter(text: str, *, table: str) -> BooleanExpression:
     """A filter from SQL's words; an error shows where it stops making sense."""
+    text = _TYPED.sub(lambda found: found[1] or "", text)
     try:
         return parse(text)
     except ParseException as exc:
         near = text[exc.loc : exc.loc + 30] or text[-30:]
-        hint = "such as: country = 'NO' AND amount > 10 OR note IS NULL, id IN (1, 2), name LIKE 'a%'"
+        hint = "write, for example: country = 'NO' AND amount > 10 OR note IS NULL, id IN (1, 2), name LIKE 'a%'"
         raise ScanError(f"the filter on {table} cannot be understood at: {near}", hint=hint) from exc
     except (ValueError, TypeError) as exc:
         raise ScanError(f"the filter on {table} cannot be understood: {exc}") from exc
