@@ -95,22 +95,28 @@ def parse_message(message: bytes | None, texts: frozenset[str] = frozenset()) ->
     """
     if message is None:
         raise ValueError("no value")
-    if _LONG_NUMBER.search(message):
-        return parse_line(message)
     try:
         row = orjson.loads(message)
     except ValueError:
         return parse_line(message)  # it knows a little more (NaN), and says what is wrong
     if type(row) is not dict:
         raise ValueError("a value that is no object")
+    looked = False
     for name, value in row.items():
-        if type(value) is str or value is None:
+        kind = type(value)
+        if kind is str or value is None:
             continue
-        if type(value) is float and name in texts:
+        if kind in _ROUNDED and not looked:  # whole numbers of 64 bits are exact
+            looked = True
+            if _LONG_NUMBER.search(message):
+                return parse_line(message)
+        if kind is float and name in texts:
             return parse_line(message)
-        row[name] = _TEXT[type(value)](value)
+        row[name] = _TEXT[kind](value)
     return row
 
+
+_ROUNDED = (float, dict, list)  # what orjson may have made other digits of
 
 _TEXT: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
