@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -36,7 +37,7 @@ from pyiceberg.types import (
 import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
-from frazil.errors import CommitUnknown
+from frazil.errors import CommitUnknown, UpkeepError
 from frazil.sinks.audit import audit
 from frazil.sinks.publish import Patience
 from frazil.sinks.schema import arrow_schema
@@ -271,6 +272,24 @@ def test_a_damaged_file_keeps_its_group_from_being_rewritten_and_no_other(kept: 
     assert (result.groups, len(result.problems)) == (1, 1)
     assert damaged in result.problems[0]
     assert kept.live.scan(EqualTo("day", 1)).to_arrow().num_rows == 12
+
+
+def test_a_task_of_spark_reports_files_or_what_is_wrong(kept: Kept) -> None:
+    """What the executors run, without Spark around it; tests/engines runs it there."""
+    from pyspark import cloudpickle
+
+    from frazil.upkeep.rewriting import Rewriter
+    from frazil.upkeep.spark import _read_report, _task
+
+    for number in range(200, 205):
+        kept.append(number, day=3)
+    Path(as_path(next(path for path in kept.paths() if "day=3" in path))).write_bytes(b"PAR1 no more")
+    groups = kept.plan().groups
+    task = pickle.loads(cloudpickle.dumps(_task(Rewriter.of(kept.live), groups)))
+    reports = [_read_report(batch["report"][0].as_py()) for batch in task([pa.record_batch([pa.array([0, 1])], names=["id"])])]
+    failed = [one for one in reports if isinstance(one, UpkeepError)]
+    (files,) = [one for one in reports if not isinstance(one, UpkeepError)]
+    assert ([file.rows for file in files], len(failed)) == ([12], 1)
 
 
 def test_values_of_every_type_come_out_as_they_went_in(catalog: FrazilCatalog) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
 
     from frazil.client import FrazilCatalog
-    from frazil.upkeep.compact import Engine
+    from frazil.upkeep.compact import Engine, Finished
+    from frazil.upkeep.groups import Group
     from frazil.upkeep.orphans import Locations
+    from frazil.upkeep.rewriting import Rewriter
     from frazil.upkeep.steps import Keeper, StepPlan, StepReport
 
 NAMES = ("compact", "deletes", "manifests", "expire", "orphans")
@@ -70,7 +72,7 @@ def maintain(
     from frazil.upkeep.orphans import Locations
 
     names, manner = _choose(context, tables), Manner(dry_run, asks, rewrite_all, quiet=output == "json")
-    with _engine(context, engine, needed=not dry_run and "compact" in steps) as works:
+    with _engine(context, engine) as works:
         session = Session(context.catalog, works, steps, manner, Locations(context.catalog))
         for name in names:
             session.look_after(name)
@@ -200,19 +202,32 @@ def _choose(context: Context, given: Sequence[str]) -> list[Identifier]:
 
 
 @contextmanager
-def _engine(context: Context, name: str, *, needed: bool) -> Iterator[Engine]:
-    """Where files are rewritten; Spark takes seconds to start: not for nothing."""
+def _engine(context: Context, name: str) -> Iterator[Engine]:
+    """Where files are rewritten."""
     from frazil.upkeep.compact import LocalEngine
 
-    if name == "python" or not needed:
-        yield LocalEngine()
-        return
-    from frazil.cli.run import spark_log
-    from frazil.pipelines.session import spark_session
-    from frazil.upkeep.spark import SparkEngine
+    with ExitStack() as stack:
+        yield SparkOnDemand(context, stack) if name == "spark" else LocalEngine()
 
-    with spark_session(context.settings, app_name="frazil maintain", log=spark_log(context)) as spark:
-        yield SparkEngine(spark)
+
+@dataclass
+class SparkOnDemand:
+    """Spark, from the first group on: it takes seconds to start, not for nothing."""
+
+    context: Context
+    stack: ExitStack
+    engine: Engine | None = None
+
+    def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
+        """As the engine on Spark does."""
+        from frazil.cli.run import spark_log
+        from frazil.pipelines.session import spark_session
+        from frazil.upkeep.spark import SparkEngine
+
+        if groups and self.engine is None:
+            session = spark_session(self.context.settings, app_name="frazil maintain", log=spark_log(self.context))
+            self.engine = SparkEngine(self.stack.enter_context(session))
+        yield from self.engine.rewrite(rewriter, groups) if self.engine else ()
 
 
 @contextmanager

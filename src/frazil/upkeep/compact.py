@@ -55,10 +55,6 @@ class CompactionPlan:
     def bytes(self) -> int:
         return sum(group.bytes for group in self.groups)
 
-    @property
-    def rows(self) -> int:
-        return sum(group.rows for group in self.groups)
-
 
 @dataclass(frozen=True)
 class CompactionResult:
@@ -112,13 +108,13 @@ class LocalEngine:
                 yield group, exc
 
 
-def plan_compaction(table: Table, policy: Policy, *, everything: bool = False, survey: Survey | None = None) -> CompactionPlan:
+def plan_compaction(table: Table, policy: Policy, *, everything: bool = False) -> CompactionPlan:
     """What is worth a rewrite in the table as it was loaded."""
     rules = Rules(policy.target_file_bytes, policy.min_input_files, table.spec().spec_id, everything)
     left: Counter[str] = Counter()
 
     def possible() -> Iterator[LiveFile]:
-        for file in (survey or Survey(table)).files(rules):
+        for file in Survey(table).files(rules):
             reason = why_not(file)
             if reason is None:
                 yield file

@@ -70,10 +70,6 @@ class DeletePlan:
     def after(self) -> int:
         return len(self.merges)
 
-    @property
-    def bytes(self) -> int:
-        return sum(one.bytes for one in (*self.dangling, *(one for some in self.merges for one in some)))
-
 
 @dataclass(frozen=True)
 class DeleteResult:
@@ -158,9 +154,9 @@ def _bins(files: Sequence[PositionFile]) -> Iterator[list[PositionFile]]:
     yield some
 
 
-def plan_deletes(table: Table, policy: Policy, *, survey: Survey | None = None) -> DeletePlan:
+def plan_deletes(table: Table, policy: Policy) -> DeletePlan:
     """What is worth it in the table as it was loaded."""
-    seen, name = survey or Survey(table), ".".join(table.name())
+    seen, name = Survey(table), ".".join(table.name())
     if not seen.has_deletes:
         return DeletePlan(name)
     about: dict[str, set[str]] = defaultdict(set)

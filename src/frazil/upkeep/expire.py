@@ -118,10 +118,10 @@ class ExpiryResult:
     removed: Removed = field(default_factory=Removed)
 
 
-def plan_expiry(table: Table, policy: Policy, *, now_ms: int, keep_since_ms: int | None = None, count_files: bool = True) -> ExpiryPlan:
+def plan_expiry(table: Table, policy: Policy, *, now_ms: int, keep_since_ms: int | None = None) -> ExpiryPlan:
     """What the policy lets go of the table as it was loaded."""
     expired = choose_expired(table.metadata, policy, now_ms=now_ms, keep_since_ms=keep_since_ms)
-    if not expired.snapshot_ids or not count_files or not policy.may_delete:
+    if not expired.snapshot_ids or not policy.may_delete:
         return ExpiryPlan(".".join(table.name()), expired)
     gone = set(expired.snapshot_ids)
     before = [one for one in table.metadata.snapshots if one.snapshot_id in gone]

@@ -116,9 +116,9 @@ def _parts(manifests: Sequence[ManifestFacts], target_bytes: int) -> int:
     return max(-(-sum(one.bytes for one in manifests) // target_bytes), 1)
 
 
-def plan_manifests(table: Table, policy: Policy, *, survey: Survey | None = None) -> ManifestPlan:
+def plan_manifests(table: Table, policy: Policy) -> ManifestPlan:
     """What is worth a rewrite in the table as it was loaded."""
-    seen = survey or Survey(table)
+    seen = Survey(table)
     facts = [
         ManifestFacts(unit.fact("path"), unit.fact("length") or 0, unit.fact("spec_id"), content)
         for content in (DATA, DELETES)

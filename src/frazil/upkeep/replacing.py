@@ -39,10 +39,6 @@ class Counts:
 
     values: dict[str, int] = field(default_factory=dict)
 
-    def __add__(self, other: Counts) -> Counts:
-        keys = {**self.values, **other.values}
-        return Counts({key: self.values.get(key, 0) + other.values.get(key, 0) for key in keys})
-
 
 class Swap(Protocol):
     """A piece of work that can be committed with others, or left out by itself."""
