@@ -80,7 +80,7 @@ class Replace:
                 raise SinkError(
                     f"{'.'.join(self.identifier)}: partitions cannot be replaced: {file.file_path} was written under another partitioning "
                     f"(spec {spec_id}), and holds rows that may belong to them",
-                    hint="rewrite the old files under the current partitioning first (rewrite_data_files), or load with mode='append'",
+                    hint="rewrite the old files first (frazil maintain TABLE --only compact --rewrite-all), or load with mode='append'",
                 )
         return covered
 
