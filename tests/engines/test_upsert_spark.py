@@ -26,6 +26,7 @@ from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
 from frazil.sinks.spark import FrameResult
 from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
+from tests.engines.upsert_writer import CONF
 
 # PySpark leaves the sockets of `collect` to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -42,8 +43,7 @@ class Killed(BaseException):
 def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     folder = tmp_path_factory.mktemp("catalog")
     with running_catalog(folder) as server:
-        conf = {"spark.conf.spark.sql.shuffle.partitions": "2", "spark.master": "local[2]"}
-        yield load_settings(flags={"catalog.uri": server.uri, **conf}, folder=folder, environ={})
+        yield load_settings(flags={"catalog.uri": server.uri, **CONF}, folder=folder, environ={})
 
 
 @pytest.fixture(scope="module")

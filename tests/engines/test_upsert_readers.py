@@ -1,0 +1,100 @@
+"""What upserts leave on SeaweedFS, copy-on-write and merge-on-read, reads the same in every engine."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import frazil.sinks
+from frazil.client import FrazilCatalog
+from frazil.sinks.partitioning import partition_spec
+from tests.changes import SCHEMA, Oracle, Rows, change, gone
+from tests.engines.conftest import Project
+from tests.engines.lake import connection, environment
+from tests.engines.walkers import WALKERS, Daft, Pyiceberg, Sql, Walker
+
+NAMESPACE = "upsert_readers"
+TABLES = ("python", "copy", "merge")  # the writer in Python; Spark, copy-on-write; Spark, merge-on-read
+COLUMNS = ("id", "region", "version", "value")
+
+
+def batches() -> list[Rows]:
+    """Forty rows, then changes of some of them: new versions, late ones, moves to another partition, deletes."""
+    chance = random.Random(7)
+    made = [[change(number, 5, region=chance.choice("abc")) for number in range(40)]]
+    for start in (4, 6):
+        ids = chance.sample(range(50), 20)
+        made.append([gone(n, start + n % 3) if n % 5 == 0 else change(n, start + n % 3, region=chance.choice("abc")) for n in ids])
+    return made
+
+
+def expected() -> list[tuple[Any, ...]]:
+    oracle = Oracle()
+    for batch in batches():
+        oracle.apply(batch)
+    return [tuple(row[name] for name in COLUMNS) for row in oracle.all()]
+
+
+@pytest.fixture(scope="module")
+def written(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
+    """The three tables, after the same changes."""
+    catalog, log = FrazilCatalog("lake", **connection(live_stack)), tmp_path_factory.mktemp("upsert") / "spark.log"
+    catalog.create_namespace(NAMESPACE)
+    for name in TABLES:
+        mode = {"write.merge.mode": "merge-on-read" if name == "merge" else "copy-on-write"}
+        catalog.create_table(f"{NAMESPACE}.{name}", SCHEMA, partition_spec=partition_spec(SCHEMA, ["region"]), properties=mode)
+        upsert(catalog, name, batches() if name == "python" else batches()[:1])
+    run_writer(live_stack, log, f"{NAMESPACE}.copy", f"{NAMESPACE}.merge")
+    yield catalog
+    for name in TABLES:
+        catalog.purge_table(f"{NAMESPACE}.{name}")
+    for name in catalog.list_tables(NAMESPACE):
+        catalog.purge_table(name)
+    catalog.drop_namespace(NAMESPACE)
+
+
+def upsert(catalog: FrazilCatalog, table: str, some: list[Rows]) -> None:
+    with frazil.sinks.open(
+        f"{NAMESPACE}.{table}", name="py", catalog=catalog, mode="upsert", key="id", sequence="version", op="op"
+    ) as sink:
+        for batch in some:
+            sink.write(batch)
+            sink.commit()
+
+
+def run_writer(project: Project, log: Path, *tables: str) -> None:
+    command = [sys.executable, "-m", "tests.engines.upsert_writer", str(log), *tables]
+    done = subprocess.run(command, input=json.dumps(batches()[1:]), env=environment(project), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def ask(engine: Walker, table: str) -> list[tuple[Any, ...]]:
+    if isinstance(engine, Sql):
+        return sorted(tuple(row) for row in engine.sql(f"SELECT {', '.join(COLUMNS)} FROM {engine.catalog_name}.{NAMESPACE}.{table}"))
+    if isinstance(engine, Pyiceberg):
+        found = engine.catalog.load_table(f"{NAMESPACE}.{table}").scan().to_arrow()
+    else:
+        assert isinstance(engine, Daft)
+        import daft
+
+        found = daft.read_iceberg(engine.pyiceberg.catalog.load_table(f"{NAMESPACE}.{table}"), io_config=engine.io).to_arrow()
+    return sorted(tuple(row[name] for name in COLUMNS) for row in found.to_pylist())
+
+
+@pytest.mark.requirement("spark.upsert")
+@pytest.mark.requirement("daft.upsert")
+@pytest.mark.parametrize("engine", WALKERS)
+def test_every_engine_reads_the_rows_of_the_dictionary(engine: str, written: FrazilCatalog, engines: dict[str, Walker]) -> None:
+    assert {table: ask(engines[engine], table) for table in TABLES} == dict.fromkeys(TABLES, expected())
+
+
+def test_merge_on_read_left_position_deletes_and_the_others_none(written: FrazilCatalog) -> None:
+    found = {name: written.load_table(f"{NAMESPACE}.{name}").inspect.delete_files().num_rows > 0 for name in TABLES}
+    assert found == {"python": False, "copy": False, "merge": True}
