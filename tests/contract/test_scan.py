@@ -167,6 +167,18 @@ def test_appends_between_two_points_are_read(sales: LakeTable) -> None:
         sales.appends("dev")
 
 
+def test_appends_from_the_start_are_refused_once_the_start_has_expired(lake: Lake) -> None:
+    table = lake.catalog.create_table("lake.old", SCHEMA)
+    for number in range(3):
+        table.append(rows(number))
+    first, second, _ = (one.snapshot_id for one in table.snapshots())
+    table.maintenance.expire_snapshots().by_ids([first]).commit()
+    found = lake.table("lake.old")
+    assert ids(found.appends(second).read_all()) == [2]
+    with pytest.raises(ScanError, match=rf"before snapshot {second} is not told any more.*\n  start at {second}"):
+        found.appends(None)
+
+
 @pytest.fixture(scope="module")
 def changed(lake: Lake) -> LakeTable:
     """Since tag `before`: 7 came, 1 went, 2 has another amount; everything was rewritten on the way."""

@@ -12,11 +12,10 @@ import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 
@@ -67,14 +66,14 @@ class ListColumn:
 
     def array(self) -> pa.ListArray:
         """A list array; of (key, value), when it is a map."""
-        flat = pa.Array.from_buffers(pa.int64(), len(self.numbers), [None, pa.py_buffer(self.numbers)])
+        flat = np.frombuffer(self.numbers, np.int64) if len(self.numbers) else np.empty(0, np.int64)
+        values = pa.array(flat)
         if self.is_map:
-            pairs = pa.FixedSizeListArray.from_arrays(flat, 2)
-            keys, values = pc.list_element(pairs, 0).cast(pa.int32()), pc.list_element(pairs, 1)
-            flat = pa.StructArray.from_arrays([keys, values], ["key", "value"])
-        offsets = pa.array(accumulate((length or 0 for length in self.lengths), initial=0), pa.int32())
+            values = pa.StructArray.from_arrays([pa.array(flat[0::2].astype(np.int32)), pa.array(flat[1::2])], ["key", "value"])
+        offsets = np.zeros(len(self.lengths) + 1, np.int32)
+        np.cumsum([length or 0 for length in self.lengths], out=offsets[1:])
         mask = pa.array([length is None for length in self.lengths], pa.bool_()) if None in self.lengths else None
-        return pa.ListArray.from_arrays(offsets, flat, mask=mask)
+        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=mask)
 
 
 class BoundsColumn:
@@ -177,9 +176,10 @@ def read_avro(content: bytes, *, unwanted: Collection[int] = (), bounds_of: Coll
         properties, count, records = _open(content)
         columns, decoder = Columns(), new_decoder(records)
         source = _Source(decoder, records, frozenset(unwanted), tuple(bounds_of))
-        step = _record(source, json.loads(properties["avro.schema"]), columns)
+        steps = _record(source, json.loads(properties["avro.schema"]), columns)
         for _ in range(count):
-            step()
+            for step in steps:
+                step()
         # The compiled decoder reads on behind the end without a word: what it found there must not get out.
         if decoder.tell() != len(records):
             raise AvroError("its records are longer or shorter than it says")
@@ -240,17 +240,12 @@ class _Source:
     bounds_of: tuple[int, ...]
 
 
-def _record(source: _Source, schema: Json, columns: Columns) -> Step:
-    steps = tuple(_field(source, field, columns) for field in schema["fields"])
-
-    def read_record() -> None:
-        for step in steps:
-            step()
-
-    return read_record
+def _record(source: _Source, schema: Json, columns: Columns) -> tuple[Step, ...]:
+    """The steps of a record; those of a record inside of it are among them, which spares a call for each."""
+    return tuple(step for field in schema["fields"] for step in _field(source, field, columns))
 
 
-def _field(source: _Source, field: Json, columns: Columns) -> Step:
+def _field(source: _Source, field: Json, columns: Columns) -> tuple[Step, ...]:
     schema, plain, kind = field["type"], branch(field["type"]), kind_of(field["type"])
     null_at = schema.index("null") if isinstance(schema, list) else -1
     field_id = field.get("field-id", -1 - len(columns))
@@ -260,9 +255,9 @@ def _field(source: _Source, field: Json, columns: Columns) -> Step:
         columns[field_id] = inner = Columns()
         return _record(source, plain, inner)
     if kind == "array":
-        return _array(source, field_id, plain, columns, null_at)
+        return (_array(source, field_id, plain, columns, null_at),)
     columns[field_id] = column = Column(schema)
-    return _plain(source.decoder, _reader(source.decoder, kind, plain), column, null_at)
+    return (_plain(source.decoder, _reader(source.decoder, kind, plain), column, null_at),)
 
 
 def _reader(decoder: BinaryDecoder, kind: str, schema: Json) -> Callable[[], Any]:
@@ -361,7 +356,7 @@ def _bounds(source: _Source, column: BoundsColumn, null_at: int) -> Step:
 
 
 def _records(source: _Source, column: RecordsColumn, items: Json, null_at: int) -> Step:
-    read_int, lengths, step = source.decoder.read_int, column.lengths, _record(source, items, column.inner)
+    read_int, lengths, steps = source.decoder.read_int, column.lengths, _record(source, items, column.inner)
 
     def read_records() -> None:
         if null_at >= 0 and read_int() == null_at:
@@ -373,7 +368,8 @@ def _records(source: _Source, column: RecordsColumn, items: Json, null_at: int) 
                 count = -count
                 read_int()
             for _ in range(min(count, MOST_ITEMS)):
-                step()
+                for step in steps:
+                    step()
             total += count
         lengths.append(total)
 

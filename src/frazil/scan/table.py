@@ -105,6 +105,11 @@ class TableState:
                 return [one for one in reversed(line) if one.operation == "append"]
             line.append(snapshot)
         if start_id is None:
+            if line[-1].parent_id is not None:
+                told = (
+                    f"what was appended before snapshot {line[-1].snapshot_id} is not told any more: the snapshots until then have expired"
+                )
+                raise ScanError(f"{self.name}: {told}", hint=f"start at {line[-1].snapshot_id}, or scan all rows")
             return [one for one in reversed(line) if one.operation == "append"]
         raise ScanError(f"{self.name}: snapshot {start_id} is no ancestor of snapshot {end_id}, or has expired", hint=self._known())
 
