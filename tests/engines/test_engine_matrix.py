@@ -12,7 +12,7 @@ from tests.engines.walkers import Walker
 from tests.engines.zoo import NAMESPACE, build_zoo, truth
 from tests.engines.zoo_engines import Rows, Zoo, ask_arrow
 from tests.engines.zoo_limits import LIMITS, limit_of
-from tests.engines.zoo_queries import ENGINES, QUERIES, Query
+from tests.engines.zoo_queries import ENGINES, GROUPS, QUERIES, Query
 
 Answers = dict[str, Rows | Exception]
 
@@ -67,6 +67,34 @@ def test_an_engine_gives_the_right_rows_or_what_is_listed(
     else:
         assert isinstance(found, Exception), "it works now: take it off the list in zoo_limits.py"
         assert limit.says in str(found)
+
+
+PLANNED = [query for group in ("partitions", "evolution", "deletes") for query in GROUPS[group]]
+
+
+@pytest.fixture(scope="module")
+def planned_answers(zoo: Zoo) -> Answers:
+    return dict(zip([query.name for query in PLANNED], zoo.ask_planned_spark(PLANNED), strict=True))
+
+
+@pytest.mark.parametrize("query", [query.name for query in PLANNED])
+def test_spark_gives_the_right_rows_when_the_catalog_plans(query: str, planned_answers: Answers, rows: dict[str, pa.Table]) -> None:
+    assert planned_answers[query] == right_answer(QUERIES[query], rows)
+
+
+# PyIceberg's model of an answer refuses partitions that are null, and its own planning refuses equality deletes.
+NOT_FOR_PYICEBERG = {"transforms": "partition", "respecced": "partition", "equality_deletes": "equality deletes"}
+
+
+@pytest.mark.parametrize("table", sorted({query.table for query in QUERIES.values()}))
+def test_pyiceberg_gets_the_plan_that_it_would_have_made(table: str, zoo: Zoo) -> None:
+    if table in NOT_FOR_PYICEBERG:
+        with pytest.raises(ValueError, match=NOT_FOR_PYICEBERG[table]):
+            zoo.plans(table)
+        return
+    own, catalogs = zoo.plans(table)
+    assert catalogs == own
+    assert bool(own) == (table not in ("empty", "emptied"))
 
 
 def test_there_is_no_question_that_has_no_rows_by_mistake(rows: dict[str, pa.Table]) -> None:

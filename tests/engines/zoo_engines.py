@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Rows = list[Any]
+Plan = dict[str, list[str]]  # data files, each with its delete files
 HEX_DIGITS = 32  # of a UUID
 
 
@@ -109,9 +110,23 @@ class Zoo:
         except Exception as exc:  # whatever an engine raises is its answer
             return exc
 
-    def _ask_spark(self, queries: Sequence[Query]) -> list[Rows | Exception]:
+    def plans(self, table: str) -> tuple[Plan, Plan]:
+        """The files with their delete files, as PyIceberg plans them itself, and as the catalog plans them for it."""
+        planned = FrazilCatalog("lake", **connection(self._project), **{"scan-planning-mode": "server"})
+        scan = planned.load_table(f"{NAMESPACE}.{table}").scan()
+        both = (scan._plan_files_local(), scan.plan_files())
+        planned.close()
+        local, remote = ({task.file.file_path: sorted(one.file_path for one in task.delete_files) for task in tasks} for tasks in both)
+        return local, remote
+
+    def ask_planned_spark(self, queries: Sequence[Query]) -> list[Rows | Exception]:
+        """Spark's rows, when it lets the catalog plan."""
+        self._engines["spark"].process.call("tests.engines.zoo_engines:add_planned_catalog")  # type: ignore[attr-defined]
+        return self._ask_spark(queries, catalog="planned")
+
+    def _ask_spark(self, queries: Sequence[Query], *, catalog: str = "lake") -> list[Rows | Exception]:
         process = self._engines["spark"].process  # type: ignore[attr-defined]
-        found = process.call("tests.engines.zoo_engines:ask_spark", [self._spark_sql(query) for query in queries])
+        found = process.call("tests.engines.zoo_engines:ask_spark", [self._spark_sql(query, catalog) for query in queries])
         pairs = zip(queries, found, strict=True)
         return [RuntimeError(answer["error"]) if "error" in answer else in_order(answer["rows"], query) for query, answer in pairs]
 
@@ -178,8 +193,8 @@ class Zoo:
         walker.connection.execute("SET TimeZone = 'UTC'")
         return plain_rows(walker.connection.execute(self._sql(query, "duckdb").format(t=place)).to_arrow_table())
 
-    def _spark_sql(self, query: Query) -> str:
-        place = f"lake.{NAMESPACE}.{query.table}"
+    def _spark_sql(self, query: Query, catalog: str) -> str:
+        place = f"{catalog}.{NAMESPACE}.{query.table}"
         if query.by == "time":
             place += f" TIMESTAMP AS OF TIMESTAMP '{self._moment(query):%Y-%m-%d %H:%M:%S.%f}'"
         elif query.at:
@@ -210,3 +225,11 @@ def ask_spark(spark: SparkSession, statements: list[str]) -> list[dict[str, Any]
 
     with ThreadPoolExecutor(3) as threads:
         return list(threads.map(ask, statements))
+
+
+def add_planned_catalog(spark: SparkSession) -> None:
+    """Runs in Spark's process: beside `lake` there is `planned`, the same catalog, which plans for Spark."""
+    for key, value in spark.sparkContext.getConf().getAll():
+        if key.startswith("spark.sql.catalog.lake"):
+            spark.conf.set(key.replace(".lake", ".planned", 1), value)
+    spark.conf.set("spark.sql.catalog.planned.scan-planning-mode", "server")

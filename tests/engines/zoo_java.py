@@ -1,7 +1,8 @@
-"""What only Java writes: equality deletes, by the writers of Iceberg's library in Spark's JVM."""
+"""Iceberg's Java library in Spark's JVM, for what only it writes, and to see whether it reads what we write."""
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,3 +31,21 @@ def delete_equal(spark: SparkSession, name: str, values: dict[str, Any]) -> None
     writer.write(record)
     writer.close()
     table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+
+
+def read_puffin(spark: SparkSession, name: str) -> list[tuple[str, list[int], str, str | None]]:
+    """The blobs of a table's statistics files: type, fields, bytes (as text) and the property `ndv`."""
+    jvm = spark._jvm
+    assert jvm is not None
+    table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+    found = []
+    for statistics in table.statisticsFiles():
+        reader = jvm.org.apache.iceberg.puffin.Puffin.read(table.io().newInputFile(statistics.path())).build()
+        pairs = reader.readAll(reader.fileMetadata().blobs()).iterator()
+        while pairs.hasNext():
+            pair = pairs.next()
+            blob, buffer = pair.first(), pair.second()
+            payload = bytes(jvm.org.apache.iceberg.util.ByteBuffers.toByteArray(buffer))
+            found.append((blob.type(), list(blob.inputFields()), base64.b64encode(payload).decode(), blob.properties().get("ndv")))
+        reader.close()
+    return sorted(found)
