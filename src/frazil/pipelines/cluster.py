@@ -81,6 +81,11 @@ def check_place(spark: SparkSettings) -> None:
             hint="leave the setting out, and run the command on a machine (or in a pod) that the executors reach",
         )
     if spark.master.startswith("spark://"):
+        if spark.executors and not spark.executor_cores:
+            raise ConfigError(
+                f"spark.executors is {spark.executors} and spark.executor_cores is not set: a standalone master hands out cores",
+                hint="say how many each gets, such as spark.executor_cores=4; or leave both out, for all that the workers have",
+            )
         _check_master(spark.master)
 
 

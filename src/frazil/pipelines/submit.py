@@ -51,7 +51,8 @@ class Submission:
 def plan_submission(settings: Settings, folder: Path, *, arguments: Sequence[str], app_name: str, jars: Sequence[str]) -> Submission:
     """What would be submitted to run `frazil ARGUMENTS` in the folder of a project. Fetches jars, and writes the project's zip."""
     check_place(settings.spark)
-    conf = session_conf(settings, jars) | {"spark.app.name": app_name}
+    # spark-submit would log every task; `frazil run` has the level of Spark's shell.
+    conf = {"spark.log.level": "WARN", **session_conf(settings, jars), "spark.app.name": app_name}
     pack = pack_project(folder, settings.stack.folder.absolute() / "spark")
     shown = {key: value for key, value in conf.items() if not is_private(key)}
     options = [part for key, value in sorted(shown.items()) for part in ("--conf", f"{key}={value}")]

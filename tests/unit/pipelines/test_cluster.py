@@ -62,6 +62,7 @@ def test_a_master_that_is_not_there_is_named_at_once() -> None:
     ("given", "message"),
     [
         ({"master": "spark://10.0.0.5"}, r"spark.master is 'spark://10.0.0.5', expected spark://HOST:PORT"),
+        ({"master": "spark://10.0.0.5:7077", "executors": 3}, r"spark.executors is 3 and spark.executor_cores is not set"),
         ({"master": "yarn", "environment": Path("/no/env.tar.gz")}, r"spark.environment is /no/env.tar.gz, which is no file"),
         ({"master": "yarn", "conf": {"spark.submit.deployMode": "cluster"}}, r"the driver of a pipeline runs where the command does"),
     ],
