@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +70,19 @@ def test_nothing_is_removed_when_nobody_can_be_asked(server: EmbeddedCatalog, ke
     with pytest.raises(UpkeepError, match="nobody is there"):
         maintain(server, kept.name)
     assert len(kept.live.history()) == 6
+
+
+@pytest.mark.parametrize(("answer", "left"), [(b"n\n", 6), (b"y\n", 1)])
+def test_it_asks_before_it_removes(server: EmbeddedCatalog, kept: Kept, answer: bytes, left: int) -> None:
+    terminal, stdin = pty.openpty()
+    os.write(terminal, answer)
+    words = [sys.executable, "-m", "frazil", "--set", f"catalog.uri={server.uri}", "maintain", kept.name, "--only", "expire"]
+    done = subprocess.run(words, stdin=stdin, capture_output=True, text=True, check=True)
+    for end in (terminal, stdin):
+        os.close(end)
+    assert f"expire {kept.name}? [y/N]" in done.stderr
+    assert ("left as it is" in done.stdout) == (left == 6)
+    assert len(kept.live.metadata.snapshots) == left
 
 
 def test_programs_get_json(server: EmbeddedCatalog, kept: Kept) -> None:
