@@ -12,10 +12,13 @@ import pytest
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import UpkeepError
+from frazil.sinks.buffer import Buffer
+from frazil.sinks.layout import TableLayout
 from frazil.sinks.publish import Patience
+from frazil.sinks.snapshots import Append
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import DAY_MS, HOUR_MS
-from tests.contract.upkeep_lake import Kept, as_path
+from tests.contract.upkeep_lake import Kept, as_path, rows
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +97,19 @@ def test_what_is_committed_after_the_listing_is_the_tables(kept: Kept) -> None:
 
     plan = plan_orphans(lambda: kept.live, now_ms=now, older_than_ms=3 * DAY_MS, locations=Locations(kept.catalog), on_step=append)
     assert (plan.orphans, steps) == ((), ["listed"])
+
+
+def test_what_a_writer_commits_after_the_plan_stays(kept: Kept) -> None:
+    """It slept for days between its file and its commit, and woke while somebody was asked whether the orphans may go."""
+    layout = TableLayout.of(kept.live)
+    buffer = Buffer(layout)
+    buffer.add(rows([70]).cast(layout.arrow))
+    late = Append(kept.identifier, buffer.flush())
+    plan = find(kept)
+    assert len(plan.orphans) == 1
+    kept.catalog.commit_changes([late.build(kept.live, attempt=1, summary={}, properties={})])
+    assert remove_orphans(kept.live, plan).files == 0
+    assert 70 in kept.ids()
 
 
 def test_a_folder_that_two_tables_share_is_left_alone(kept: Kept, catalog: FrazilCatalog) -> None:

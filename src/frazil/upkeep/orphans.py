@@ -123,8 +123,8 @@ def plan_orphans(
 
 
 def remove_orphans(table: Table, plan: OrphanPlan, *, on_step: Callable[[str], None] = ignore) -> Removed:
-    """Removes what was found. Nothing can have begun to refer to it since: names of files are never used twice."""
-    return remove_files(table, (orphan.path for orphan in plan.orphans), on_step=on_step)
+    """Removes what was found, and what the table, loaded just now, still does not lead to: a writer may have slept for days."""
+    return remove_files(table, (orphan.path for orphan in _unreferenced(plan.orphans, table)), on_step=on_step)
 
 
 def _unreferenced(files: Sequence[Orphan], table: Table) -> list[Orphan]:
