@@ -126,10 +126,14 @@ def settings_for(cluster: SparkCluster, lake: Lake, **more: str) -> Path:
     return events
 
 
-def executors_with_tasks(events: Path) -> set[str]:
-    """The executors that Spark counts tasks of, by what it wrote down."""
+def read_events(events: Path, name: str) -> list[dict[str, Any]]:
+    """What Spark wrote down of a run, of one kind."""
     lines = [json.loads(line) for file in events.rglob("events_*") for line in file.read_text().splitlines()]
-    return {line["Task Info"]["Executor ID"] for line in lines if line["Event"] == "SparkListenerTaskEnd"}
+    return [line for line in lines if line["Event"] == name]
+
+
+def executors_with_tasks(events: Path) -> set[str]:
+    return {event["Task Info"]["Executor ID"] for event in read_events(events, "SparkListenerTaskEnd")}
 
 
 @pytest.mark.requirement("spark.cluster")
@@ -158,7 +162,7 @@ def test_a_worker_lost_in_the_middle_of_a_submitted_run_costs_no_row_and_doubles
             lost = cluster.worker_of(Path((gate / "0.at").read_text()))
             (gate / "0.open").touch()
             assert wait_until((gate / "0.done").exists, 120)
-            cluster.kill_worker(lost)  # with what its task has made for the next stage
+            cluster.kill_worker(lost)  # its task has read all rows, and what it made of them is gone
             (gate / "1.open").touch()
             said = run.communicate(timeout=200)[0]
         finally:
@@ -167,6 +171,7 @@ def test_a_worker_lost_in_the_middle_of_a_submitted_run_costs_no_row_and_doubles
     assert "/environment/bin/python" in said
     assert {table: lake.rows(table) for table in local_rows} == local_rows
     assert executors_with_tasks(events) == {"0", "1"}
+    assert len(read_events(events, "SparkListenerExecutorRemoved")) == 1
 
 
 def pace_tasks(lake: Lake, gate: Path) -> None:
