@@ -34,12 +34,14 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 @dataclass
 class Job:
     """A stream to run: the pipeline of a project. `rivals` more of it run while it waits before its first commit of rows; `stranger` is an
-    id that another program appends to main while the first rows wait on their branch for the audit."""
+    id that another program appends to main while the first rows wait on their branch for the audit; messages before `lose_to` are deleted
+    from the topic when the first batch is in."""
 
     folder: str
     name: str
     rivals: int = 0
     stranger: int | None = None
+    lose_to: int | None = None
     files: dict[str, str] = field(default_factory=dict)  # that land while it watches
 
 
@@ -58,6 +60,8 @@ def do(job: Job, spark: Any, settings: Settings) -> dict[str, Any]:
             job.stranger = None
             table.append(pa.table({"id": [number], "note": [None]}, schema=table.schema().as_arrow()))
         commits += step == "before commit"
+        if step == "after commit" and commits == 2 and job.lose_to is not None:
+            delete_messages(pipeline.source, job.lose_to)
         if step == "before commit" and commits == 2 and job.rivals:  # the first was the take-over
             answers.append(do(Job(job.folder, job.name), spark, settings))
 
@@ -70,6 +74,15 @@ def do(job: Job, spark: Any, settings: Settings) -> dict[str, Any]:
     except FrazilError as exc:
         return {"error": type(exc).__name__, "message": str(exc), "rivals": answers}
     return {**json.loads(progress.to_json()), "rivals": answers}
+
+
+def delete_messages(source: Any, before: int) -> None:
+    """As retention does."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    client, place = AdminClient({"bootstrap.servers": source.servers}), TopicPartition(source.topics[0], 0, before)
+    client.delete_records([place])[place].result(30)
 
 
 def _watch(job: Job, pipeline: Any, spark: Any, catalog: Any) -> dict[str, Any]:

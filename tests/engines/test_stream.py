@@ -27,7 +27,7 @@ from frazil.sinks.audit import audit
 from frazil.tables.apply import apply_steps, plan
 from tests.engines.conftest import Project
 from tests.engines.lake import connection, environment
-from tests.engines.stream_driver import QUICK, Driver, running_driver
+from tests.engines.stream_driver import QUICK, Driver, delete_messages, running_driver
 
 LAKEHOUSE = """
 from frazil import Table, column, pipeline, sources
@@ -172,18 +172,23 @@ def test_a_new_partition_is_read_from_its_first_message(stream: Stream) -> None:
 
 
 def test_messages_gone_before_they_were_read_stop_the_stream_unless_that_is_accepted(stream: Stream) -> None:
-    from confluent_kafka import TopicPartition
-
     stream.send(*range(5))
     stream.run()
     stream.send(*range(5, 15))
-    stream.admin.delete_records([TopicPartition(stream.topic, 0, 12)])[TopicPartition(stream.topic, 0)].result(30)
+    delete_messages(load_project(stream.folder).pipeline(stream.topic).source, 12)
     done, before = stream.try_to_run(), stream.snapshots()
     assert done["error"] == "MessagesLost"
     assert f"{stream.topic}/0: offsets 5 to 11, 7 messages at most; Kafka begins at 12" in done["message"]
     assert stream.snapshots() == before
     stream.declare(kafka=", data_loss='accept'")
     assert (len(stream.run()["accepted_losses"]), stream.ids(), stream.audit()) == (1, [0, 1, 2, 3, 4, 12, 13, 14], ())
+
+
+def test_messages_gone_while_the_stream_runs_are_named_too(stream: Stream) -> None:
+    stream.send(*(json.dumps({"id": number, "note": "x" * 20_000}) for number in range(2000)))  # more than a consumer fetches ahead
+    done = stream.try_to_run(lose_to=1900)
+    assert (done.get("error"), stream.ids()) == ("MessagesLost", list(range(1000))), done
+    assert f"{stream.topic}/0: offsets 1000 to 1899, 900 messages at most" in done["message"]
 
 
 def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(stream: Stream) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 TOP_REASONS = 5
+_LOSS = ("KAFKA_DATA_LOSS", "OffsetOutOfRange", "data may have been")  # in what Spark and Kafka say of messages that are gone
 FEW_ROWS = 1000  # of a batch: too few to speak of a share
 
 
@@ -160,6 +161,7 @@ class _Stream:
     def _start(self, reached: Mapping[str, int]) -> Start:
         self.partitions = read_partitions(self.spark, self.source)
         self.ids = {one.topic: one.id for one in self.partitions}
+        self.latest = {topic: {str(one.number): one.latest for one in self.partitions if one.topic == topic} for topic in self.ids}
         return _plan(self.pipeline, {} if any(name.startswith(CHECKPOINT) for name in reached) else reached, self.partitions)
 
     def _is_behind(self, start: Start) -> bool:
@@ -205,19 +207,23 @@ class _Stream:
 
     def _tell_lag(self, last: Any) -> None:
         sources = json.loads(last.json)["sources"]
-        if sources and (latest := sources[0].get("latestOffset")) and not self.operators:
-            self.progress.lag = lag(latest, {**self.start.reached, **self.sink.position}, self.ids)
+        if sources and (latest := sources[0].get("latestOffset")):
+            self.latest = latest
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self.operators:  # else nobody but Spark knows
+            self.progress.lag = lag(self.latest, {**self.start.reached, **self.sink.position}, self.ids)
         self.options.on_change(self.progress)
 
     def _raise(self, query: StreamingQuery) -> None:
-        exc = query.exception()
-        if self.error is not None:
-            if not isinstance(self.error, _Stopped):
-                raise self.error
-        elif exc is not None:
-            if "data may have been" in str(exc) or "OffsetOutOfRange" in str(exc) or "KAFKA_DATA_LOSS" in str(exc):
-                self._start(self.sink.position)  # says which messages are lost
-            raise failed(self.pipeline, exc) from exc
+        """What has ended the query, if that is not the wish to stop."""
+        exc = self.error or query.exception()
+        if exc is None or isinstance(exc, _Stopped):
+            return
+        if any(sign in f"{exc} {exc.__cause__}" for sign in _LOSS):
+            self._start(self.sink.position)  # says which messages are lost
+        raise exc if self.error is not None else failed(self.pipeline, Exception(str(exc))) from exc.__cause__
 
     # --- a batch ---------------------------------------------------------------------------------------------------------------------
 
@@ -248,7 +254,7 @@ class _Stream:
         snapshot_id = self._publish(report, end)
         load = report.load
         self.progress.count(load.rows, load.quarantined, time.monotonic() - begun, snapshot_id)
-        self.options.on_change(self.progress)
+        self._tell()
 
     def _end(self, frame: DataFrame, number: int) -> dict[str, int]:
         """Where the source stands after the batch."""
