@@ -1,6 +1,7 @@
 """One case in a process of its own: `python -m benchmarks.upsert.case WRITER TABLE FOLDER URI`; prints what it cost as JSON.
 
-WRITER is ours, merge (on Spark), python or pyiceberg; the changes are in FOLDER/changes.parquet.
+WRITER is ours, merge (on Spark), python or pyiceberg (the latter two with -two for a key of two columns); the changes are in
+FOLDER/changes.parquet.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ def merge(spark: SparkSession, catalog: FrazilCatalog, table: str, changes: str)
         WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({", ".join(COLUMNS)}) VALUES ({", ".join(f"s.{name}" for name in COLUMNS)})""")
 
 
-def python(catalog: FrazilCatalog, table: str, changes: str) -> None:
+def python(catalog: FrazilCatalog, table: str, changes: str, key: list[str]) -> None:
     """The sink."""
     import frazil.sinks
 
-    with frazil.sinks.open(table, name="bench", catalog=catalog, mode="upsert", key=["id"], sequence="version", flush_rows=None) as sink:
+    with frazil.sinks.open(table, name="bench", catalog=catalog, mode="upsert", key=key, sequence="version", flush_rows=None) as sink:
         sink.write(pq.read_table(changes), position=1)
 
 
-def pyiceberg(catalog: FrazilCatalog, table: str, changes: str) -> None:
+def pyiceberg(catalog: FrazilCatalog, table: str, changes: str, key: list[str]) -> None:
     """The library's own."""
-    catalog.load_table(table).upsert(pq.read_table(changes).cast(SCHEMA.as_arrow()), join_cols=["id"])
+    catalog.load_table(table).upsert(pq.read_table(changes).cast(SCHEMA.as_arrow()), join_cols=key)
 
 
 def measured(write: Callable[[], None]) -> dict[str, float]:
@@ -71,13 +72,14 @@ def main(writer: str, table: str, folder: str, uri: str) -> None:
     """Runs the case and prints its cost."""
     settings = load_settings(flags={"catalog.uri": uri, "spark.master": "local[2]"}, folder=Path(folder), environ={})
     catalog, changes = connect(settings), str(Path(folder) / "changes.parquet")
-    if writer in ("python", "pyiceberg"):
+    name, _, two = writer.partition("-")
+    if name in ("python", "pyiceberg"):
         from pyiceberg.table import upsert_util  # noqa: F401  # loading code is not what is measured
 
         from frazil.sinks import upsert_sink  # noqa: F401
 
-        write = {"python": python, "pyiceberg": pyiceberg}[writer]
-        print(json.dumps(measured(lambda: write(catalog, table, changes))))
+        write, key = {"python": python, "pyiceberg": pyiceberg}[name], ["customer", "id"] if two else ["id"]
+        print(json.dumps(measured(lambda: write(catalog, table, changes, key))))
         return
     from frazil.pipelines.session import spark_session
 

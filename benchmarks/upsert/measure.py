@@ -38,10 +38,13 @@ class Size:
     changes: int
     python_rows: int
     python_changes: int
+    two_rows: int  # with a key of two columns, PyIceberg's upsert takes time with the product of both
+    two_changes: int
     rounds: int
 
 
-FULL, QUICK = Size(10_000_000, 1_000_000, 1_000_000, 100_000, 2), Size(1_000_000, 100_000, 100_000, 10_000, 1)
+FULL = Size(10_000_000, 1_000_000, 1_000_000, 100_000, 50_000, 5_000, 2)
+QUICK = Size(1_000_000, 100_000, 100_000, 10_000, 10_000, 1_000, 1)
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,11 @@ def measure_all(options: Options) -> list[Figure]:
         bench.catalog.create_namespace("bench")
         bench.write_changes(size.python_rows, size.python_changes, deletes=False)
         python = bench.in_turns(("python", "pyiceberg"), size.python_rows, MODES[0], 1)
+        bench.write_changes(size.two_rows, size.two_changes, deletes=False)
+        two = bench.in_turns(("python-two", "pyiceberg-two"), size.two_rows, MODES[0], 1)
         bench.write_changes(size.rows, size.changes, deletes=True)
         spark = {mode: bench.in_turns(("ours", "merge"), size.rows, mode, size.rounds) for mode in MODES}
-    return [*_spark_figures(size, spark), *_python_figures(size, python)]
+    return [*_spark_figures(size, spark), *_python_figures(size, python, two)]
 
 
 def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure]:
@@ -82,12 +87,15 @@ def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure
     return figures
 
 
-def _python_figures(size: Size, found: dict[str, Cost]) -> list[Figure]:
+def _python_figures(size: Size, found: dict[str, Cost], two: dict[str, Cost]) -> list[Figure]:
     what = f"{size.python_changes:,} changes into {size.python_rows:,} rows"
     ours, peer = found["python"], found["pyiceberg"]
+    less = f"{size.two_changes:,} changes into {size.two_rows:,} rows, a key of two columns"
     return [
         compare(f"Python, {what}, s", ours.wall_s, peer.wall_s, "PyIceberg's upsert", goal=LEAST_FASTER, less_is_better=True),
+        compare(f"Python, {what}, CPU s", ours.cpu_s, peer.cpu_s, "PyIceberg's upsert", less_is_better=True),
         compare(f"Python, {what}, peak MB", ours.peak_mb, peer.peak_mb, "PyIceberg's upsert", less_is_better=True),
+        compare(f"Python, {less}, s", two["python-two"].wall_s, two["pyiceberg-two"].wall_s, "PyIceberg's upsert", less_is_better=True),
     ]
 
 
@@ -122,7 +130,7 @@ class _Bench:
         cost = Cost(**json.loads(done.stdout.splitlines()[-1]), rows=checked.num_rows, checksum=_checksum(checked))
         self.catalog.purge_table(table)
         told = f"{cost.rows:>10,} rows in the end: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s {cost.peak_mb:6.0f} MB"
-        print(f"  {writer:10s} {mode:14s} {told}", flush=True)
+        print(f"  {writer:13s} {mode:14s} {told}", flush=True)
         return cost
 
     def _make_table(self, rows: int, mode: str) -> str:

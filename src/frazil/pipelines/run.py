@@ -118,7 +118,7 @@ class _Run:
     def _upsert(self, sink: FrameSink, target: IcebergTarget, part: str, files: Sequence[SourceFile]) -> RunResult:
         from frazil.pipelines.upsert_load import ChangeStaging, UpsertRun
 
-        run = UpsertRun(self.pipeline, self.spark, self.catalog, target, part)
+        run = UpsertRun(self.pipeline, self.catalog, target, part)
         run.merger.clean()
         with ExitStack() as kept:
             staging = ChangeStaging(self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties, kept=kept)

@@ -6,21 +6,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from frazil.errors import AuditFailed, PipelineError
-from frazil.pipelines.audited import AuditedPublisher
+from frazil.errors import PipelineError
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.load_task import LoadPlan, LoadReport
 from frazil.pipelines.reading import POSITION
 from frazil.pipelines.staging import StagedLoad, Staging
 from frazil.pipelines.upsert import map_changes
-from frazil.pipelines.upsert_merge import Also, Audit, ChangeSet, Merger, change_set
+from frazil.pipelines.upsert_merge import Also, ChangeSet, Merger, change_set
 from frazil.pipelines.upsert_task import ChangePlan
 from frazil.sinks.spark import FrameSink, Staged
 from frazil.sinks.upsert_rules import UpsertRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from frazil.client import FrazilCatalog
     from frazil.sinks.iceberg import IcebergTarget
@@ -54,33 +53,22 @@ class UpsertRun:
     """A run that has taken its pipeline over."""
 
     pipeline: Pipeline
-    spark: SparkSession
     catalog: FrazilCatalog
     target: IcebergTarget
     part: str
 
     @property
     def merger(self) -> Merger:
-        stage = self.pipeline.branch if self.pipeline.audit else None
-        return Merger(self.catalog, self.target, self.part, rules_of(self.pipeline), stage)
+        return Merger(self.catalog, self.target, self.part, rules_of(self.pipeline))
 
     def publish(self, sink: FrameSink, staged: StagedLoad, changes: ChangeSet, also: Also) -> None:
         """Merges the changes, and commits them with all that belongs to the run."""
         report = staged.report
-        audit = self._audit(changes.rows) if self.pipeline.audit else None
         try:
-            self.merger.publish(sink, Staged((), report.quarantine_files), changes, also=also, audit=audit)
+            self.merger.publish(sink, Staged((), report.quarantine_files), changes, also=also)
         except PipelineError:
             sink.discard(Staged((), report.quarantine_files))
             raise
-
-    def _audit(self, rows: int) -> Audit:
-        def audit(snapshot_id: int) -> None:
-            publisher = AuditedPublisher(self.pipeline, self.spark, self.catalog, self.target.patience)
-            if failures := publisher.audit(snapshot_id):
-                raise AuditFailed(self.pipeline.name, self.pipeline.target.name, self.pipeline.branch, rows=rows, failures=failures)
-
-        return audit
 
 
 def _arrow_schema(frame: DataFrame) -> pa.Schema:

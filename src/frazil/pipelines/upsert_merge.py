@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import AuditFailed, CommitUnknown, PipelineError
+from frazil.errors import CommitUnknown, PipelineError
 from frazil.pipelines.function import telling
 from frazil.pipelines.load_task import LoadReport
 from frazil.pipelines.upsert_task import REPORT
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 STAGE = "frazil_stage"
 ATTEMPTS = 10
 Also = Callable[[int], "Mapping[str | Identifier, pa.Table]"]
-Audit = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,6 @@ class Merger:
     target: IcebergTarget
     part: str
     rules: UpsertRules
-    stage: str | None = None  # the branch, where people are to find it; else it gets a name of its own
     attempts: int = ATTEMPTS
 
     @property
@@ -114,26 +112,23 @@ class Merger:
         changes: ChangeSet,
         *,
         also: Also | None = None,
-        audit: Audit | None = None,
         done: frozenset[str] = frozenset(),
     ) -> FrameResult:
         """The changes are in the table, with the quarantined rows of `staged`, rows of other tables and the position, when this returns.
 
-        `also` and `audit` are given the staged snapshot; if the audit raises, nothing is committed.
+        `also` is given the staged snapshot.
         """
         for _ in range(self.attempts):
-            stage = self.stage or f"{self.prefix}{uuid.uuid4().hex[:8]}"
+            stage = f"{self.prefix}{uuid.uuid4().hex[:8]}"
             base = self._begin(stage)
             try:
                 snapshot_id = self._merge(changes, stage) if changes.rows else base
-                if audit is not None:
-                    audit(snapshot_id)
                 move = Move(self.target.identifier, snapshot_id, base, stage, self.target.ref)
                 self.target.patience.on_step("staged")
                 return sink.publish(staged, also=also(snapshot_id) if also else None, change=move, done=done)
             except Overtaken:
                 self._drop(stage)
-            except (AuditFailed, CommitUnknown):  # the branch is what people look at; or the commit may still come
+            except CommitUnknown:  # it may still come
                 raise
             except Exception:
                 self._drop(stage)
@@ -152,10 +147,10 @@ class Merger:
             metadata = self.catalog.load_table(self.target.identifier).metadata
             now, known = head(metadata, self.target.ref), head(metadata, stage)
             assert now is not None  # the take-over has made one
-            if known is None or known.snapshot_id != now.snapshot_id:
-                before = known.snapshot_id if known else None
-                self._commit(guards(metadata, stage, before), (move_ref(metadata, stage, now.snapshot_id),))
-            return now.snapshot_id
+            if known is None:
+                self._commit(guards(metadata, stage, None), (move_ref(metadata, stage, now.snapshot_id),))
+                return now.snapshot_id
+            return known.snapshot_id  # the reply was lost, the commit was not
 
         return until_decided(attempt, name=self.target.layout.name, patience=self.target.patience)
 
