@@ -17,6 +17,7 @@ import pytest
 from frazil import Lake
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
+from frazil.errors import QueryError
 from frazil.lake import LakeTable
 from frazil.pipelines.session import ICEBERG_AWS, ICEBERG_RUNTIME
 from frazil.services.artifacts import resolve_jars
@@ -248,3 +249,18 @@ def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(versi
     assert len({row[1] for row in spark.sql(ids)}) == len(expected)
     assert sorted(table.scan().read_all()["id"].to_pylist()) == expected
     assert stage.lake.query(f"SELECT sum(id) AS s FROM connected.{name}").read_all().to_pylist() == [{"s": sum(expected)}]
+
+
+def test_a_query_on_trino_travels_in_time_and_writes_only_when_told(stage: Stage) -> None:
+    columns = "BIGINT '1' AS id, DATE '2024-01-18' AS day, CAST(1.5 AS decimal(12, 2)) AS amount"
+    stage.trino(f"CREATE TABLE iceberg.connected.asked AS SELECT {columns}")
+    lake = Lake(stage.project.settings, catalog=stage.catalog)
+    first = stage.table("asked").load().snapshots()[-1].snapshot_id
+    with pytest.raises(QueryError, match=r"this would change something.*\n  --write lets it"):
+        lake.query("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino")
+    lake.query("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino", write=True).read_all()
+    asked = [lake.query("SELECT * FROM connected.asked ORDER BY id", engine="trino", at=at).read_all() for at in (None, first)]
+    assert [found["id"].to_pylist() for found in asked] == [[1, 2], [1]]
+    assert asked[1].to_pylist() == stage.table("asked").scan(snapshot=first).read_all().to_pylist()
+    with pytest.raises(QueryError, match=r"Trino says: .*'idd' cannot be resolved"):
+        lake.query("SELECT idd FROM connected.asked", engine="trino")

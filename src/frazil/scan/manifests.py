@@ -57,26 +57,33 @@ class ManifestCache:
         assert isinstance(found, ManifestList)
         return found
 
-    def manifest(self, path: str, *, bounds_of: Collection[int] = ()) -> Manifest:
-        """The live files of a manifest. Bounds of the columns that are named come with it; others are there when they are asked for."""
-        found = self._get(path, lambda path, content: decode_manifest(path, content, bounds_of=bounds_of))
+    def manifest(self, path: str, *, bounds_of: Collection[int] = (), content: bytes | None = None) -> Manifest:
+        """The live files of a manifest. Bounds of the columns that are named come with it; others are there when they are asked for.
+
+        `content` is that of the file, if it has been fetched already.
+        """
+        found = self._get(path, lambda path, content: decode_manifest(path, content, bounds_of=bounds_of), content)
         assert isinstance(found, Manifest)
         return found
 
     def has(self, path: str) -> bool:
         return path in self._kept
 
+    def fetch(self, path: str) -> bytes | None:
+        """The content of a file that is not known yet; None when it is."""
+        return None if self.has(path) else self._read(path)
+
     @property
     def nbytes(self) -> int:
         with self._lock:
             return sum(one.nbytes for one in self._kept.values())
 
-    def _get(self, path: str, make: Callable[[str, bytes], Sized]) -> Sized:
+    def _get(self, path: str, make: Callable[[str, bytes], Sized], content: bytes | None = None) -> Sized:
         with self._lock:
             if path in self._kept:
                 self._kept.move_to_end(path)
                 return self._kept[path]
-        made = make(path, self._read(path))
+        made = make(path, self._read(path) if content is None else content)
         with self._lock:
             if path not in self._kept:
                 self._kept[path] = made

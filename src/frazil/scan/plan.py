@@ -10,7 +10,7 @@ by their partition, then by the bounds of their columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,7 @@ from frazil.scan.compiled import ScanCache, Term
 from frazil.scan.deletes import PATH_FIELD, POSITIONS, DeleteFile, DeleteIndex
 from frazil.scan.explain import BOUNDS, MANIFESTS, PARTITIONS, Layer, ScanReport
 from frazil.scan.manifests import Manifest, ManifestList
+from frazil.scan.parallel import read_ahead
 from frazil.scan.partitions import partition_rows
 from frazil.scan.prune import Ranges, Skip, skip_mask
 from frazil.scan.table import SnapshotState, TableState
@@ -33,6 +34,7 @@ from frazil.scan.table import SnapshotState, TableState
 DATA, DELETES = 0, 1
 ADDED = 1
 EMPTY = "empty files"
+FEW, FETCHED_AT_ONCE = 3, 8  # manifests
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,16 @@ class Planner:
 
     def plan(self) -> ScanPlan:
         """The whole plan."""
-        groups = [group for unit in self.keep_units(self.units()) if len(group := self.open(unit))]
-        return ScanPlan(self, groups, self.report)
+        units = self.keep_units(self.units())
+        opened = (self.open(unit, content=content) for unit, content in zip(units, self._fetch(units), strict=True))
+        return ScanPlan(self, [group for group in opened if len(group)], self.report)
+
+    def _fetch(self, units: Sequence[Unit]) -> Iterable[bytes | None]:
+        """The contents of the manifests that are not known yet, a few ahead: a store answers many questions in the time of one."""
+        paths = [unit.fact("path") for unit in units]
+        if sum(not self._cache.has(path) for path in paths) < FEW:
+            return [None] * len(paths)
+        return read_ahead(paths, lambda path: iter([self._cache.fetch(path)]), workers=FETCHED_AT_ONCE, ordered=True)
 
     def keep_units(self, units: Sequence[Unit], *, layer: Layer | None = None) -> list[Unit]:
         """The manifests that may have files to read."""
@@ -196,9 +206,9 @@ class Planner:
             gone |= fresh
         return gone
 
-    def open(self, unit: Unit, start: int = 0, stop: int | None = None) -> Group:
+    def open(self, unit: Unit, start: int = 0, stop: int | None = None, *, content: bytes | None = None) -> Group:
         """The files of a manifest, or of a part of it, that are to be read."""
-        manifest = self._manifest(unit)
+        manifest = self._manifest(unit, content)
         rows = self._span(unit, manifest, start, stop)
         group = Group(unit, manifest, self._prune(unit, manifest, rows))
         self.report.files += len(group)
@@ -206,10 +216,10 @@ class Planner:
         self.report.bytes += manifest.total_bytes if group.rows is None else _sum(group.column("bytes"))
         return group
 
-    def _manifest(self, unit: Unit) -> Manifest:
+    def _manifest(self, unit: Unit, content: bytes | None = None) -> Manifest:
         path = unit.fact("path")
         self.report.manifests_read += not self._cache.has(path)
-        return self._cache.manifest(path, bounds_of=self._filter.columns)
+        return self._cache.manifest(path, bounds_of=self._filter.columns, content=content)
 
     def _span(self, unit: Unit, manifest: Manifest, start: int, stop: int | None) -> pa.Array | None:
         """The rows that are looked at; of an incremental scan only those that its snapshots added."""

@@ -19,6 +19,9 @@ from pyiceberg.expressions.visitors import bind, rewrite_not
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import FloatType
 
+from frazil.scan.plan import ScanRequest
+from frazil.scan.scan import Scan
+from frazil.scan.source import Source
 from tests.unit.scan.real_tables import MadeDelete, RealFile, RealTable, to_arrow, to_stored
 from tests.unit.scan.test_prune_property import COLUMNS, SCHEMA, filters, make_spec, rows, specs, split_by_partition, stats
 
@@ -117,3 +120,4 @@ def test_a_pruned_scan_gives_the_rows_of_a_full_scan_with_the_filter(data: st.Da
         found = table.read(expr, names, batch_rows=data.draw(st.sampled_from([1, 2, 1000])))
         expected = to_stored(pa.Table.from_batches(to_arrow(wanted, fields).to_batches(), schema=found.schema), fields)
         assert Counter(to_stored(found, fields)) == Counter(expected)
+        assert Scan(table.state, Source.of(table.io), ScanRequest(filter=expr)).count() == len(wanted)
