@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from frazil.client.changes import Change
 from frazil.errors import AuditFailed, PipelineError
 from frazil.pipelines.declare import Pipeline, is_query
 from frazil.pipelines.function import telling
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
 ATTEMPTS = 5
 
 
+class StagedChange(Publishable, Protocol):
+    """A change whose snapshot is known once it is built."""
+
+    snapshot_id: int | None
+
+
 class Kind(Protocol):
     """`Append`, or `Replace`: how files come to a ref."""
 
-    def __call__(self, identifier: Identifier, files: Sequence[WrittenFile], ref: str) -> Publishable:
+    def __call__(self, identifier: Identifier, files: Sequence[WrittenFile], ref: str) -> StagedChange:
         """The change that brings the files there."""
 
 
@@ -88,13 +95,14 @@ class AuditedPublisher:
             main, old = head(metadata, "main"), head(metadata, branch)
             assert main is not None  # the take-over has made one
             if old is None or old.snapshot_id != main.snapshot_id:
-                self._commit(guards(metadata, branch, old.snapshot_id if old else None), (move_ref(metadata, branch, main.snapshot_id),))
+                requirements = guards(metadata, branch, old.snapshot_id if old else None)
+                self.catalog.commit_changes([Change(target.identifier, requirements, (move_ref(metadata, branch, main.snapshot_id),))])
             return main.snapshot_id
 
         def write(number: int) -> int:
             table = self.catalog.load_table(target.identifier)
             on_branch = head(table.metadata, branch)
-            if on_branch is not None and on_branch.snapshot_id == getattr(change, "snapshot_id", None):
+            if on_branch is not None and on_branch.snapshot_id == change.snapshot_id:
                 return on_branch.snapshot_id  # the reply was lost, the commit was not
             if on_branch is None or on_branch.snapshot_id != base:
                 raise PipelineError(
@@ -103,20 +111,14 @@ class AuditedPublisher:
                 )
             built = change.build(table, attempt=number, summary={STAGED_BY: self.pipeline.name}, properties={})
             self.catalog.commit_changes([built])
-            staged = getattr(change, "snapshot_id", None)
-            assert isinstance(staged, int)
-            return staged
+            assert change.snapshot_id is not None
+            return change.snapshot_id
 
         self.patience.on_step("before stage")
         base = until_decided(reset, name=target.name, patience=self.patience)
         staged_id = until_decided(write, name=target.name, patience=self.patience)
         self.patience.on_step("staged")
         return base, staged_id
-
-    def _commit(self, requirements: tuple, updates: tuple) -> None:  # type: ignore[type-arg]  # PyIceberg's, as `Change` has them
-        from frazil.client.changes import Change
-
-        self.catalog.commit_changes([Change(self.pipeline.target.identifier, requirements, updates)])
 
     def audit(self, snapshot_id: int) -> dict[str, int]:
         """What each check that failed has found."""

@@ -186,8 +186,6 @@ class _Stream:
             {"availableNow": True} if self.options.once else {"processingTime": f"{self.options.interval_seconds} seconds"}
         )
         writer = self.made.frame.writeStream.foreachBatch(self.write).option("checkpointLocation", self.checkpoint.as_uri())
-        if self.operators:
-            writer = writer.outputMode("append")
         query = writer.queryName(f"frazil-{self.pipeline.name}-{uuid.uuid4().hex[:8]}").trigger(**trigger).start()
         try:
             self._wait(query)
