@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, FloatType, PrimitiveType
+from pyiceberg.types import BinaryType, BooleanType, DoubleType, FixedType, FloatType, PrimitiveType, UUIDType
 
 from frazil.errors import SchemaMismatch, SinkError
 from frazil.sinks.contract import Accepted, Contract, Extra, Rejected
@@ -65,9 +65,16 @@ class UpsertRules:
                 hint = f"it has {', '.join(names)}"
                 raise SinkError(f"{layout.name}: {what} names column '{name}', which the table does not have", hint=hint)
             kind = layout.schema.find_type(name)
-            if not isinstance(kind, PrimitiveType) or (what == "key" and isinstance(kind, FloatType | DoubleType)):
-                hint = "take columns whose values are equal or not: whole numbers, text, dates, decimals, UUIDs"
-                raise SinkError(f"{layout.name}: column '{name}' is of type {kind}, which can be no {what}", hint=hint)
+            if not isinstance(kind, PrimitiveType) or isinstance(kind, _NO_KEY if what == "key" else _NO_ORDER):
+                raise SinkError(f"{layout.name}: column '{name}' is of type {kind}, which can be no {what}", hint=_FIT[what])
+
+
+_NO_KEY = (FloatType, DoubleType)
+_NO_ORDER = (BooleanType, BinaryType, FixedType, UUIDType)
+_FIT = {
+    "key": "take columns whose values are equal or not: whole numbers, text, dates, decimals, UUIDs",
+    "sequence": "take a column whose values rise: a number, a date, a time, or text",
+}
 
 
 @dataclass(frozen=True)

@@ -248,10 +248,11 @@ def test_the_words_for_deletes_can_be_others(catalog: FrazilCatalog, table: str)
         ({"key": ["nr"]}, "key names column 'nr', which the table does not have"),
         ({"sequence": "nr"}, "sequence names column 'nr'"),
         ({"key": ["share"]}, "column 'share' is of type double, which can be no key"),
+        ({"sequence": "is_new"}, "column 'is_new' is of type boolean, which can be no sequence"),
     ],
 )
 def test_rules_that_cannot_hold_are_refused_before_anybody_is_fenced(catalog: FrazilCatalog, options: dict[str, Any], problem: str) -> None:
-    table = new_table(catalog, Schema(*SCHEMA.fields, NestedField(9, "share", DoubleType())))
+    table = new_table(catalog, Schema(*SCHEMA.fields, NestedField(9, "share", DoubleType()), NestedField(10, "is_new", BooleanType())))
     with pytest.raises(SinkError, match=problem):
         open_sink(catalog, table, **options)
     assert catalog.load_table(table).snapshots() == []
