@@ -1,1 +1,1 @@
-"""Reads: rows of a point in a table's past as an Arrow stream, and SQL on DuckDB."""
+"""Reads: which files and why not the others, their rows whatever was deleted or renamed since, and SQL over them."""

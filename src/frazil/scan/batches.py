@@ -77,7 +77,7 @@ class BatchReader:
 
 def _empty_rows(count: int) -> pa.RecordBatch:
     """Rows without columns."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
 
 
 # --- fields ----------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
+from frazil.errors import ScanError
 from frazil.scan.count import count_rows
 from frazil.scan.datafile import FileReader, ReadPlan
 from frazil.scan.explain import ScanReport
@@ -98,7 +99,8 @@ class Scan:
     def _explain_engine(self, engine: str, session: SparkSession | None) -> EngineReport:
         from frazil.scan.engine_plans import explain_engine
 
-        assert self.home is not None, "an engine reads a table of a lake"
+        if self.home is None or self.request.is_incremental:
+            raise ScanError(f"{self.state.name}: engines are asked for their plans of a table at a snapshot, not of what came between two")
         return explain_engine(self.home, self, engine, session=session)
 
     # --- Arrow -------------------------------------------------------------------------------------------------------------------

@@ -271,6 +271,11 @@ def test_columns_come_in_the_order_in_which_they_are_named(tmp_path: Path) -> No
     assert scan_of(numbered(tmp_path), columns=["name", "id"]).schema.names == ["name", "id"]
 
 
+def test_rows_without_columns_are_still_rows(tmp_path: Path) -> None:
+    scan = scan_of(numbered(tmp_path), GreaterThan("id", 1), columns=[])
+    assert (sum(batch.num_rows for batch in scan.batches()), scan.schema.names) == (10, [])
+
+
 @pytest.mark.parametrize(
     ("expr", "columns", "message"),
     [
