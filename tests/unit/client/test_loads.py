@@ -15,6 +15,7 @@ from tests.unit.client.conftest import ids, rows
 from tests.unit.client.proxy import LossyProxy
 
 
+@pytest.mark.requirement("flow.batching")
 def test_an_unchanged_table_is_neither_sent_nor_parsed_again(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
     first = shaky.load_table("ns.a")
     again = shaky.load_table("ns.a")
