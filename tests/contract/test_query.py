@@ -18,7 +18,7 @@ from pyiceberg.view.metadata import SQLViewRepresentation, ViewVersion
 from frazil import Lake
 from frazil.catalog.embedded import running_catalog
 from frazil.cli.context import Context
-from frazil.cli.query import query
+from frazil.cli.query import _pages, query
 from frazil.client import FrazilCatalog
 from frazil.errors import DataFileMissing, FrazilError, QueryError
 from frazil.scan.elsewhere import prepare
@@ -156,6 +156,20 @@ def test_the_command_prints_what_programs_read(lake: Lake) -> None:
     assert found.exception is None
     stream = pa.ipc.open_stream(io.BytesIO(found.stdout_bytes))
     assert stream.read_all().to_pylist() == [{"id": 1, "country": "NO"}, {"id": 2, "country": "DK"}]
+
+
+def test_a_result_comes_in_pages_made_as_far_as_someone_reads() -> None:
+    read: list[int] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 5000, 100):
+            read.append(start)
+            yield pa.record_batch({"id": list(range(start, start + 100))})
+
+    pages = _pages(pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64())]), batches()), ["id"])
+    first = next(pages)
+    assert ("499" in first, "500" in first, len(read) <= 6) == (True, False, True)
+    assert "4999" in list(pages)[-1]
 
 
 def test_the_embedded_engine_does_not_write(lake: Lake) -> None:
