@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.manifest import DataFile, ManifestFile
-from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
 from frazil.scan.compiled import ScanCache
+from frazil.scan.datafile import FileReader
 from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
@@ -105,14 +103,15 @@ class Upsert:
         if not len(self.changes):
             return Rewritten()
         self._take_up(TableLayout.of(table))
-        rules, rows = self.changes.rules, self.changes.rows
-        files = find_candidates(table, parent.snapshot_id, rows, rules.key, self.cache) if parent else []
-        met = self._run_all(lambda one: self._look(table, one), files)
+        met: list[Met] = []
+        if parent is not None:
+            found = find_candidates(table, parent.snapshot_id, self.changes.rows, self.changes.rules, self.cache)
+            met = self._run_all(lambda one: self._look(found.keys, one), found.files)
         decision = Decision.of(self.changes, [one.numbers for one in met], [one.late for one in met])
         work = [(one, decision.verdicts(one.file.task.partition, one.file.task.spec_id)) for one in met if len(one.numbers)]
         # A file whose rows all stay is left alone.
         work = [(one, verdicts) for one, verdicts in work if pc.any(pc.not_equal(verdicts.take(one.numbers), KEEP)).as_py()]
-        written = self._run_all(lambda one: self._rewrite(table, *one), work)
+        written = self._run_all(lambda one: self._rewrite(found.rows, *one), work)
         placed = [one.numbers.filter(pc.equal(verdicts.take(one.numbers), PUT)) for one, verdicts in work]
         return Rewritten(
             frozenset(one.file.task.path for one, _ in work),
@@ -129,20 +128,20 @@ class Upsert:
 
     # --- the files ---------------------------------------------------------------------------------------------------------------------
 
-    def _look(self, table: Table, file: Candidate) -> Met:
+    def _look(self, reader: FileReader, file: Candidate) -> Met:
         if file.state not in self._met:
             none = pa.array([], pa.int32())
-            pieces = [self.changes.meet(rows) for rows in read_rows(table, file, self.changes.layout, self.changes.rules.judged)]
+            pieces = [self.changes.meet(rows) for rows in read_rows(reader, file, self.changes.layout)]
             numbers, late = (pa.concat_arrays([none, *some]) for some in ([one[0] for one in pieces], [one[1] for one in pieces]))
             self._met[file.state] = Met(file, numbers, late)
         return Met(file, self._met[file.state].numbers, self._met[file.state].late)
 
-    def _rewrite(self, table: Table, met: Met, verdicts: pa.Array) -> list[WrittenFile]:
+    def _rewrite(self, reader: FileReader, met: Met, verdicts: pa.Array) -> list[WrittenFile]:
         known = (*met.file.state, _bytes(verdicts.take(met.numbers)))
         if known not in self._written:
             output = self._output(met.file)
             try:
-                for rows in read_rows(table, met.file, self.changes.layout):
+                for rows in read_rows(reader, met.file, self.changes.layout):
                     output.add(_exact(self.changes.apply(rows, verdicts), self.changes.layout))
                 self._written[known] = output.flush()
             except BaseException:
@@ -217,14 +216,11 @@ class _OneFile:
             self.writer.write(joined)
 
 
-def read_rows(table: Table, file: Candidate, layout: TableLayout, names: Sequence[str] = ()) -> Iterator[pa.Table]:
-    """The rows of a file batch by batch, without those that position deletes name; all columns, or some of them."""
-    schema = Schema(*(one for one in layout.schema.fields if not names or one.name in names), schema_id=layout.schema.schema_id)
-    wanted = pa.schema([one.with_nullable(True) for one in layout.arrow if not names or one.name in names])
-    scan, task = ArrowScan(table.metadata, table.io, schema, AlwaysTrue()), file.as_scan_task()
-    # PyIceberg's own stream reads whole files; the one below it gives batch after batch.
-    for batch in scan._record_batches_from_scan_tasks_and_deletes([task], _read_all_delete_files(table.io, [task])):
-        yield pa.Table.from_batches([batch]).select(wanted.names).cast(wanted)
+def read_rows(reader: FileReader, file: Candidate, layout: TableLayout) -> Iterator[pa.Table]:
+    """The rows of a file that are not deleted, batch by batch, in the table's types."""
+    wanted = pa.schema([layout.arrow.field(one.name).with_nullable(True) for one in reader.plan.fields])
+    for batch in reader.read(file.task):
+        yield pa.Table.from_batches([batch]).cast(wanted)
 
 
 def _bytes(values: pa.Array) -> bytes:

@@ -6,30 +6,27 @@ whose bounds no key lies is not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import FileScanTask
-from pyiceberg.typedef import Record
 from pyiceberg.types import BinaryType, DateType, FixedType, IntegerType, LongType, NestedField, StringType, UUIDType
 
-from frazil.errors import SinkError
 from frazil.scan.bounds import stored_type
 from frazil.scan.compiled import ScanCache
-from frazil.scan.deletes import EQUALITY, DeleteFile
+from frazil.scan.datafile import FileReader, ReadPlan
 from frazil.scan.partitions import partition_rows
 from frazil.scan.plan import FileTask, Group, Planner, ScanRequest
 from frazil.scan.table import TableState
 from frazil.sinks.partitioning import partition_keys
 from frazil.sinks.split import split
 from frazil.sinks.upsert_keys import plain
+from frazil.sinks.upsert_rules import UpsertRules
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -53,35 +50,41 @@ class Candidate:
         """What its rows depend on: the file, and the deletes that concern it."""
         return (self.task.path, *sorted(one.path for one in self.task.deletes))
 
-    def as_scan_task(self) -> FileScanTask:
-        """The file as PyIceberg reads it."""
-        data = _data_file(self.task.path, self.task.format, DataFileContent.DATA, self.task)
-        return FileScanTask(data, {_delete_file(one) for one in self.task.deletes})
+
+@dataclass(frozen=True)
+class Candidates:
+    """The files that must be looked at, and what reads them, deletes applied: `keys` the columns that decide, in row groups that may hold
+    a key; `rows` all of a file."""
+
+    files: Sequence[Candidate]
+    keys: FileReader
+    rows: FileReader
 
 
-def find_candidates(table: Table, snapshot_id: int, changes: pa.Table, key: Sequence[str], cache: ScanCache) -> list[Candidate]:
-    """The files of a snapshot that must be looked at; refuses those of which the rows cannot be told here."""
-    name = ".".join(table.name())
-    request = ScanRequest(_between(changes, key, table.schema()), snapshot_id)
-    planner = Planner(TableState.of(name, table.metadata), cache, request)
-    partitions = _Partitions(changes, key, table.schema())
+def find_candidates(table: Table, snapshot_id: int, changes: pa.Table, rules: UpsertRules, cache: ScanCache) -> Candidates:
+    """The files of a snapshot that may hold rows of the changes."""
+    key, schema = rules.key, table.schema()
+    request = ScanRequest(_between(changes, key, schema), snapshot_id)
+    planner = Planner(TableState.of(".".join(table.name()), table.metadata), cache, request)
+    partitions = _Partitions(changes, key, schema)
     found = []
     for group in planner.plan().groups:
         rest = _by_partition(group, planner, partitions)
         for column in key:
-            rest = _by_keys(rest, table.schema().find_field(column), changes.column(column))
-        found += [Candidate(task, group.unit.fact("path")) for task in _tasks(planner, rest, name)]
-    return found
+            rest = _by_keys(rest, schema.find_field(column), changes.column(column))
+        found += [Candidate(task, group.unit.fact("path")) for task in (planner.tasks(rest) if len(rest) else ())]
+    return Candidates(found, *_readers(table, planner, [schema.find_field(name) for name in rules.judged]))
 
 
-def _tasks(planner: Planner, group: Group, table: str) -> Iterator[FileTask]:
-    for task in planner.tasks(group) if len(group) else ():
-        if any(one.content == EQUALITY for one in task.deletes):
-            raise SinkError(
-                f"{table}: rows of {task.path} are deleted by equality deletes, which cannot be applied here",
-                hint="compact the table first (Spark: rewrite_data_files, with delete-file-threshold 1), or upsert with Spark",
-            )
-        yield task
+def _readers(table: Table, planner: Planner, judged: Sequence[NestedField]) -> tuple[FileReader, FileReader]:
+    def open_file(path: str) -> Any:
+        return table.io.new_input(path).open()
+
+    keys = FileReader(ReadPlan.of(planner, open_file, judged))
+    every = AlwaysTrue()
+    rows = FileReader(ReadPlan(planner.table, planner.schema, planner.schema.fields, (), every, every, open_file))
+    rows.removals = keys.removals  # delete files are read once
+    return keys, rows
 
 
 def _between(changes: pa.Table, key: Sequence[str], schema: Schema) -> BooleanExpression:
@@ -167,23 +170,3 @@ def _stored(keys: pa.ChunkedArray, wanted: pa.DataType) -> pa.Array:
 def _filter(group: Group, kept: pa.Array) -> Group:
     rows = pc.indices_nonzero(kept).cast(pa.int64())
     return replace(group, rows=rows if group.rows is None else group.rows.take(rows))
-
-
-def _data_file(path: str, kind: str, content: DataFileContent, task: FileTask) -> DataFile:
-    made = DataFile.from_args(
-        content=content,
-        file_path=path,
-        file_format=FileFormat[kind.upper()],
-        partition=Record(*task.partition),
-        record_count=task.rows,
-        file_size_in_bytes=task.bytes,
-    )
-    made.spec_id = task.spec_id
-    return made
-
-
-def _delete_file(file: DeleteFile) -> DataFile:
-    kind = file.manifest.columns["format"][file.row].as_py()
-    return DataFile.from_args(
-        content=DataFileContent.POSITION_DELETES, file_path=file.path, file_format=FileFormat[kind.upper()], partition=Record()
-    )
