@@ -7,7 +7,7 @@ from functools import cached_property
 from threading import Lock
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, BoundNotEqualTo, BoundNotIn, BoundNotStartsWith, Or
 from pyiceberg.expressions.visitors import ResidualEvaluator, extract_field_ids
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -33,6 +33,17 @@ class Residuals:
     def _columns(self) -> set[int]:
         return set(extract_field_ids(self._bound))
 
+    @cached_property
+    def _tells_apart(self) -> bool:
+        """Whether something in the filter asks for what differs."""
+        pending = [self._bound]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, BoundNotEqualTo | BoundNotIn | BoundNotStartsWith):
+                return True
+            pending += [one.left, one.right] if isinstance(one, And | Or) else []
+        return False
+
     def of(
         self, spec: PartitionSpec, fields: Sequence[NestedField], manifest: Manifest, rows: pa.Array | None
     ) -> list[BooleanExpression] | BooleanExpression:
@@ -47,7 +58,7 @@ class Residuals:
         return [self._one(spec, positions, row) for row in zip(*(column for column in values if column is not None), strict=True)]
 
     def _one(self, spec: PartitionSpec, positions: tuple[int, ...], row: tuple[object, ...]) -> BooleanExpression:
-        if None in row:
+        if None in row and self._tells_apart:
             return self._expr  # PyIceberg thinks that null differs from every value, which SQL does not: all of the filter is always right
         key = (spec.spec_id, row)
         found = self._known.get(key)
@@ -56,11 +67,17 @@ class Residuals:
             for at, value in zip(positions, row, strict=True):
                 full[at] = value
             with self._lock:  # PyIceberg's evaluator keeps the partition in itself
-                found = self._evaluator(spec).residual_for(Record(*full))
+                found = self._evaluate(spec, Record(*full))
                 if len(self._known) >= MOST_KNOWN:
                     self._known.clear()
                 self._known[key] = found
         return found
+
+    def _evaluate(self, spec: PartitionSpec, partition: Record) -> BooleanExpression:
+        try:
+            return self._evaluator(spec).residual_for(partition)
+        except TypeError:
+            return self._expr  # PyIceberg compares a partition that is null
 
     def _evaluator(self, spec: PartitionSpec) -> ResidualEvaluator:
         if spec.spec_id not in self._evaluators:
