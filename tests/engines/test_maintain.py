@@ -35,7 +35,7 @@ def table(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[str]:
     modes = "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
     spark.sql(
         f"CREATE TABLE lake.{TABLE} (id BIGINT, label STRING, amount DECIMAL(12,2)) USING iceberg PARTITIONED BY (label) "
-        f"TBLPROPERTIES ('format-version'='2', {modes})"
+        f"TBLPROPERTIES ('format-version'='2', 'upkeep.compact.min-input-files'='2', {modes})"
     )
     fill(spark, 0)
     spark.sql(f"ALTER TABLE lake.{TABLE} RENAME COLUMN amount TO price")
@@ -47,9 +47,9 @@ def table(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[str]:
 
 
 def fill(spark: Sql, start: int) -> None:
-    """Five commits with twenty rows each, and a few rows deleted and changed."""
-    for first in range(start, start + 100, 20):
-        values = ", ".join(f"({number}, 'it is {number % 2}:0{number % 2}', {number}.25)" for number in range(first, first + 20))
+    """Two commits with fifty rows each, and a few rows deleted and changed."""
+    for first in (start, start + 50):
+        values = ", ".join(f"({number}, 'it is {number % 2}:0{number % 2}', {number}.25)" for number in range(first, first + 50))
         spark.sql(f"INSERT INTO lake.{TABLE} VALUES {values}")
     spark.sql(f"DELETE FROM lake.{TABLE} WHERE id >= {start} AND id % 10 = 3")
     spark.sql(f"UPDATE lake.{TABLE} SET label = 'other' WHERE id = {start + 7}")
