@@ -96,13 +96,12 @@ def describe(plan: Submission) -> list[tuple[str, str]]:
     """The submission in lines for people: a word, and what there is to say."""
     names = ", ".join(plan.pack.files[:5]) + (f" and {len(plan.pack.files) - 5} more" if len(plan.pack.files) > 5 else "")
     sent = sum(path.stat().st_size for path in plan.jars if path.exists())
-    where = "in this process's machine" if is_local(plan.master) else "on every worker"
-    if plan.python.startswith("./"):
-        where = "out of the packed environment"
+    local = is_local(plan.master)
+    where = "on this machine" if local else "out of the packed environment" if plan.python.startswith("./") else "on every worker"
     lines = [
         ("project", f"{len(plan.pack.files)} modules in {plan.pack.path.name} ({plan.pack.bytes:,} bytes): {names}"),
         ("python", f"{plan.python} {where}"),
-        ("jars", f"{len(plan.jars)} ({sent / 1e6:.0f} MB), which the driver sends to each executor"),
+        ("jars", f"{len(plan.jars)} ({sent / 1e6:.0f} MB)" + ("" if local else ", which the driver sends to each executor")),
         ("driver", f"here; what Spark says goes to {plan.log}"),
     ]
     if plan.kept_back:
