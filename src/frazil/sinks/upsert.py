@@ -33,6 +33,7 @@ from frazil.sinks.manifests import merge_small, rewrite_without, write_added, wr
 from frazil.sinks.parquet import FileMaker, RollingWriter
 from frazil.sinks.progress import MAIN
 from frazil.sinks.snapshots import count_files, guards, head, move_ref, next_snapshot, set_properties
+from frazil.sinks.split import Partition
 from frazil.sinks.upsert_changes import KEEP, PUT, Changes, Decision
 from frazil.sinks.upsert_plan import Candidate, find_candidates
 
@@ -51,6 +52,10 @@ class Met:
     file: Candidate
     numbers: pa.Array
     late: pa.Array
+
+    @property
+    def partition(self) -> tuple[Partition, int]:
+        return tuple(self.file.task.partition), self.file.task.spec_id
 
 
 @dataclass(frozen=True)
@@ -108,11 +113,10 @@ class Upsert:
             found = find_candidates(table, parent.snapshot_id, self.changes.rows, self.changes.rules, self.cache)
             met = self._run_all(lambda one: self._look(found.keys, one), found.files)
         decision = Decision.of(self.changes, [one.numbers for one in met], [one.late for one in met])
-        work = [(one, decision.verdicts(one.file.task.partition, one.file.task.spec_id)) for one in met if len(one.numbers)]
-        # A file whose rows all stay is left alone.
-        work = [(one, verdicts) for one, verdicts in work if pc.any(pc.not_equal(verdicts.take(one.numbers), KEEP)).as_py()]
-        written = self._run_all(lambda one: self._rewrite(found.rows, *one), work)
-        placed = [one.numbers.filter(pc.equal(verdicts.take(one.numbers), PUT)) for one, verdicts in work]
+        work = [(one, decision.verdicts(*one.partition).take(one.numbers)) for one in met if len(one.numbers)]
+        work = [(one, chosen) for one, chosen in work if pc.any(pc.not_equal(chosen, KEEP)).as_py()]  # else its rows all stay
+        written = self._run_all(lambda one: self._rewrite(found.rows, decision, *one), work)
+        placed = [one.numbers.filter(pc.equal(chosen, PUT)) for one, chosen in work]
         return Rewritten(
             frozenset(one.file.task.path for one, _ in work),
             frozenset(one.file.manifest for one, _ in work),
@@ -136,10 +140,10 @@ class Upsert:
             self._met[file.state] = Met(file, numbers, late)
         return Met(file, self._met[file.state].numbers, self._met[file.state].late)
 
-    def _rewrite(self, reader: FileReader, met: Met, verdicts: pa.Array) -> list[WrittenFile]:
-        known = (*met.file.state, _bytes(verdicts.take(met.numbers)))
+    def _rewrite(self, reader: FileReader, decision: Decision, met: Met, chosen: pa.Array) -> list[WrittenFile]:
+        known = (*met.file.state, _bytes(chosen))
         if known not in self._written:
-            output = self._output(met.file)
+            output, verdicts = self._output(met.file), decision.verdicts(*met.partition)
             try:
                 for rows in read_rows(reader, met.file, self.changes.layout):
                     output.add(_exact(self.changes.apply(rows, verdicts), self.changes.layout))
