@@ -17,9 +17,11 @@ def sure_mask(bound: BooleanExpression, schema: Schema, manifest: Manifest) -> S
     """Where every row matches, for certain. Without nulls and NaNs, a row that does not match a filter matches its opposite: so the
     files that the opposite could skip are those."""
     certain: Skip = True
+    columns = {field.field_id: field for field in schema.fields}
     for field_id in extract_field_ids(bound):
-        field = schema.find_field(field_id)
-        if not field.field_type.is_primitive:
+        field = columns.get(field_id)
+        # Inside of a struct, writers differ in what they count as null.
+        if field is None or not field.field_type.is_primitive:
             return False
         known = manifest.column_range(field)
         certain = both(certain, lambda known=known: _or_false(known.no_null))  # type: ignore[misc]
