@@ -42,6 +42,7 @@ from pyiceberg.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
     TimestamptzType,
     TimeType,
@@ -80,6 +81,8 @@ TYPES = Schema(
     _field(14, "key", UUIDType()),
 )
 CLOCKS = Schema(_field(1, "id", LongType(), required=True), _field(2, "clock", TimeType()))
+NANOS = Schema(_field(1, "id", IntegerType(), required=True), _field(2, "seen", TimestampNanoType()))
+NANO_TIMES = ["2024-02-28T22:30:00.000000001", None, "2024-02-28T22:30:00.123456789", "2024-02-29T00:00:00.123456790"]
 NESTED = Schema(
     _field(1, "id", LongType(), required=True),
     _field(
@@ -217,6 +220,7 @@ def truth() -> dict[str, pa.Table]:
     return {
         "types": arrow(TYPES, rows(types_row, range(12))),
         "clocks": arrow(CLOCKS, clock_rows()),
+        "nanos": pa.table({"id": pa.array(range(4), pa.int32()), "seen": pa.array(NANO_TIMES).cast(pa.timestamp("ns"))}),
         "nested": arrow(NESTED, rows(nested_row, range(10))),
         "transforms": arrow(TRANSFORMS, rows(transforms_row, range(12))),
         "evolved": pa.Table.from_pylist([_evolved_old(n) for n in range(6)] + [_evolved_new(n) for n in range(6, 9)], schema=EVOLVED_TRUTH),
@@ -256,6 +260,8 @@ def build_zoo(catalog: FrazilCatalog, spark: SparkProcess) -> None:
         _make(catalog, name, PLAIN, arrow(PLAIN, rows(plain_row, range(12))))
         _set(spark, name, {"format-version": str(version), "write.delete.mode": "merge-on-read"})
         spark.sql(f"DELETE FROM lake.{NAMESPACE}.{name} WHERE id % 3 = 1")
+    catalog.create_table(f"{NAMESPACE}.nanos", NANOS, properties={"format-version": "3"})
+    spark.call("tests.engines.zoo_java:append_nanos", f"lake.{NAMESPACE}.nanos", NANO_TIMES)
     deleted = _make(catalog, "equality_deletes", PLAIN, arrow(PLAIN, rows(plain_row, range(8))))
     spark.call("tests.engines.zoo_java:delete_equal", f"lake.{NAMESPACE}.equality_deletes", {"n": 10})
     spark.call("tests.engines.zoo_java:delete_equal", f"lake.{NAMESPACE}.equality_deletes", {"country": "SE", "n": 60})

@@ -39,7 +39,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, dt.datetime):
-        return (value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value).isoformat(timespec="microseconds")
+        in_utc = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+        return in_utc.isoformat(timespec="nanoseconds" if getattr(value, "nanosecond", 0) else "microseconds")  # of pandas
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):

@@ -49,3 +49,23 @@ def read_puffin(spark: SparkSession, name: str) -> list[tuple[str, list[int], st
             found.append((blob.type(), list(blob.inputFields()), base64.b64encode(payload).decode(), blob.properties().get("ndv")))
         reader.close()
     return sorted(found)
+
+
+def append_nanos(spark: SparkSession, name: str, times: list[str | None]) -> None:
+    """Rows with times in nanoseconds, numbered from zero: PyIceberg writes no format 3, and Spark has no such type."""
+    jvm = spark._jvm
+    assert jvm is not None
+    iceberg = jvm.org.apache.iceberg
+    table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+    parquet = iceberg.FileFormat.PARQUET
+    builder = getattr(jvm, "org.apache.iceberg.data.GenericFileWriterFactory$Builder")(table)
+    factory = builder.dataFileFormat(parquet).dataSchema(table.schema()).build()
+    place = iceberg.io.OutputFileFactory.builderFor(table, 1, 1).format(parquet).build().newOutputFile()
+    writer = factory.newDataWriter(place, table.spec(), None)
+    for number, time in enumerate(times):
+        record = iceberg.data.GenericRecord.create(table.schema())
+        record.setField("id", number)
+        record.setField("seen", None if time is None else jvm.java.time.LocalDateTime.parse(time))
+        writer.write(record)
+    writer.close()
+    table.newAppend().appendFile(writer.toDataFile()).commit()

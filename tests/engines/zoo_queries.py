@@ -105,6 +105,7 @@ TYPES = [
         ordered=True,
     ),
     Query("time of day", "clocks", _select("id, clock"), ("id", "clock")),
+    Query("nanoseconds", "nanos", _select("id, seen"), ("id", "seen")),
 ]
 NESTED = [
     Query("a field of a struct", "nested", _select("id, person.name AS a, person.home.city AS b"), PEOPLE),
@@ -112,6 +113,24 @@ NESTED = [
     Query("a struct that is null", "nested", _select("id", where="person IS NULL"), ("id", "person")),
     Query("whole structs", "nested", _select("id, person"), ("id", "person")),
     Query("whole lists and maps", "nested", _select("id, tags, scores"), ("id", "tags", "scores")),
+    Query(
+        "an element of a list",
+        "nested",
+        _select("id, tags[1] AS a"),
+        ("id", "tags"),
+        spelled={
+            "daft": _select("id, tags[0] AS a"),
+            "spark": _select("id, try_element_at(tags, 1) AS a"),
+            "trino": _select("id, element_at(tags, 1) AS a"),
+        },
+    ),
+    Query(
+        "a value of a map",
+        "nested",
+        _select("id, scores['k0'] AS a"),
+        ("id", "scores"),
+        spelled={"spark": _select("id, try_element_at(scores, 'k0') AS a"), "trino": _select("id, element_at(scores, 'k0') AS a")},
+    ),
     Query("lists of structs", "nested", _select("id, lines"), ("id", "lines")),
 ]
 PARTITIONS = [
