@@ -17,6 +17,7 @@ from frazil.services import ports
 from frazil.services.java import JavaNeed, find_java
 from frazil.services.processes import wait_until
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM of some seconds: compiling well costs more than it brings
 # The kernel ends them when the tests are killed; their executors end with them.
 WITH_PARENT = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
@@ -76,6 +77,7 @@ class SparkCluster:
             "JAVA_HOME": str(find_java(JavaNeed.SPARK).home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # its port is always the same
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
         }

@@ -25,7 +25,7 @@ from frazil.config import load_settings
 from frazil.project import load_project
 from frazil.services.processes import wait_until
 from frazil.tables.apply import apply_steps, plan_all
-from tests.engines.spark_cluster import SparkCluster
+from tests.engines.spark_cluster import SHORT_LIVED, SparkCluster
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
 SECRET = "hunter2-of-the-cluster"
@@ -119,6 +119,7 @@ def settings_for(cluster: SparkCluster, lake: Lake, **more: str) -> Path:
     given = {"master": cluster.master, "executor_memory": "512m", "driver_memory": "512m", **more}
     lines = [f"{key} = {json.dumps(value)}" for key, value in given.items()]
     spark = {"spark.eventLog.enabled": True, "spark.eventLog.compress": False, "spark.eventLog.dir": str(events)}
+    spark |= {f"spark.{role}.extraJavaOptions": SHORT_LIVED for role in ("driver", "executor")}
     conf = [f'"{key}" = {json.dumps(value)}' for key, value in spark.items()]
     counts = ["executors = 2", "executor_cores = 1"]
     text = ["[profiles.cluster.spark]", *lines, *counts, "[profiles.cluster.spark.conf]", *conf]
