@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +31,7 @@ import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict
+from frazil.sinks.daft import stream_frame
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -183,7 +185,7 @@ def load(frame: daft.DataFrame, catalog: FrazilCatalog, *, until: int, **options
     """A frame that stands for everything up to a position of its source; run again, it brings nothing in twice."""
     with frazil.sinks.open(NAME, name="from-daft", catalog=catalog, **options) as sink:
         if (sink.offset or 0) < until:
-            sink.write(frame, position=until)
+            sink.write(stream_frame(frame), position=until)
 
 
 @pytest.mark.requirement("daft.write")
@@ -207,6 +209,28 @@ def test_a_frame_that_fails_half_way_brings_no_row_in(table: Table, catalog: Fra
     assert ids(catalog) == list(range(12))
     load(daft.from_arrow(rows(*range(12, 40))), catalog, until=40)
     assert ids(catalog) == list(range(40))
+
+
+def test_a_frame_is_computed_while_the_sink_takes_it_and_not_before() -> None:
+    made: list[int] = []
+
+    @daft.func
+    def note(n: int) -> int:
+        made.append(n)
+        time.sleep(0.002)  # time for the reader to see the first batch before the last is made
+        return n
+
+    frame = daft.from_pydict({"n": list(range(1000))}).into_batches(20).with_column("n", note(col("n")))
+    reader = stream_frame(frame)
+    assert reader.read_next_batch().num_rows == 20
+    assert len(made) < 500
+    assert sum(batch.num_rows for batch in reader) == 980
+
+
+def test_a_frame_as_it_is_can_be_written_too(table: Table, catalog: FrazilCatalog) -> None:
+    with frazil.sinks.open(NAME, name="from-daft", catalog=catalog) as sink:
+        sink.write(daft.from_arrow(rows(12)), position=1)
+    assert ids(catalog) == list(range(13))
 
 
 def test_rows_of_a_frame_that_fail_a_check_are_set_aside_in_the_same_commit(table: Table, catalog: FrazilCatalog) -> None:
