@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.cli.context import Context
 from frazil.cli.query import _pages, query
 from frazil.client import FrazilCatalog
+from frazil.config import load_settings
 from frazil.errors import DataFileMissing, FrazilError, QueryError
 from frazil.scan.elsewhere import prepare
 from tests.unit.scan.committed_deletes import delete_from
@@ -136,6 +138,14 @@ def test_other_engines_only_read_unless_told(lake: Lake, engine: str) -> None:
         with pytest.raises(QueryError, match=r"this would change something.*\n  --write lets it"):
             prepare(lake, sql, engine)
         assert prepare(lake, sql, engine, write=True) == sql
+
+
+def test_a_trino_that_is_not_there_is_named(lake: Lake, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    settings = load_settings(flags={"stack.ports.trino": str(port)}, environ={}, folder=tmp_path)
+    with pytest.raises(QueryError, match=rf"no Trino answers at 127.0.0.1:{port}\n  start it: frazil up --with trino"):
+        Lake(settings, catalog=lake.catalog).query("SELECT 1", engine="trino")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import MissingExtra, NoSuchTable, QueryError
@@ -92,19 +93,32 @@ def _on_trino(lake: Lake, sql: str) -> pa.RecordBatchReader:
         import trino
     except ImportError as exc:
         raise MissingExtra("trino", extra="trino") from exc
-    from requests import RequestException
-
     port = lake.settings.stack.ports.trino
     session = trino.dbapi.connect(host="127.0.0.1", port=port, user="frazil", catalog=TRINO_CATALOG)  # type: ignore[no-untyped-call]
     cursor = session.cursor()
-    try:
+    with _saying(port):
         cursor.execute(sql)
-    except RequestException as exc:
-        raise QueryError(f"no Trino answers at 127.0.0.1:{port}", hint="start it: frazil up --with trino") from exc
+    names = [(column[0], column[1]) for column in cursor.description or [("result", "varchar")]]
+
+    def fetch(count: int) -> list[Any]:
+        with _saying(port):
+            return cursor.fetchmany(count)  # type: ignore[no-any-return]
+
+    return _stream(names, fetch)
+
+
+@contextmanager
+def _saying(port: int) -> Iterator[None]:
+    """What Trino says is an error of ours; it may say so with any page."""
+    import trino
+    from requests import RequestException
+
+    try:
+        yield
     except trino.exceptions.TrinoQueryError as exc:
         raise QueryError(f"Trino says: {_plain(exc.message)}") from exc
-    names = [(column[0], column[1]) for column in cursor.description or [("result", "varchar")]]
-    return _stream(names, cursor.fetchmany)
+    except (RequestException, trino.exceptions.TrinoConnectionError) as exc:
+        raise QueryError(f"no Trino answers at 127.0.0.1:{port}", hint="start it: frazil up --with trino") from exc
 
 
 def _stream(columns: Sequence[tuple[str, str]], fetch: Callable[[int], list[Any]]) -> pa.RecordBatchReader:
