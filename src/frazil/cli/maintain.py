@@ -106,10 +106,13 @@ class Session:
         label = ".".join(name)
         try:
             self._look_after(label, name)
-        except FrazilError as exc:
+        except Exception as exc:
+            if not isinstance(exc, FrazilError) and not type(exc).__module__.startswith("pyiceberg."):  # what the catalog answers
+                raise
+            known = exc if isinstance(exc, FrazilError) else UpkeepError(f"{type(exc).__name__}: {exc}")
             self.failed.append(label)
-            self.told.append({"table": label, "error": exc.message})
-            click.echo(f"{label}: {exc.message}" + (f"\n  try: {exc.hint}" if exc.hint else ""), err=True)
+            self.told.append({"table": label, "error": known.message})
+            click.echo(f"{label}: {known.message}" + (f"\n  try: {known.hint}" if known.hint else ""), err=True)
 
     def _look_after(self, label: str, name: Identifier) -> None:
         from frazil.upkeep.steps import Keeper
@@ -166,9 +169,13 @@ class Session:
 def _sum(told: Sequence[dict[str, Any]], *, would: bool) -> str:
     """What all steps save together.
 
-    >>> _sum([{"step": "compact", "files": 9}, {"step": "expire", "files": 10, "bytes": 2000, "snapshots": 3}], would=False)
-    'saved: 9 files that readers open, 10 files on disk (2.0 kB), 3 snapshots'
+    >>> told = [{"step": "compact", "files": 9, "done": True}, {"step": "expire", "files": 10, "bytes": 2000, "snapshots": 3}]
+    >>> _sum(told, would=True)
+    'would save: 9 files that readers open, 10 files on disk (2.0 kB), 3 snapshots'
+    >>> _sum(told, would=False)
+    'saved: 9 files that readers open, 0 files on disk (0 B), 0 snapshots'
     """
+    told = [entry for entry in told if would or entry.get("done")]
     live = sum(entry.get("files", 0) for entry in told if entry.get("step") not in REMOVING)
     gone = sum(entry.get("files", 0) for entry in told if entry.get("step") in REMOVING)
     free, snapshots = (sum(entry.get(key, 0) for entry in told) for key in ("bytes", "snapshots"))
