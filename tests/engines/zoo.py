@@ -217,6 +217,7 @@ def truth() -> dict[str, pa.Table]:
     old = [{**plain_row(n), "status": "new", "level": 7} for n in range(4)]
     kept = [plain_row(n) for n in range(12) if n % 3 != 1]
     alive = [plain_row(n) for n in range(8) if n not in (1, 6)] + [plain_row(6)]
+    mixed = [plain_row(n) for n in range(24) if n not in (2, 5, 9, 10, 13)] + [plain_row(5)]
     return {
         "types": arrow(TYPES, rows(types_row, range(12))),
         "clocks": arrow(CLOCKS, clock_rows()),
@@ -229,6 +230,7 @@ def truth() -> dict[str, pa.Table]:
         "position_deletes": arrow(PLAIN, kept),
         "vectors": arrow(PLAIN, kept),
         "equality_deletes": arrow(PLAIN, alive),
+        "mixed": arrow(PLAIN, mixed),
         "empty": arrow(PLAIN, []),
         "emptied": arrow(PLAIN, []),
         "branches": arrow(PLAIN, rows(plain_row, range(6))),
@@ -266,6 +268,7 @@ def build_zoo(catalog: FrazilCatalog, spark: SparkProcess) -> None:
     spark.call("tests.engines.zoo_java:delete_equal", f"lake.{NAMESPACE}.equality_deletes", {"n": 10})
     spark.call("tests.engines.zoo_java:delete_equal", f"lake.{NAMESPACE}.equality_deletes", {"country": "SE", "n": 60})
     deleted.refresh().append(arrow(PLAIN, [plain_row(6)]))  # younger than the deletes, so it stays
+    _make_mixed(catalog, spark)
 
 
 def _make(
@@ -335,6 +338,21 @@ def _make_respecced(catalog: FrazilCatalog) -> None:
     with table.update_spec() as change:
         change.remove_field("country")
     table.append(arrow(PLAIN, rows(plain_row, range(12, 16))))
+
+
+def _make_mixed(catalog: FrazilCatalog, spark: SparkProcess) -> None:
+    """Two specs, equality deletes over both, position deletes, and after an upgrade deletion vectors that take their place."""
+    table, place = _make(catalog, "mixed", PLAIN, arrow(PLAIN, rows(plain_row, range(8)))), f"lake.{NAMESPACE}.mixed"
+    with table.update_spec() as change:
+        change.add_identity("country")
+    table.append(arrow(PLAIN, rows(plain_row, range(8, 24))))
+    spark.call("tests.engines.zoo_java:delete_equal", place, {"n": 50})
+    spark.call("tests.engines.zoo_java:delete_equal", place, {"country": "SE", "n": 100})
+    table.refresh().append(arrow(PLAIN, [plain_row(5)]))
+    _set(spark, "mixed", {"write.delete.mode": "merge-on-read"})
+    spark.sql(f"DELETE FROM {place} WHERE id = 9")
+    _set(spark, "mixed", {"format-version": "3"})
+    spark.sql(f"DELETE FROM {place} WHERE id IN (2, 13)")  # 13 lies in the file of 9
 
 
 def _make_branches(catalog: FrazilCatalog) -> None:

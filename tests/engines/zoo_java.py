@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def delete_equal(spark: SparkSession, name: str, values: dict[str, Any]) -> None:
-    """A delete file that removes all older rows with these values from an unpartitioned table."""
+    """A delete file that removes all older rows with these values, of whatever partition: the table's first spec has none."""
     jvm, gateway = spark._jvm, spark.sparkContext._gateway
     assert jvm is not None
     assert gateway is not None
@@ -26,8 +26,9 @@ def delete_equal(spark: SparkSession, name: str, values: dict[str, Any]) -> None
     # The class is nested in one whose own constructor is not public: py4j finds it by its binary name.
     builder = getattr(jvm, "org.apache.iceberg.data.GenericFileWriterFactory$Builder")(table)
     factory = builder.deleteFileFormat(parquet).equalityFieldIds(ids).equalityDeleteRowSchema(schema).build()
-    place = iceberg.io.OutputFileFactory.builderFor(table, 1, 1).format(parquet).build().newOutputFile()
-    writer = factory.newEqualityDeleteWriter(place, table.spec(), None)
+    spec = table.specs().get(0)
+    place = iceberg.io.OutputFileFactory.builderFor(table, 1, 1).defaultSpec(spec).format(parquet).build().newOutputFile()
+    writer = factory.newEqualityDeleteWriter(place, spec, None)
     writer.write(record)
     writer.close()
     table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()

@@ -186,6 +186,9 @@ DELETES = [
     Query("equality deletes, counted", "equality_deletes", _select("count(*) AS c")),
     _plain("deletion vectors", "vectors"),
     Query("deletion vectors, counted", "vectors", _select("count(*) AS c")),
+    _plain("every kind of delete together", "mixed"),
+    _plain("every kind of delete, filtered", "mixed", "country = 'NO'"),
+    Query("every kind of delete, counted", "mixed", _select("count(*) AS c")),
     _plain("a table without a snapshot", "empty"),
     Query("a table whose rows are gone", "emptied", _select("count(*) AS c, max(n) AS m"), ("id", "n")),
 ]
