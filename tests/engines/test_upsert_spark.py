@@ -22,6 +22,7 @@ from frazil.errors import PipelineError, RowRefused, SchemaMismatch
 from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.session import spark_session
 from frazil.pipelines.upsert import UpsertFrames, upsert_batches
+from frazil.sinks.audit import audit
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
 from frazil.sinks.spark import FrameResult
@@ -116,6 +117,8 @@ def test_merge_on_read_writes_position_deletes_and_copy_on_write_does_not(catalo
         table = new_table(catalog, mode)
         for rows in ([change(n, 1) for n in range(10)], [change(3, 2), gone(4, 2), change(20, 1), gone(99, 1), change(5, 0)]):
             open_frames(catalog, table).write(frame(spark, rows))
+        proof = audit(catalog.load_table(table).metadata)
+        assert (proof.problems, proof.notes, proof.others) == ((), (), 0)
         found[mode] = (delete_files(catalog, table) > 0, values(catalog, table))
     expected = {n: "v1" for n in range(10) if n != 4} | {3: "v2", 20: "v1"}
     assert found == {"copy-on-write": (False, expected), "merge-on-read": (True, expected)}

@@ -22,7 +22,7 @@ from frazil.pipelines.function import telling
 from frazil.pipelines.load_task import LoadReport
 from frazil.pipelines.upsert_task import REPORT
 from frazil.sinks.publish import Overtaken, until_decided
-from frazil.sinks.snapshots import Move, guards, head, move_ref
+from frazil.sinks.snapshots import STAGED_BY, Move, guards, head, move_ref
 from frazil.sinks.upsert_keys import ARRIVAL
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from frazil.sinks.spark import FrameResult, FrameSink, Staged
 
 STAGE = "frazil_stage"
+STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"  # so that the audit knows the staged snapshot for one of ours
 ATTEMPTS = 10
 Also = Callable[[int], "Mapping[str | Identifier, pa.Table]"]
 
@@ -163,6 +164,7 @@ class Merger:
         changes.frame.createOrReplaceTempView(view)
         columns = [one.name for one in self.target.layout.schema.fields]
         table = ".".join(_quote(one) for one in (self.catalog.name, *self.target.identifier, f"branch_{stage}"))
+        spark.conf.set(STAGED_PROPERTY, self.part)
         try:
             spark.sql(merge_sql(table, view, columns, self.rules, changes.ends))
         except (PySparkException, Py4JError) as exc:
@@ -170,6 +172,7 @@ class Merger:
                 f"{self.target.layout.name}: the merge failed: {telling(str(exc))}", hint="nothing was committed; mend it and run again"
             ) from exc
         finally:
+            spark.conf.unset(STAGED_PROPERTY)
             spark.catalog.dropTempView(view)
         self.target.patience.on_step("merged")
         found = head(self.catalog.load_table(self.target.identifier).metadata, stage)
