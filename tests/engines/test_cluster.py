@@ -25,7 +25,7 @@ from frazil.config import load_settings
 from frazil.project import load_project
 from frazil.services.processes import wait_until
 from frazil.tables.apply import apply_steps, plan_all
-from tests.engines.spark_cluster import SHORT_LIVED, SparkCluster
+from tests.engines.spark_cluster import SHORT_LIVED, WITH_PARENT, SparkCluster
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
 SECRET = "hunter2-of-the-cluster"
@@ -60,7 +60,7 @@ class Lake:
         return {**os.environ, "FRAZIL_CATALOG__URI": self.uri, "FRAZIL_CATALOG__TOKEN": SECRET}
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "frazil", *arguments]
+        command = [*WITH_PARENT, sys.executable, "-m", "frazil", *arguments]
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def frazil(self, *arguments: str) -> str:
