@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 from tests.engines.zoo_limits import LIMITS, limit_of
 from tests.engines.zoo_queries import ENGINES, GROUPS, QUERIES
 
@@ -29,18 +31,25 @@ up with PyIceberg first.
 
 def render_page() -> str:
     """docs/engine-matrix.md as it should be."""
-    letters = {id(limit): chr(ord("a") + at) for at, limit in enumerate(LIMITS)}
+    notes: dict[tuple[str, str], list[str]] = {}  # a reason and its remedy, and the engines that have it
+    for limit in LIMITS:
+        engines = notes.setdefault((limit.reason, limit.instead), [])
+        engines += [TITLES[limit.engine]] if TITLES[limit.engine] not in engines else []
+    letters = dict(zip(notes, string.ascii_lowercase, strict=False))
     lines = [INTRODUCTION]
     header = ["question", "table", *(TITLES[engine] for engine in ENGINES)]
     for group, queries in GROUPS.items():
         lines += [f"## {group.capitalize()}", "", _row(header), _row(["---"] * len(header))]
         for query in queries:
             limits = [limit_of(engine, query.name) for engine in ENGINES]
-            cells = ["yes" if limit is None else f"{'no' if limit.says else 'other rows'} ({letters[id(limit)]})" for limit in limits]
+            cells = [
+                "yes" if limit is None else f"{'no' if limit.says else 'other rows'} ({letters[limit.reason, limit.instead]})"
+                for limit in limits
+            ]
             lines.append(_row([query.name, f"`{query.table}`", *cells]))
         lines.append("")
     lines += ["## Notes", "", _row(["", "engine", "why", "what to do"]), _row(["---"] * 4)]
-    lines += [_row([letters[id(limit)], TITLES[limit.engine], limit.reason, limit.instead]) for limit in LIMITS]
+    lines += [_row([letters[note], ", ".join(engines), *note]) for note, engines in notes.items()]
     asked = len(QUERIES) * len(ENGINES)
     listed = sum(len(limit.queries) for limit in LIMITS)
     lines += [
