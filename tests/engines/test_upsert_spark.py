@@ -93,6 +93,7 @@ def delete_files(catalog: FrazilCatalog, table: str) -> int:
     return catalog.load_table(table).inspect.delete_files().num_rows
 
 
+@pytest.mark.requirement("spark.upsert")
 @pytest.mark.parametrize("mode", MODES)
 @settings(max_examples=example_count(short=2, full=20))
 @given(batches=st.lists(st.tuples(st.lists(CHANGES, min_size=6, max_size=20), st.booleans()), min_size=2, max_size=4))
@@ -124,6 +125,7 @@ def test_merge_on_read_writes_position_deletes_and_copy_on_write_does_not(catalo
     assert found == {"copy-on-write": (False, expected), "merge-on-read": (True, expected)}
 
 
+@pytest.mark.requirement("spark.upsert")
 @pytest.mark.parametrize(("step", "mode"), [("before commit", MODES[0]), ("after commit", MODES[1])])
 def test_killed_at_a_step_and_sent_again_the_changes_are_in_once(step: str, mode: str, catalog: FrazilCatalog, spark: SparkSession) -> None:
     table, batch = new_table(catalog, mode), [change(1, 2), gone(2, 2), change(3, 1)]
