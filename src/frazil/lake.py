@@ -35,13 +35,14 @@ if TYPE_CHECKING:
     from frazil.history.refs import DropPlan, PublishPlan, RefInfo, RefKind, Retention
     from frazil.history.rollback import RollbackPlan
     from frazil.history.rows import RowDiff
+    from frazil.scan.compiled import ScanCache
     from frazil.scan.points import Named, Point
     from frazil.scan.scan import Scan
     from frazil.scan.source import Source
 
 MAIN = "main"
 QueryEngine = Literal["duckdb", "trino", "spark"]
-MOST_SOURCES = 64  # tables whose manifests are kept
+MOST_CACHES = 64  # tables whose manifests are kept
 
 
 class Lake:
@@ -49,7 +50,7 @@ class Lake:
 
     def __init__(self, settings: Settings | None = None, *, catalog: FrazilCatalog | None = None) -> None:
         self._settings, self._catalog = settings, catalog
-        self._sources: dict[str, Source] = {}
+        self._caches: dict[str, ScanCache] = {}
 
     @cached_property
     def settings(self) -> Settings:
@@ -88,11 +89,11 @@ class Lake:
         from frazil.scan.source import Source
 
         key = str(table.metadata.table_uuid)
-        if key not in self._sources:
-            if len(self._sources) >= MOST_SOURCES:
-                self._sources.pop(next(iter(self._sources)))
-            self._sources[key] = Source.of(table.io)
-        return self._sources[key]
+        if key not in self._caches and len(self._caches) >= MOST_CACHES:
+            self._caches.pop(next(iter(self._caches)))
+        made = Source.of(table.io, self._caches.get(key))  # the access is always the newest: keys may have a short life
+        self._caches[key] = made.cache
+        return made
 
     def query(self, sql: str, *, at: Named | None = None, engine: QueryEngine = "duckdb", write: bool = False) -> pa.RecordBatchReader:
         """The result of a SELECT over the lake's tables, as an Arrow stream; `at` is when, for tables that say nothing else themselves.

@@ -51,6 +51,10 @@ class ManifestCache:
         self._lock = threading.Lock()
         self._about, self._added = 0, 0  # bytes kept, as far as they were counted; and how many came so far
 
+    def read_with(self, read: Read) -> None:
+        """Reads files in another way from now on."""
+        self._read = read
+
     def manifest_list(self, path: str) -> ManifestList:
         """The manifests of a snapshot."""
         found = self._get(path, decode_list)

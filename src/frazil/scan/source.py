@@ -49,6 +49,10 @@ class Source:
     cache: ScanCache
 
     @classmethod
-    def of(cls, io: FileIO) -> Source:
+    def of(cls, io: FileIO, cache: ScanCache | None = None) -> Source:
+        """The files behind an access; a cache that is given reads by it from now on."""
         files = Files(io)
-        return cls(files, ScanCache(files.read))
+        if cache is None:
+            return cls(files, ScanCache(files.read))
+        cache.read_with(files.read)
+        return cls(files, cache)
