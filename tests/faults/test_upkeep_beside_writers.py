@@ -67,7 +67,7 @@ class Program:
 
 @pytest.mark.requirement("spark.maintain")
 def test_maintenance_beside_live_writers_loses_nothing(meeting: Meeting, campaign: Campaign) -> None:
-    seconds, chance = campaign.size(short=40, full=600), campaign.random()
+    seconds, chance = campaign.size(short=60, full=600), campaign.random()
     until = time.time() + seconds
     programs = [Program(run, meeting, until) for run in (append_rows, replace_rows, look_after)]
     for program in programs:
