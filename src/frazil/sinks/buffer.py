@@ -135,11 +135,13 @@ class Buffer:
             batches = [*self._spool.rows_of(partition), *(rest.to_batches() if rest is not None else [])]
             for group in self._groups(batches):
                 rows = pa.Table.from_batches(group)
-                if rows.nbytes <= self.limits.row_group_bytes:
+                is_small = rows.nbytes <= self.limits.row_group_bytes
+                if is_small:
                     rows = rows.combine_chunks()  # a copy of this size is cheaper than the writer's work for each small chunk
                 self._lane_task(partition, 0, rows)()
+                if not is_small:
+                    _give_back()
             self._writers[partition, 0].roll()
-            _give_back()
 
         return write
 
