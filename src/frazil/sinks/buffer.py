@@ -51,6 +51,7 @@ class Buffer:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._run_bytes = LEAST_RUN_BYTES
+        self._used_bytes = 0  # that were written since memory was given back
         self._spool = Spool(layout.arrow, self.limits.spool_folder)
         self._writers: dict[tuple[Partition, int], RollingWriter] = {}  # by partition and lane
         # Rows that are neither taken apart nor sorted are not copied: they may fill the whole budget.
@@ -135,13 +136,14 @@ class Buffer:
             batches = [*self._spool.rows_of(partition), *(rest.to_batches() if rest is not None else [])]
             for group in self._groups(batches):
                 rows = pa.Table.from_batches(group)
-                is_small = rows.nbytes <= self.limits.row_group_bytes
-                if is_small:
+                if rows.nbytes <= self.limits.row_group_bytes:
                     rows = rows.combine_chunks()  # a copy of this size is cheaper than the writer's work for each small chunk
                 self._lane_task(partition, 0, rows)()
-                if not is_small:
-                    _give_back()
+                self._used_bytes += rows.nbytes
             self._writers[partition, 0].roll()
+            if self._used_bytes >= self.limits.row_group_bytes:  # not after every file: taking the memory again costs more than a small one
+                self._used_bytes = 0
+                _give_back()
 
         return write
 
