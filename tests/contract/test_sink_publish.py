@@ -20,9 +20,11 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, WriterFenced
+from frazil.sinks import open as open_sink
 from frazil.sinks.audit import audit
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import write_files
+from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.progress import Claim, PartProgress, progress_at, read_progress
 from frazil.sinks.publish import CommitCatalog, Overtaken, Patience, Publisher, SingleTableCatalog
 from frazil.sinks.snapshots import Append, Move
@@ -368,6 +370,23 @@ def test_small_manifests_are_merged_and_lose_no_file(ours: FrazilCatalog) -> Non
         most = max(most, len(snapshot.manifests(lake.table().io)))
     assert (lake.ids(), most) == (list(range(11)), 4)
     assert sorted(lake.table().inspect.entries()["sequence_number"].to_pylist()) == list(range(2, 13))
+
+
+def test_manifests_of_a_partitioning_whose_column_was_dropped_are_merged(ours: FrazilCatalog) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "region", LongType()))
+    lake = Lake(ours)
+    ours.create_table(lake.name, schema, partition_spec=partition_spec(schema, ["region"]))
+    for number in range(2):
+        with open_sink(lake.name, name="s", catalog=ours) as sink:
+            sink.write(pa.table({"id": [number], "region": [number]}), position=number + 1)
+    lake.table().update_spec().remove_field("region").commit()
+    lake.table().update_schema().delete_column("region").commit()
+    lake.table().transaction().set_properties({"commit.manifest.min-count-to-merge": "2"}).commit_transaction()
+    with open_sink(lake.name, name="s", catalog=ours) as sink:
+        sink.write(pa.table({"id": [2]}), position=3)
+    snapshot = lake.table().current_snapshot()
+    assert snapshot is not None
+    assert (lake.ids(), len(snapshot.manifests(lake.table().io))) == ([0, 1, 2], 2)
 
 
 def test_a_table_that_was_dropped_and_made_again_takes_no_rows_of_an_old_writer(rest_lake: Lake, ours: FrazilCatalog) -> None:

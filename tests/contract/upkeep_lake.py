@@ -19,6 +19,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
+from frazil.sinks.entries import as_added, write_entries
 from frazil.sinks.manifests import write_list
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
@@ -26,7 +27,6 @@ from frazil.sinks.snapshots import guards, move_ref, next_snapshot
 from frazil.upkeep.compact import Compaction, CompactionPlan, CompactionResult, plan_compaction
 from frazil.upkeep.deletes import SCHEMA as DELETE_SCHEMA
 from frazil.upkeep.deletes import WrittenDeletes
-from frazil.upkeep.entries import as_added, write_entries
 from frazil.upkeep.expire import Expiry, ExpiryResult
 from frazil.upkeep.policy import Policy
 

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 from pyiceberg.manifest import (
     DataFile,
     ManifestContent,
-    ManifestEntry,
-    ManifestEntryStatus,
     ManifestFile,
-    write_manifest,
     write_manifest_list,
 )
 
 from frazil.sinks.disk import writing
+from frazil.sinks.entries import as_added, as_deleted, as_existing, write_entries
 from frazil.sinks.files import WrittenFile
 
 if TYPE_CHECKING:
@@ -37,7 +35,10 @@ def write_added(table: Table, files: Sequence[WrittenFile], *, snapshot_id: int)
     by_spec: dict[int, list[DataFile]] = defaultdict(list)
     for file in files:
         by_spec[file.spec_id].append(file.to_data_file())
-    return [_write(table, spec_id, [_added(file, snapshot_id) for file in some], snapshot_id) for spec_id, some in by_spec.items()]
+    return [
+        write_entries(table, [as_added(file, snapshot_id) for file in some], spec_id=spec_id, snapshot_id=snapshot_id)
+        for spec_id, some in by_spec.items()
+    ]
 
 
 def merge_small(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int) -> list[ManifestFile]:
@@ -85,50 +86,13 @@ def rewrite_without(
     if not dropped:
         return manifest, []
     paths = {file.file_path for file in dropped}
-    changed = [_deleted(entry, snapshot_id) if entry.data_file.file_path in paths else _existing(entry) for entry in entries]
-    return _write(table, manifest.partition_spec_id, changed, snapshot_id), dropped
+    changed = [as_deleted(entry, snapshot_id) if entry.data_file.file_path in paths else as_existing(entry) for entry in entries]
+    return write_entries(table, changed, spec_id=manifest.partition_spec_id, snapshot_id=snapshot_id), dropped
 
 
 def _merge(table: Table, spec_id: int, manifests: Sequence[ManifestFile], snapshot_id: int) -> ManifestFile:
-    entries = [_existing(entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
-    return _write(table, spec_id, entries, snapshot_id)
-
-
-def _write(table: Table, spec_id: int, entries: Sequence[ManifestEntry], snapshot_id: int) -> ManifestFile:
-    location = table.location_provider().new_metadata_location(f"{uuid.uuid4()}-m0.avro")
-    with (
-        writing(location),
-        write_manifest(
-            table.metadata.format_version,
-            table.metadata.specs()[spec_id],
-            table.metadata.schema(),
-            table.io.new_output(location),
-            snapshot_id,
-            _compression(table),
-        ) as writer,
-    ):
-        for entry in entries:
-            writer.add_entry(entry)
-    return writer.to_manifest_file()
-
-
-def _added(file: DataFile, snapshot_id: int) -> ManifestEntry:
-    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
-
-
-def _existing(entry: ManifestEntry) -> ManifestEntry:
-    entry.status = ManifestEntryStatus.EXISTING
-    return entry
-
-
-def _deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
-    return ManifestEntry.from_args(
-        status=ManifestEntryStatus.DELETED,
-        snapshot_id=snapshot_id,
-        sequence_number=entry.sequence_number,
-        file_sequence_number=entry.file_sequence_number,
-        data_file=entry.data_file,
-    )
+    entries = [as_existing(entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
+    return write_entries(table, entries, spec_id=spec_id, snapshot_id=snapshot_id)
 
 
 def _bins(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestFile]]:

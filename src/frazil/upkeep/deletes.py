@@ -22,8 +22,9 @@ from pyiceberg.typedef import Identifier, Record
 from frazil.scan.deletes import POSITIONS
 from frazil.scan.plan import DELETES
 from frazil.sinks.disk import writing
+from frazil.sinks.entries import as_added, write_entries
 from frazil.sinks.publish import CommitCatalog, Patience
-from frazil.upkeep.entries import as_added, drop_files, group_by_spec, write_entries
+from frazil.upkeep.entries import drop_files, group_by_spec
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Replacement
 from frazil.upkeep.survey import Survey, delete_fact

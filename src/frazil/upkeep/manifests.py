@@ -11,8 +11,8 @@ from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.typedef import Identifier
 
 from frazil.scan.plan import DATA, DELETES
+from frazil.sinks.entries import as_existing, write_entries
 from frazil.sinks.publish import CommitCatalog, Patience
-from frazil.upkeep.entries import as_existing, write_entries
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Replacement
 from frazil.upkeep.survey import Survey

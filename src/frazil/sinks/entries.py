@@ -1,0 +1,89 @@
+"""Single manifests and their entries: of data files, and of delete files, which PyIceberg reads and does not write."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pyiceberg.manifest import (
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriter,
+    ManifestWriterV2,
+    write_manifest,
+)
+
+from frazil.errors import SinkError
+from frazil.sinks.disk import writing
+
+if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+
+class _DeleteManifestWriter(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def write_entries(
+    table: Table, entries: Iterable[ManifestEntry], *, spec_id: int, content: ManifestContent = ManifestContent.DATA, snapshot_id: int
+) -> ManifestFile:
+    """A new manifest with these entries."""
+    location = table.location_provider().new_metadata_location(f"{uuid.uuid4()}-m0.avro")
+    with writing(location), _writer(table, location, spec_id, content, snapshot_id) as writer:
+        for entry in entries:
+            writer.add_entry(entry)
+    return writer.to_manifest_file()
+
+
+def as_added(file: DataFile, snapshot_id: int) -> ManifestEntry:
+    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
+
+
+def as_existing(entry: ManifestEntry) -> ManifestEntry:
+    entry.status = ManifestEntryStatus.EXISTING
+    return entry
+
+
+def as_deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
+    return ManifestEntry.from_args(
+        status=ManifestEntryStatus.DELETED,
+        snapshot_id=snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )
+
+
+def schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """The newest schema in which a spec makes sense: a column that an older spec was made of may have been dropped since."""
+    sources = {one.source_id for one in spec.fields}
+    for schema in (metadata.schema(), *sorted(metadata.schemas, key=lambda one: -one.schema_id)):
+        if sources <= set(schema.field_ids):
+            return schema
+    raise SinkError(
+        f"partition spec {spec.spec_id} is made of a column that no schema of the table has any more",
+        hint="rewrite its files with the engine that wrote them",
+    )
+
+
+def _writer(table: Table, location: str, spec_id: int, content: ManifestContent, snapshot_id: int) -> ManifestWriter:
+    metadata = table.metadata
+    spec, output = metadata.specs()[spec_id], table.io.new_output(location)
+    schema = schema_of(metadata, spec)
+    # PyIceberg's writers refuse a codec that they do not know.
+    codec = metadata.properties.get("write.avro.compression-codec", "gzip")
+    if content == ManifestContent.DELETES:
+        return _DeleteManifestWriter(spec, schema, output, snapshot_id, codec)  # type: ignore[arg-type]
+    return write_manifest(metadata.format_version, spec, schema, output, snapshot_id, codec)  # type: ignore[arg-type]
