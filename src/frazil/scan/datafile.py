@@ -82,6 +82,7 @@ class FileReader:
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """The rows of a file, a batch at a time, in their order."""
+        check_format(task.path, task.format)
         residual = self.residual(task)
         positions, sets = self.removals.positions(task), self.removals.equality_sets(task)
         with reading(task.path), self.plan.open(task.path) as source:
@@ -91,6 +92,7 @@ class FileReader:
 
     def explain(self, task: FileTask) -> list[RowGroup]:
         """The row groups of a file that would be read; nothing but its footer and its deletes is."""
+        check_format(task.path, task.format)
         positions = self.removals.positions(task)
         with reading(task.path), self.plan.open(task.path) as source:
             return self._keep(OpenFile(task, source, self.plan), positions)
@@ -154,7 +156,6 @@ class OpenFile:
     """A Parquet file that is being read."""
 
     def __init__(self, task: FileTask, source: Any, plan: ReadPlan) -> None:
-        check_format(task.path, task.format)
         self._plan, self._task = plan, task
         self._parquet = pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
         self._columns = file_columns(self._parquet.schema_arrow, plan.table.name_mapping)

@@ -55,6 +55,7 @@ class MadeFile:
     spec: PartitionSpec
     partition: tuple[Any, ...]
     stats: Stats = field(default_factory=Stats)
+    format: FileFormat = FileFormat.PARQUET
 
 
 def split_by_partition(rows: Iterable[Row], spec: PartitionSpec, schema: Schema) -> dict[tuple[Any, ...], list[Row]]:
@@ -90,7 +91,7 @@ def describe(file: MadeFile, schema: Schema) -> DataFile:
     made = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=file.path,
-        file_format=FileFormat.PARQUET,
+        file_format=file.format,
         partition=Record(*file.partition),
         record_count=len(file.rows),
         file_size_in_bytes=1000 + len(file.rows),

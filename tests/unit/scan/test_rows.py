@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThan, In, IsNull, LessThan, NotEqualTo
+from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -310,6 +311,19 @@ def test_a_parquet_file_that_is_damaged_is_named(tmp_path: Path, damage: str) ->
     place.write_bytes(contents[damage])
     with pytest.raises(DataFileUnreadable, match=r"cannot read .*f0\.parquet: "):
         scan_of(table).read_all()
+
+
+@pytest.mark.parametrize("kind", [FileFormat.ORC, FileFormat.AVRO])
+def test_a_data_file_of_a_kind_that_is_not_read_is_named_before_it_is_opened(tmp_path: Path, kind: FileFormat) -> None:
+    table = RealTable(tmp_path, SCHEMA, [NONE])
+    table.append([MadeFile(str(tmp_path / "f0.data"), [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}], NONE, (), Stats(), kind)])
+    scan = scan_of(table, EqualTo("name", "x"))
+    for ask in (scan.read_all, scan.explain, scan.count):
+        with pytest.raises(
+            DataFileUnreadable, match=rf"cannot read .*/f0\.data: it is {kind.value}, and only Parquet is read here"
+        ) as caught:
+            ask()
+        assert caught.value.hint == "read it with Spark or Trino"
 
 
 def test_a_manifest_that_is_missing_is_named(tmp_path: Path) -> None:
