@@ -45,7 +45,7 @@ bench: $(READY) ## Every benchmark, beside its peer (one alone: python -m benchm
 	@$(BIN)/python -m benchmarks
 
 soak: $(READY) ## Campaigns and property tests at full size; prints the seed that repeats a failure
-	@$(BIN)/python -m pytest tests --full --timeout 0 $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(BIN)/python -m pytest tests --full $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 docs: $(READY) ## Write the generated pages of docs/
 	@$(BIN)/python -m tools.docs

@@ -22,7 +22,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=None, help="repeat a campaign with the seed that it printed")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-timeout reads its option when it is configured
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--full") and config.option.timeout is None:
+        config.option.timeout = 0  # how long a campaign takes is its size: no limit for a single test is right for it
     settings.load_profile("searching" if config.getoption("--full") else "repeatable")
 
 

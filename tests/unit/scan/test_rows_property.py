@@ -22,6 +22,7 @@ from pyiceberg.types import FloatType
 from frazil.scan.plan import ScanRequest
 from frazil.scan.scan import Scan
 from frazil.scan.source import Source
+from tests.changes import example_count
 from tests.unit.scan.real_tables import MadeDelete, RealFile, RealTable, to_arrow, to_stored
 from tests.unit.scan.test_prune_property import COLUMNS, SCHEMA, filters, make_spec, rows, specs, split_by_partition, stats
 
@@ -108,7 +109,7 @@ def deletes(draw: Any, table: RealTable) -> MadeDelete:
     return made
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=example_count(short=100, full=1000), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data(), expr=filters)
 def test_a_pruned_scan_gives_the_rows_of_a_full_scan_with_the_filter(data: st.DataObject, expr: BooleanExpression) -> None:
     with tempfile.TemporaryDirectory() as folder:
