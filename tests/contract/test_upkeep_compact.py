@@ -39,9 +39,8 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, UpkeepError
 from frazil.sinks.audit import audit
-from frazil.sinks.publish import Patience
 from frazil.sinks.schema import arrow_schema
-from tests.contract.upkeep_lake import HURRIED, Kept, as_path, rows
+from tests.contract.upkeep_lake import HURRIED, Kept, as_path, during, rows
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +60,6 @@ def kept(catalog: FrazilCatalog) -> Kept:
     made.append(100, day=2)
     made.append(101, day=2)
     return made
-
-
-def during(action: object, step: str = "files written") -> Patience:
-    """Does something once, when upkeep comes to a step."""
-    left = [action]
-
-    def on_step(name: str) -> None:
-        if name == step and left:
-            left.pop()()  # type: ignore[operator]
-
-    return Patience(give_up_seconds=20, longest_pause_seconds=0.05, on_step=on_step)
 
 
 ALL = [*range(6), *range(10, 16), 100, 101]

@@ -18,7 +18,7 @@ from frazil.services import ports
 from frazil.services.object_store import ObjectStore
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
-from tests.contract.upkeep_lake import Kept
+from tests.contract.upkeep_lake import Kept, during
 
 BUCKET = "lakehouse"
 
@@ -80,3 +80,13 @@ def test_nothing_is_left_in_the_bucket_but_what_the_table_leads_to(catalog: Fraz
     assert reports[-1].files == 3
     assert {f"s3://{BUCKET}/{one.key}" for one in bucket.objects.filter(Prefix=f"{prefix}/")} == reached_by(kept.live)
     assert kept.ids() == [0] * 9
+
+
+def test_files_of_a_group_that_was_left_out_leave_no_trace(catalog: FrazilCatalog, bucket: Any) -> None:
+    """Removed one by one, and not as the last one of a folder: Arrow would leave an empty object in its place."""
+    kept = Kept(catalog).create("day", properties={"write.object-storage.enabled": "true"})
+    for number in range(5):
+        kept.append(number)
+    kept.compact(patience=during(lambda: kept.live.delete("day == 1")))
+    prefix = kept.live.location().removeprefix(f"s3://{BUCKET}/")
+    assert {f"s3://{BUCKET}/{one.key}" for one in bucket.objects.filter(Prefix=f"{prefix}/data/")} <= reached_by(kept.live)

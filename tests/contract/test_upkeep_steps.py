@@ -92,10 +92,3 @@ def test_after_upkeep_a_table_can_be_rolled_back_with_its_progress(catalog: Fraz
     with frazil.sinks.open(kept.name, name="s", catalog=catalog) as sink:
         assert sink.offset == 6
     assert (kept.ids(), audit(kept.live.metadata).problems) == (list(range(6)), ())
-
-
-def test_a_table_of_format_3_is_left_as_it_is_with_a_word(catalog: FrazilCatalog) -> None:
-    kept = Kept(catalog).create(properties={"format-version": "3"})
-    keeper = Keeper(catalog, kept.identifier)
-    assert "format version 3" in keeper.plan("compact").lines[0]
-    assert keeper.plan("expire").lines == ()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFile, ManifestContent
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
+from frazil import Lake
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.sinks.entries import as_added, write_entries
@@ -75,6 +77,13 @@ class Kept:
     def ids(self, snapshot_id: int | None = None) -> list[int]:
         return sorted(self.live.scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist())
 
+    def scan(self) -> pa.Table:
+        """The rows as our own scan reads them: PyIceberg knows no equality deletes."""
+        return Lake(catalog=self.catalog).table(self.name).scan().read_all()
+
+    def scanned(self) -> list[int]:
+        return sorted(self.scan()["id"].to_pylist())
+
     def paths(self, snapshot_id: int | None = None) -> list[str]:
         return sorted(task.file.file_path for task in self.live.scan(snapshot_id=snapshot_id).plan_files())
 
@@ -102,35 +111,67 @@ class Kept:
     def delete(self, *ids: int) -> int:
         """Deletes rows merge-on-read: one position delete file for each data file, as Spark does."""
         table = self.live
-        files = [self._delete_in(table, task.file, ids) for task in table.scan().plan_files()]
-        made = [(written, like) for written, like in files if written is not None]
+        found = [(file, self._positions(table, file, ids)) for file in self.files()]
+        return self.add_deletes([self._write_positions(table, [one]) for one in found if one[1]])
+
+    def delete_together(self, *ids: int) -> int:
+        """The same with one delete file for all data files, which must lie in one partition, as Flink does."""
+        table = self.live
+        found = [(file, self._positions(table, file, ids)) for file in self.files()]
+        return self.add_deletes([self._write_positions(table, sorted((one for one in found if one[1]), key=lambda one: one[0].file_path))])
+
+    def delete_equal(self, *ids: int, partition: tuple[int, ...] | None = (1,), spec_id: int = 0) -> int:
+        """Deletes all older rows of a partition with these ids, unseen, as a stream of upserts does."""
+        table = self.live
+        path = f"{table.location()}/data/{uuid.uuid4()}-equal.parquet"
+        schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+        with table.io.new_output(path).create() as out:
+            pq.write_table(pa.table([pa.array(ids)], schema=schema), out, store_schema=False)
+            size = out.tell()
+        facts = {"file_path": path, "file_format": FileFormat.PARQUET, "record_count": len(ids), "file_size_in_bytes": size}
+        facts |= {"content": DataFileContent.EQUALITY_DELETES, "partition": Record(*(partition or ())), "equality_ids": [1]}
+        made = DataFile.from_args(**facts)
+        made.spec_id = spec_id
+        return self.add_deletes([made])
+
+    def add_deletes(self, files: Sequence[DataFile]) -> int:
+        """Commits delete files."""
+        table = self.live
         metadata, parent = table.metadata, table.current_snapshot()
         assert parent is not None
         snapshot_id = metadata.new_snapshot_id()
-        entries = [as_added(written.to_data_file(like.partition), snapshot_id) for written, like in made]
-        spec_id = made[0][0].spec_id
-        manifest = write_entries(table, entries, spec_id=spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id)
+        entries = [as_added(file, snapshot_id) for file in files]
+        manifest = write_entries(table, entries, spec_id=files[0].spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id)
         manifests = [*parent.manifests(table.io), manifest]
         location = write_list(table, manifests, snapshot_id=snapshot_id, parent_id=parent.snapshot_id, attempt=1)
-        summary = Summary(Operation.DELETE, **{"added-position-deletes": str(len(ids))})
+        summary = Summary(Operation.DELETE, **{"added-delete-files": str(len(files))})
         snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=location, summary=summary)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, "main", snapshot_id))
         self.catalog.commit_changes([Change(self.identifier, guards(metadata, "main", parent.snapshot_id), updates)])
         return snapshot_id
 
-    def _delete_in(self, table: Table, file: DataFile, ids: Sequence[int]) -> tuple[WrittenDeletes | None, DataFile]:
+    def files(self) -> list[DataFile]:
+        """The live data files."""
+        table, head = self.live, self.live.current_snapshot()
+        assert head is not None
+        data = [one for one in head.manifests(table.io) if one.content == ManifestContent.DATA]
+        return [entry.data_file for one in data for entry in one.fetch_manifest_entry(table.io)]
+
+    def _positions(self, table: Table, file: DataFile, ids: Sequence[int]) -> list[int]:
         with table.io.new_input(file.file_path).open() as stream:
             values = pq.read_table(stream, columns=["id"])["id"].to_pylist()
-        positions = [at for at, value in enumerate(values) if value in ids]
-        if not positions:
-            return None, file
+        return [at for at, value in enumerate(values) if value in ids]
+
+    def _write_positions(self, table: Table, found: Sequence[tuple[DataFile, list[int]]]) -> DataFile:
         path = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
-        found = pa.table([pa.array([file.file_path] * len(positions)), pa.array(positions)], schema=DELETE_SCHEMA)
+        pairs = [(file.file_path, one) for file, positions in found for one in positions]
+        rows = pa.table([pa.array([path for path, _ in pairs]), pa.array([one for _, one in pairs])], schema=DELETE_SCHEMA)
         with table.io.new_output(path).create() as out:
-            pq.write_table(found, out, store_schema=False)
+            pq.write_table(rows, out, store_schema=False)
             size = out.tell()
-        ends = (positions[0], positions[-1])
-        return WrittenDeletes(path, len(positions), size, file.spec_id, (file.file_path, file.file_path), ends), file
+        first, ends = found[0][0], (min(one for _, one in pairs), max(one for _, one in pairs))
+        made = WrittenDeletes(path, len(pairs), size, first.spec_id, (pairs[0][0], pairs[-1][0]), ends)
+        return made.to_data_file(first.partition)
 
     def delete_files(self) -> set[str]:
         return {delete.file_path for task in self.live.scan().plan_files() for delete in task.delete_files}
@@ -147,3 +188,14 @@ class Kept:
 
 def as_path(location: str) -> str:
     return urlparse(location).path
+
+
+def during(action: Callable[[], object], step: str = "files written") -> Patience:
+    """Does something once, when upkeep comes to a step."""
+    left = [action]
+
+    def on_step(name: str) -> None:
+        if name == step and left:
+            left.pop()()
+
+    return replace(HURRIED, on_step=on_step)

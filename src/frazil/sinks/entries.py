@@ -18,6 +18,7 @@ from pyiceberg.manifest import (
 )
 
 from frazil.errors import SinkError
+from frazil.sinks import format3
 from frazil.sinks.disk import writing
 
 if TYPE_CHECKING:
@@ -47,8 +48,16 @@ def write_entries(
     return writer.to_manifest_file()
 
 
-def as_added(file: DataFile, snapshot_id: int) -> ManifestEntry:
-    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
+def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
+    """The live entries of a manifest."""
+    if table.metadata.format_version >= 3:
+        return format3.read_entries(table.io, manifest)
+    return manifest.fetch_manifest_entry(table.io)
+
+
+def as_added(file: DataFile, snapshot_id: int, sequence: int | None = None) -> ManifestEntry:
+    """A new file; with a sequence number if its rows are as old as that, else it gets that of the commit."""
+    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, sequence_number=sequence, data_file=file)
 
 
 def as_existing(entry: ManifestEntry) -> ManifestEntry:
@@ -84,6 +93,8 @@ def _writer(table: Table, location: str, spec_id: int, content: ManifestContent,
     schema = schema_of(metadata, spec)
     # PyIceberg's writers refuse a codec that they do not know.
     codec = metadata.properties.get("write.avro.compression-codec", "gzip")
+    if metadata.format_version >= 3:
+        return format3.ManifestWriterV3(spec, schema, output, snapshot_id, codec, content=content)
     if content == ManifestContent.DELETES:
         return _DeleteManifestWriter(spec, schema, output, snapshot_id, codec)  # type: ignore[arg-type]
     return write_manifest(metadata.format_version, spec, schema, output, snapshot_id, codec)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import DoubleType, FloatType
 
 from frazil.errors import SinkError
+from frazil.sinks.erase import eraser
 from frazil.sinks.options import WriteOptions
 from frazil.sinks.ordering import SortKey, sort_keys
 from frazil.sinks.partitioning import Key, partition_keys, struct_path
@@ -41,10 +42,10 @@ class TableLayout:
     io_properties: Mapping[str, str] = field(repr=False)  # may hold keys
 
     @classmethod
-    def of(cls, table: Table) -> TableLayout:
-        """The layout of a table as it was loaded."""
+    def of(cls, table: Table, *, formats: Collection[int] = (1, 2)) -> TableLayout:
+        """The layout of a table as it was loaded; upkeep can write format 3 as well."""
         name = ".".join(table.name())
-        if table.metadata.format_version not in (1, 2):
+        if table.metadata.format_version not in formats:
             raise SinkError(
                 f"{name} has format version {table.metadata.format_version}; the sink writes versions 1 and 2",
                 hint="create the table with format-version 2, which all engines read",
@@ -89,6 +90,11 @@ class TableLayout:
     @cached_property
     def io(self) -> FileIO:
         return load_file_io(dict(self.io_properties), self.location)
+
+    @cached_property
+    def erase(self) -> Callable[[str], None]:
+        """Removes a file of the table."""
+        return eraser(self.io, self.location)
 
     def data_location(self, partition: Partition, file_name: str) -> str:
         """Where a new data file goes: `data/<partition path>/` unless the table's properties say otherwise."""

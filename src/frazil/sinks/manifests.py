@@ -73,7 +73,8 @@ def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: 
             _compression(table),
         ) as writer,
     ):
-        writer.add_manifests(list(manifests))
+        # PyIceberg puts the sequence number into what it is given: the next attempt, with another number, would find this one there.
+        writer.add_manifests([ManifestFile(*manifest._data) for manifest in manifests])
     return location
 
 

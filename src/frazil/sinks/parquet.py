@@ -129,7 +129,7 @@ class ParquetFile:
 def delete_quietly(layout: TableLayout, path: str) -> None:
     """Removes a file that nothing refers to; one that cannot be removed is an orphan for the sweeper."""
     with contextlib.suppress(Exception):  # whatever the store says now, the error that led here is the one to tell
-        layout.io.delete(path)
+        layout.erase(path)
 
 
 @dataclass

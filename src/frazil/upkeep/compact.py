@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import UpkeepError
+from frazil.scan.deletes import EQUALITY, DeleteFile
+from frazil.scan.plan import DELETES
+from frazil.sinks.entries import as_added, write_entries
 from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.manifests import write_added
 from frazil.sinks.parquet import delete_quietly
 from frazil.sinks.publish import CommitCatalog, Patience
-from frazil.upkeep.entries import drop_files
-from frazil.upkeep.groups import Group, LiveFile, Rules, plan_groups, why_not
+from frazil.upkeep.entries import count_dropped_deletes, drop_files, file_key
+from frazil.upkeep.groups import DeleteKey, Group, LiveFile, Rules, plan_groups, why_not
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Outcome, Replacement
 from frazil.upkeep.rewriting import Rewriter
@@ -83,8 +84,31 @@ class Compacted:
         return self.group.paths
 
     def holds(self, survey: Survey) -> bool:
-        """Whether all its files are live, with the deletes that were applied and no others."""
-        return all(survey.deletes_of(file.path) == frozenset(delete.path for delete in file.deletes) for file in self.group.files)
+        """Whether all its files are live, with the deletes that were applied, and no others but such as hold for the new files, too."""
+        return all(self._is_as_read(file, survey.deletes_of(file.path)) for file in self.group.files)
+
+    def _is_as_read(self, file: LiveFile, now: Mapping[DeleteKey, DeleteFile] | None) -> bool:
+        applied = {delete.key for delete in file.deletes}
+        return now is not None and applied <= now.keys() and all(self._reaches(one) for key, one in now.items() if key not in applied)
+
+    def _reaches(self, delete: DeleteFile) -> bool:
+        """Whether a delete that has come since the files were read finds the rows in the new files: by their values, as in the old ones.
+
+        It must be younger than what was read, and the rows must not have moved: an equality delete holds for the partitions of one spec.
+        """
+        is_younger = delete.content == EQUALITY and delete.sequence > self.group.sequence
+        return is_younger and all(file.spec_id == self.group.spec_id for file in self.files)
+
+    def sequence(self, survey: Survey) -> int | None:
+        """How old the new files must be said to be: as old as what was read, if equality deletes have come since; else as the commit."""
+        applied = {delete.key for file in self.group.files for delete in file.deletes}
+        now = {key for file in self.group.files for key in survey.deletes_of(file.path) or ()}
+        return None if now <= applied else self.group.sequence
+
+    @property
+    def vectors(self) -> frozenset[DeleteKey]:
+        """The deletion vectors of the old files: they go with them."""
+        return frozenset(delete.key for file in self.group.files for delete in file.deletes if delete.offset is not None)
 
 
 Finished = tuple[Group, list[WrittenFile] | UpkeepError]
@@ -110,12 +134,19 @@ class LocalEngine:
 
 def plan_compaction(table: Table, policy: Policy, *, everything: bool = False) -> CompactionPlan:
     """What is worth a rewrite in the table as it was loaded."""
-    rules = Rules(policy.target_file_bytes, policy.min_input_files, table.spec().spec_id, everything)
-    left: Counter[str] = Counter()
+    survey, left = Survey(table), Counter[str]()
+    rules = Rules(
+        policy.target_file_bytes,
+        policy.min_input_files,
+        table.spec().spec_id,
+        everything,
+        sequence=survey.sequence,
+        keeps_row_ids=survey.keeps_row_ids,
+    )
 
     def possible() -> Iterator[LiveFile]:
-        for file in Survey(table).files(rules):
-            reason = why_not(file)
+        for file in survey.files(rules):
+            reason = why_not(file, keeps_row_ids=survey.keeps_row_ids)
             if reason is None:
                 yield file
             elif rules.wants(file):
@@ -152,7 +183,7 @@ class Compaction:
         return replace(result, overtaken=len(groups))
 
     def _round(self, table: Table, groups: Sequence[Group], result: CompactionResult) -> tuple[CompactionResult, list[Group]]:
-        rewriter, layout = Rewriter.of(table), TableLayout.of(table)
+        rewriter = Rewriter.of(table)
         overtaken: list[Group] = []
         problems: list[str] = []
         for done in _portions(self.engine.rewrite(rewriter, groups), problems, self.on_group):
@@ -160,7 +191,7 @@ class Compaction:
             outcome = Replacement(self.catalog, self.identifier, STEP, Exchange(), self.patience).commit(done)
             for swap in outcome.deletable:
                 for file in swap.files:
-                    delete_quietly(layout, file.path)
+                    delete_quietly(rewriter.layout, file.path)
             overtaken += [swap.group for swap in outcome.left_out]
             result = _add(result, outcome)
         return replace(result, problems=(*result.problems, *problems)), overtaken
@@ -184,37 +215,60 @@ def _portions(finished: Iterable[Finished], problems: list[str], on_group: Calla
         yield waiting
 
 
+Written = tuple[list[ManifestFile], list[DataFile]]
+
+
 @dataclass
 class Exchange:
     """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that hold the groups."""
 
-    _written: dict[tuple[int, frozenset[str]], tuple[list[ManifestFile], list[DataFile]]] = field(default_factory=dict)
+    _written: dict[tuple[object, ...], Written] = field(default_factory=dict)
 
     def __call__(self, survey: Survey, swaps: Sequence[Compacted], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
         """The head's manifests, with the groups' files marked as deleted, and one for the files that take their place."""
-        assert survey.head is not None
-        removed = frozenset(path for swap in swaps for path in swap.group.paths)
-        added = [file for swap in swaps for file in swap.files]
-        touched = frozenset(survey.manifests_with(removed))
-        listed = {one.manifest_path: one for one in survey.head.manifests(survey.table.io)}
-        if (snapshot_id, touched) not in self._written:
-            changed = [listed[path] for path in sorted(touched)]
-            made, dropped = drop_files(survey.table, changed, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
-            assert len(dropped) == len(removed)  # every file of a swap that holds is in the head
-            self._written[snapshot_id, touched] = ([*write_added(survey.table, added, snapshot_id=snapshot_id), *made], dropped)
-        made, dropped = self._written[snapshot_id, touched]
-        return [*made, *(one for path, one in listed.items() if path not in touched)], _count(added, dropped)
+        removed = frozenset[DeleteKey]().union(*({(path, None) for path in swap.group.paths} | swap.vectors for swap in swaps))
+        touched = frozenset(survey.manifests_with({path for path, offset in removed if offset is None}))
+        if vectors := {path for path, offset in removed if offset is not None}:
+            touched |= survey.manifests_with(vectors, DELETES)
+        ages = tuple(swap.sequence(survey) for swap in swaps)
+        key = (snapshot_id, touched, ages)
+        if key not in self._written:
+            self._written[key] = _write(survey, swaps, removed, touched, ages, snapshot_id)
+        made, dropped = self._written[key]
+        kept = [one for path, one in survey.manifests.items() if path not in touched]
+        return [*made, *kept], _count([file for swap in swaps for file in swap.files], dropped)
+
+
+def _write(
+    survey: Survey,
+    swaps: Sequence[Compacted],
+    removed: frozenset[DeleteKey],
+    touched: frozenset[str],
+    ages: Sequence[int | None],
+    snapshot_id: int,
+) -> Written:
+    table = survey.table
+    changed = [survey.manifests[path] for path in sorted(touched)]
+    made, dropped = drop_files(table, changed, lambda file: file_key(file) in removed, snapshot_id=snapshot_id)
+    assert len(dropped) == len(removed)  # every file of a swap that holds is in the head, and so is every deletion vector
+    added: dict[int, list[ManifestEntry]] = defaultdict(list)
+    for swap, age in zip(swaps, ages, strict=True):
+        for file in swap.files:
+            added[file.spec_id].append(as_added(file.to_data_file(), snapshot_id, age))
+    new = [write_entries(table, entries, spec_id=spec_id, snapshot_id=snapshot_id) for spec_id, entries in added.items()]
+    return [*new, *made], dropped
 
 
 def _count(added: Sequence[WrittenFile], dropped: Sequence[DataFile]) -> Counts:
-    return Counts(
+    data = [file for file in dropped if file.content == DataFileContent.DATA]
+    return count_dropped_deletes([file for file in dropped if file.content != DataFileContent.DATA]) + Counts(
         {
             "added-data-files": len(added),
             "added-records": sum(file.rows for file in added),
             "added-files-size": sum(file.size_bytes for file in added),
-            "deleted-data-files": len(dropped),
-            "deleted-records": sum(file.record_count for file in dropped),
-            "removed-files-size": sum(file.file_size_in_bytes for file in dropped),
+            "deleted-data-files": len(data),
+            "deleted-records": sum(file.record_count for file in data),
+            "removed-files-size": sum(file.file_size_in_bytes for file in data),
         }
     )
 

@@ -1,8 +1,11 @@
-"""Position delete files: those that concern no live file go, and many small ones of a partition become one.
+"""Delete files: those that concern no live file go, whatever their kind, and many small ones with positions become one in a partition.
 
 A position delete names a data file and a row in it, and names of files are never used twice. So a merged delete file may be younger than
-those it stands for: it deletes the same rows. Rows of it that name files which are gone are left out. Deletes by equality, and deletion
-vectors, are left as they are.
+those it stands for: it deletes the same rows. Rows of it that name files which are gone are left out. Deletes by equality are younger than
+what they delete, and cannot be merged; format 3 has deletion vectors, of which a data file has one at most.
+
+What concerns nothing when it is planned may concern something later: a rollback brings data files back, and a compaction may add files that
+are said to be old. So it is looked at again before the commit.
 """
 
 from __future__ import annotations
@@ -19,15 +22,18 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestFile
 from pyiceberg.typedef import Identifier, Record
 
-from frazil.scan.deletes import POSITIONS
+from frazil.scan.deletes import POSITIONS, DeleteFile
 from frazil.scan.plan import DELETES
 from frazil.sinks.disk import writing
 from frazil.sinks.entries import as_added, write_entries
+from frazil.sinks.parquet import delete_quietly
 from frazil.sinks.publish import CommitCatalog, Patience
-from frazil.upkeep.entries import drop_files, group_by_spec
+from frazil.upkeep.entries import count_dropped_deletes, drop_files, file_key, group_by_spec
+from frazil.upkeep.groups import DeleteKey
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Replacement
-from frazil.upkeep.survey import Survey, delete_fact
+from frazil.upkeep.rewriting import layout_of
+from frazil.upkeep.survey import Survey, delete_fact, key_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -44,8 +50,8 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class PositionFile:
-    """A position delete file of the current snapshot; `about` names the live data files that it may concern."""
+class KnownDelete:
+    """A delete file of the current snapshot, or a deletion vector; `about` names the live data files that it may concern."""
 
     path: str
     bytes: int
@@ -53,6 +59,12 @@ class PositionFile:
     spec_id: int = 0
     partition: tuple[object, ...] = ()
     about: frozenset[str] = frozenset()
+    offset: int | None = None  # of a deletion vector
+    can_merge: bool = True
+
+    @property
+    def key(self) -> DeleteKey:
+        return self.path, self.offset
 
 
 @dataclass(frozen=True)
@@ -60,8 +72,8 @@ class DeletePlan:
     """Delete files that concern nothing, and those that would be merged, partition by partition."""
 
     table: str
-    dangling: tuple[PositionFile, ...] = ()
-    merges: tuple[tuple[PositionFile, ...], ...] = ()
+    dangling: tuple[KnownDelete, ...] = ()
+    merges: tuple[tuple[KnownDelete, ...], ...] = ()
 
     @property
     def before(self) -> int:
@@ -116,7 +128,8 @@ class WrittenDeletes:
 class DeleteSwap:
     """Delete files that go, and the one that takes their place, if any rows are left."""
 
-    removed: frozenset[str]
+    removed: frozenset[DeleteKey]
+    about: frozenset[str] = frozenset()  # the data files for which the new one stands
     added: WrittenDeletes | None = None
 
     @property
@@ -124,29 +137,30 @@ class DeleteSwap:
         return frozenset()
 
     def holds(self, survey: Survey) -> bool:
-        """Whether they are all live. That data files came or went since changes nothing: a delete names its file."""
-        return self.removed <= survey.live_deletes
+        """Whether they are all live, and concern no data file that they did not concern before."""
+        now = survey.concerned
+        return self.removed <= now.keys() and all(now[key] <= self.about for key in self.removed)
 
 
-def choose_deletes(table: str, files: Sequence[PositionFile], *, target_bytes: int, least: int) -> DeletePlan:
+def choose_deletes(table: str, files: Sequence[KnownDelete], *, target_bytes: int, least: int) -> DeletePlan:
     """What is worth it: everything that dangles, and small files where enough of them meet in a partition.
 
-    >>> files = [PositionFile("a", 10, 1), *(PositionFile(f"d{n}", 10, 1, about=frozenset(["f"])) for n in range(5))]
+    >>> files = [KnownDelete("a", 10, 1), *(KnownDelete(f"d{n}", 10, 1, about=frozenset(["f"])) for n in range(5))]
     >>> plan = choose_deletes("t", files, target_bytes=1000, least=5)
     >>> len(plan.dangling), [len(some) for some in plan.merges]
     (1, [5])
     """
     dangling = tuple(one for one in files if not one.about)
-    places: dict[tuple[int, tuple[object, ...]], list[PositionFile]] = defaultdict(list)
+    places: dict[tuple[int, tuple[object, ...]], list[KnownDelete]] = defaultdict(list)
     for one in files:
-        if one.about and one.bytes < 0.75 * target_bytes:
+        if one.about and one.can_merge and one.bytes < 0.75 * target_bytes:
             places[one.spec_id, one.partition].append(one)
     bins = [some for found in places.values() for some in _bins(sorted(found, key=lambda one: one.path))]
     return DeletePlan(table, dangling, tuple(tuple(some) for some in bins if len(some) >= least))
 
 
-def _bins(files: Sequence[PositionFile]) -> Iterator[list[PositionFile]]:
-    some: list[PositionFile] = []
+def _bins(files: Sequence[KnownDelete]) -> Iterator[list[KnownDelete]]:
+    some: list[KnownDelete] = []
     for file in files:
         if some and sum(one.bytes for one in some) + file.bytes > MERGED_BYTES:
             yield some
@@ -160,18 +174,24 @@ def plan_deletes(table: Table, policy: Policy) -> DeletePlan:
     seen, name = Survey(table), ".".join(table.name())
     if not seen.has_deletes:
         return DeletePlan(name)
-    about: dict[str, set[str]] = defaultdict(set)
-    for file in seen.files():
-        for delete in file.deletes:
-            about[delete.path].add(file.path)
     found = [
-        PositionFile(
-            one.path, delete_fact(one, "bytes"), delete_fact(one, "records"), one.spec_id, one.partition, frozenset(about[one.path])
+        KnownDelete(
+            one.path,
+            delete_fact(one, "bytes"),
+            delete_fact(one, "records"),
+            one.spec_id,
+            one.partition,
+            frozenset(seen.concerned[key_of(one)]),
+            key_of(one)[1],
+            can_merge=_can_merge(one) and not seen.keeps_row_ids,
         )
         for one in seen.delete_files()
-        if one.content == POSITIONS and not one.is_vector and one.manifest.columns["format"][one.row].as_py().upper() == "PARQUET"
     ]
     return choose_deletes(name, found, target_bytes=policy.delete_file_bytes, least=policy.min_input_files)
+
+
+def _can_merge(delete: DeleteFile) -> bool:
+    return delete.content == POSITIONS and not delete.is_vector and delete.fact("format").upper() == "PARQUET"
 
 
 @dataclass
@@ -186,14 +206,14 @@ class DeleteRewrite:
         """Carries the plan out; delete files that another rewrite was faster with are left out."""
         if not plan.before:
             return DeleteResult()
-        swaps = [DeleteSwap(frozenset([one.path])) for one in plan.dangling]
+        swaps = [DeleteSwap(frozenset([one.key])) for one in plan.dangling]
         merged = [(some, _merge(table, some)) for some in plan.merges]
-        swaps += [DeleteSwap(frozenset(one.path for one in some), made) for some, made in merged]
+        swaps += [DeleteSwap(frozenset(one.key for one in some), _about(some), made) for some, made in merged]
         self.patience.on_step("files written")
         outcome = Replacement(self.catalog, self.identifier, STEP, Exchange(), self.patience).commit(swaps)
         for swap in outcome.deletable:
             if swap.added is not None:
-                table.io.delete(swap.added.path)
+                delete_quietly(layout_of(table), swap.added.path)
         single = [swap for swap in outcome.committed if swap.added is None]
         joined = [swap for swap in outcome.committed if swap.added is not None]
         return DeleteResult(
@@ -205,14 +225,18 @@ class DeleteRewrite:
         )
 
 
-def _merge(table: Table, files: Sequence[PositionFile]) -> WrittenDeletes | None:
+def _merge(table: Table, files: Sequence[KnownDelete]) -> WrittenDeletes | None:
     rows = _read(table, files)
     return _write(table, rows, files[0]) if rows.num_rows else None
 
 
-def _read(table: Table, files: Sequence[PositionFile]) -> pa.Table:
+def _about(files: Sequence[KnownDelete]) -> frozenset[str]:
+    return frozenset().union(*(file.about for file in files))
+
+
+def _read(table: Table, files: Sequence[KnownDelete]) -> pa.Table:
     """The rows of the delete files that name a live file, each once, in the order that the specification asks for."""
-    live = pa.array(sorted(frozenset().union(*(file.about for file in files))), pa.string())
+    live = pa.array(sorted(_about(files)), pa.string())
     found: list[pa.Table] = []
     for file in files:
         with table.io.new_input(file.path).open() as stream:
@@ -222,7 +246,7 @@ def _read(table: Table, files: Sequence[PositionFile]) -> pa.Table:
     return once.sort_by([("file_path", "ascending"), ("pos", "ascending")]).cast(SCHEMA)
 
 
-def _write(table: Table, rows: pa.Table, like: PositionFile) -> WrittenDeletes:
+def _write(table: Table, rows: pa.Table, like: KnownDelete) -> WrittenDeletes:
     folder = like.path.rsplit("/", 1)[0]  # where the ones before it lie: in the partition's folder
     path = f"{folder}/{uuid.uuid4()}-deletes.parquet"
     with writing(path), table.io.new_output(path).create() as stream:
@@ -244,9 +268,8 @@ class Exchange:
 
     def __call__(self, survey: Survey, swaps: Sequence[DeleteSwap], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
         """The head's manifests, with delete files marked as deleted, and one for those that take their place."""
-        assert survey.head is not None
-        listed = {one.manifest_path: one for one in survey.head.manifests(survey.table.io)}
-        touched = frozenset(survey.manifests_with({path for swap in swaps for path in swap.removed}, DELETES))
+        listed = survey.manifests
+        touched = frozenset(survey.manifests_with({path for swap in swaps for path, _ in swap.removed}, DELETES))
         if (snapshot_id, touched) not in self._written:
             self._written[snapshot_id, touched] = _rewrite(survey.table, [listed[path] for path in sorted(touched)], swaps, snapshot_id)
         made, counts = self._written[snapshot_id, touched]
@@ -256,9 +279,9 @@ class Exchange:
 def _rewrite(
     table: Table, manifests: Sequence[ManifestFile], swaps: Sequence[DeleteSwap], snapshot_id: int
 ) -> tuple[list[ManifestFile], Counts]:
-    removed = {path: swap for swap in swaps for path in swap.removed}
-    made, dropped = drop_files(table, manifests, lambda file: file.file_path in removed, snapshot_id=snapshot_id)
-    partitions = {id(removed[file.file_path]): file.partition for file in dropped}
+    removed = {key: swap for swap in swaps for key in swap.removed}
+    made, dropped = drop_files(table, manifests, lambda file: file_key(file) in removed, snapshot_id=snapshot_id)
+    partitions = {id(removed[file_key(file)]): file.partition for file in dropped}
     added = [swap.added.to_data_file(partitions[id(swap)]) for swap in swaps if swap.added is not None]
     for spec_id, files in group_by_spec(added).items():
         entries = [as_added(file, snapshot_id) for file in files]
@@ -267,15 +290,11 @@ def _rewrite(
 
 
 def _count(added: Sequence[DataFile], dropped: Sequence[DataFile]) -> Counts:
-    return Counts(
+    return count_dropped_deletes(dropped) + Counts(
         {
             "added-delete-files": len(added),
             "added-position-delete-files": len(added),
             "added-position-deletes": sum(file.record_count for file in added),
             "added-files-size": sum(file.file_size_in_bytes for file in added),
-            "removed-delete-files": len(dropped),
-            "removed-position-delete-files": len(dropped),
-            "removed-position-deletes": sum(file.record_count for file in dropped),
-            "removed-files-size": sum(file.file_size_in_bytes for file in dropped),
         }
     )

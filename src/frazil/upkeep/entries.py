@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry, ManifestFile
 
-from frazil.sinks.entries import as_deleted, as_existing, write_entries
+from frazil.sinks.entries import as_deleted, as_existing, read_entries, write_entries
+from frazil.sinks.format3 import OFFSET
+from frazil.upkeep.groups import DeleteKey
+from frazil.upkeep.replacing import Counts
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -25,10 +28,11 @@ def drop_files(
     dropped: list[DataFile] = []
     emptied: dict[tuple[int, ManifestContent], list[ManifestEntry]] = {}
     for manifest in manifests:
-        entries = manifest.fetch_manifest_entry(table.io)  # live ones alone
-        gone = {entry.data_file.file_path for entry in entries if is_dropped(entry.data_file)}
-        changed = [as_deleted(one, snapshot_id) if one.data_file.file_path in gone else as_existing(one) for one in entries]
-        dropped += [entry.data_file for entry in changed if entry.data_file.file_path in gone]
+        entries = read_entries(table, manifest)
+        # One by one: two deletion vectors may lie in one file, and one of them may go without the other.
+        gone = [entry.data_file for entry in entries if is_dropped(entry.data_file)]
+        changed = [as_deleted(one, snapshot_id) if is_dropped(one.data_file) else as_existing(one) for one in entries]
+        dropped += gone
         place = (manifest.partition_spec_id, manifest.content)
         if len(gone) == len(changed):
             emptied.setdefault(place, []).extend(changed)
@@ -37,6 +41,29 @@ def drop_files(
     for (spec_id, content), entries in emptied.items():
         made += [write_entries(table, entries, spec_id=spec_id, content=content, snapshot_id=snapshot_id)] if entries else []
     return made, dropped
+
+
+def file_key(file: DataFile) -> DeleteKey:
+    """What tells a file, or a deletion vector, from all others."""
+    return file.file_path, file[OFFSET] if len(file) > OFFSET else None
+
+
+def count_dropped_deletes(files: Sequence[DataFile]) -> Counts:
+    """What a snapshot's summary says of delete files that went."""
+    equal = [file for file in files if file.content == DataFileContent.EQUALITY_DELETES]
+    vectors = [file for file in files if file.file_format == FileFormat.PUFFIN]
+    by_position = [file for file in files if file.content == DataFileContent.POSITION_DELETES]
+    return Counts(
+        {
+            "removed-delete-files": len(files),
+            "removed-position-delete-files": len(by_position) - len(vectors),
+            "removed-dvs": len(vectors),
+            "removed-equality-delete-files": len(equal),
+            "removed-position-deletes": sum(file.record_count for file in by_position),
+            "removed-equality-deletes": sum(file.record_count for file in equal),
+            "removed-files-size": sum(file.file_size_in_bytes for file in files),
+        }
+    )
 
 
 def group_by_spec(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:

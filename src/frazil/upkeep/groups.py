@@ -17,7 +17,7 @@ MANY_DELETE_FILES = 5
 MUCH_DELETED = 0.3  # of a file's rows
 GROUP_BYTES = 2 << 30  # what is lost at most when a writer changes a file of the group
 EQUALITY = 2
-READABLE = ("PARQUET", "ORC")
+DeleteKey = tuple[str, int | None]  # a file, and where in it: several deletion vectors lie in one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,13 @@ class AppliedDelete:
     rows: int
     is_own: bool  # all its rows are about this one file
     format: str = "PARQUET"
+    ids: tuple[int, ...] = ()  # the columns that an equality delete compares
+    offset: int | None = None  # where a deletion vector lies in its file, and how long it is
+    length: int | None = None
+
+    @property
+    def key(self) -> DeleteKey:
+        return self.path, self.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class LiveFile:
     partition: tuple[object, ...] = ()
     deletes: tuple[AppliedDelete, ...] = ()
     format: str = "PARQUET"
+    sequence: int = 0  # its data sequence number
+    first_row_id: int | None = None  # of format 3
 
     @property
     def deleted_share(self) -> float:
@@ -59,6 +68,8 @@ class Rules:
     spec_id: int = 0
     everything: bool = False
     group_bytes: int = GROUP_BYTES
+    sequence: int = 0  # of the snapshot that is looked at
+    keeps_row_ids: bool = False  # the table has format 3
 
     @property
     def small_bytes(self) -> int:
@@ -83,6 +94,7 @@ class Group:
     files: tuple[LiveFile, ...]
     spec_id: int
     partition: tuple[object, ...] = ()
+    sequence: int = 0  # of the snapshot that was looked at: all its deletes are known
 
     @cached_property
     def bytes(self) -> int:
@@ -101,14 +113,14 @@ class Group:
         return max(-(-self.bytes // target_bytes), 1)
 
 
-def why_not(file: LiveFile) -> str | None:
+def why_not(file: LiveFile, *, keeps_row_ids: bool = False) -> str | None:
     """Why a file cannot be rewritten here, if so."""
-    if file.format not in READABLE:
+    if file.format != "PARQUET":
         return f"is {file.format}, which is not read here"
-    if any(delete.content == EQUALITY for delete in file.deletes):
-        return "has equality deletes, which are not read here"
-    if any(delete.format != "PARQUET" for delete in file.deletes):
+    if any(delete.format not in ("PARQUET", "PUFFIN") for delete in file.deletes):
         return "has deletes in a format that is not read here"
+    if keeps_row_ids and file.first_row_id is None:
+        return "has no row ids since the upgrade to format 3: the next commit of a writer gives them"
     return None
 
 
@@ -121,12 +133,12 @@ def plan_groups(files: Iterable[LiveFile], rules: Rules) -> list[Group]:
     """
     places: dict[tuple[int, tuple[object, ...]], list[LiveFile]] = defaultdict(list)
     for file in files:
-        if rules.wants(file) and why_not(file) is None:
+        if rules.wants(file) and why_not(file, keeps_row_ids=rules.keeps_row_ids) is None:
             # Rows of an older spec go to many partitions of the current one: together they make fewer files.
             is_current = file.spec_id == rules.spec_id
             places[file.spec_id, file.partition if is_current else ()].append(file)
     bins = [(place, some) for place, found in places.items() for some in _bins(found, rules.group_bytes)]
-    groups = [Group(tuple(some), *place) for place, some in bins if _is_worth_it(some, rules)]
+    groups = [Group(tuple(some), *place, rules.sequence) for place, some in bins if _is_worth_it(some, rules)]
     return sorted(groups, key=lambda group: (group.files_after(rules.target_bytes) - len(group.files), sorted(group.paths)[0]))
 
 

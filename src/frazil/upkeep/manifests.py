@@ -11,7 +11,7 @@ from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.typedef import Identifier
 
 from frazil.scan.plan import DATA, DELETES
-from frazil.sinks.entries import as_existing, write_entries
+from frazil.sinks.entries import as_existing, read_entries, write_entries
 from frazil.sinks.publish import CommitCatalog, Patience
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Replacement
@@ -123,6 +123,8 @@ def plan_manifests(table: Table, policy: Policy) -> ManifestPlan:
         ManifestFacts(unit.fact("path"), unit.fact("length") or 0, unit.fact("spec_id"), content)
         for content in (DATA, DELETES)
         for unit in seen.units(content)
+        # After an upgrade to format 3 the rows have no ids yet; whoever commits first gives them, in the order of the manifest.
+        if not (seen.keeps_row_ids and content == DATA and unit.fact("first_row_id") is None)
     ]
     merges = choose_merges(facts, target_bytes=policy.manifest_bytes, least=policy.min_input_files)
     return ManifestPlan(".".join(table.name()), tuple(merges), policy.manifest_bytes)
@@ -137,8 +139,7 @@ class Exchange:
 
     def __call__(self, survey: Survey, merges: Sequence[Merge], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
         """The merged manifests, and the others as they are."""
-        assert survey.head is not None
-        listed = {one.manifest_path: one for one in survey.head.manifests(survey.table.io)}
+        listed = survey.manifests
         for merge in merges:
             if (snapshot_id, merge) not in self._written:
                 self._written[snapshot_id, merge] = self._merge(survey.table, merge, listed, snapshot_id)
@@ -192,7 +193,7 @@ class ManifestRewrite:
 
 def _clustered(table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestEntry]:
     """The live entries, those of one partition together and of near ones side by side."""
-    entries = [as_existing(entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
+    entries = [as_existing(entry) for manifest in manifests for entry in read_entries(table, manifest)]
     return sorted(entries, key=lambda entry: _order(entry.data_file.partition))
 
 

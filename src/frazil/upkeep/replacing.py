@@ -21,6 +21,7 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
 from frazil.errors import CommitConflict
+from frazil.sinks import format3
 from frazil.sinks.manifests import write_list
 from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, property_key
 from frazil.sinks.publish import CommitCatalog, Patience, until_decided
@@ -38,6 +39,10 @@ class Counts:
     """What a replace snapshot tells of the files that came and went, in the words of a snapshot's summary."""
 
     values: dict[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Counts) -> Counts:
+        names = self.values.keys() | other.values.keys()
+        return Counts({name: self.values.get(name, 0) + other.values.get(name, 0) for name in sorted(names)})
 
 
 class Swap(Protocol):
@@ -122,9 +127,16 @@ class Replacement(Generic[S]):
         assert parent is not None  # files to replace come from it
         manifests, counts = self.exchange(survey, swaps, snapshot_id)
         manifests = [one for one in manifests if one.added_snapshot_id == snapshot_id or _has_files(one)]
-        location = write_list(table, manifests, snapshot_id=snapshot_id, parent_id=parent.snapshot_id, attempt=attempt)
         summary = summarise(parent, counts, {SUMMARY_UPKEEP: self.step, **_progress(metadata)})
+        where = {"snapshot_id": snapshot_id, "parent_id": parent.snapshot_id, "attempt": attempt}
+        row_ids: dict[str, int] = {}
+        if metadata.format_version >= 3:
+            listed = format3.write_list(table, manifests, **where)
+            location, row_ids = listed.location, {"first_row_id": listed.first_row_id, "added_rows": listed.added_rows}
+        else:
+            location = write_list(table, manifests, **where)
         snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=location, summary=summary)
+        snapshot = snapshot.model_copy(update=row_ids)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, MAIN, snapshot_id))
         return Change(self.identifier, guards(metadata, MAIN, parent.snapshot_id), updates)
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.table import FileScanTask
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
-from pyiceberg.typedef import Record
+from pyiceberg.typedef import IcebergBaseModel
 
-from frazil.errors import RowsMismatch, UpkeepError
+from frazil.errors import RowsMismatch
+from frazil.scan.table import TableState
 from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.files import WrittenFile
+from frazil.sinks.format3 import with_lineage
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import FileMaker, RollingWriter, abandoning_on_error, delete_quietly
 from frazil.sinks.split import Partition, split
-from frazil.upkeep.groups import Group, LiveFile
+from frazil.upkeep.groups import Group
+from frazil.upkeep.reading import LiveRows
 from frazil.upkeep.sorting import chunked, sorted_batches
 
 if TYPE_CHECKING:
@@ -49,30 +45,21 @@ class Rewriter:
         bare = table.metadata.model_copy(
             update={"snapshots": [], "refs": {}, "current_snapshot_id": None, "snapshot_log": [], "metadata_log": [], "statistics": []}
         )
-        return cls(TableLayout.of(table), bare.model_dump_json(), chunk_bytes)
+        # PyIceberg refuses to write metadata of format 3, and what it refuses is this method: its base's does the same.
+        return cls(layout_of(table), IcebergBaseModel.model_dump_json(bare, by_alias=True), chunk_bytes)
 
     def rewrite(self, group: Group) -> list[WrittenFile]:
         """New files with the rows of the group that are not deleted; as many as there must be, or `RowsMismatch` and no file."""
-        deleted = read_positions(self.layout, group.files)
-        expected = group.rows - sum(_within(positions, file) for file in group.files for positions in deleted.get(file.path, ()))
+        rows = LiveRows(TableState(self.layout.name, json.loads(self.metadata_json)), self.layout)
         nulls: dict[str, int] = {}
-        files = self._write(group, _counting(self._read(group.files, deleted), nulls))
+        files = self._write(group, _counting(rows.read(group.files), nulls))
         try:
-            self._check(group, files, expected, nulls)
+            self._check(group, files, group.rows - rows.deleted, nulls)
         except RowsMismatch:
             for file in files:
                 delete_quietly(self.layout, file.path)
             raise
         return files
-
-    def _read(self, files: Sequence[LiveFile], deleted: dict[str, list[pa.ChunkedArray]]) -> Iterator[pa.RecordBatch]:
-        metadata: TableMetadata = TableMetadataUtil.parse_raw(self.metadata_json)
-        scan = ArrowScan(metadata, self.layout.io, self.layout.schema, AlwaysTrue())
-        for file in files:
-            with reading(self.layout.name, file.path):
-                # PyIceberg's own stream reads whole files, and all of them at once in its threads: one below it gives batch after batch.
-                for batch in scan._record_batches_from_scan_tasks_and_deletes([_task(file)], deleted):
-                    yield from pa.Table.from_batches([batch]).cast(self.layout.arrow).to_batches()
 
     def _write(self, group: Group, rows: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         if group.spec_id != self.layout.spec.spec_id:
@@ -111,46 +98,10 @@ class Rewriter:
                 raise RowsMismatch(self.layout.name, f"{count:,} NULLs in '{name}'", f"{written:,} NULLs", first_file=group.files[0].path)
 
 
-@contextmanager
-def reading(table: str, path: str) -> Iterator[None]:
-    """Turns what a store or a damaged file says into an error that names the file; the group is left as it is."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as exc:
-        raise UpkeepError(f"{table}: {path} cannot be read, its group is left as it is: {exc}") from exc
-
-
-def read_positions(layout: TableLayout, files: Sequence[LiveFile]) -> dict[str, list[pa.ChunkedArray]]:
-    """The deleted positions of each file, each position once; every delete file is read once, for all of them."""
-    wanted = pa.array([file.path for file in files if file.deletes], pa.string())
-    found: dict[str, list[pa.Array]] = {}
-    for path in dict.fromkeys(delete.path for file in files for delete in file.deletes):
-        with reading(layout.name, path), layout.io.new_input(path).open() as stream:
-            for batch in pq.ParquetFile(stream).iter_batches(columns=["file_path", "pos"]):
-                mine = batch.filter(pc.is_in(batch.column("file_path").cast(pa.string()), value_set=wanted))
-                for one in pc.unique(mine.column("file_path")).to_pylist():
-                    chosen = mine.filter(pc.equal(mine.column("file_path"), one))
-                    found.setdefault(one, []).append(chosen.column("pos").cast(pa.int64()))
-    return {path: [pa.chunked_array([pc.unique(pa.chunked_array(arrays)).sort()])] for path, arrays in found.items()}
-
-
-def _within(positions: pa.ChunkedArray, file: LiveFile) -> int:
-    inside = pc.and_(pc.greater_equal(positions, 0), pc.less(positions, file.rows))
-    return int(pc.sum(inside).as_py() or 0)
-
-
-def _task(file: LiveFile) -> FileScanTask:
-    values = [float("nan") if value == "NaN" else value for value in file.partition]
-    made = DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=file.path,
-        file_format=FileFormat(file.format),
-        partition=Record(*values),
-        record_count=file.rows,
-        file_size_in_bytes=file.bytes,
-    )
-    made.spec_id = file.spec_id
-    return FileScanTask(made)
+def layout_of(table: Table) -> TableLayout:
+    """What new files of a table look like; in format 3 they keep the ids of their rows."""
+    layout = TableLayout.of(table, formats=(1, 2, 3))
+    return layout if table.metadata.format_version < 3 else replace(layout, schema=with_lineage(layout.schema))
 
 
 def _counting(batches: Iterator[pa.RecordBatch], nulls: dict[str, int]) -> Iterator[pa.RecordBatch]:

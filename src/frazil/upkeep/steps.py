@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.typedef import Identifier
+from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, TimestamptzNanoType, UnknownType
 
 from frazil.errors import UpkeepError
 from frazil.sinks.publish import Patience
@@ -40,6 +41,7 @@ log = logging.getLogger("frazil.upkeep")
 STEPS = (compact.STEP, deletes.STEP, manifests.STEP, expire.STEP, orphans.STEP)
 REMOVING = (expire.STEP, orphans.STEP)  # steps after which nobody gets something back
 COMPANIONS = ("__ledger", "__quarantine", "__runs")  # tables that tell of another one's past
+NOT_WRITTEN = (TimestampNanoType, TimestamptzNanoType, GeometryType, GeographyType, UnknownType)
 MUCH_BYTES = 20 << 30  # from here on a cluster is worth it
 Detail = CompactionPlan | DeletePlan | ManifestPlan | ExpiryPlan | OrphanPlan
 
@@ -180,7 +182,7 @@ class Keeper:
 
     def _plan_deletes(self, table: Table, policy: Policy) -> StepPlan:
         found = deletes.plan_deletes(table, policy)
-        lines = [f"drop {count(len(found.dangling), 'delete file')} about data files that are gone"] if found.dangling else []
+        lines = [f"drop {count(len(found.dangling), 'delete file')} that no data file needs any more"] if found.dangling else []
         merged = sum(len(some) for some in found.merges)
         lines += [f"merge {count(merged, 'small delete file')} into {len(found.merges):,}"] if merged else []
         if not lines:
@@ -290,9 +292,16 @@ class Keeper:
 
 
 def _not_rewritten(metadata: TableMetadata) -> str | None:
-    if metadata.format_version in (1, 2):
-        return None
-    return f"nothing is rewritten: the table has format version {metadata.format_version}; use Spark's rewrite_data_files"
+    """Why nothing of a table is rewritten here, if so."""
+    version = metadata.format_version
+    if version > 3:
+        return f"nothing is rewritten: the table has format version {version}, which is not known here; use Spark's rewrite_data_files"
+    types = [metadata.schema().find_type(one) for one in metadata.schema().field_ids]
+    if new := sorted({str(one) for one in types if isinstance(one, NOT_WRITTEN)}):
+        return (
+            f"nothing is rewritten: there are columns of type {', '.join(new)}, which are not written here; use Spark's rewrite_data_files"
+        )
+    return None
 
 
 def _say(removed: Removed) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,13 @@ from frazil.scan.compiled import ScanCache
 from frazil.scan.deletes import EQUALITY, DeleteFile
 from frazil.scan.plan import DATA, DELETES, Group, Planner, ScanRequest, Unit
 from frazil.scan.table import TableState
+from frazil.sinks import format3
 from frazil.sinks.progress import MAIN
-from frazil.upkeep.groups import AppliedDelete, LiveFile, Rules
+from frazil.upkeep.groups import AppliedDelete, DeleteKey, LiveFile, Rules
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
 
@@ -43,11 +46,29 @@ class Survey:
         # A snapshot id that does not exist is never asked for: without a head there are no units.
         request = ScanRequest(snapshot_id=self.head.snapshot_id if self.head else None)
         self._planner = Planner(state, self.cache, request)
-        self._watched: dict[str, frozenset[str]] = {}
+        self._watched: dict[str, Mapping[DeleteKey, DeleteFile]] = {}
 
     def units(self, content: int) -> list[Unit]:
         """The manifests of a kind."""
         return self._planner.units(content) if self.head else []
+
+    @property
+    def sequence(self) -> int:
+        """The number of the snapshot: everything that is committed later has a greater one."""
+        return self.head.sequence_number or 0 if self.head else 0
+
+    @property
+    def keeps_row_ids(self) -> bool:
+        return self.table.metadata.format_version >= 3
+
+    @cached_property
+    def manifests(self) -> dict[str, ManifestFile]:
+        """The manifests as PyIceberg has them, by their paths: to be written into the next list."""
+        if self.head is None:
+            return {}
+        io, location = self.table.io, self.head.manifest_list
+        listed = format3.read_list(io, location) if self.keeps_row_ids else self.head.manifests(io)
+        return {one.manifest_path: one for one in listed}
 
     @cached_property
     def has_deletes(self) -> bool:
@@ -67,9 +88,10 @@ class Survey:
                 yield from self._live_files(group)
 
     def _live_files(self, group: Group) -> Iterator[LiveFile]:
-        for task in self._planner.tasks(group):
+        for task, sequence, first in zip(self._planner.tasks(group), group.sequences().to_pylist(), first_row_ids(group), strict=True):
             deletes = tuple(_applied(delete, task.path) for delete in task.deletes)
-            yield LiveFile(task.path, task.bytes, task.rows, task.spec_id, task.partition, deletes, task.format.upper())
+            facts = (task.path, task.bytes, task.rows, task.spec_id, task.partition)
+            yield LiveFile(*facts, deletes, task.format.upper(), sequence or 0, first)
 
     def delete_files(self) -> Iterator[DeleteFile]:
         """Every delete file."""
@@ -78,7 +100,7 @@ class Survey:
 
     def watch(self, paths: Collection[str]) -> None:
         """Looks at some data files, all in one go: `deletes_of` answers for them from now on."""
-        wanted, found = pa.array(list(paths), pa.string()), dict[str, frozenset[str]]()
+        wanted, found = pa.array(list(paths), pa.string()), dict[str, Mapping[DeleteKey, DeleteFile]]()
         for unit in self.units(DATA):
             manifest = self.cache.manifest(unit.fact("path"))
             rows = pc.indices_nonzero(pc.is_in(manifest.columns["path"], value_set=wanted)).cast(pa.int64())
@@ -86,11 +108,11 @@ class Survey:
                 group = Group(unit, manifest, rows)
                 deletes = self._planner.deletes_of(group) if self.has_deletes else [[]] * len(group)
                 for path, some in zip(group.column("path").to_pylist(), deletes, strict=True):
-                    found[path] = frozenset(delete.path for delete in some)
+                    found[path] = {key_of(delete): delete for delete in some}
         self._watched = found
 
-    def deletes_of(self, path: str) -> frozenset[str] | None:
-        """The delete files of a data file that was watched; None when it is not live any more."""
+    def deletes_of(self, path: str) -> Mapping[DeleteKey, DeleteFile] | None:
+        """The deletes of a data file that was watched; None when it is not live any more."""
         return self._watched.get(path)
 
     def manifests_with(self, paths: Collection[str], content: int = DATA) -> set[str]:
@@ -103,10 +125,17 @@ class Survey:
         }
 
     @cached_property
-    def live_deletes(self) -> frozenset[str]:
-        """The paths of all delete files."""
-        units = [self.cache.manifest(unit.fact("path")) for unit in self.units(DELETES)]
-        return frozenset(path for manifest in units for path in manifest.columns["path"].to_pylist())
+    def concerned(self) -> dict[DeleteKey, set[str]]:
+        """The live data files that each delete concerns. Of an equality delete, which may concern all of them, one is named."""
+        found: dict[DeleteKey, set[str]] = {key_of(one): set() for one in self.delete_files()}
+        for unit in self.units(DATA) if found else []:
+            group = Group(unit, self.cache.manifest(unit.fact("path")), None)
+            for path, deletes in zip(group.column("path").to_pylist(), self._planner.deletes_of(group), strict=True):
+                for delete in deletes:
+                    about = found[key_of(delete)]
+                    if delete.content != EQUALITY or not about:
+                        about.add(path)
+        return found
 
     @cached_property
     def listed(self) -> frozenset[str]:
@@ -120,7 +149,27 @@ def delete_fact(delete: DeleteFile, name: str) -> int:
     return value or 0
 
 
+def key_of(delete: DeleteFile) -> DeleteKey:
+    """What tells a delete from all others."""
+    return delete.path, delete.fact("content_offset") if delete.is_vector else None
+
+
+def first_row_ids(group: Group) -> list[int | None]:
+    """Where the row ids of each file of a group begin: as the file says, or as it inherits from its manifest."""
+    following, manifest = group.unit.fact("first_row_id"), group.manifest
+    if following is None:
+        return [None] * len(group)
+    found: list[int | None] = []
+    for own, rows in zip(manifest.columns["first_row_id"].to_pylist(), manifest.columns["records"].to_pylist(), strict=True):
+        found.append(following if own is None else own)
+        following += rows if own is None else 0
+    return found if group.rows is None else [found[at] for at in group.rows.to_pylist()]
+
+
 def _applied(delete: DeleteFile, path: str) -> AppliedDelete:
     own = delete.target == path and delete.content != EQUALITY
-    kind = "PUFFIN" if delete.is_vector else (delete.manifest.columns["format"][delete.row].as_py() or "PARQUET").upper()
-    return AppliedDelete(delete.path, delete.content, delete_fact(delete, "records"), own, kind)
+    kind = "PUFFIN" if delete.is_vector else (delete.fact("format") or "PARQUET").upper()
+    made = AppliedDelete(delete.path, delete.content, delete_fact(delete, "records"), own, kind)
+    if delete.is_vector:
+        return replace(made, offset=delete.fact("content_offset"), length=delete.fact("content_bytes"))
+    return replace(made, ids=tuple(delete.fact("equality_ids") or ())) if delete.content == EQUALITY else made

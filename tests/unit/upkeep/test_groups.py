@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,10 +59,15 @@ def test_files_of_an_older_partitioning_are_taken_together() -> None:
 
 
 def test_what_cannot_be_read_here_is_left_alone() -> None:
-    equality = LiveFile("e", MB, 1, deletes=(AppliedDelete("d", 2, 1, False),))
-    avro, vector = LiveFile("a", MB, 1, format="AVRO"), LiveFile("v", MB, 1, deletes=(AppliedDelete("d", 1, 1, True, "PUFFIN"),))
-    assert all(map(why_not, (equality, avro, vector)))
-    assert names([equality, avro, vector, *small(4)]) == []
+    avro, orc = LiveFile("a", MB, 1, format="AVRO"), LiveFile("o", MB, 1, format="ORC")
+    deleted = LiveFile("d", MB, 1, deletes=(AppliedDelete("d", 1, 1, True, "AVRO"),))
+    assert all(map(why_not, (avro, orc, deleted)))
+    assert names([avro, orc, deleted, *small(4)]) == []
+
+
+def test_rows_without_ids_are_left_alone_where_rows_have_ids() -> None:
+    assert names(small(5), Rules(100 * MB, keeps_row_ids=True)) == []
+    assert len(names([replace(one, first_row_id=0) for one in small(5)], Rules(100 * MB, keeps_row_ids=True))) == 1
 
 
 def test_everything_means_every_file() -> None:

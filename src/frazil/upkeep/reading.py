@@ -1,0 +1,120 @@
+"""The rows of data files that are not deleted, with a count of those that are: the same pieces as a scan's, without a filter.
+
+Of format 3, every row comes with its id and the sequence number of its last change, whether its file has them or they are inherited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.expressions import AlwaysTrue
+
+from frazil.errors import ScanError, UpkeepError
+from frazil.scan.batches import BatchReader, find_fields, identity_values
+from frazil.scan.deletes import DeleteFile
+from frazil.scan.manifests import Manifest
+from frazil.scan.plan import FileTask
+from frazil.scan.positions import Positions, kept_rows
+from frazil.scan.project import Misfit, file_columns
+from frazil.scan.removals import Removals
+from frazil.scan.source import Files
+from frazil.scan.table import TableState
+from frazil.scan.values import arrow_schema
+from frazil.sinks.format3 import LAST_UPDATED, ROW_ID
+from frazil.sinks.layout import TableLayout
+from frazil.upkeep.groups import AppliedDelete, LiveFile
+
+BATCH_ROWS = 131_072
+
+
+class LiveRows:
+    """Reads data files of one table, and counts in `deleted` the rows that it leaves out."""
+
+    def __init__(self, state: TableState, layout: TableLayout) -> None:
+        self._state, self._layout, self._schema = state, layout, state.schema()
+        self._open = Files(layout.io)
+        self._removals = Removals(state, self._schema, self._open)
+        self._arrow = arrow_schema(layout.schema)
+        self.deleted = 0
+
+    def read(self, files: Sequence[LiveFile]) -> Iterator[pa.RecordBatch]:
+        """The rows of the files, one after the other, a batch at a time."""
+        for file in files:
+            with _reading(self._layout.name, file.path):
+                for batch in self._read(file):
+                    yield from pa.Table.from_batches([batch]).cast(self._layout.arrow).to_batches()
+
+    def _read(self, file: LiveFile) -> Iterator[pa.RecordBatch]:
+        task = _task(file)
+        positions, sets = self._removals.positions(task), self._removals.equality_sets(task)
+        self.deleted += int(np.count_nonzero((positions >= 0) & (positions < file.rows)))
+        partition = identity_values(self._state.specs[file.spec_id], file.partition, self._schema)
+        with self._open(file.path) as source:
+            parquet = pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
+            columns = file_columns(parquet.schema_arrow, self._state.name_mapping)
+            ids = sorted(set().union(*(one.ids for one in sets)))
+            test = BatchReader(find_fields(self._state, self._schema, ids), columns, partition)
+            give = BatchReader(self._layout.schema.fields, columns, partition)
+            start, names = 0, sorted(test.names | give.names)
+            for number in range(parquet.num_row_groups):  # one is in memory at a time
+                for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[number], columns=names):
+                    keep = self._keep(start, batch.num_rows, positions, [one.deleted(test.bind(batch)) for one in sets])
+                    made = give.take(batch, True if keep is None else keep, self._arrow)
+                    if made is not None:
+                        yield _with_lineage(made, file, _places(start, batch.num_rows, keep))
+                    start += batch.num_rows
+
+    def _keep(self, start: int, count: int, positions: Positions, equal: Sequence[pa.BooleanArray]) -> pa.BooleanArray | None:
+        """A mask of the rows that are not deleted; None for all of them."""
+        alive = kept_rows(positions, start, count)
+        for deleted in equal:
+            fresh = deleted if alive is None else pc.and_(deleted, alive)
+            self.deleted += fresh.true_count
+            alive = pc.invert(deleted) if alive is None else pc.and_not(alive, deleted)
+        return alive
+
+
+def _places(start: int, count: int, keep: pa.BooleanArray | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Where in the file the rows lie that are kept."""
+    places = np.arange(start, start + count, dtype=np.int64)
+    return places if keep is None else places[keep.to_numpy(zero_copy_only=False)]
+
+
+def _with_lineage(batch: pa.RecordBatch, file: LiveFile, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.RecordBatch:
+    """The batch with the row ids and sequence numbers filled in that its file leaves to be inherited; of format 3 alone."""
+    if ROW_ID.name not in batch.schema.names:
+        return batch
+    assert file.first_row_id is not None  # files without are not chosen
+    inherited = {ROW_ID.name: pa.array(places + file.first_row_id), LAST_UPDATED.name: pa.scalar(file.sequence, pa.int64())}
+    for name, value in inherited.items():
+        at = batch.schema.get_field_index(name)
+        batch = batch.set_column(at, batch.schema.field(at), pc.coalesce(batch.column(at), value))
+    return batch
+
+
+@contextmanager
+def _reading(table: str, path: str) -> Iterator[None]:
+    """Turns what a store or a damaged file says into an error that names the file; the group is left as it is."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, ScanError, Misfit) as exc:
+        raise UpkeepError(f"{table}: {path} cannot be read, its group is left as it is: {exc}") from exc
+
+
+def _task(file: LiveFile) -> FileTask:
+    deletes = tuple(_delete(one, file) for one in file.deletes)
+    return FileTask(file.path, file.format, file.rows, file.bytes, file.spec_id, file.partition, AlwaysTrue(), deletes)
+
+
+def _delete(one: AppliedDelete, file: LiveFile) -> DeleteFile:
+    """The delete as scans know it: described by a manifest, here one of its own."""
+    facts = {"path": one.path, "format": one.format, "records": one.rows, "bytes": 0, "content_offset": one.offset}
+    facts |= {"content_bytes": one.length, "equality_ids": list(one.ids)}
+    manifest = Manifest(one.path, {name: pa.array([value]) for name, value in facts.items()}, {})
+    is_vector = one.offset is not None
+    return DeleteFile(manifest, 0, one.path, one.content, file.sequence, file.spec_id, file.partition, file.path, is_vector)

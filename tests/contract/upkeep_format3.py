@@ -1,0 +1,109 @@
+"""A table of format 3 for the tests of its upkeep. PyIceberg writes none: rows and deletion vectors are committed by hand.
+
+`lineage` tells the ids of the rows by the specification, row by row; tests/engines asks Spark for them.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Sequence
+
+import pyarrow.parquet as pq
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
+from pyroaring import BitMap64
+
+from frazil.client.changes import Change
+from frazil.sinks import format3
+from frazil.sinks.buffer import Buffer, BufferLimits
+from frazil.sinks.entries import as_added, write_entries
+from frazil.sinks.layout import TableLayout
+from frazil.sinks.snapshots import guards, move_ref, next_snapshot
+from tests.contract.upkeep_lake import Kept, rows
+
+Lineage = dict[int, tuple[int, int]]
+
+
+class Kept3(Kept):
+    """A table of format 3 that is looked after."""
+
+    def create(self, *partition_by: str, **options: object) -> Kept3:
+        super().create(*partition_by, properties={"format-version": "3"}, **options)
+        return self
+
+    def append(self, *ids: int, day: int = 1, branch: str = "main") -> int:
+        layout = TableLayout.of(self.live, formats=(3,))
+        buffer = Buffer(layout, limits=BufferLimits(threads=1))
+        buffer.add(rows(ids, day).cast(layout.arrow))
+        return self._commit([file.to_data_file() for file in buffer.flush()], ManifestContent.DATA, branch)
+
+    def delete(self, *ids: int) -> int:
+        """A deletion vector for each file with such rows, all of them in one Puffin file."""
+        found = [(file.file_path, self._positions(self.live, file, ids), file) for file in self.files()]
+        return self.add_vectors([one for one in found if one[1]])
+
+    def add_vectors(self, vectors: Sequence[tuple[str, list[int], DataFile]]) -> int:
+        """Deletion vectors in one Puffin file: about which file, which rows, and in whose partition."""
+        table, path = self.live, f"{self.live.location()}/data/{uuid.uuid4()}-deletes.puffin"
+        content, made = b"PFA1", list[DataFile]()
+        for target, positions, like in vectors:
+            blob = vector_blob(positions)
+            facts = {"file_path": path, "file_format": FileFormat.PUFFIN, "content": DataFileContent.POSITION_DELETES}
+            facts |= {"record_count": len(positions), "partition": like.partition, "referenced_data_file": target}
+            facts |= {"content_offset": len(content), "content_size_in_bytes": len(blob), "file_size_in_bytes": 0}
+            made.append(DataFile.from_args(_table_format_version=3, **facts))
+            made[-1].spec_id = like.spec_id
+            content += blob
+        with table.io.new_output(path).create() as out:
+            out.write(content)
+        return self.add_deletes(made)
+
+    def add_deletes(self, files: Sequence[DataFile]) -> int:
+        return self._commit(files, ManifestContent.DELETES, "main")
+
+    def _commit(self, files: Sequence[DataFile], content: ManifestContent, branch: str) -> int:
+        table = self.live
+        metadata, parent = table.metadata, table.snapshot_by_name(branch)
+        snapshot_id = metadata.new_snapshot_id()
+        entries = [as_added(file, snapshot_id) for file in files]
+        manifest = write_entries(table, entries, spec_id=files[0].spec_id, content=content, snapshot_id=snapshot_id)
+        carried = format3.read_list(table.io, parent.manifest_list) if parent else []
+        parent_id = parent.snapshot_id if parent else None
+        listed = format3.write_list(table, [*carried, manifest], snapshot_id=snapshot_id, parent_id=parent_id, attempt=1)
+        summary = Summary(Operation.APPEND if content == ManifestContent.DATA else Operation.DELETE)
+        snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=listed.location, summary=summary)
+        snapshot = snapshot.model_copy(update={"first_row_id": listed.first_row_id, "added_rows": listed.added_rows})
+        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, branch, snapshot_id))
+        self.catalog.commit_changes([Change(self.identifier, guards(metadata, branch, parent_id), updates)])
+        return snapshot_id
+
+    def entries(self, content: ManifestContent = ManifestContent.DATA) -> list[ManifestEntry]:
+        table, head = self.live, self.live.current_snapshot()
+        assert head is not None
+        manifests = [one for one in format3.read_list(table.io, head.manifest_list) if one.content == content]
+        return [entry for one in manifests for entry in format3.read_entries(table.io, one)]
+
+    def vectors(self) -> int:
+        return len(self.entries(ManifestContent.DELETES))
+
+    def lineage(self) -> Lineage:
+        """The row id of each id, and the sequence number of its last change; deleted rows are among them."""
+        found: Lineage = {}
+        for entry in self.entries():
+            first = entry.data_file[format3.FILE_FIRST_ROW]
+            with self.live.io.new_input(entry.data_file.file_path).open() as stream:
+                content = pq.read_table(stream).to_pylist()
+            for at, row in enumerate(content):
+                inherited = (first + at, entry.sequence_number)
+                own = (row.get("_row_id"), row.get("_last_updated_sequence_number"))
+                found[row["id"]] = tuple(one if one is not None else other for one, other in zip(own, inherited, strict=True))  # type: ignore[assignment]
+        return found
+
+
+def vector_blob(positions: Sequence[int]) -> bytes:
+    """A deletion vector as it lies in a Puffin file."""
+    body = b"\xd1\xd3\x39\x64" + BitMap64(positions).serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
