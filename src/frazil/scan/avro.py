@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 
@@ -67,13 +68,7 @@ class ListColumn:
     def array(self) -> pa.ListArray:
         """A list array; of (key, value), when it is a map."""
         flat = np.frombuffer(self.numbers, np.int64) if len(self.numbers) else np.empty(0, np.int64)
-        values = pa.array(flat)
-        if self.is_map:
-            values = pa.StructArray.from_arrays([pa.array(flat[0::2].astype(np.int32)), pa.array(flat[1::2])], ["key", "value"])
-        offsets = np.zeros(len(self.lengths) + 1, np.int32)
-        np.cumsum([length or 0 for length in self.lengths], out=offsets[1:])
-        mask = pa.array([length is None for length in self.lengths], pa.bool_()) if None in self.lengths else None
-        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=mask)
+        return list_array(np.array([-1 if length is None else length for length in self.lengths], np.int32), flat, is_map=self.is_map)
 
 
 class BoundsColumn:
@@ -87,6 +82,10 @@ class BoundsColumn:
         """Each record's map in its Avro form, for `pick_bounds`."""
         return pa.array(self.raw, pa.binary())
 
+    def picked(self) -> dict[int, pa.Array]:
+        """The bytes of each field that was wanted at once."""
+        return {field_id: pa.array(values, pa.binary()) for field_id, values in self.values.items()}
+
 
 class RecordsColumn:
     """Lists of records, such as the summaries of partition fields in a manifest list."""
@@ -94,6 +93,17 @@ class RecordsColumn:
     def __init__(self) -> None:
         self.lengths: list[int | None] = []
         self.inner = Columns()
+
+
+def list_array(lengths: NDArray[np.int32], flat: NDArray[np.int64], *, is_map: bool) -> pa.ListArray:
+    """Lists of numbers, or of (key, value), from all numbers in a row; a length of -1 is null."""
+    values = pa.array(flat)
+    if is_map:
+        values = pa.StructArray.from_arrays([pa.array(flat[0::2].astype(np.int32)), pa.array(flat[1::2])], ["key", "value"])
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
+    null = lengths < 0
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(null) if null.any() else None)
 
 
 def pick_bounds(maps: pa.Array, field_id: int) -> pa.Array:
@@ -115,7 +125,14 @@ def read_bounds(maps: pa.Array) -> Iterator[dict[int, bytes]]:
 
 
 class Columns(dict[int, "Column | ListColumn | BoundsColumn | RecordsColumn | Columns"]):
-    """The columns of a record by field id; a record inside of it has its own."""
+    """The columns of a record by field id; a record inside of it has its own.
+
+    `held_bytes` is what stays in memory as long as a column has not become an array, which is then made when it is asked for.
+    """
+
+    def __init__(self, *, held_bytes: int = 0) -> None:
+        super().__init__()
+        self.held_bytes = held_bytes
 
     def plain(self, field_id: int) -> pa.Array | None:
         """The column of a plain field; None when the file does not have it."""
@@ -169,27 +186,46 @@ def branch(schema: Json) -> Json:
     return schema
 
 
-def read_avro(content: bytes, *, unwanted: Collection[int] = (), bounds_of: Collection[int] = ()) -> Columns:
-    """All records of an Avro file as columns. Fields that are not wanted are passed over; `bounds_of` are the columns whose bounds are
-    needed at once."""
+@dataclass(frozen=True, slots=True)
+class AvroFile:
+    """What is in an Avro file: the schema of its records, how many there are, and the bytes of all in a row."""
+
+    schema: Json
+    count: int
+    records: bytes
+
+
+def open_avro(content: bytes) -> AvroFile:
+    """An Avro file from its bytes, with its blocks unpacked."""
     try:
-        properties, count, records = _open(content)
-        columns, decoder = Columns(), new_decoder(records)
-        source = _Source(decoder, records, frozenset(unwanted), tuple(bounds_of))
-        steps = _record(source, json.loads(properties["avro.schema"]), columns)
-        for _ in range(count):
+        return _open(content)
+    except DAMAGE as exc:
+        raise _damaged(exc) from exc
+
+
+def read_records(file: AvroFile, *, unwanted: Collection[int] = (), bounds_of: Collection[int] = ()) -> Columns:
+    """All records as columns, read one by one. Fields that are not wanted are passed over; `bounds_of` are the columns whose bounds are
+    needed at once."""
+    columns, decoder = Columns(), new_decoder(file.records)
+    try:
+        source = _Source(decoder, file.records, frozenset(unwanted), tuple(bounds_of))
+        steps = _record(source, file.schema, columns)
+        for _ in range(file.count):
             for step in steps:
                 step()
         # The compiled decoder reads on behind the end without a word: what it found there must not get out.
-        if decoder.tell() != len(records):
+        if decoder.tell() != len(file.records):
             raise AvroError("its records are longer or shorter than it says")
     except DAMAGE as exc:
-        raise AvroError(f"it is damaged or not Avro ({type(exc).__name__}: {exc})") from exc
+        raise _damaged(exc) from exc
     return columns
 
 
-def _open(content: bytes) -> tuple[dict[str, str], int, bytes]:
-    """The file's properties, how many records there are, and all of them in a row."""
+def _damaged(exc: Exception) -> AvroError:
+    return AvroError(f"it is damaged or not Avro ({type(exc).__name__}: {exc})")
+
+
+def _open(content: bytes) -> AvroFile:
     decoder = new_decoder(content)
     if content[: len(MAGIC)] != MAGIC:
         raise AvroError("it does not start as an Avro file does")
@@ -205,7 +241,7 @@ def _open(content: bytes) -> tuple[dict[str, str], int, bytes]:
         if not 0 <= count <= len(blocks[-1]):
             raise AvroError(f"a block of {len(blocks[-1])} bytes says that it has {count} records")
         total += count
-    return properties, total, b"".join(blocks)
+    return AvroFile(json.loads(properties["avro.schema"]), total, b"".join(blocks))
 
 
 def _properties(decoder: BinaryDecoder, end: int) -> dict[str, str]:

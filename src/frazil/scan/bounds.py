@@ -6,8 +6,10 @@ column that was widened since (int to long, float to double, date to timestamp) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -44,7 +46,7 @@ DAY_UNITS: dict[type, int] = {TimestampType: 86_400_000_000, TimestamptzType: 86
 DAY_UNITS[TimestamptzNanoType] = DAY_UNITS[TimestampNanoType]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Range:
     """Of each file (or manifest, or partition): between what its values lie, and what is certain about nulls and NaNs."""
 
@@ -57,8 +59,34 @@ class Range:
 
     @property
     def nbytes(self) -> int:
-        masks = (mask for mask in (self.all_null, self.no_null, self.all_nan, self.no_nan) if mask is not None)
-        return int(self.lower.nbytes + self.upper.nbytes + sum(mask.nbytes for mask in masks))
+        """What is in memory now."""
+        return int(sum(found.nbytes for found in list(vars(self).values()) if isinstance(found, pa.Array)))
+
+
+class CountedRange(Range):
+    """The range of a column in data files. Its counts are looked at when they are asked for: comparisons with known bounds do not."""
+
+    def __init__(self, lower: pa.Array, upper: pa.Array, count: Callable[[str], pa.Array], *, may_be_nan: bool) -> None:
+        vars(self).update(lower=lower, upper=upper, count=count, may_be_nan=may_be_nan)  # the base is frozen
+
+    count: Callable[[str], pa.Array]  # of values, nulls or NaNs in each file
+    may_be_nan: bool
+
+    @cached_property
+    def all_null(self) -> Mask | None:
+        return certain(pc.equal(self.count("null_counts"), self.count("value_counts")))
+
+    @cached_property
+    def no_null(self) -> Mask | None:
+        return certain(pc.equal(self.count("null_counts"), 0))
+
+    @cached_property
+    def all_nan(self) -> Mask | None:
+        return certain(pc.equal(self.count("nan_counts"), self.count("value_counts"))) if self.may_be_nan else None
+
+    @cached_property
+    def no_nan(self) -> Mask | None:
+        return certain(pc.equal(self.count("nan_counts"), 0)) if self.may_be_nan else None
 
 
 def stored_type(kind: IcebergType) -> pa.DataType | None:
@@ -92,14 +120,20 @@ def decode(raw: pa.BinaryArray, kind: IcebergType) -> pa.Array:
 
 
 def _whole(raw: pa.BinaryArray, kind: IcebergType) -> pa.Array:
-    wide, narrow = _fixed(raw, 8, pa.int64()), _fixed(raw, 4, pa.int32()).cast(pa.int64())
+    wide = _fixed(raw, 8, pa.int64())
+    if not wide.null_count:
+        return wide
+    narrow = _fixed(raw, 4, pa.int32()).cast(pa.int64())
     if (unit := DAY_UNITS.get(type(kind))) and narrow.null_count < len(narrow):  # written as a date
         narrow = pc.multiply_checked(pc.if_else(pc.less(pc.abs(narrow), LONG_MAX // unit), narrow, None), unit)
     return pc.coalesce(wide, narrow) if narrow.null_count < len(narrow) else wide
 
 
 def _real(raw: pa.BinaryArray) -> pa.Array:
-    wide, narrow = _fixed(raw, 8, pa.float64()), _fixed(raw, 4, pa.float32()).cast(pa.float64())
+    wide = _fixed(raw, 8, pa.float64())
+    if not wide.null_count:
+        return wide
+    narrow = _fixed(raw, 4, pa.float32()).cast(pa.float64())
     return pc.coalesce(wide, narrow) if narrow.null_count < len(narrow) else wide
 
 

@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import DecimalType, NestedField, StringType
 
-from frazil.errors import ManifestUnreadable
-from frazil.scan.avro import AvroError, Column, Columns, Json, RecordsColumn, branch, pick_bounds, read_avro
-from frazil.scan.bounds import BYTES, DAY_UNITS, REAL, WHOLE, Range, certain, decode, exact, stored_type
+from frazil.scan.abreast import NotAbreast, pick_abreast
+from frazil.scan.avro import Json, branch, pick_bounds
+from frazil.scan.bounds import BYTES, DAY_UNITS, REAL, WHOLE, CountedRange, Range, decode, exact, stored_type
+from frazil.scan.entries import EntryColumns, read_entries
+from frazil.scan.manifest_list import ManifestList, decode_list
 
 if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
 Read = Callable[[str], bytes]
 
-# Field ids of the specification: manifest lists, manifest entries, data files.
-LIST = {"path": 500, "length": 501, "spec_id": 502, "content": 517, "sequence": 515, "min_sequence": 516, "snapshot_id": 503}
-LIST |= {"added": 504, "existing": 505, "deleted": 506, "added_rows": 512, "existing_rows": 513, "first_row_id": 520}
-SUMMARIES, CONTAINS_NULL, CONTAINS_NAN, SUMMARY_LOWER, SUMMARY_UPPER = 507, 509, 518, 510, 511
-ENTRY = {"status": 0, "snapshot_id": 1, "sequence": 3, "file_sequence": 4}
-FILE = {"content": 134, "path": 100, "format": 101, "records": 103, "bytes": 104, "key_metadata": 131, "sort_order_id": 140}
-FILE |= {"first_row_id": 142, "referenced": 143, "content_offset": 144, "content_bytes": 145}
-FILE_LISTS = {"value_counts": 109, "null_counts": 110, "nan_counts": 137, "splits": 132, "equality_ids": 135}
-FILE_BOUNDS = {"lower": 125, "upper": 128}
-DATA_FILE, PARTITION, COLUMN_SIZES = 2, 102, 108
-DELETED = 2
 RECOUNT = 128
 
 
@@ -105,112 +97,6 @@ class ManifestCache:
             self._about -= gone.nbytes
 
 
-def _decode(path: str, content: bytes, bounds_of: Collection[int] = ()) -> Columns:
-    try:
-        return read_avro(content, unwanted=(COLUMN_SIZES,), bounds_of=bounds_of)
-    except AvroError as exc:
-        raise ManifestUnreadable(path, str(exc)) from exc
-
-
-# --- manifest lists --------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class ManifestList:
-    """The manifests of a snapshot, and what each says about its partitions."""
-
-    path: str
-    columns: dict[str, list[Any]]
-    _starts: list[int]
-    _lengths: list[int]
-    _summaries: dict[int, pa.Array]
-    _ranges: dict[tuple[int, int, str], Range] = field(default_factory=dict)
-    _of_spec: dict[int, list[int]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._of_spec = {}
-        for at, spec_id in enumerate(self.columns["spec_id"]):
-            self._of_spec.setdefault(spec_id, []).append(at)
-
-    def __len__(self) -> int:
-        return len(self.columns["path"])
-
-    @property
-    def spec_ids(self) -> list[int]:
-        """The partition specs that its manifests were written with."""
-        return list(self._of_spec)
-
-    @property
-    def nbytes(self) -> int:
-        rough = len(self) * len(self.columns) * 16 + sum(len(path) for path in self.columns["path"])
-        summaries = sum(array.nbytes for array in self._summaries.values())
-        return int(rough + summaries + sum(known.nbytes for known in list(self._ranges.values())))
-
-    def live(self, at: int) -> int | None:
-        """How many files a manifest has that are not deleted; old writers do not say."""
-        added, existing = self.columns["added"][at], self.columns["existing"][at]
-        return None if added is None or existing is None else added + existing
-
-    def partition_range(self, spec_id: int, position: int, kind: IcebergType) -> Range:
-        """What the manifests of one spec say about its partition field at a position; in the order of `of_spec`."""
-        key = (spec_id, position, str(kind))
-        if key not in self._ranges:
-            self._ranges[key] = self._partition_range(self.of_spec(spec_id), position, kind)
-        return self._ranges[key]
-
-    def of_spec(self, spec_id: int) -> list[int]:
-        """Which manifests were written with a partition spec."""
-        return self._of_spec[spec_id]
-
-    def _partition_range(self, rows: list[int], position: int, kind: IcebergType) -> Range:
-        at = pa.array([self._starts[row] + position if position < self._lengths[row] else None for row in rows], pa.int64())
-        has_null, has_nan = (self._summaries[one].take(at) for one in (CONTAINS_NULL, CONTAINS_NAN))
-        lower, upper = (decode(self._summaries[one].take(at), kind) for one in (SUMMARY_LOWER, SUMMARY_UPPER))
-        no_bound = pc.is_null(self._summaries[SUMMARY_LOWER].take(at))
-        no_nan, no_null = pc.invert(has_nan), pc.invert(has_null)
-        all_null = pc.and_kleene(has_null, no_bound)
-        if isinstance(kind, REAL):
-            all_null = pc.and_kleene(all_null, no_nan)
-        all_nan = pc.and_kleene(pc.and_kleene(has_nan, no_null), no_bound)
-        return Range(lower, upper, certain(all_null), certain(no_null), certain(all_nan), certain(no_nan))
-
-
-def decode_list(path: str, content: bytes) -> ManifestList:
-    """A manifest list from the bytes of its file."""
-    found = _decode(path, content)
-    count = len(_values(found, LIST["path"]) or [])
-    columns = {name: _values(found, field_id) or [None] * count for name, field_id in LIST.items()}
-    for name in ("content", "sequence", "min_sequence", "spec_id"):  # format 1 does not have them
-        columns[name] = [value or 0 for value in columns[name]]
-    summaries = found.get(SUMMARIES)
-    lengths = [0] * count
-    inner = Columns()
-    if isinstance(summaries, RecordsColumn):
-        lengths, inner = [length or 0 for length in summaries.lengths], summaries.inner
-    starts = [0, *_running(lengths)][:count]
-    total = sum(lengths)
-    kinds = {CONTAINS_NULL: pa.bool_(), CONTAINS_NAN: pa.bool_(), SUMMARY_LOWER: pa.binary(), SUMMARY_UPPER: pa.binary()}
-    arrays = {one: inner.plain(one) if one in inner else pa.nulls(total, kind) for one, kind in kinds.items()}
-    return ManifestList(path, columns, starts, lengths, arrays)
-
-
-def _values(columns: Columns, field_id: int) -> list[Any] | None:
-    found = columns.get(field_id)
-    return found.values if isinstance(found, Column) else None
-
-
-def _running(lengths: list[int]) -> list[int]:
-    """
-    >>> _running([2, 0, 3])
-    [2, 2, 5]
-    """
-    total, sums = 0, []
-    for length in lengths:
-        total += length
-        sums.append(total)
-    return sums
-
-
 # --- manifests -------------------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +105,7 @@ class Manifest:
     """The live files of a manifest: a column for each property, and typed columns for the bounds that predicates have asked for."""
 
     path: str
-    columns: dict[str, pa.Array]  # ENTRY, FILE, FILE_LISTS and FILE_BOUNDS by name; bounds as they are in the file
+    columns: Mapping[str, pa.Array]  # by the names of entries.py; bounds as they are in the file
     partition: dict[int, tuple[pa.Array, Json]]  # by the id of the partition field, with its Avro type
     fresh: dict[tuple[str, int], pa.Array] = field(default_factory=dict)  # bounds that were asked for when it was decoded
     _ranges: dict[tuple[str, int, str], Range | None] = field(default_factory=dict)
@@ -232,11 +118,12 @@ class Manifest:
         self.has_empty = pc.any(pc.equal(self.columns["records"], 0)).as_py() is True
 
     def __len__(self) -> int:
-        return len(self.columns["path"])
+        return len(self.columns["status"])
 
     @property
     def nbytes(self) -> int:
-        plain = sum(array.nbytes for array in self.columns.values()) + sum(array.nbytes for array, _ in self.partition.values())
+        columns = self.columns.nbytes if isinstance(self.columns, EntryColumns) else sum(one.nbytes for one in self.columns.values())
+        plain = columns + sum(array.nbytes for array, _ in self.partition.values())
         return int(plain + sum(known.nbytes for known in list(self._ranges.values()) if known is not None))
 
     def column_range(self, wanted: NestedField) -> Range:
@@ -262,71 +149,37 @@ class Manifest:
         return _stored(*self.partition[wanted.field_id], wanted.field_type)
 
     def _column_range(self, wanted: NestedField) -> Range:
-        field_id = wanted.field_id
-        values, nulls, nans = (self.pick(name, field_id) for name in ("value_counts", "null_counts", "nan_counts"))
-        lower, upper = (decode(self.bounds(name, field_id), wanted.field_type) for name in ("lower", "upper"))
-        all_null, no_null = certain(pc.equal(nulls, values)), certain(pc.equal(nulls, 0))
-        if not isinstance(wanted.field_type, REAL):
-            return Range(lower, upper, all_null, no_null, None, None)
-        return Range(lower, upper, all_null, no_null, certain(pc.equal(nans, values)), certain(pc.equal(nans, 0)))
+        lower, upper = (decode(self.bounds(name, wanted.field_id), wanted.field_type) for name in ("lower", "upper"))
+        count = partial(_pick_count, self.columns, wanted.field_id)
+        return CountedRange(lower, upper, count, may_be_nan=isinstance(wanted.field_type, REAL))
 
     def bounds(self, name: str, field_id: int) -> pa.Array:
         """A column's lower or upper bound in each file, in binary form."""
         found = self.fresh.pop((name, field_id), None)
-        return pick_bounds(self.columns[name], field_id) if found is None else found
+        return _pick_bounds(self.columns[name], field_id) if found is None else found
 
-    def pick(self, name: str, field_id: int) -> pa.Array:
-        """A column's entry in a map of each file; null where it has none."""
-        column = self.columns[name]
-        flat = column.flatten()
-        chosen = pc.equal(flat.field(0), field_id)
-        found, rows = flat.field(1).filter(chosen), pc.list_parent_indices(column).filter(chosen)
-        places = pa.array(range(len(self)), rows.type)
-        return found if rows.equals(places) else found.take(pc.index_in(places, value_set=rows))
+
+def _pick_bounds(maps: pa.Array, field_id: int) -> pa.Array:
+    try:
+        return pick_abreast(maps, field_id)
+    except NotAbreast:
+        return pick_bounds(maps, field_id)
+
+
+def _pick_count(columns: Mapping[str, pa.Array], field_id: int, name: str) -> pa.Array:
+    """A column's entry in a map of each file; null where it has none."""
+    column = columns[name]
+    flat = column.flatten()
+    chosen = pc.equal(flat.field(0), field_id)
+    found, rows = flat.field(1).filter(chosen), pc.list_parent_indices(column).filter(chosen)
+    places = pa.array(range(len(column)), rows.type)
+    return found if rows.equals(places) else found.take(pc.index_in(places, value_set=rows))
 
 
 def decode_manifest(path: str, content: bytes, *, bounds_of: Collection[int] = ()) -> Manifest:
     """A manifest from the bytes of its file, without what was deleted."""
-    entries = _decode(path, content, bounds_of)
-    files = entries.record(DATA_FILE)
-    status = entries.plain(ENTRY["status"])
-    if status is None or FILE["path"] not in files:
-        raise ManifestUnreadable(path, "it has no entries with a status and a file")
-    live = pc.not_equal(status, DELETED)
-    columns = {name: _plain(entries, field_id, len(status)) for name, field_id in ENTRY.items()}
-    columns |= {name: _plain(files, field_id, len(status)) for name, field_id in FILE.items()}
-    columns |= {name: _lists(files, name, field_id, len(status)) for name, field_id in FILE_LISTS.items()}
-    columns["content"] = columns["content"].fill_null(0)
-    fresh: dict[tuple[str, int], pa.Array] = {}
-    for name, field_id in FILE_BOUNDS.items():
-        bounds = files.bounds(field_id)
-        columns[name] = pa.nulls(len(status), pa.binary()) if bounds is None else bounds.array()
-        if bounds is not None:
-            fresh |= {(name, one): pa.array(values, pa.binary()) for one, values in bounds.values.items()}
-    partition = {one: (column.array(), column.schema) for one, column in files.record(PARTITION).items() if isinstance(column, Column)}
-    if pc.all(live).as_py() is not False:
-        return Manifest(path, columns, partition, fresh)
-    kept = {name: array.filter(live) for name, array in columns.items()}
-    kept_partition = {one: (array.filter(live), schema) for one, (array, schema) in partition.items()}
-    return Manifest(path, kept, kept_partition, {key: array.filter(live) for key, array in fresh.items()})
-
-
-KINDS = {"path": pa.string(), "format": pa.string(), "referenced": pa.string(), "key_metadata": pa.binary()}
-
-
-def _plain(columns: Columns, field_id: int, count: int) -> pa.Array:
-    name = next(name for name, found in {**ENTRY, **FILE}.items() if found == field_id)
-    found = columns.plain(field_id)
-    return pa.nulls(count, KINDS.get(name, pa.int64())) if found is None else found
-
-
-def _lists(columns: Columns, name: str, field_id: int, count: int) -> pa.ListArray:
-    found = columns.lists(field_id)
-    if found is not None:
-        return found
-    if name in ("splits", "equality_ids"):
-        return pa.nulls(count, pa.list_(pa.int64()))
-    return pa.nulls(count, pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())])))
+    columns = EntryColumns(path, read_entries(path, content, bounds_of=bounds_of))
+    return Manifest(path, columns, columns.partition, columns.picked)
 
 
 def _stored(values: pa.Array, schema: Json, kind: IcebergType) -> pa.Array | None:

@@ -25,7 +25,8 @@ from frazil.errors import ScanError
 from frazil.scan.compiled import ScanCache, Term
 from frazil.scan.deletes import PATH_FIELD, POSITIONS, DeleteFile, DeleteIndex
 from frazil.scan.explain import BOUNDS, MANIFESTS, PARTITIONS, Layer, ScanReport
-from frazil.scan.manifests import Manifest, ManifestList
+from frazil.scan.manifest_list import ManifestList
+from frazil.scan.manifests import Manifest
 from frazil.scan.parallel import read_ahead
 from frazil.scan.partitions import partition_rows
 from frazil.scan.prune import Ranges, Skip, skip_mask

@@ -134,8 +134,10 @@ def _literal(expr: BoundLiteralPredicate, kind: IcebergType, known: Range) -> Sk
 
 
 def _no_value(known: Range, outside: pa.Array) -> Skip:
-    """A comparison is never true for null or NaN."""
-    mask: Skip = outside.fill_null(False) if outside.null_count else outside
+    """A comparison is never true for null or NaN. Where the bounds are known there is something else, too."""
+    if not outside.null_count:
+        return outside
+    mask: Skip = outside.fill_null(False)
     for nothing in (known.all_null, known.all_nan):
         if nothing is not None:
             mask = pc.or_(mask, nothing)

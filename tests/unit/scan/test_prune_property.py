@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions import (
@@ -52,6 +54,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from frazil.scan import abreast
 from frazil.scan.plan import Planner, ScanRequest
 from tests.unit.scan.metadata_tables import MadeFile, MadeTable, Stats, split_by_partition
 
@@ -99,12 +102,13 @@ stats = st.builds(Stats, bounds=st.booleans(), counts=st.booleans(), cut_to=st.s
 def tables(draw: Any, folder: Path) -> MadeTable:
     made_specs = [make_spec(at, chosen) for at, chosen in enumerate(draw(specs))]
     table = MadeTable(folder, SCHEMA, made_specs)
+    place = draw(st.sampled_from(["", "s3://lake/made/data/"]))  # paths that start alike are read abreast
     for _ in range(draw(st.integers(1, 2))):
         files = []
         for spec in made_specs:
             parts = split_by_partition(draw(st.lists(rows, max_size=6)), spec, SCHEMA)
             for partition, own in parts.items():
-                files.append(MadeFile(f"f{len(table.files) + len(files)}", own, spec, partition, draw(stats)))
+                files.append(MadeFile(f"{place}f{len(table.files) + len(files)}", own, spec, partition, draw(stats)))
         if files:
             table.append(files, per_manifest=draw(st.integers(1, 3)))
     return table
@@ -135,6 +139,14 @@ filters = st.recursive(
 def matches(expr: BooleanExpression, row: dict[str, Any]) -> bool:
     # Without `not` first, as every engine does it: a comparison with null is not true, and neither is its opposite.
     return expression_evaluator(SCHEMA, rewrite_not(expr), True)(Record(*(row[name] for name in COLUMNS)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_are_enough() -> Iterator[None]:
+    """Manifests of a few entries are read as large ones are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(abreast, "LEAST", 1)
+        yield
 
 
 @settings(max_examples=150, suppress_health_check=list(HealthCheck))

@@ -1,0 +1,155 @@
+"""Entries read abreast are what they are when they are read one by one; where they cannot be, they are not read at all."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry, ManifestEntryStatus, write_manifest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LongType,
+    NestedField,
+    StringType,
+    UUIDType,
+)
+
+from frazil.errors import ManifestUnreadable
+from frazil.scan.abreast import NotAbreast, pick_abreast, read_abreast
+from frazil.scan.avro import AvroFile, open_avro, pick_bounds, read_records
+from frazil.scan.entries import EntryColumns
+
+KINDS = (LongType(), StringType(), DateType(), FloatType(), DoubleType(), BooleanType(), DecimalType(9, 2), UUIDType())
+SCHEMA = Schema(*(NestedField(at, f"c{at}", kind) for at, kind in enumerate(KINDS, 1)))
+PARTITIONS: tuple[Any, ...] = (2**40, "Oslo", 19_000, 0.5, -2.25, True, None, bytes(range(16)))
+WANTED = (1, 2, 2**20, 77)  # the last is a column that no file has
+
+
+def number(chance: random.Random) -> int:
+    """A number of any length."""
+    return int(chance.choice([0, 1, -1, 63, 64, -65, chance.getrandbits(14), chance.getrandbits(30), -chance.getrandbits(62), 2**63 - 1]))
+
+
+def counts(chance: random.Random) -> dict[int, int] | None:
+    return chance.choice([None, {}, {one: number(chance) for one in chance.sample([1, 2, 3, 200, 2**20], chance.randint(1, 5))}])
+
+
+def bounds(chance: random.Random) -> dict[int, bytes] | None:
+    made = {one: chance.randbytes(chance.choice([0, 1, 8, 16, 200])) for one in chance.sample((*WANTED[:3], 5), chance.randint(1, 4))}
+    return chance.choice([None, {}, made])
+
+
+def make_file(chance: random.Random, at: int, place: str, spec: PartitionSpec) -> DataFile:
+    made = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"{place}{'x' * chance.choice([0, 5, 60, 400])}/{at}.parquet",
+        file_format=chance.choice([FileFormat.PARQUET, FileFormat.AVRO]),
+        partition=Record(*(chance.choice([None, PARTITIONS[field.source_id - 1]]) for field in spec.fields)),
+        record_count=abs(number(chance)),
+        file_size_in_bytes=abs(number(chance)),
+        column_sizes=counts(chance),
+        value_counts=counts(chance),
+        null_value_counts=counts(chance),
+        nan_value_counts=counts(chance),
+        lower_bounds=bounds(chance),
+        upper_bounds=bounds(chance),
+        key_metadata=chance.choice([None, b"", b"key"]),
+        split_offsets=chance.choice([None, [], [4], [4, 2**33, 2**62]]),
+        sort_order_id=chance.choice([None, 0, 3]),
+    )
+    made.spec_id = 0
+    return made
+
+
+def make_manifest(folder: Path, seed: int, *, version: int = 2, place: str = "s3://lake/events/data/", files: int = 40) -> AvroFile:
+    """A manifest in which everything that may be missing sometimes is."""
+    chance = random.Random(seed)
+    chosen = chance.sample(range(1, len(KINDS) + 1), chance.randint(0, 3))
+    spec = PartitionSpec(*(PartitionField(one, 1000 + one, IdentityTransform(), f"p{one}") for one in chosen))
+    path = folder / f"{seed}.avro"
+    codec = chance.choice(["null", "deflate"])
+    with write_manifest(version, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression=codec) as writer:  # type: ignore[arg-type]
+        for at in range(files):
+            status = chance.choice([ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED])
+            snapshot = chance.choice([7, 2**62 + 1])
+            entry = ManifestEntry.from_args(status=status, snapshot_id=snapshot, sequence_number=at, file_sequence_number=at)
+            entry.data_file = make_file(chance, at, place, spec)
+            writer.add_entry(entry)
+    return open_avro(path.read_bytes())
+
+
+def everything(columns: EntryColumns) -> dict[Any, Any]:
+    arrays = dict(columns.items()) | columns.picked | {("partition", one): array for one, (array, _) in columns.partition.items()}
+    return {key: (array.type, array.to_pylist()) for key, array in arrays.items()}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_entries_read_abreast_are_those_read_one_by_one(tmp_path_factory: Any, version: int, seed: int) -> None:
+    file = make_manifest(tmp_path_factory.mktemp("m"), seed, version=version)
+    abreast = EntryColumns("m.avro", read_abreast(file, bounds_of=WANTED))
+    one_by_one = EntryColumns("m.avro", read_records(file, bounds_of=WANTED))
+    assert everything(abreast) == everything(one_by_one)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32))
+def test_bounds_picked_abreast_are_those_picked_one_by_one(tmp_path_factory: Any, seed: int) -> None:
+    maps = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path_factory.mktemp("m"), seed, files=100)))["lower"]
+    for part in (maps, maps.slice(11, 60)):
+        for field_id in WANTED:
+            assert pick_abreast(part, field_id).to_pylist() == pick_bounds(part, field_id).to_pylist()
+
+
+def test_paths_may_be_long(tmp_path: Path) -> None:
+    place = "s3://lake/" + "long/" * 2000
+    columns = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path, 1, place=place)))
+    assert all(path.startswith(place) for path in columns["path"].to_pylist())
+
+
+def test_columns_are_made_when_they_are_asked_for(tmp_path: Path) -> None:
+    columns = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path, 1)))
+    before = columns.nbytes
+    assert columns["path"].nbytes == columns.nbytes - before > 0
+
+
+@pytest.mark.parametrize("place", ["", "s3://lake/events/data/"], ids=["unlike", "twice"])
+def test_paths_that_cannot_be_found_are_not_guessed(tmp_path: Path, place: str) -> None:
+    file = make_manifest(tmp_path, 1, place=place)
+    if place:  # a column has values that start as the paths do
+        file = AvroFile(file.schema, file.count, file.records + b"s3://lake/events/data/")
+    with pytest.raises(NotAbreast):
+        read_abreast(file)
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_damaged_entries_are_refused_or_are_still_entries(damage_file: AvroFile, data: st.DataObject) -> None:
+    records = bytearray(damage_file.records)
+    for at in data.draw(st.lists(st.integers(0, len(records) - 1), min_size=1, max_size=3)):
+        records[at] = data.draw(st.integers(0, 255))
+    try:
+        columns = EntryColumns("m.avro", read_abreast(AvroFile(damage_file.schema, damage_file.count, bytes(records)), bounds_of=WANTED))
+        lengths = {len(array) for array in columns.values()}
+    except (NotAbreast, ManifestUnreadable):
+        return
+    assert len(lengths) == 1
+
+
+@pytest.fixture(scope="module")
+def damage_file(tmp_path_factory: Any) -> AvroFile:
+    return make_manifest(tmp_path_factory.mktemp("m"), 3)
