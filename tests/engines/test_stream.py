@@ -32,12 +32,14 @@ from tests.engines.stream_driver import QUICK, Driver, delete_messages, running_
 LAKEHOUSE = """
 from frazil import Table, column, pipeline, sources
 
-events = Table("streams.{topic}", column("id", "long", required=True), column("note", "string"), checks=["id >= 0"])
+events = Table("streams.{topic}", column("id", "long", required=True), column("note", "string"){more}, checks=["id >= 0"])
 
 @pipeline(source=sources.{source}, target=events{options})
 def {topic}(rows):
     return rows{function}
 """
+UPSERT = ", mode='upsert', key=['id'], sequence='version', op='op'"
+VERSION = ', column("version", "long")'
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +66,10 @@ class Stream:
     def brokers(self) -> str:
         return f"127.0.0.1:{self.project.settings.stack.ports.kafka}"
 
-    def declare(self, *, kafka: str = "", source: str = "", options: str = "", function: str = "") -> None:
-        """The pipeline from the topic, with more arguments of its source; or from another source."""
+    def declare(self, *, kafka: str = "", source: str = "", more: str = "", options: str = "", function: str = "") -> None:
+        """The pipeline from the topic, with more arguments of its source and its table; or from another source."""
         source = source or f'kafka("{self.topic}", servers="{self.brokers}", max_messages=1000{kafka})'
-        text = LAKEHOUSE.format(topic=self.topic, source=source, options=options, function=function)
+        text = LAKEHOUSE.format(topic=self.topic, source=source, more=more, options=options, function=function)
         (self.folder / "lakehouse.py").write_text(text)
         for table in load_project(self.folder).tables:
             list(apply_steps(plan(table, self.catalog), self.catalog))
@@ -83,14 +85,14 @@ class Stream:
 
         self.admin.create_topics([NewTopic(name or self.topic, 1)])[name or self.topic].result(30)
 
-    def send(self, *values: int | str, partition: int = 0, topic: str = "") -> None:
-        """Numbers as messages with that id; texts as they are."""
+    def send(self, *values: int | str | None, partition: int = 0, topic: str = "") -> None:
+        """Numbers as messages with that id; texts as they are; None as a message without a value."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.brokers})
         for value in values:
-            message = value if isinstance(value, str) else json.dumps({"id": value})
-            producer.produce(topic or self.topic, message.encode(), partition=partition)
+            message = json.dumps({"id": value}) if isinstance(value, int) else value
+            producer.produce(topic or self.topic, None if message is None else message.encode(), partition=partition)
         assert producer.flush(30) == 0
 
     def run(self) -> dict[str, Any]:
@@ -108,6 +110,19 @@ class Stream:
 
     def ids(self) -> list[int]:
         return sorted(row["id"] for row in self.rows())
+
+    def notes(self, ref: str = "main") -> dict[int, str]:
+        table = self.catalog.load_table(self.table)
+        snapshot = table.snapshot_by_name(ref)
+        assert snapshot is not None
+        rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["note"] for row in rows}
+
+    def expire(self) -> None:
+        table = self.catalog.load_table(self.table)
+        old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != table.metadata.current_snapshot_id]
+        table.maintenance.expire_snapshots().by_ids(old).commit()
 
     def snapshots(self) -> int:
         return len(self.catalog.load_table(self.table).snapshots())
@@ -146,9 +161,7 @@ def test_neither_a_lost_state_folder_nor_expired_snapshots_repeat_or_lose_a_mess
         stream.send(*range(number * 10, number * 10 + 10))
         assert stream.run()["rows"] == 10
         shutil.rmtree(stream.folder / "state")
-        table = stream.catalog.load_table(stream.table)
-        old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != table.metadata.current_snapshot_id]
-        table.maintenance.expire_snapshots().by_ids(old).commit()
+        stream.expire()
     assert (stream.ids(), stream.audit()) == (list(range(30)), ())
 
 
@@ -292,6 +305,74 @@ def test_rows_that_another_program_commits_during_the_audit_stay_and_the_audit_r
     stream.send(3)
     done = stream.try_to_run(stranger=3)
     assert (done["error"], stream.ids(), stream.audit()) == ("AuditFailed", [1, 2, 3, 60], ())
+
+
+def change(number: int, version: int, note: str | None = None, op: str = "u") -> str:
+    return json.dumps({"id": number, "version": version, "note": note, "op": op})
+
+
+@pytest.mark.requirement("spark.upsert")
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_changes_of_a_topic_are_upserted_once_whatever_is_lost_in_between(stream: Stream, mode: str) -> None:
+    stream.declare(more=f"{VERSION}, properties={{'write.merge.mode': '{mode}'}}", options=UPSERT)
+    first = [change(number, 1, "old") for number in range(5)]
+    stream.send(*first, change(1, 3, "new"), change(1, 2, "late"))
+    assert (stream.run()["rows"], stream.notes()) == (7, {0: "old", 1: "new", 2: "old", 3: "old", 4: "old"})
+    shutil.rmtree(stream.folder / "state")
+    stream.expire()
+    stream.send(change(2, 2, op="d"), change(3, 0, "late"), change(-7, 1), change(8, 1, op="x"), "?", change(4, 1, "again"), change(9, 1))
+    done = stream.run()
+    assert (done["rows"], done["quarantined"], stream.notes()) == (4, 3, {0: "old", 1: "new", 3: "old", 4: "again", 9: None})
+    aside = stream.rows(f"{stream.table}__quarantine")
+    assert sorted((json.loads(row["position"])["offset"], row["reason"].split(",")[0]) for row in aside) == [
+        (9, "check 'id >= 0' failed"),
+        (10, "field 'op': expected one of c"),
+        (11, "expected a JSON object"),
+    ]
+    deletes = stream.catalog.load_table(stream.table).inspect.delete_files().num_rows
+    assert (deletes > 0, stream.run()["batches"], stream.audit()) == (mode == "merge-on-read", 0, ())
+
+
+def test_a_driver_that_was_overtaken_while_it_merged_commits_nothing(stream: Stream) -> None:
+    stream.declare(more=VERSION, options=UPSERT)
+    stream.send(change(1, 1, "a"), change(2, 1, "b"), "?", change(2, 2, op="d"))
+    done = stream.try_to_run(rivals=1)
+    assert (done["error"], done["rivals"][0]["rows"], stream.notes()) == ("PipelineError", 3, {1: "a"})
+    assert (len(stream.rows(f"{stream.table}__quarantine")), stream.audit()) == (1, ())
+    assert list(stream.catalog.load_table(stream.table).metadata.refs) == ["main"]
+
+
+def test_changes_that_fail_the_audit_stay_on_the_branch_and_the_next_run_merges_them_anew(stream: Stream) -> None:
+    stream.declare(more=VERSION, options=f"{UPSERT}, audit='version < 50', branch='check'")
+    stream.send(change(1, 1, "a"), change(2, 1, "b"))
+    assert (stream.run()["rows"], stream.notes()) == (2, {1: "a", 2: "b"})
+    stream.send(change(1, 60, "c"), change(2, 2, op="d"), "?")
+    done = stream.try_to_run()
+    assert (done["error"], "1 x version < 50" in done["message"]) == ("AuditFailed", True)
+    assert (stream.notes(), stream.notes("check"), stream.rows(f"{stream.table}__quarantine")) == ({1: "a", 2: "b"}, {1: "c"}, [])
+    stream.declare(more=VERSION, options=f"{UPSERT}, audit='version < 100', branch='check'")
+    assert (stream.run()["quarantined"], stream.notes(), stream.audit()) == (1, {1: "c"}, ())
+    assert list(stream.catalog.load_table(stream.table).metadata.refs) == ["main"]
+
+
+ENVELOPE = "op string, ts_ms long, before struct<id: long, note: string>, after struct<id: long, note: string>"
+
+
+def test_changes_in_debeziums_envelope_are_unwrapped_by_the_function(stream: Stream) -> None:
+    opened = f"from_json(cast(value as string), '{ENVELOPE}') as c"
+    fields = "'coalesce(c.after.id, c.before.id) as id', 'c.after.note as note', 'c.ts_ms as version', 'c.op as op', '_frazil_position'"
+    function = f'.where("value is not null").selectExpr("{opened}", "_frazil_position").selectExpr({fields})'
+    stream.declare(more=VERSION, kafka=", decode='none'", options=UPSERT, function=function)
+    stream.send(*(json.dumps({"op": "c", "ts_ms": 5, "after": {"id": number, "note": "a"}}) for number in (1, 2)), "?")
+    stream.send(json.dumps({"op": "d", "ts_ms": 6, "before": {"id": 1, "note": "a"}}), None)
+    assert (stream.run()["quarantined"], stream.notes()) == (1, {2: "a"})
+
+
+def test_a_function_that_loses_the_column_that_tells_deletes_is_refused_before_anything_is_read(stream: Stream) -> None:
+    stream.declare(more=VERSION, options=UPSERT, function=".drop('op')")
+    stream.send(change(1, 1))
+    done = stream.try_to_run()
+    assert (done["error"], "field 'op': expected a column that tells deletes" in done["message"]) == ("SchemaMismatch", True)
 
 
 def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_when_it_is_stopped(stream: Stream) -> None:

@@ -18,7 +18,7 @@ from frazil import Table, column, pipeline, sources
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
-from frazil.errors import PipelineError, RowRefused, SchemaMismatch
+from frazil.errors import AuditFailed, PipelineError, RowRefused, SchemaMismatch
 from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.session import spark_session
 from frazil.pipelines.upsert import UpsertFrames, upsert_batches
@@ -169,8 +169,8 @@ def test_a_table_that_never_rests_is_given_up_by_name(catalog: FrazilCatalog, sp
             frazil.sinks.open(table, catalog=catalog, name="rival")  # a take-over moves main, too
 
     frames = open_frames(catalog, table, patience=Patience(on_step=race))
-    frames._merger.__dict__["attempts"] = 2
-    with pytest.raises(PipelineError, match="changed 2 times while changes were merged"):
+    frames._stages.__dict__["attempts"] = 2
+    with pytest.raises(PipelineError, match="changed 2 times while a change of it was staged"):
         frames.write(frame(spark, [change(1, 1)]))
     assert (values(catalog, table), branches(catalog, table)) == ({}, [])
 
@@ -256,3 +256,22 @@ def test_a_pipeline_upserts_landing_files_once_each(catalog: FrazilCatalog, spar
     ]
     runs = catalog.load_table("lake.customers__runs").scan(row_filter="status = 'committed'").to_arrow()
     assert set(runs["snapshot_id"].to_pylist()) <= {one.snapshot_id for one in catalog.load_table("lake.customers").snapshots()}
+
+
+def test_changes_of_files_come_to_main_when_their_audit_passes(catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path) -> None:
+    fields = (column(one.name, str(one.field_type), required=one.required) for one in SCHEMA.fields)
+    clients = Table("lake.clients", *fields)
+    catalog.create_table(clients.identifier, clients.schema())
+
+    def run(most: int) -> int:
+        rules: dict[str, Any] = {"mode": "upsert", "key": ["id"], "sequence": "version", "op": "op", "audit": f"version < {most}"}
+        made = pipeline(source=sources.csv("*.csv"), target=clients, name="crm", **rules)(lambda rows: rows)
+        return run_pipeline(made, spark=spark, catalog=catalog, folder=tmp_path).rows
+
+    (tmp_path / "1.csv").write_text(HEADER + "1,north,1,a,c\n2,north,1,b,c\n")
+    assert run(5) == 2
+    (tmp_path / "2.csv").write_text(HEADER + "1,north,9,x,u\n2,,2,,d\n")
+    with pytest.raises(AuditFailed, match="2 new rows are on branch 'audit-crm'"):
+        run(5)
+    assert (values(catalog, "lake.clients"), branches(catalog, "lake.clients")) == ({1: "a", 2: "b"}, ["audit-crm"])
+    assert (run(10), values(catalog, "lake.clients"), branches(catalog, "lake.clients")) == (2, {1: "x"}, [])

@@ -14,7 +14,7 @@ from frazil.tables.declare import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.sinks.upsert_rules import Ops
+    from frazil.sinks.upsert_rules import Ops, UpsertRules
 
     Transform = Callable[[DataFrame], DataFrame]
 
@@ -59,6 +59,13 @@ class Pipeline:
         """Columns that decide over rows, and that the table need not have."""
         op = () if self.op is None else (self.op if isinstance(self.op, str) else self.op.column,)
         return (*self.order_by, *op)
+
+    @property
+    def rules(self) -> UpsertRules:
+        """How changes find their rows, where the mode is `upsert`."""
+        from frazil.sinks.upsert_rules import UpsertRules
+
+        return UpsertRules.of(self.key, self.sequence, self.op)
 
 
 def pipeline(
@@ -138,8 +145,6 @@ def _check_stream(made: Pipeline) -> None:
         raise _wrong(made, "key compares the rows of one load, and a topic has no loads", hint="rows.dropDuplicates([...]) in the function")
     if made.mode == "replace-partition":
         raise _wrong(made, "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads")
-    if made.mode == "upsert":
-        raise _wrong(made, "mode 'upsert' is for files", hint="land the messages in a table of changes, mode='append'")
     if made.drift == "evolve":
         raise _wrong(made, "drift 'evolve' is for files", hint="declare the columns and run: frazil apply; or drift='quarantine'")
 

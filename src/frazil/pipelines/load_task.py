@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,18 +17,22 @@ from frazil.pipelines.reading import POSITION, unpack_position
 from frazil.pipelines.slices import Slice
 from frazil.pipelines.text import TextContract
 from frazil.sinks.buffer import Buffer, BufferLimits
-from frazil.sinks.contract import Rejected
+from frazil.sinks.contract import Accepted, Rejected
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import FileMaker
 
 QUARANTINE_SHARE = 8  # of the budget, one part in so many is for rows that are set aside
 MOST_REASONS = 100
+Range = tuple[int, int]  # the first offset and the last
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What a task has written and counted. `reasons` counts bad rows by what is wrong with them, without the values."""
+    """What a task has written and counted. `reasons` counts bad rows by what is wrong with them, without the values.
+
+    Of messages it also says which offsets it has seen, by topic and partition, and which fields the table does not have.
+    """
 
     files: tuple[WrittenFile, ...] = ()
     quarantine_files: tuple[WrittenFile, ...] = ()
@@ -36,6 +40,8 @@ class LoadReport:
     duplicates: int = 0
     quarantined: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    seen: Mapping[str, Range] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
     def __add__(self, other: LoadReport) -> LoadReport:
         return LoadReport(
@@ -45,26 +51,51 @@ class LoadReport:
             self.duplicates + other.duplicates,
             self.quarantined + other.quarantined,
             dict(Counter(self.reasons) + Counter(other.reasons)),
+            join_ranges(self.seen, other.seen),
+            tuple(dict.fromkeys([*self.unknown, *other.unknown])),
         )
 
     def to_json(self) -> str:
         """The report as one line of text; `from_json` gives it back."""
         files = {"files": [one.to_json() for one in self.files], "quarantine_files": [one.to_json() for one in self.quarantine_files]}
         counts = {"rows": self.rows, "duplicates": self.duplicates, "quarantined": self.quarantined, "reasons": dict(self.reasons)}
-        return json.dumps(files | counts, separators=(",", ":"))
+        messages = {"seen": dict(self.seen), "unknown": list(self.unknown)}
+        return json.dumps(files | counts | messages, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> LoadReport:
         """The report that `to_json` described.
 
-        >>> report = LoadReport((WrittenFile("f", 1, 2),), rows=2, quarantined=1, reasons={"no": 1})
+        >>> report = LoadReport((WrittenFile("f", 1, 2),), rows=2, quarantined=1, reasons={"no": 1}, seen={"t/0": (3, 7)})
         >>> LoadReport.from_json(report.to_json()) == report
         True
         """
         value: dict[str, Any] = json.loads(text)
         for name in ("files", "quarantine_files"):
             value[name] = tuple(WrittenFile.from_json(one) for one in value[name])
-        return cls(**value)
+        seen = {source: (first, last) for source, (first, last) in value.pop("seen").items()}
+        return cls(**value | {"seen": seen, "unknown": tuple(value["unknown"])})
+
+
+def join_ranges(one: Mapping[str, Range], other: Mapping[str, Range]) -> dict[str, Range]:
+    """
+    >>> join_ranges({"t/0": (3, 7)}, {"t/0": (8, 9), "t/1": (0, 1)})
+    {'t/0': (3, 9), 't/1': (0, 1)}
+    """
+    joined = dict(one)
+    for source, (first, last) in other.items():
+        known = joined.get(source, (first, last))
+        joined[source] = (min(first, known[0]), max(last, known[1]))
+    return joined
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Rows, and where they stood: told of those that are asked for, and, as numbers that rise, of all (None, if nobody knows)."""
+
+    rows: pa.RecordBatch
+    tell: Callable[[list[int]], list[Any]]
+    arrival: Callable[[], pa.Array | None]
 
 
 @dataclass(frozen=True)
@@ -81,7 +112,7 @@ class LoadPlan:
 
     def run(self, batches: Iterable[pa.RecordBatch], *, task: int) -> LoadReport:
         """Writes the rows to files and reports them; whatever goes wrong, it leaves no file behind."""
-        work = LoadWork(self, task)
+        work = self.begin(task)
         try:
             for batch in batches:
                 work.add(batch)
@@ -89,6 +120,10 @@ class LoadPlan:
         except BaseException:
             work.abandon()
             raise
+
+    def begin(self, task: int) -> LoadWork:
+        """The work of one task."""
+        return LoadWork(self, task)
 
     def spell(self, position: Any) -> str:
         """Where a row stood, as JSON; from where the file was cut into pieces, rows are counted from there."""
@@ -101,6 +136,13 @@ class LoadPlan:
 
     def __repr__(self) -> str:
         return f"LoadPlan({self.layout.name}, {self.part})"  # the layout holds keys
+
+
+class Judge(Protocol):
+    """What tells good rows from bad ones: a contract of rows, or one of changes."""
+
+    def accept(self, rows: pa.Table) -> Accepted:
+        """The good rows, and what is wrong with the others."""
 
 
 class LoadWork:
@@ -118,18 +160,27 @@ class LoadWork:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes rows: of the table's columns, as text or in other types that fit, and their position."""
-        positions = None
-        if (at := batch.schema.get_field_index(POSITION)) >= 0:
-            positions, batch = batch.column(at), batch.remove_column(at)
-        self.take(batch, lambda wanted: [None] * len(wanted) if positions is None else positions.take(pa.array(wanted)).to_pylist())
+        rows = self.sift(self.read(batch), self.contract).rows
+        self._keep(self._without_duplicates(rows) if self.plan.key else rows)
 
-    def take(self, rows: pa.RecordBatch, positions: Callable[[list[int]], list[Any]]) -> None:
-        """Takes rows of the table's columns; `positions` tells those of the rows of some numbers, and is asked for bad ones alone."""
-        found = self.contract.accept(pa.Table.from_batches([rows]))
+    def read(self, batch: pa.RecordBatch) -> Placed:
+        """The rows of a batch, without their position."""
+        if (at := batch.schema.get_field_index(POSITION)) < 0:
+            return Placed(batch, lambda wanted: [None] * len(wanted), lambda: None)
+        positions = batch.column(at)
+        return Placed(
+            batch.remove_column(at),
+            lambda wanted: positions.take(pa.array(wanted, pa.int64())).to_pylist(),
+            lambda: _arrival(positions),
+        )
+
+    def sift(self, placed: Placed, contract: Judge) -> Accepted:
+        """The good rows, for which the contract decides; the bad ones are set aside. Places are asked for these alone."""
+        found = contract.accept(pa.Table.from_batches([placed.rows]))
         if found.rejected:
-            where = positions([row.number for row in found.rejected])
+            where = placed.tell([row.number for row in found.rejected])
             self.set_aside(found.rejected, [self.plan.spell(position) for position in where])
-        self._keep(self._without_duplicates(found.rows) if self.plan.key else found.rows)
+        return found
 
     def set_aside(self, rejected: Sequence[Rejected], positions: Sequence[str]) -> None:
         """Takes rows for the quarantine."""
@@ -150,7 +201,9 @@ class LoadWork:
         if self.last is not None:
             self._keep(self.last)
         beside = tuple(self.refused.flush()) if "refused" in self.__dict__ else ()
-        return LoadReport(tuple(self.rows.flush()), beside, **self.counts, reasons=dict(self.reasons.most_common(MOST_REASONS)))
+        rows, duplicates, quarantined = (self.counts[name] for name in ("rows", "duplicates", "quarantined"))
+        reasons = dict(self.reasons.most_common(MOST_REASONS))
+        return LoadReport(tuple(self.rows.flush()), beside, rows, duplicates, quarantined, reasons)
 
     def abandon(self) -> None:
         """Removes what was written."""
@@ -177,6 +230,17 @@ class LoadWork:
         kept = rows.slice(0, rows.num_rows - 1).filter(_key_changes(rows, self.plan.key))
         self.counts["duplicates"] += rows.num_rows - 1 - kept.num_rows
         return kept
+
+
+def _arrival(positions: pa.Array) -> pa.Array:
+    """What tells of two rows which came later: the place in the file, or the offset that a message's place ends with.
+
+    >>> _arrival(pa.array(["uplink/0/17", "uplink/0/18"])).to_pylist()
+    [17, 18]
+    """
+    if pa.types.is_integer(positions.type):
+        return positions.cast(pa.int64())
+    return pc.struct_field(pc.extract_regex(positions, r"(?P<offset>\d+)$"), "offset").cast(pa.int64())
 
 
 def _key_changes(rows: pa.Table, key: Sequence[str]) -> pa.ChunkedArray:

@@ -85,7 +85,8 @@ class _Run:
 
     def load(self) -> RunResult:
         """Takes over, stages, and commits."""
-        from frazil.pipelines.staging import Staging
+        from frazil.pipelines.publishing import LoadPublisher
+        from frazil.pipelines.stages import Stages
         from frazil.sinks.iceberg import IcebergTarget
         from frazil.sinks.python import part_name
         from frazil.sinks.sink import SinkOptions
@@ -98,10 +99,21 @@ class _Run:
         if not files:
             return RunResult(self.pipeline.name, self.pipeline.target.name)
         self.result = replace(self.result, files=len(files), bytes=sum(file.size for file in files))
-        if self.pipeline.mode == "upsert":
-            return self._upsert(sink, target, part, files)
-        staging = Staging(self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties)
-        return self._publish(sink, target, self._stage(sink, staging, files).report, files)
+        publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, target, part))
+        publisher.clean()
+        with ExitStack() as kept:
+            staging = self._staging(target, part, files, kept)
+            report = self._stage(sink, staging, files).report
+            beside, kind = partial(self._beside, files), self._kind(report)
+            publisher.publish(sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=beside)
+        return self.result
+
+    def _staging(self, target: IcebergTarget, part: str, files: Sequence[SourceFile], kept: ExitStack) -> Staging:
+        from frazil.pipelines.staging import Staging
+        from frazil.pipelines.upsert_load import ChangeStaging
+
+        what = (self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties)
+        return ChangeStaging(*what, kept=kept) if self.pipeline.mode == "upsert" else Staging(*what)
 
     def _stage(self, sink: FrameSink, staging: Staging, files: Sequence[SourceFile]) -> StagedLoad:
         """What the tasks have written; refused, and deleted again, if too much of it is bad."""
@@ -114,20 +126,6 @@ class _Run:
             sink.discard(_as_staged(staged.report))
             raise
         return staged
-
-    def _upsert(self, sink: FrameSink, target: IcebergTarget, part: str, files: Sequence[SourceFile]) -> RunResult:
-        from frazil.pipelines.upsert_load import ChangeStaging, UpsertRun
-
-        run = UpsertRun(self.pipeline, self.catalog, target, part)
-        run.merger.clean()
-        with ExitStack() as kept:
-            staging = ChangeStaging(self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties, kept=kept)
-            staged = self._stage(sink, staging, files)
-            changes = next((one for one in staging.changes if one.rows), None)
-            if changes is None:  # nothing but bad rows
-                return self._publish(sink, target, staged.report, files)
-            run.publish(sink, staged, changes, partial(self._beside, files))
-        return self.result
 
     def _count(self, staged: StagedLoad) -> None:
         report = staged.report
@@ -150,20 +148,6 @@ class _Run:
                 f"pipeline '{self.pipeline.name}': {changed[0]} changed while it was read",
                 hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then rename them",
             )
-
-    def _publish(self, sink: FrameSink, target: IcebergTarget, report: LoadReport, files: Sequence[SourceFile]) -> RunResult:
-        from frazil.pipelines.audited import AuditedPublisher
-        from frazil.sinks.publish import Patience
-
-        kind = self._kind(report)
-        if self.pipeline.audit and report.files:
-            audited = AuditedPublisher(self.pipeline, self.spark, self.catalog, Patience())
-            audited.publish(sink, _as_staged(report), rows=report.rows, kind=kind, also=partial(self._beside, files))
-        else:
-            snapshot_id = load_target(self.pipeline, self.catalog).metadata.new_snapshot_id()  # the row of this run has to name it
-            change = kind(self.pipeline.target.identifier, report.files, snapshot_id=snapshot_id)
-            sink.publish(_as_staged(report), also=self._beside(files, snapshot_id), change=change)
-        return self.result
 
     def _beside(self, files: Sequence[SourceFile], snapshot_id: int) -> dict[str | Identifier, pa.Table]:
         """The rows of ledger and runs for a commit whose rows are in the snapshot."""

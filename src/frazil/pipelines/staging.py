@@ -30,6 +30,8 @@ from frazil.sinks.spark_job import task_limits, tasks_at_once
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from frazil.pipelines.upsert_merge import ChangeSet
+
 MALFORMED_AT_ONCE = 1000  # a file with another delimiter has no other rows
 
 
@@ -52,6 +54,11 @@ class Staging:
     target: IcebergTarget
     part: str
     io_properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def changes(self) -> ChangeSet | None:
+        """What is to be merged; None where rows are in files."""
+        return None
 
     def run(self) -> StagedLoad:
         """Writes the data files and the quarantine files of the run."""
@@ -98,7 +105,7 @@ class Staging:
             known = pa.schema([one for one in columns.schema if any(one.name in names for names in set(left))])
             rows, given = self._call(known, _without(tasks, decision.set_aside))
         elif decision.add:
-            self.target.evolve(_arrow_schema(given), names=decision.add)
+            self.target.evolve(arrow_schema(given), names=decision.add)
         return rows, given, decision
 
     def _call(self, schema: pa.Schema, tasks: Sequence[Task]) -> tuple[SourceFrame | None, DataFrame | None]:
@@ -126,7 +133,7 @@ class Staging:
             given = sort_by_key(given, self.pipeline, plan.layout.schema, partitions=partitions)
         rows = given.select(*(given[_quote(name)] for name in given.columns if name in names))
         # Here, where the error is the caller's own and not that of a task.
-        TextContract.of(plan.layout).check_fields(_without_position(_arrow_schema(rows)))
+        TextContract.of(plan.layout).check_fields(_without_position(arrow_schema(rows)))
 
         def write(batches: Iterable[pa.RecordBatch]) -> Batches:
             from pyspark import TaskContext
@@ -189,7 +196,8 @@ def _nonempty(tasks: Iterable[tuple[Slice, ...]]) -> list[Task]:
     return [task for task in tasks if task]
 
 
-def _arrow_schema(frame: DataFrame) -> pa.Schema:
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The Arrow types of a frame's columns."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(frame.schema)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from frazil.client import FrazilCatalog
-    from frazil.pipelines.stream_task import StreamReport
+    from frazil.pipelines.load_task import LoadReport
+    from frazil.pipelines.upsert_merge import ChangeSet
     from frazil.sinks.publish import Patience
 
 POLL_SECONDS = 0.2
@@ -134,6 +135,8 @@ class _Stream:
 
     def run(self) -> None:
         """Takes the table over, and writes batches until the end, an error, or a wish to stop."""
+        from frazil.pipelines.publishing import LoadPublisher
+        from frazil.pipelines.stages import Stages
         from frazil.pipelines.stream_frame import FrameMaker
         from frazil.sinks.sink import SinkOptions
         from frazil.sinks.spark import FrameSink
@@ -147,6 +150,8 @@ class _Stream:
         if self.options.once and not self.operators and not self._is_behind(start):
             return
         self.sink = FrameSink(self.target, self.part, options=SinkOptions(checks=self.pipeline.checks))
+        self.publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, self.target, self.part))
+        self.publisher.clean()
         self.start = self._start(self.sink.position)
         self.made = made if self.start == start else maker.make(self.start)
         self.progress.accepted_losses += self.start.losses
@@ -246,12 +251,11 @@ class _Stream:
             frame.write.format("noop").mode("append").save()  # the state has to move on, too
             return
         try:
-            report = self.made.write(frame)
+            with self.made.write(frame) as (report, changes):
+                snapshot_id = self._publish(report, changes, end)
         except (PySparkException, Py4JError) as exc:
             raise failed(self.pipeline, exc) from exc
-        snapshot_id = self._publish(report, end)
-        load = report.load
-        self.progress.count(load.rows, load.quarantined, time.monotonic() - begun, snapshot_id)
+        self.progress.count(report.rows, report.quarantined, time.monotonic() - begun, snapshot_id)
         self._tell()
 
     def _end(self, frame: DataFrame, number: int) -> dict[str, int]:
@@ -268,27 +272,24 @@ class _Stream:
             self.ids = {one.topic: one.id for one in read_partitions(self.spark, self.source)}
             return batch_end(text, self.ids)
 
-    def _publish(self, report: StreamReport, end: Mapping[str, int]) -> int | None:
-        from frazil.pipelines.audited import AuditedPublisher
+    def _publish(self, report: LoadReport, changes: ChangeSet | None, end: Mapping[str, int]) -> int | None:
         from frazil.sinks.spark import Staged
 
-        now, load = self.sink.position, report.load
+        now = self.sink.position
         moved = {source: at for source, at in end.items() if now.get(source) != at}
-        staged = Staged(load.files, load.quarantine_files, start={source: now[source] for source in moved if source in now}, end=moved)
+        start = {source: now[source] for source in moved if source in now}
+        staged = Staged(report.files, report.quarantine_files, start=start, end=moved)
         try:
             self._check(report, end)
         except FrazilError:
             self.sink.discard(staged)
             raise
         done = frozenset(name for name in self.start.done if name in now)
-        if self.pipeline.audit and load.files:
-            audited = AuditedPublisher(self.pipeline, self.spark, self.catalog, self.patience)
-            return audited.publish(self.sink, staged, rows=load.rows, done=done).snapshot_id
-        return self.sink.publish(staged, done=done).snapshot_id
+        return self.publisher.publish(self.sink, staged, rows=report.rows, changes=changes, done=done).snapshot_id
 
-    def _check(self, report: StreamReport, end: Mapping[str, int]) -> None:
+    def _check(self, report: LoadReport, end: Mapping[str, int]) -> None:
         """Refuses a batch that is not what it should be."""
-        name, load = self.pipeline.name, report.load
+        name = self.pipeline.name
         if not self.operators:
             check_seen(report.seen, end, {**self.start.reached, **self.sink.position}, ids=self.ids, table=self.pipeline.target.name)
         if report.unknown:
@@ -296,13 +297,13 @@ class _Stream:
             hint = "declare the columns and run: frazil apply; or set drift='quarantine', or decode the messages yourself"
             raise SourceDrift(
                 f"pipeline '{name}': messages have {fields}, which {self.pipeline.target.name} does not",
-                columns=tuple(report.unknown),
+                columns=report.unknown,
                 hint=hint,
             )
-        rows, limit = load.rows + load.quarantined, self.pipeline.max_bad_share
-        if rows >= FEW_ROWS and load.quarantined > limit * rows:
-            reasons = dict(sorted(load.reasons.items(), key=lambda one: -one[1])[:TOP_REASONS])
-            raise TooManyBadRows(name, bad=load.quarantined, rows=rows, limit=limit, reasons=reasons)
+        rows, limit = report.rows + report.quarantined, self.pipeline.max_bad_share
+        if rows >= FEW_ROWS and report.quarantined > limit * rows:
+            reasons = dict(sorted(report.reasons.items(), key=lambda one: -one[1])[:TOP_REASONS])
+            raise TooManyBadRows(name, bad=report.quarantined, rows=rows, limit=limit, reasons=reasons)
 
 
 class _Stopped(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,17 @@ from frazil.pipelines.decode import PLACE, Decoder, JsonDecoder, OwnDecoder
 from frazil.pipelines.frame import as_report, collect_reports, merging
 from frazil.pipelines.function import transform
 from frazil.pipelines.kafka import Start, client_options
+from frazil.pipelines.load_task import LoadReport
 from frazil.pipelines.reading import POSITION
 from frazil.pipelines.sources import KafkaSource
-from frazil.pipelines.stream_task import StreamPlan, StreamReport
+from frazil.pipelines.staging import arrow_schema
+from frazil.pipelines.stream_task import StreamPlan
 from frazil.pipelines.text import TextContract, takes_text
+from frazil.pipelines.upsert import map_changes
+from frazil.pipelines.upsert_merge import ChangeSet, change_set
+from frazil.pipelines.upsert_task import ChangePlan
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.sinks.layout import TableLayout
 from frazil.sinks.spark_job import task_limits, tasks_at_once
 
 if TYPE_CHECKING:
@@ -31,24 +36,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamFrame:
-    """A streaming frame, and what writes a batch of it. `decoded` are the reports of the tasks that decode, where these are others."""
+    """A streaming frame, and what writes a batch of it: files, or changes. `decoded` are the reports of the tasks that decode, where these
+    are others."""
 
     frame: DataFrame
-    plan: StreamPlan
+    plan: StreamPlan | ChangePlan
     decoded: Accumulator[dict[int, Any]] | None = None
 
-    def write(self, batch: DataFrame) -> StreamReport:
-        """One job: the files of a batch are written, and told."""
+    @contextmanager
+    def write(self, batch: DataFrame) -> Iterator[tuple[LoadReport, ChangeSet | None]]:
+        """One job: the files of a batch are written, and told; changes are kept by Spark until the block ends."""
         if self.decoded is not None:
             self.decoded.value = {}
+        if isinstance(self.plan, ChangePlan):
+            with change_set(map_changes(batch, self.plan), self.plan.rules) as changes:
+                yield changes.report + self._decoded(), changes
+            return
         plan = self.plan
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield as_report(plan.write(batches, task=_task()).to_json())
+            yield as_report(plan.run(batches, task=_task()).to_json())
 
-        texts = collect_reports(batch.mapInArrow(write, "report string"))
-        texts += self.decoded.value.values() if self.decoded is not None else ()
-        return sum(map(StreamReport.from_json, texts), StreamReport())
+        yield _sum(collect_reports(batch.mapInArrow(write, "report string"))) + self._decoded(), None
+
+    def _decoded(self) -> LoadReport:
+        return _sum(self.decoded.value.values() if self.decoded is not None else ())
 
 
 @dataclass(frozen=True)
@@ -68,19 +80,19 @@ class FrameMaker:
         limits = task_limits(BufferLimits(), tasks_at_once(self.spark))
         plan = StreamPlan(layout, self.target.open_quarantine(self.part).layout, self.part, limits, (), self.pipeline.checks, (), decoder)
         if decoder is None:
-            return StreamFrame(self._selected(transform(self.pipeline, _with_position(messages)), layout), plan)
+            return self._made(transform(self.pipeline, _with_position(messages)), plan)
         reports: Accumulator[dict[int, Any]] = self.spark.sparkContext.accumulator({}, merging())
         schema = decoder.schema if decoder.schema is not None else _nullable(layout.arrow)
         rows = _decoded(messages, plan, schema, reports)
         given = transform(self.pipeline, rows)
         if given is rows:
-            return StreamFrame(messages.select(*dict.fromkeys([*decoder.columns, *PLACE])), plan)
+            return StreamFrame(messages.select(*dict.fromkeys([*decoder.columns, *PLACE])), self._task_plan(plan))
         if decoder.schema is None:
             hint = "sources.kafka(..., decode=..., schema=pa.schema([...])); or let the decoder do it all, and return the frame as it came"
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': its function changes what the decoder gives, and no schema says that", hint=hint
             )
-        return StreamFrame(self._selected(given, layout), replace(plan, decoder=None), reports)
+        return self._made(given, replace(plan, decoder=None), reports)
 
     def _read(self, start: Start) -> DataFrame:
         source, reader = self.source, self.spark.readStream.format("kafka")
@@ -107,18 +119,26 @@ class FrameMaker:
                 hint="decode the messages yourself: sources.kafka(..., decode=a function on Arrow batches)",
             )
         texts = frozenset(one.name for one in arrow if pa.types.is_string(one.type))
-        return JsonDecoder(tuple(arrow.names), texts, set_aside=self.pipeline.drift == "quarantine")
+        names = dict.fromkeys([*arrow.names, *self.pipeline.beside])
+        return JsonDecoder(tuple(names), texts, set_aside=self.pipeline.drift == "quarantine")
 
-    def _selected(self, given: DataFrame, layout: TableLayout) -> DataFrame:
-        from pyspark.sql.pandas.types import to_arrow_schema
+    def _task_plan(self, plan: StreamPlan) -> StreamPlan | ChangePlan:
+        return ChangePlan(plan, self.pipeline.rules) if self.pipeline.mode == "upsert" else plan
 
-        if unknown := [name for name in given.columns if name not in (*layout.arrow.names, POSITION)]:
+    def _made(self, given: DataFrame, plan: StreamPlan, reports: Accumulator[dict[int, Any]] | None = None) -> StreamFrame:
+        """What writes the frame that the function gave; refused, where its columns do not fit."""
+        layout, made = plan.layout, self._task_plan(plan)
+        if unknown := [name for name in given.columns if name not in (*layout.arrow.names, *self.pipeline.beside, POSITION)]:
             hint = "drop them in the pipeline's function, or declare the columns and run: frazil apply"
             names = ", ".join(f"'{name}'" for name in unknown)
             raise SourceDrift(f"{layout.name} has no column {names}", columns=tuple(unknown), hint=hint)
-        found = to_arrow_schema(given.schema)
-        TextContract.of(layout).check_fields(pa.schema([one for one in found if one.name != POSITION]))
-        return given
+        found = pa.schema([one for one in arrow_schema(given) if one.name != POSITION])
+        (made if isinstance(made, ChangePlan) else TextContract.of(layout)).check_fields(found)
+        return StreamFrame(given, made, reports)
+
+
+def _sum(texts: Iterable[str]) -> LoadReport:
+    return sum(map(LoadReport.from_json, texts), LoadReport())
 
 
 def _decoded(messages: DataFrame, plan: StreamPlan, schema: pa.Schema, reports: Accumulator[dict[int, Any]]) -> DataFrame:

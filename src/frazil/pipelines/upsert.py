@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import RowRefused, SinkError
 from frazil.pipelines.function import telling
 from frazil.pipelines.load_task import LoadPlan, LoadReport
-from frazil.pipelines.upsert_merge import Merger, change_set
+from frazil.pipelines.stages import Stages
+from frazil.pipelines.upsert_merge import Merge, change_set
 from frazil.pipelines.upsert_task import ChangePlan
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Contract
@@ -59,8 +60,8 @@ class UpsertFrames:
         self._rules.check(self._target.layout)
         self._part, self._checks = part_name(name, 0), tuple(checks)
         self._sink = FrameSink(self._target, self._part, options=SinkOptions(checks=self._checks, bad_rows=bad_rows))
-        self._merger = Merger(catalog, self._target, self._part, self._rules)
-        self._merger.clean()
+        self._stages = Stages(catalog, self._target, self._part)
+        self._stages.clean()
 
     @property
     def position(self) -> Mapping[str, int]:
@@ -93,7 +94,10 @@ class UpsertFrames:
                 start = {name: known[name] for name in end if name in known}
                 staged = Staged((), changes.report.quarantine_files, counts, start, end)
                 self._refuse(changes.report, staged, counts, check)
-                return self._merger.publish(self._sink, staged, changes, also=(lambda _: also) if also else None)
+                if not changes.rows:
+                    return self._sink.publish(staged, also=also)
+                merge = Merge(self._stages, changes, self._rules)
+                return self._stages.publish(self._sink, staged, merge, also=(lambda _: also) if also else None)
         except (PySparkException, Py4JError) as exc:
             hint = "nothing of this frame was committed"
             raise SinkError(f"{self._target.layout.name}: the Spark job failed: {telling(str(exc))}", hint=hint) from exc
@@ -103,7 +107,7 @@ class UpsertFrames:
         quarantine = self._target.open_quarantine(self._part).layout
         limits = task_limits(BufferLimits(), tasks_at_once(spark))
         plan = ChangePlan(LoadPlan(layout, quarantine, self._part, limits, (), self._checks), self._rules, Contract)
-        plan.check(row_schema(frame.schema, None, table=layout.name))
+        plan.check_fields(row_schema(frame.schema, None, table=layout.name))
         return map_changes(frame, plan)
 
     def _refuse(self, report: LoadReport, staged: Staged, counts: Counts, check: Callable[[Counts], None] | None) -> None:

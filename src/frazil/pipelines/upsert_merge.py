@@ -1,44 +1,35 @@
-"""Changes into a table by Spark's MERGE: on a stage branch, where nobody sees it, then to the ref with its progress in one commit.
+"""Changes into a table by Spark's MERGE, on a stage.
 
-Spark's own writer commits one table, cannot set a property, and retries by itself: so it never touches the ref. The branch begins at the
-ref's head. Publishing moves the ref to what Spark has staged, if it still is at that head, and drops the branch. If it is not, the
-changes are merged once more, on the new head. A run that is killed leaves a branch that the next one removes.
-
+Spark's own writer commits one table, cannot set a property, and retries by itself: so it never touches the ref, but a branch (`stages`).
 Copy-on-write or merge-on-read is the table's own choice, by Iceberg's property `write.merge.mode`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import CommitUnknown, PipelineError
+from frazil.errors import PipelineError
 from frazil.pipelines.function import telling
 from frazil.pipelines.load_task import LoadReport
+from frazil.pipelines.stages import Stages
 from frazil.pipelines.upsert_task import REPORT
-from frazil.sinks.publish import Overtaken, until_decided
-from frazil.sinks.snapshots import STAGED_BY, Move, guards, head, move_ref
+from frazil.sinks.snapshots import STAGED_BY, head
 from frazil.sinks.upsert_keys import ARRIVAL
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyiceberg.typedef import Identifier
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.client import FrazilCatalog
-    from frazil.sinks.iceberg import IcebergTarget
-    from frazil.sinks.spark import FrameResult, FrameSink, Staged
-
-STAGE = "frazil_stage"
 STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"  # so that the audit knows the staged snapshot for one of ours
-ATTEMPTS = 10
-Also = Callable[[int], "Mapping[str | Identifier, pa.Table]"]
+# A stream's batches run without it, and a merge would then have 200 tasks, each with files of its own. What it reads was computed before.
+ADAPTIVE = "spark.sql.adaptive.enabled"
+
+HASHED_ROWS = 1_000_000  # changes of one task that are held in a hash table, which cannot spill; with more, Spark sorts
 
 
 @dataclass(frozen=True)
@@ -71,129 +62,58 @@ def change_set(frame: DataFrame, rules: UpsertRules) -> Iterator[ChangeSet]:
         reports, rows, *found = kept.agg(F.collect_list(REPORT), F.count(F.when(F.col(REPORT).isNull(), 1)), *ends).collect()[0]
         report = sum((LoadReport.from_json(text) for text in reports), LoadReport())
         pairs = {name: (found[2 * at], found[2 * at + 1]) for at, name in enumerate(rules.key)}
-        yield ChangeSet(kept.filter(F.col(REPORT).isNull()).drop(REPORT), report, rows, pairs)
+        changes = kept.filter(F.col(REPORT).isNull()).drop(REPORT)
+        # The table's rows then pass by a hash table of the changes, in the changes' own partitions, and need not be sorted.
+        hinted = changes.hint("shuffle_hash") if rows <= tasks * HASHED_ROWS else changes
+        yield ChangeSet(hinted, report, rows, pairs)
     finally:
         kept.unpersist()
 
 
 @dataclass(frozen=True)
-class Merger:
-    """Merges changes into a table, for one part of a stream or a pipeline."""
+class Merge:
+    """Brings changes to a stage; a `stages.Write`."""
 
-    catalog: FrazilCatalog
-    target: IcebergTarget
-    part: str
+    stages: Stages
+    changes: ChangeSet
     rules: UpsertRules
-    attempts: int = ATTEMPTS
 
-    @property
-    def prefix(self) -> str:
-        """How the stage branches of this part begin: names of parts may hold what a branch in SQL may not."""
-        return f"{STAGE}_{hashlib.sha256(self.part.encode()).hexdigest()[:10]}_"
-
-    def clean(self) -> list[str]:
-        """Removes the branches that killed runs of this part have left; to be called once the part is taken over. Gives their names."""
-
-        def attempt(_: int) -> list[str]:
-            from pyiceberg.table.update import RemoveSnapshotRefUpdate
-
-            metadata = self.catalog.load_table(self.target.identifier).metadata
-            left = {name: ref.snapshot_id for name, ref in metadata.refs.items() if name.startswith(self.prefix)}
-            if left:
-                requirements = tuple(dict.fromkeys(one for name, at in left.items() for one in guards(metadata, name, at)))
-                self._commit(requirements, tuple(RemoveSnapshotRefUpdate.model_validate({"ref-name": name}) for name in left))
-            return list(left)
-
-        return until_decided(attempt, name=self.target.layout.name, patience=self.target.patience)
-
-    def publish(
-        self,
-        sink: FrameSink,
-        staged: Staged,
-        changes: ChangeSet,
-        *,
-        also: Also | None = None,
-        done: frozenset[str] = frozenset(),
-    ) -> FrameResult:
-        """The changes are in the table, with the quarantined rows of `staged`, rows of other tables and the position, when this returns.
-
-        `also` is given the staged snapshot.
-        """
-        for _ in range(self.attempts):
-            stage = f"{self.prefix}{uuid.uuid4().hex[:8]}"
-            base = self._begin(stage)
-            try:
-                snapshot_id = self._merge(changes, stage) if changes.rows else base
-                move = Move(self.target.identifier, snapshot_id, base, stage, self.target.ref)
-                self.target.patience.on_step("staged")
-                return sink.publish(staged, also=also(snapshot_id) if also else None, change=move, done=done)
-            except Overtaken:
-                self._drop(stage)
-            except CommitUnknown:  # it may still come
-                raise
-            except Exception:
-                self._drop(stage)
-                raise
-        raise PipelineError(
-            f"{self.target.layout.name} changed {self.attempts} times while changes were merged into it",
-            hint="nothing was committed; run again when fewer others write to the table, or use merge-on-read, which takes less time",
-        )
-
-    # --- the stage -----------------------------------------------------------------------------------------------------------------
-
-    def _begin(self, stage: str) -> int:
-        """Makes the branch, at the head of the ref."""
-
-        def attempt(_: int) -> int:
-            metadata = self.catalog.load_table(self.target.identifier).metadata
-            now, known = head(metadata, self.target.ref), head(metadata, stage)
-            assert now is not None  # the take-over has made one
-            if known is None:
-                self._commit(guards(metadata, stage, None), (move_ref(metadata, stage, now.snapshot_id),))
-                return now.snapshot_id
-            return known.snapshot_id  # the reply was lost, the commit was not
-
-        return until_decided(attempt, name=self.target.layout.name, patience=self.target.patience)
-
-    def _merge(self, changes: ChangeSet, stage: str) -> int:
+    def __call__(self, stage: str) -> int:
         """Runs the MERGE on the branch; gives the snapshot that the branch has then."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        spark, view = changes.frame.sparkSession, f"frazil_changes_{uuid.uuid4().hex[:8]}"
-        changes.frame.createOrReplaceTempView(view)
-        columns = [one.name for one in self.target.layout.schema.fields]
-        table = ".".join(_quote(one) for one in (self.catalog.name, *self.target.identifier, f"branch_{stage}"))
-        spark.conf.set(STAGED_PROPERTY, self.part)
+        target, spark, view = self.stages.target, self.changes.frame.sparkSession, f"frazil_changes_{uuid.uuid4().hex[:8]}"
+        self.changes.frame.createOrReplaceTempView(view)
+        columns = [one.name for one in target.layout.schema.fields]
+        table = ".".join(_quote(one) for one in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
         try:
-            spark.sql(merge_sql(table, view, columns, self.rules, changes.ends))
+            with _set(spark, {STAGED_PROPERTY: self.stages.pipeline, ADAPTIVE: "true"}):
+                spark.sql(merge_sql(table, view, columns, self.rules, self.changes.ends))
         except (PySparkException, Py4JError) as exc:
+            self.stages.table_at(stage)  # if the branch is gone, that is what to tell
             raise PipelineError(
-                f"{self.target.layout.name}: the merge failed: {telling(str(exc))}", hint="nothing was committed; mend it and run again"
+                f"{target.layout.name}: the merge failed: {telling(str(exc))}", hint="nothing was committed; mend it and run again"
             ) from exc
         finally:
-            spark.conf.unset(STAGED_PROPERTY)
             spark.catalog.dropTempView(view)
-        self.target.patience.on_step("merged")
-        found = head(self.catalog.load_table(self.target.identifier).metadata, stage)
-        if found is None:
-            raise PipelineError(f"{self.target.layout.name}: branch '{stage}' is gone", hint="another run of this pipeline has begun since")
+        target.patience.on_step("merged")
+        found = head(self.stages.table_at(stage).metadata, stage)
+        assert found is not None
         return found.snapshot_id
 
-    def _drop(self, stage: str) -> None:
-        """Removes the branch; one that stays is removed by the next run."""
-        from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
-        with suppress(Exception):  # the error that led here is the one to tell
-            metadata = self.catalog.load_table(self.target.identifier).metadata
-            if (now := head(metadata, stage)) is not None:
-                gone = RemoveSnapshotRefUpdate.model_validate({"ref-name": stage})
-                self._commit(guards(metadata, stage, now.snapshot_id), (gone,))
-
-    def _commit(self, requirements: tuple[Any, ...], updates: tuple[Any, ...]) -> None:
-        from frazil.client.changes import Change
-
-        self.catalog.commit_changes([Change(self.target.identifier, requirements, updates)])
+@contextmanager
+def _set(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """Has these settings inside the block."""
+    before = {key: spark.conf.get(key, None) for key in conf}
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 def merge_sql(table: str, view: str, columns: list[str], rules: UpsertRules, ends: Mapping[str, tuple[Any, Any]] | None = None) -> str:

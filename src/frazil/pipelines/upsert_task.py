@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.errors import PipelineError
-from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork
+from frazil.pipelines.load_task import LoadPlan, LoadReport
 from frazil.pipelines.reading import POSITION
 from frazil.pipelines.text import TextContract
 from frazil.sinks.contract import Contract
@@ -36,15 +35,15 @@ class ChangePlan:
 
     @property
     def contract(self) -> ChangeContract:
-        """What the table asks of the changes; columns that it does not have are the caller's matter."""
-        return ChangeContract(self.load.layout, self.rules, self.load.checks, "ignore", self.kind)
+        """What the table asks of the changes."""
+        return ChangeContract(self.load.layout, self.rules, self.load.checks, kind=self.kind)
 
     @property
     def arrow(self) -> pa.Schema:
         """The rows that tasks give: changes, the place of each in its source, and the report."""
         return self.contract.arrow.append(pa.field(ARRIVAL, pa.int64())).append(pa.field(REPORT, pa.string()))
 
-    def check(self, found: pa.Schema) -> None:
+    def check_fields(self, found: pa.Schema) -> None:
         """Refuses rows that lack a column or have one of a type that does not fit; here, where the error is the caller's own."""
         rows = pa.schema([one for one in found if one.name != POSITION])
         self.contract.check_fields(rows)
@@ -87,22 +86,17 @@ class ChangeWork:
     """One task under way."""
 
     def __init__(self, plan: ChangePlan, task: int) -> None:
-        self.plan, self.load = plan, LoadWork(plan.load, task)
+        self.plan, self.load = plan, plan.load.begin(task)
         self.contract, self.schema = plan.contract, plan.arrow
         self.seen = 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes changes, as text or in types that fit, and their position; sets the bad ones aside."""
-        positions = None
-        if (at := batch.schema.get_field_index(POSITION)) >= 0:
-            positions, batch = batch.column(at), batch.remove_column(at)
-        found = self.contract.accept(pa.Table.from_batches([batch]))
-        if found.rejected:
-            wanted = pa.array([row.number for row in found.rejected], pa.int64())
-            where = [None] * len(wanted) if positions is None else positions.take(wanted).to_pylist()
-            self.load.set_aside(found.rejected, [self.plan.load.spell(position) for position in where])
-        arrival = self._arrival(positions, batch.num_rows)
-        self.seen += batch.num_rows
+        """Takes changes, as text or in types that fit, with their position; or messages. Sets the bad ones aside."""
+        placed = self.load.read(batch)
+        found = self.load.sift(placed, self.contract)
+        if (arrival := placed.arrival()) is None:
+            arrival = count_up(placed.rows.num_rows, start=self.seen)
+        self.seen += placed.rows.num_rows
         self.load.counts["rows"] += found.rows.num_rows
         kept = arrival if found.numbers is None else arrival.take(found.numbers)
         columns = [*found.rows.columns, kept, pa.nulls(found.rows.num_rows, pa.string())]
@@ -111,14 +105,6 @@ class ChangeWork:
     def finish(self) -> pa.RecordBatch:
         """The report, as a row that is no change."""
         return report_row(self.load.finish(), self.schema)
-
-    def _arrival(self, positions: pa.Array | None, count: int) -> pa.Array:
-        """What tells of two changes with one key and one sequence which came later: the place in the file, or the message's offset."""
-        if positions is None:
-            return count_up(count, start=self.seen)
-        if pa.types.is_integer(positions.type):
-            return positions.cast(pa.int64())
-        return pc.struct_field(pc.extract_regex(positions, r"(?P<offset>\d+)$"), "offset").cast(pa.int64())
 
 
 def report_row(report: LoadReport, schema: pa.Schema) -> pa.RecordBatch:

@@ -93,7 +93,7 @@ class Move:
         location = write_list(table, staged.manifests(table.io), snapshot_id=new_id, parent_id=staged.snapshot_id, attempt=attempt)
         counted = count_files((), Operation.APPEND, staged, summary)
         record = next_snapshot(metadata, staged, snapshot_id=new_id, manifest_list=location, summary=counted)
-        moved = (AddSnapshotUpdate(snapshot=record), move_ref(metadata, self.ref, new_id), _drop_ref(self.stage))
+        moved = (AddSnapshotUpdate(snapshot=record), move_ref(metadata, self.ref, new_id), drop_ref(self.stage))
         return Change(self.identifier, guards(metadata, self.ref, self.base_id), (*moved, *set_properties(properties)))
 
 
@@ -138,7 +138,8 @@ def move_ref(metadata: TableMetadata, ref: str, snapshot_id: int) -> SetSnapshot
     )
 
 
-def _drop_ref(name: str) -> RemoveSnapshotRefUpdate:
+def drop_ref(name: str) -> RemoveSnapshotRefUpdate:
+    """Removes a branch or a tag."""
     return RemoveSnapshotRefUpdate.model_validate({"ref-name": name})
 
 

@@ -121,7 +121,7 @@ class ChangeContract:
             raise SchemaMismatch(self.layout.name, self.rules.op.column, expected="a column that tells deletes", found="no such field")
         extra = self.new_fields(found)
         if extra and self.extra != "ignore":
-            hint = "open the sink with extra_fields='ignore' to drop it, or 'evolve' to add the column"
+            hint = "drop it, or let the sink do so: extra_fields='ignore'; extra_fields='evolve' adds the column"
             raise SchemaMismatch(self.layout.name, extra[0], expected="no such field", found="one", hint=hint)
 
     def accept(self, rows: pa.Table) -> Accepted:

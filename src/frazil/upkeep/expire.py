@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 STEP = "expire"
-STAGE = "frazil_stage"  # how the branches begin on which a pipeline stages a change; see pipelines/upsert_merge
+STAGE = "frazil_stage"  # how the branches begin on which a pipeline stages a change; see pipelines/stages
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,16 @@ import pyarrow as pa
 import pytest
 
 from frazil.pipelines.decode import Decoder, JsonDecoder
+from frazil.pipelines.load_task import LoadReport
 from frazil.pipelines.reading import POSITION
-from frazil.pipelines.stream_task import StreamPlan, StreamReport
+from frazil.pipelines.stream_task import StreamPlan
+from frazil.pipelines.upsert_task import REPORT, ChangePlan
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE
+from frazil.sinks.upsert_keys import ARRIVAL
+from frazil.sinks.upsert_rules import DELETED, UpsertRules
 from tests.unit.pipelines.test_load_task import SCHEMA, written
 from tests.unit.sinks.conftest import LayoutOf, layout_of
 
@@ -49,16 +53,16 @@ PLACES = [
 
 
 def test_messages_are_rows_and_bad_ones_are_beside_them_with_topic_partition_and_offset(layout_of: LayoutOf) -> None:
-    report = plan_of(layout_of(SCHEMA)).write(BATCHES, task=0)
-    assert written(report.load.files) == [{"id": 1, "note": None}, {"id": 2, "note": None}]
-    aside = written(report.load.quarantine_files)
+    report = plan_of(layout_of(SCHEMA)).run(BATCHES, task=0)
+    assert written(report.files) == [{"id": 1, "note": None}, {"id": 2, "note": None}]
+    aside = written(report.quarantine_files)
     assert [json.loads(str(row["position"])) for row in aside] == PLACES
     assert [json.loads(str(row["raw"])) for row in aside] == [{"message": "?"}, {"id": "y", "note": None}, {"id": "-1", "note": "n"}]
     assert report.seen == {"events/0": (10, 13), "events/1": (10, 10)}
 
 
 def test_decoded_by_one_task_and_written_by_another_it_is_the_same(layout_of: LayoutOf) -> None:
-    plan, reports = plan_of(layout_of(SCHEMA)), list[StreamReport]()
+    plan, reports = plan_of(layout_of(SCHEMA)), list[LoadReport]()
     rows = list(plan.decode(BATCHES, task=0, on_end=reports.append))
     assert [value for one in rows for value in one.column(POSITION).to_pylist()] == [
         "events/0/10",
@@ -66,10 +70,10 @@ def test_decoded_by_one_task_and_written_by_another_it_is_the_same(layout_of: La
         "events/0/13",
         "events/1/10",
     ]
-    (decoded,), wrote = reports, plan_of(layout_of(SCHEMA), None).write(rows, task=0)
-    joined = StreamReport.from_json(decoded.to_json()) + StreamReport.from_json(wrote.to_json())
-    assert (joined.load.rows, joined.load.quarantined, joined.seen) == (2, 3, {"events/0": (10, 13), "events/1": (10, 10)})
-    places = [json.loads(str(row["position"])) for row in written(joined.load.quarantine_files)]
+    (decoded,), wrote = reports, plan_of(layout_of(SCHEMA), None).run(rows, task=0)
+    joined = LoadReport.from_json(decoded.to_json()) + LoadReport.from_json(wrote.to_json())
+    assert (joined.rows, joined.quarantined, joined.seen) == (2, 3, {"events/0": (10, 13), "events/1": (10, 10)})
+    places = [json.loads(str(row["position"])) for row in written(joined.quarantine_files)]
     assert sorted(places, key=str) == sorted(PLACES, key=str)
 
 
@@ -81,5 +85,16 @@ def test_a_task_that_fails_leaves_no_file(layout_of: LayoutOf, tmp_path: Path) -
         raise RuntimeError("away")
 
     with pytest.raises(RuntimeError):
-        plan_of(layout).write(failing(), task=0)
+        plan_of(layout).run(failing(), task=0)
     assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_messages_are_changes_with_their_offsets_and_bad_ones_are_set_aside(layout_of: LayoutOf) -> None:
+    decoder = JsonDecoder(("id", "note", "op"))
+    plan = ChangePlan(plan_of(layout_of(SCHEMA), decoder), UpsertRules.of("id", op="op"))
+    messages = [b'{"id": 1, "op": "u"}', b"?", b'{"id": 2, "op": "d"}', b'{"id": 3, "op": "x"}', b'{"op": "d"}', b'{"id": -1, "op": "d"}']
+    *changes, last = (row for one in plan.run([batch(*messages)], task=0) for row in one.to_pylist())
+    assert [(row["id"], row[DELETED], row[ARRIVAL]) for row in changes] == [(1, False, 10), (2, True, 12), (-1, True, 15)]
+    report = LoadReport.from_json(last[REPORT])
+    places = sorted(json.loads(str(row["position"]))["offset"] for row in written(report.quarantine_files))
+    assert (report.rows, places, report.seen) == (3, [11, 13, 14], {"events/0": (10, 15)})

@@ -1,0 +1,56 @@
+"""How what a run or a batch has made comes to its table: files directly, or by a stage if they are audited; changes by a merge there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.pipelines.audited import Audit, Files, Kind
+from frazil.pipelines.declare import Pipeline
+from frazil.pipelines.stages import Also, Stages, Write
+from frazil.pipelines.upsert_merge import ChangeSet, Merge
+from frazil.sinks.snapshots import Append
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.sinks.spark import FrameResult, FrameSink, Staged
+
+
+@dataclass(frozen=True)
+class LoadPublisher:
+    """Publishes what a run, or a batch of a stream, has made: files or changes, with or without an audit."""
+
+    pipeline: Pipeline
+    spark: SparkSession
+    stages: Stages
+
+    def clean(self) -> None:
+        """Removes what runs before this one have left; to be called once the pipeline is taken over."""
+        self.stages.clean(*([self.pipeline.branch] if self.pipeline.audit else []))
+
+    def publish(
+        self,
+        sink: FrameSink,
+        staged: Staged,
+        *,
+        rows: int,
+        changes: ChangeSet | None = None,
+        kind: Kind = Append,
+        also: Also | None = None,
+        done: frozenset[str] = frozenset(),
+    ) -> FrameResult:
+        """All of it is in the table, in one commit, when this returns. `also` gives rows of other tables, for the snapshot of the rows."""
+        audit = Audit(self.pipeline, self.spark, self.stages.catalog, rows) if self.pipeline.audit else None
+        write: Write | None = None
+        if changes is not None and changes.rows:
+            write = Merge(self.stages, changes, self.pipeline.rules)
+        elif audit is not None and staged.files:
+            write = Files(self.stages, staged.files, kind)
+        if write is not None:
+            return self.stages.publish(sink, staged, write, audit=audit, also=also, done=done)
+        if also is None:
+            return sink.publish(staged, done=done)
+        identifier = self.pipeline.target.identifier
+        snapshot_id = self.stages.catalog.load_table(identifier).metadata.new_snapshot_id()  # the rows of the others have to name it
+        return sink.publish(staged, also=also(snapshot_id), change=kind(identifier, staged.files, snapshot_id=snapshot_id), done=done)

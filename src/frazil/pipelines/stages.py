@@ -1,0 +1,172 @@
+"""Branches on which a change waits, where nobody sees it, until it comes to its ref with the progress in one commit.
+
+A stage begins at the ref's head. Something is written to it (Spark's MERGE, or files), audits look at it there. Publishing moves the ref
+to what is staged, if the ref still is at that head, and drops the branch. If it is not, all is done once more, on the new head. Each
+attempt has a branch of its own: what a driver that was taken over still writes, it writes where nobody looks any more. A run that is
+killed leaves a branch that the next one removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from frazil.client.changes import Change
+from frazil.errors import CommitUnknown, PipelineError
+from frazil.sinks.publish import Overtaken, until_decided
+from frazil.sinks.snapshots import Move, drop_ref, guards, head, move_ref
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.table import Table
+    from pyiceberg.typedef import Identifier
+
+    from frazil.client import FrazilCatalog
+    from frazil.sinks.iceberg import IcebergTarget
+    from frazil.sinks.spark import FrameResult, FrameSink, Staged
+
+T = TypeVar("T")
+STAGE = "frazil_stage"
+ATTEMPTS = 10
+Also = Callable[[int], "Mapping[str | Identifier, pa.Table]"]
+Write = Callable[[str], int]  # brings something to a branch, and gives the snapshot that it has then
+
+
+class Judge(Protocol):
+    """What looks at a staged snapshot before the ref has it: `audited.Audit`."""
+
+    @property
+    def branch(self) -> str:
+        """Where a snapshot that did not pass is kept, to be looked at."""
+
+    def check(self, snapshot_id: int) -> None:
+        """Raises if it may not be published."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of one part of a stream or a pipeline."""
+
+    catalog: FrazilCatalog
+    target: IcebergTarget
+    part: str
+    attempts: int = ATTEMPTS
+
+    @property
+    def pipeline(self) -> str:
+        """The name that the part was made of."""
+        return self.part.rpartition("/")[0]
+
+    @property
+    def prefix(self) -> str:
+        """How the branches of this part begin: names of parts may hold what a branch in SQL may not."""
+        return f"{STAGE}_{hashlib.sha256(self.part.encode()).hexdigest()[:10]}_"
+
+    def clean(self, *others: str) -> list[str]:
+        """Removes the branches that earlier runs of this part have left, and those named; to be called once the part is taken over."""
+
+        def attempt(_: int) -> list[str]:
+            metadata = self._load().metadata
+            left = {name: ref.snapshot_id for name, ref in metadata.refs.items() if name.startswith(self.prefix) or name in others}
+            if left:
+                requirements = tuple(dict.fromkeys(one for name, at in left.items() for one in guards(metadata, name, at)))
+                self._commit(requirements, *map(drop_ref, left))
+            return list(left)
+
+        return self._until_decided(attempt)
+
+    def publish(
+        self,
+        sink: FrameSink,
+        staged: Staged,
+        write: Write,
+        *,
+        audit: Judge | None = None,
+        also: Also | None = None,
+        done: frozenset[str] = frozenset(),
+    ) -> FrameResult:
+        """What is written is in the table, with the quarantined rows of `staged`, rows of other tables and the position, when this returns.
+
+        `also` is given the staged snapshot. One that does not pass the audit is on the audit's branch when its error is raised.
+        """
+        for _ in range(self.attempts):
+            stage = f"{self.prefix}{uuid.uuid4().hex[:8]}"
+            base = self._begin(stage)
+            try:
+                snapshot_id = write(stage)
+                self.target.patience.on_step("staged")
+                if audit is not None:
+                    self._audit(audit, snapshot_id, stage)
+                move = Move(self.target.identifier, snapshot_id, base, stage, self.target.ref)
+                return sink.publish(staged, also=also(snapshot_id) if also else None, change=move, done=done)
+            except Overtaken:
+                self._drop(stage)
+            except CommitUnknown:  # it may still come
+                raise
+            except Exception as exc:
+                self._drop(stage)
+                if isinstance(exc, PipelineError):  # of the writing or the audit: nothing was sent
+                    sink.discard_quarantine(staged)
+                raise
+        sink.discard_quarantine(staged)
+        raise PipelineError(
+            f"{self.target.layout.name} changed {self.attempts} times while a change of it was staged",
+            hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer audits take less time",
+        )
+
+    def table_at(self, stage: str) -> Table:
+        """The table, if the branch is still there."""
+        table = self._load()
+        if head(table.metadata, stage) is None:
+            raise PipelineError(f"{self.target.layout.name}: branch '{stage}' is gone", hint="another run of this pipeline has begun since")
+        return table
+
+    def _begin(self, stage: str) -> int:
+        """Makes the branch, at the head of the ref."""
+
+        def attempt(_: int) -> int:
+            metadata = self._load().metadata
+            now, known = head(metadata, self.target.ref), head(metadata, stage)
+            assert now is not None  # the take-over has made one
+            if known is None:
+                self._commit(guards(metadata, stage, None), move_ref(metadata, stage, now.snapshot_id))
+                return now.snapshot_id
+            return known.snapshot_id  # the reply was lost, the commit was not
+
+        return self._until_decided(attempt)
+
+    def _audit(self, audit: Judge, snapshot_id: int, stage: str) -> None:
+        """Raises if the snapshot does not pass; it then has the audit's branch in place of the stage."""
+        try:
+            audit.check(snapshot_id)
+        except Exception:
+            self._until_decided(lambda _: self._rename(stage, audit.branch))
+            raise
+
+    def _rename(self, stage: str, branch: str) -> None:
+        metadata = self._load().metadata
+        if (staged := head(metadata, stage)) is not None:
+            old = head(metadata, branch)
+            both = (*guards(metadata, stage, staged.snapshot_id), *guards(metadata, branch, old.snapshot_id if old else None))
+            self._commit(tuple(dict.fromkeys(both)), move_ref(metadata, branch, staged.snapshot_id), drop_ref(stage))
+
+    def _drop(self, stage: str) -> None:
+        """Removes the branch; one that stays is removed by the next run."""
+        with suppress(Exception):  # the error that led here is the one to tell
+            metadata = self._load().metadata
+            if (now := head(metadata, stage)) is not None:
+                self._commit(guards(metadata, stage, now.snapshot_id), drop_ref(stage))
+
+    def _load(self) -> Table:
+        table: Table = self.catalog.load_table(self.target.identifier)
+        return table
+
+    def _commit(self, requirements: tuple[Any, ...], *updates: Any) -> None:
+        self.catalog.commit_changes([Change(self.target.identifier, requirements, updates)])
+
+    def _until_decided(self, attempt: Callable[[int], T]) -> T:
+        return until_decided(attempt, name=self.target.layout.name, patience=self.target.patience)

@@ -1,0 +1,182 @@
+"""Stages on a real catalog, without Spark: files wait on a branch, are audited there, and come to main with their progress, or not."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+import frazil.sinks
+from frazil.client import FrazilCatalog
+from frazil.errors import CommitUnknown, PipelineError, WriterFenced
+from frazil.pipelines.audited import Files
+from frazil.pipelines.stages import Stages
+from frazil.sinks.audit import audit
+from frazil.sinks.files import WrittenFile
+from frazil.sinks.iceberg import IcebergTarget
+from frazil.sinks.parquet import write_files
+from frazil.sinks.publish import Patience, ignore
+from frazil.sinks.snapshots import Append
+from frazil.sinks.spark import FrameResult, FrameSink, Staged
+
+SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
+
+
+@dataclass
+class Rejecting:
+    """An audit that finds the ids in question."""
+
+    lake: Lake
+    unwanted: set[int]
+    branch: str = "check"
+
+    def check(self, snapshot_id: int) -> None:
+        rows = self.lake.catalog.load_table(self.lake.name).scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist()
+        if self.unwanted & set(rows):
+            raise PipelineError("no")
+
+
+@dataclass
+class Lake:
+    """A table, and pipelines that stage rows for it."""
+
+    catalog: FrazilCatalog
+    name: tuple[str, ...] = field(default_factory=lambda: ("lake", f"t{uuid.uuid4().hex[:8]}"))
+
+    def open(self, on_step: Callable[[str], None] = ignore) -> Driver:
+        return Driver(self, on_step)
+
+    def ids(self, ref: str = "main") -> list[int]:
+        table = self.catalog.load_table(self.name)
+        snapshot = table.snapshot_by_name(ref)
+        assert snapshot is not None
+        return sorted(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist())
+
+    def branches(self) -> list[str]:
+        return [name for name in self.catalog.load_table(self.name).metadata.refs if name != "main"]
+
+    def stranger(self, number: int) -> None:
+        with frazil.sinks.open(self.name, name="stranger", catalog=self.catalog) as sink:
+            sink.write([{"id": number}])
+
+    def problems(self) -> tuple[str, ...]:
+        return audit(self.catalog.load_table(self.name).metadata).problems
+
+
+class Driver:
+    """A pipeline that has taken over."""
+
+    def __init__(self, lake: Lake, on_step: Callable[[str], None]) -> None:
+        self.lake = lake
+        patience = Patience(give_up_seconds=20, longest_pause_seconds=0.05, on_step=on_step)
+        self.target = IcebergTarget(lake.catalog, lake.name, patience=patience)
+        self.sink = FrameSink(self.target, "p/part-0")
+        self.stages = Stages(lake.catalog, self.target, "p/part-0")
+
+    def write(self, *ids: int, unwanted: set[int] | None = None) -> FrameResult:
+        """Stages and publishes the rows, which end at the number of the first id in their source."""
+        known = self.sink.position
+        staged = Staged(self._files(ids), start=known, end={"s": ids[0] + 1})
+        judge = Rejecting(self.lake, unwanted) if unwanted else None
+        return self.stages.publish(self.sink, staged, Files(self.stages, staged.files, Append), audit=judge)
+
+    def _files(self, ids: tuple[int, ...]) -> tuple[WrittenFile, ...]:
+        rows = pa.table({"id": ids}, schema=self.target.layout.arrow)
+        return tuple(write_files(rows, self.target.layout))
+
+
+@pytest.fixture
+def lake(history_catalog: FrazilCatalog) -> Lake:
+    made = Lake(history_catalog)
+    history_catalog.create_table(made.name, SCHEMA)
+    return made
+
+
+def test_what_passes_is_on_main_with_its_progress_and_leaves_no_branch(lake: Lake) -> None:
+    driver = lake.open()
+    driver.write(1, 2, unwanted={9})
+    assert (lake.ids(), driver.sink.position, lake.branches(), lake.problems()) == ([1, 2], {"s": 2}, [], ())
+
+
+def test_what_fails_its_audit_is_on_the_audits_branch_alone_and_goes_with_the_next_run(lake: Lake) -> None:
+    lake.open().write(1)
+    driver = lake.open()
+    with pytest.raises(PipelineError, match="no"):
+        driver.write(2, 9, unwanted={9})
+    assert (lake.ids(), lake.ids("check"), lake.branches()) == ([1], [1, 2, 9], ["check"])
+    assert (driver.sink.position, driver.stages.clean("check"), lake.branches(), lake.problems()) == ({"s": 2}, ["check"], [], ())
+
+
+def test_the_branch_of_an_audit_that_failed_before_moves_to_what_has_failed_now(lake: Lake) -> None:
+    driver = lake.open()
+    for number in (8, 9):
+        with pytest.raises(PipelineError, match="no"):
+            driver.write(number, unwanted={8, 9})
+    assert (lake.ids("check"), lake.branches()) == ([9], ["check"])
+
+
+def test_rows_of_others_that_come_meanwhile_are_kept_and_audited_too(lake: Lake) -> None:
+    strangers = iter([7, 9])
+
+    def race(step: str) -> None:
+        if step == "staged" and (number := next(strangers, None)) is not None:
+            lake.stranger(number)
+
+    driver = lake.open(race)
+    with pytest.raises(PipelineError, match="no"):
+        driver.write(1, unwanted={9})
+    assert (lake.ids(), lake.ids("check"), lake.problems()) == ([7, 9], [1, 7, 9], ())
+
+
+def test_a_driver_that_is_taken_over_while_it_stages_publishes_nothing(lake: Lake) -> None:
+    def overtake(step: str) -> None:
+        if step == "staged":
+            rival = lake.open()
+            rival.stages.clean()
+            rival.write(1, 2)
+
+    with pytest.raises(WriterFenced):
+        lake.open(overtake).write(1, 3)
+    assert (lake.ids(), lake.branches(), lake.problems()) == ([1, 2], [], ())
+
+
+def test_what_a_driver_that_was_taken_over_still_stages_is_not_in_what_its_successor_publishes(lake: Lake) -> None:
+    old, new = lake.open(), lake.open()
+    stage = f"{old.stages.prefix}old"
+    old.stages._begin(stage)
+    new.stages.clean()
+    with pytest.raises(PipelineError, match=f"branch '{stage}' is gone"):
+        Files(old.stages, old._files((5,)), Append)(stage)
+    new.write(1)
+    assert (lake.ids(), lake.branches()) == ([1], [])
+
+
+def test_a_killed_driver_leaves_a_branch_that_its_successor_removes(lake: Lake) -> None:
+    def die(step: str) -> None:
+        if step == "staged":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lake.open(die).write(1)
+    assert len(lake.branches()) == 1
+    driver = lake.open()
+    assert (len(driver.stages.clean()), lake.branches(), dict(driver.sink.position)) == (1, [], {})
+    driver.write(1)
+    assert lake.ids() == [1]
+
+
+def test_while_it_is_not_known_whether_a_commit_is_in_its_branch_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = lake.open()
+
+    def unknown(*_: object, **__: object) -> FrameResult:
+        raise CommitUnknown("nobody knows")
+
+    monkeypatch.setattr(driver.sink, "publish", unknown)
+    with pytest.raises(CommitUnknown):
+        driver.write(1)
+    assert len(lake.branches()) == 1
