@@ -122,10 +122,10 @@ class ChangeRefused(DeclarationError):
         super().__init__(_listed(self.reasons))
 
     @classmethod
-    def several(cls, errors: Sequence[ChangeRefused]) -> ChangeRefused:
-        """One error with the reasons of all."""
+    def several(cls, errors: Sequence[ChangeRefused], others: Sequence[str] = ()) -> ChangeRefused:
+        """One error with the reasons of all, and with what else there is to tell."""
         made = cls("", ())
-        made.reasons = tuple(reason for error in errors for reason in error.reasons)
+        made.reasons = (*(reason for error in errors for reason in error.reasons), *others)
         made.message = _listed(made.reasons)
         return made
 

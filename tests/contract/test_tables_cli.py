@@ -169,6 +169,26 @@ def test_drift_says_what_was_changed_by_hand(project: Project) -> None:
     assert json.loads(project.frazil("drift", "--output", "json").output) == {"tables": {"shop.sales": lines}}
 
 
+def test_a_table_that_cannot_be_loaded_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with running_catalog(tmp_path / "catalog") as server:
+        project = Project(tmp_path, FrazilCatalog("lake", uri=server.uri))
+        project.declare(FIRST + FIRST.replace("sales", "damaged"))
+        project.frazil("apply")
+        with project.catalog.load_table("shop.sales").update_schema() as update:
+            update.rename_column("note", "remark")
+        damaged = project.catalog.load_table("shop.damaged").metadata_location
+    Path(damaged.removeprefix("file://")).write_text("{")
+    with running_catalog(tmp_path / "catalog") as server:  # one that has not read it yet
+        drift = project.frazil("drift", uri=server.uri)
+        project.declare(FIRST.replace('"int"', '"string"') + FIRST.replace("sales", "damaged"))
+        plan = project.frazil("plan", uri=server.uri)
+    assert drift.output == "shop.sales\n    ~ column remark: renamed from note\n"
+    assert "damaged" in str(drift.exception)
+    assert isinstance(plan.exception, ChangeRefused)
+    assert {reason.partition(":")[0] for reason in plan.exception.reasons} == {"shop.sales", "shop.damaged"}
+
+
 def test_imported_code_gives_an_empty_plan(project: Project) -> None:
     project.declare(SECOND)
     project.frazil("apply", "--yes")

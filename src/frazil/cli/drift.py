@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from frazil.cli.context import Context
 from frazil.cli.project import choose_tables, exit_codes, outcome_options
 from frazil.project import load_project
+
+if TYPE_CHECKING:
+    from frazil.tables.compare import Change
 
 
 @click.command()
@@ -20,17 +24,26 @@ from frazil.project import load_project
 @click.pass_obj
 def drift(context: Context, tables: Sequence[str], detailed_exitcode: bool, output: str) -> None:
     """Show what someone changed by hand since the last apply."""
-    from frazil.tables.apply import find_table
+    from frazil.tables.apply import all_of, find_tables
     from frazil.tables.drift import find_drift
 
     with exit_codes(detailed_exitcode):
         chosen = choose_tables(load_project(Path.cwd()), tables)
-        found = {table.name: find_drift(table, find_table(context.catalog, table.identifier)) for table in chosen}
-    changed = {name: changes for name, changes in found.items() if changes}
+        loaded = list(zip(chosen, find_tables(context.catalog, [table.identifier for table in chosen]), strict=True))
+        errors = {table.name: live for table, live in loaded if isinstance(live, Exception)}
+        found = {table.name: find_drift(table, live) for table, live in loaded if not isinstance(live, Exception)}
+        changed = {name: changes for name, changes in found.items() if changes}
+        _show(changed, output, all_loaded=not errors)
+        if errors:
+            raise all_of(errors)
+    sys.exit(2 if detailed_exitcode and changed else 0)
+
+
+def _show(changed: Mapping[str, Sequence[Change]], output: str, *, all_loaded: bool) -> None:
     if output == "json":
         document = {name: [{"sign": c.sign, "about": c.about[0], "text": c.text} for c in changes] for name, changes in changed.items()}
         click.echo(json.dumps({"tables": document}, indent=2))
-    else:
-        lines = [line for name, changes in changed.items() for line in (name, *(f"    {change}" for change in changes))]
+        return
+    lines = [line for name, changes in changed.items() for line in (name, *(f"    {change}" for change in changes))]
+    if lines or all_loaded:
         click.echo("\n".join(lines) or "no drift: nobody changed a declared table by hand")
-    sys.exit(2 if detailed_exitcode and changed else 0)

@@ -131,14 +131,28 @@ class FrazilCatalog(RestCatalog):
 
         One that is not there is PyIceberg's `NoSuchTableError`, which names it.
         """
+        found = self.load_each(identifiers)
+        if errors := [one for one in found if isinstance(one, Exception)]:
+            raise errors[0]
+        return [one for one in found if isinstance(one, Table)]
+
+    def load_each(self, identifiers: Iterable[str | Identifier]) -> list[Table | Exception]:
+        """As `load_tables`, with the error in the place of a table that could not be loaded: it does not hide the others."""
         names = [self.identifier_to_tuple(identifier) for identifier in identifiers]
         wanted = list(dict.fromkeys(names))
         if len(wanted) < 2:
-            found = {name: self.load_table(name) for name in wanted}
+            found = {name: self._load_or_error(name) for name in wanted}
         else:
             with ThreadPoolExecutor(min(LOADS_AT_A_TIME, len(wanted)), thread_name_prefix="load-tables") as threads:
-                found = dict(zip(wanted, threads.map(self.load_table, wanted), strict=True))
+                found = dict(zip(wanted, threads.map(self._load_or_error, wanted), strict=True))
         return [found[name] for name in names]
+
+    def _load_or_error(self, identifier: Identifier) -> Table | Exception:
+        try:
+            table: Table = self.load_table(identifier)
+            return table
+        except Exception as exc:  # it is the caller's, in its place
+            return exc
 
     def _fetch_table(self, url: str) -> TableResponse:
         mode, known = self.properties.get(SNAPSHOT_LOADING_MODE), self._loaded.get(url)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -12,7 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import AddSchemaUpdate, AssertCreate, TableRequirement, TableUpdate
 
-from frazil.errors import ChangeRefused, CheckError, CommitConflict, DeclarationError, StalePlan
+from frazil.errors import CatalogError, ChangeRefused, CheckError, CommitConflict, DeclarationError, StalePlan
 from frazil.tables.compare import compare
 from frazil.tables.declare import Table
 from frazil.tables.diff import diff
@@ -30,9 +31,7 @@ _REQUIREMENTS: TypeAdapter[tuple[TableRequirement, ...]] = TypeAdapter(tuple[Tab
 
 def plan(declared: Table, catalog: Catalog) -> list[Step]:
     """The steps that `apply_steps` would take for this table now."""
-    _check_checks(declared)
-    live = find_table(catalog, declared.identifier)
-    return diff(declared, namespace_exists=live is not None or catalog.namespace_exists(declared.namespace), live=live)
+    return plan_all([declared], catalog)
 
 
 def _check_checks(declared: Table) -> None:
@@ -49,34 +48,68 @@ def _check_checks(declared: Table) -> None:
 
 
 def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:
-    """The steps for several tables; if any of them is refused, ChangeRefused with the reasons of all."""
+    """The steps for several tables; if any of them is refused or cannot be loaded, an error with the reasons of all."""
+    declared = list(tables)
+    for table in declared:
+        _check_checks(table)
+    found = find_tables(catalog, [table.identifier for table in declared])
+    has_namespace = cache(catalog.namespace_exists)
     steps: list[Step] = []
-    refused: list[ChangeRefused] = []
-    for table in tables:
+    refused: dict[str, Exception] = {}
+    for table, live in zip(declared, found, strict=True):
+        if isinstance(live, Exception):
+            refused[table.name] = live
+            continue
         try:
-            steps += [step for step in plan(table, catalog) if step not in steps]  # two tables may want the same namespace
+            some = diff(table, namespace_exists=live is not None or has_namespace(table.namespace), live=live)
+            steps += [step for step in some if step not in steps]  # two tables may want the same namespace
         except ChangeRefused as exc:
-            refused.append(exc)
+            refused[table.name] = exc
     if refused:
-        raise ChangeRefused.several(refused)
+        raise all_of(refused)
     return steps
+
+
+def all_of(errors: Mapping[str, Exception]) -> Exception:
+    """One error that tells those of several tables."""
+    found = list(errors.values())
+    if refusals := [one for one in found if isinstance(one, ChangeRefused)]:
+        others = [f"{name}: {type(one).__name__}: {one}" for name, one in errors.items() if not isinstance(one, ChangeRefused)]
+        return ChangeRefused.several(refusals, others)
+    if len(found) == 1:
+        return found[0]
+    lines = "".join(f"\n  {name}: {type(one).__name__}: {one}" for name, one in errors.items())
+    return CatalogError(f"{len(found)} tables cannot be loaded:{lines}")
 
 
 def apply_steps(steps: Sequence[Step], catalog: Catalog) -> Iterator[Step]:
     """Each step, after it was done. If anything has changed that the plan rests on, StalePlan before the first one is done."""
-    for step in steps:
-        check_fresh(step, catalog)
+    _check_fresh(steps, catalog)
     for step in steps:
         _do(step, catalog)
         yield step
 
 
-def check_fresh(step: Step, catalog: Catalog) -> None:
-    """Passes when the step still rests on what its plan saw."""
-    if isinstance(step, CreateTable) and find_table(catalog, tuple(step.name.split("."))) is not None:
-        raise StalePlan(step.name, ["the table itself: it is there already"])
-    if isinstance(step, AlterTable):
-        _load_as_seen(step, catalog)
+def _check_fresh(steps: Sequence[Step], catalog: Catalog) -> None:
+    """Passes when the steps still rest on what their plan saw."""
+    about = [step for step in steps if isinstance(step, CreateTable | AlterTable)]
+    for step, live in zip(about, find_tables(catalog, [tuple(step.name.split(".")) for step in about]), strict=True):
+        if isinstance(live, Exception):
+            raise live
+        if isinstance(step, AlterTable):
+            _check_as_seen(step, live)
+        elif live is not None:
+            raise StalePlan(step.name, ["the table itself: it is there already"])
+
+
+def find_tables(catalog: Catalog, identifiers: Sequence[tuple[str, ...]]) -> list[LiveTable | Exception | None]:
+    """The live tables, several loaded at a time: None for one that is not there, its error for one that cannot be loaded."""
+    from frazil.client import FrazilCatalog
+
+    if isinstance(catalog, FrazilCatalog):
+        found = catalog.load_each(identifiers)
+        return [None if isinstance(one, NoSuchTableError) else one for one in found]
+    return [find_table(catalog, identifier) for identifier in identifiers]
 
 
 def find_table(catalog: Catalog, identifier: tuple[str, ...]) -> LiveTable | None:
@@ -121,15 +154,14 @@ def _has_defaults(step: CreateTable) -> bool:
 
 
 def _alter(step: AlterTable, catalog: Catalog) -> None:
-    live = _load_as_seen(step, catalog)
+    live = _check_as_seen(step, find_table(catalog, tuple(step.name.split("."))))
     try:
         catalog.commit_table(live, _REQUIREMENTS.validate_python(_requirements(step.seen)), _UPDATES.validate_python(step.updates))
     except (CommitConflict, CommitFailedException) as exc:
         raise StalePlan(step.name, [str(exc).splitlines()[0]]) from exc
 
 
-def _load_as_seen(step: AlterTable, catalog: Catalog) -> LiveTable:
-    live = find_table(catalog, tuple(step.name.split(".")))
+def _check_as_seen(step: AlterTable, live: LiveTable | None) -> LiveTable:
     if live is None:
         raise StalePlan(step.name, ["the table itself: it is gone"])
     now = Seen.of(live.metadata, keys=set(step.seen.properties))

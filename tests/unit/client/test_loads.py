@@ -10,7 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
 
+from frazil import Table, column
 from frazil.client import FrazilCatalog
+from frazil.tables.apply import plan_all
+from frazil.tables.steps import CreateTable
 from tests.unit.client.conftest import ids, rows
 from tests.unit.client.proxy import LossyProxy
 
@@ -134,3 +137,26 @@ def test_tables_that_have_not_changed_are_not_parsed_again_when_loaded_together(
 def test_a_table_that_is_missing_among_many_is_named(shaky: FrazilCatalog) -> None:
     with pytest.raises(NoSuchTableError, match=r"ns\.nowhere"):
         shaky.load_tables(["ns.a", "ns.nowhere", "ns.b"])
+
+
+@pytest.mark.requirement("flow.batching")
+def test_a_plan_loads_its_tables_at_a_time_and_asks_once_for_a_namespace(
+    shaky: FrazilCatalog, proxy: LossyProxy, threads: ThreadPoolExecutor
+) -> None:
+    declared = [Table(f"{where}.{name}", column("id", "long"), column("name", "string")) for where in ("ns", "new") for name in "abc"]
+    before = len(proxy.requests)
+    proxy.open.clear()
+    asked = threads.submit(plan_all, declared, shaky)
+    until = time.monotonic() + 20
+    while len(proxy.requests) - before < 6 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert sum(b"/tables/" in request for request in proxy.requests[before:]) == 6  # all before the first was answered
+    proxy.open.set()
+    assert [step.name for step in asked.result() if isinstance(step, CreateTable)] == ["ns.c", "new.a", "new.b", "new.c"]
+    assert len(proxy.requests) - before == 6 + 2  # and one question for each namespace
+
+
+def test_an_error_of_one_table_is_in_its_place_among_the_others(shaky: FrazilCatalog) -> None:
+    first, missing, last = shaky.load_each(["ns.a", "ns.nowhere", "ns.b"])
+    assert isinstance(missing, NoSuchTableError)
+    assert [one.name() for one in (first, last) if not isinstance(one, Exception)] == [("ns", "a"), ("ns", "b")]
