@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -52,14 +53,15 @@ def make_page(planner: Planner, span: Span, *, page_files: int = PAGE_FILES, loo
     numbered = [(number, unit) for number, unit in enumerate(planner.units()) if span.has(number)]
     kept = {id(unit) for unit in planner.keep_units([unit for _, unit in numbered])}
     pages, unseen = _Pages(page_files), None
-    looked = 0
-    for number, unit in ((number, unit) for number, unit in numbered if id(unit) in kept):
-        if looked >= look_files:
-            unseen = max((number, 0), span.start)
-            break
-        group = planner.open(unit, *span.rows_of(number))
-        looked += len(group.manifest)
-        pages.add(number, group)
+    looked, wanted = 0, [(number, unit) for number, unit in numbered if id(unit) in kept]
+    with closing(planner.fetch([unit for _, unit in wanted])) as contents:
+        for number, unit in wanted:
+            if looked >= look_files:
+                unseen = max((number, 0), span.start)
+                break
+            group = planner.open(unit, *span.rows_of(number), content=next(contents))
+            looked += len(group.manifest)
+            pages.add(number, group)
     rest = pages.spans(span.stop if unseen is None else unseen)
     return Page(pages.first, rest if unseen is None else [*rest, *_cut(numbered, kept, unseen, span.stop, look_files)])
 

@@ -10,7 +10,7 @@ by their partition, then by the bounds of their columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -167,15 +167,16 @@ class Planner:
     def plan(self) -> ScanPlan:
         """The whole plan."""
         units = self.keep_units(self.units())
-        opened = (self.open(unit, content=content) for unit, content in zip(units, self._fetch(units), strict=True))
+        opened = (self.open(unit, content=content) for unit, content in zip(units, self.fetch(units), strict=True))
         return ScanPlan(self, [group for group in opened if len(group)], self.report)
 
-    def _fetch(self, units: Sequence[Unit]) -> Iterable[bytes | None]:
+    def fetch(self, units: Sequence[Unit]) -> Generator[bytes | None, None, None]:
         """The contents of the manifests that are not known yet, a few ahead: a store answers many questions in the time of one."""
         paths = [unit.fact("path") for unit in units]
         if sum(not self._cache.has(path) for path in paths) < FEW:
-            return [None] * len(paths)
-        return read_ahead(paths, lambda path: iter([self._cache.fetch(path)]), workers=FETCHED_AT_ONCE, ordered=True)
+            yield from (None for _ in paths)
+        else:
+            yield from read_ahead(paths, lambda path: iter([self._cache.fetch(path)]), workers=FETCHED_AT_ONCE, ordered=True)
 
     def keep_units(self, units: Sequence[Unit], *, layer: Layer | None = None) -> list[Unit]:
         """The manifests that may have files to read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -116,6 +117,19 @@ def test_a_second_plan_reads_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         Planner(table.state, cache, ScanRequest(filter=EqualTo("id", 5))).plan()
     assert len(read) == len(set(read)) == 3
+
+
+def test_a_page_asks_for_several_manifests_at_a_time(tmp_path: Path) -> None:
+    table = make(tmp_path, "NO SE DK NO SE NO DK")  # two files a manifest
+    together = Barrier(4)
+
+    def read(path: str) -> bytes:
+        if not path.endswith("snap-1.avro"):
+            together.wait(20)  # nobody goes on before all four manifests are asked for
+        return Path(path).read_bytes()
+
+    page = make_page(Planner(table.state, ScanCache(read), ScanRequest()), Span())
+    assert len(page) == 7
 
 
 def test_the_cache_keeps_to_its_size(tmp_path: Path) -> None:
