@@ -46,6 +46,10 @@ def without(lineage: Lineage, *ids: int) -> Lineage:
     return {one: told for one, told in lineage.items() if one not in ids}
 
 
+def move_main(kept: Kept3, snapshot_id: int) -> None:
+    kept.live.manage_snapshots().set_current_snapshot(snapshot_id).commit()
+
+
 def test_rows_keep_their_ids_and_the_vectors_of_rewritten_files_go(kept: Kept3) -> None:
     before = kept.lineage()
     assert (before[1], before[101]) == ((2, 2), (13, 7))
@@ -111,7 +115,7 @@ def test_an_equality_delete_that_comes_meanwhile_holds(kept: Kept3) -> None:
 def test_a_rollback_meanwhile_is_not_undone(kept: Kept3) -> None:
     good = kept.head()
     kept.append(666)
-    kept.compact(patience=during(lambda: kept.live.manage_snapshots().set_current_snapshot(good).commit(), "before commit"))
+    kept.compact(patience=during(lambda: move_main(kept, good), "before commit"))
     assert kept.scanned() == LEFT
 
 
@@ -149,21 +153,41 @@ def test_all_steps_leave_what_the_table_leads_to_and_nothing_else(kept: Kept3) -
     assert [keeper.plan(step).detail for step in STEPS] == [None] * 5
 
 
-def test_rows_without_ids_wait_for_a_writer_to_give_them(catalog: FrazilCatalog) -> None:
-    """After an upgrade. Two who give ids at the same time would give different ones."""
+@pytest.fixture
+def upgraded(catalog: FrazilCatalog) -> Kept3:
+    """Six files of format 2, in a table that has format 3 now: nobody has given ids to their rows yet."""
     old = Kept(catalog).create("day")
     for number in range(6):
         old.append(number)
+    old.live.manage_snapshots().create_branch(old.head(), "side").commit()
     upgrade = UpgradeFormatVersionUpdate.model_validate({"format-version": 3})
     catalog.commit_changes([Change(old.identifier, (AssertTableUUID(uuid=old.live.metadata.table_uuid),), (upgrade,))])
-    kept = Kept3(catalog, old.name)
-    keeper = Keeper(catalog, kept.identifier)
+    return Kept3(catalog, old.name)
+
+
+def test_rows_without_ids_wait_for_a_writer_to_give_them(upgraded: Kept3) -> None:
+    keeper = Keeper(upgraded.catalog, upgraded.identifier)
     assert "leave 6 files as found: each has no row ids" in keeper.plan("compact").lines[0]
     assert keeper.plan("manifests").detail is None
-    kept.append(6)
-    before = kept.lineage()
+    upgraded.append(6)
+    before = upgraded.lineage()
     keeper.perform(keeper.plan("compact"))
-    assert (kept.lineage(), len(kept.files())) == (before, 1)
+    assert (upgraded.lineage(), len(upgraded.files())) == (before, 1)
+
+
+@pytest.mark.parametrize(("work", "step"), [("compact", "files written"), ("compact", "before commit"), ("manifests", "before commit")])
+def test_a_branch_that_is_published_meanwhile_keeps_the_ids_that_it_gave(upgraded: Kept3, work: str, step: str) -> None:
+    """Main and the branch have given ids to the same files after the upgrade, and not the same ones."""
+    upgraded.append(200, day=2, branch="side")
+    upgraded.append(100, day=2)
+    ours, published = upgraded.head(), upgraded.head("side")
+    move_main(upgraded, published)
+    wanted = upgraded.lineage()
+    move_main(upgraded, ours)
+    assert upgraded.lineage()[3] != wanted[3]
+    keeper = Keeper(upgraded.catalog, upgraded.identifier, patience=during(lambda: move_main(upgraded, published), step))
+    keeper.perform(keeper.plan(work))
+    assert upgraded.lineage() == wanted
 
 
 def test_columns_that_are_not_written_here_are_named(catalog: FrazilCatalog) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -85,11 +85,13 @@ class Compacted:
 
     def holds(self, survey: Survey) -> bool:
         """Whether all its files are live, with the deletes that were applied, and no others but such as hold for the new files, too."""
-        return all(self._is_as_read(file, survey.deletes_of(file.path)) for file in self.group.files)
+        return all(self._is_as_read(file, survey) for file in self.group.files)
 
-    def _is_as_read(self, file: LiveFile, now: Mapping[DeleteKey, DeleteFile] | None) -> bool:
-        applied = {delete.key for delete in file.deletes}
-        return now is not None and applied <= now.keys() and all(self._reaches(one) for key, one in now.items() if key not in applied)
+    def _is_as_read(self, file: LiveFile, survey: Survey) -> bool:
+        now, applied = survey.deletes_of(file.path), {delete.key for delete in file.deletes}
+        if now is None or survey.first_row_id(file.path) != file.first_row_id:
+            return False
+        return applied <= now.keys() and all(self._reaches(one) for key, one in now.items() if key not in applied)
 
     def _reaches(self, delete: DeleteFile) -> bool:
         """Whether a delete that has come since the files were read finds the rows in the new files: by their values, as in the old ones.

@@ -34,6 +34,7 @@ class ManifestFacts:
     bytes: int
     spec_id: int = 0
     content: int = DATA
+    first_row_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Merge:
 
     def holds(self, survey: Survey) -> bool:
         """Whether all of them are still listed: manifests never change."""
-        return self.paths <= survey.listed
+        return {(one.path, one.first_row_id) for one in self.manifests} <= survey.listed
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def plan_manifests(table: Table, policy: Policy) -> ManifestPlan:
     """What is worth a rewrite in the table as it was loaded."""
     seen = Survey(table)
     facts = [
-        ManifestFacts(unit.fact("path"), unit.fact("length") or 0, unit.fact("spec_id"), content)
+        ManifestFacts(unit.fact("path"), unit.fact("length") or 0, unit.fact("spec_id"), content, unit.fact("first_row_id"))
         for content in (DATA, DELETES)
         for unit in seen.units(content)
         # After an upgrade to format 3 the rows have no ids yet; whoever commits first gives them, in the order of the manifest.

@@ -46,7 +46,7 @@ class Survey:
         # A snapshot id that does not exist is never asked for: without a head there are no units.
         request = ScanRequest(snapshot_id=self.head.snapshot_id if self.head else None)
         self._planner = Planner(state, self.cache, request)
-        self._watched: dict[str, Mapping[DeleteKey, DeleteFile]] = {}
+        self._watched: dict[str, tuple[Mapping[DeleteKey, DeleteFile], int | None]] = {}
 
     def units(self, content: int) -> list[Unit]:
         """The manifests of a kind."""
@@ -99,21 +99,25 @@ class Survey:
             yield from self._planner._delete_files(unit)
 
     def watch(self, paths: Collection[str]) -> None:
-        """Looks at some data files, all in one go: `deletes_of` answers for them from now on."""
-        wanted, found = pa.array(list(paths), pa.string()), dict[str, Mapping[DeleteKey, DeleteFile]]()
+        """Looks at some data files, all in one go: `deletes_of` and `first_row_id` answer for them from now on."""
+        wanted, found = pa.array(list(paths), pa.string()), dict[str, tuple[Mapping[DeleteKey, DeleteFile], int | None]]()
         for unit in self.units(DATA):
             manifest = self.cache.manifest(unit.fact("path"))
             rows = pc.indices_nonzero(pc.is_in(manifest.columns["path"], value_set=wanted)).cast(pa.int64())
             if len(rows):
                 group = Group(unit, manifest, rows)
                 deletes = self._planner.deletes_of(group) if self.has_deletes else [[]] * len(group)
-                for path, some in zip(group.column("path").to_pylist(), deletes, strict=True):
-                    found[path] = {key_of(delete): delete for delete in some}
+                for path, some, first in zip(group.column("path").to_pylist(), deletes, first_row_ids(group), strict=True):
+                    found[path] = ({key_of(delete): delete for delete in some}, first)
         self._watched = found
 
     def deletes_of(self, path: str) -> Mapping[DeleteKey, DeleteFile] | None:
         """The deletes of a data file that was watched; None when it is not live any more."""
-        return self._watched.get(path)
+        return self._watched[path][0] if path in self._watched else None
+
+    def first_row_id(self, path: str) -> int | None:
+        """Where the row ids of a data file begin that was watched."""
+        return self._watched[path][1] if path in self._watched else None
 
     def manifests_with(self, paths: Collection[str], content: int = DATA) -> set[str]:
         """The manifests that hold one of these files."""
@@ -138,9 +142,9 @@ class Survey:
         return found
 
     @cached_property
-    def listed(self) -> frozenset[str]:
-        """The manifests of the snapshot."""
-        return frozenset(unit.fact("path") for content in (DATA, DELETES) for unit in self.units(content))
+    def listed(self) -> frozenset[tuple[str, int | None]]:
+        """The manifests of the snapshot, with where their row ids begin: after an upgrade to format 3, branches may differ in that."""
+        return frozenset((unit.fact("path"), unit.fact("first_row_id")) for content in (DATA, DELETES) for unit in self.units(content))
 
 
 def delete_fact(delete: DeleteFile, name: str) -> int:

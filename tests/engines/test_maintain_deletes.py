@@ -1,0 +1,131 @@
+"""Upkeep of tables with deletes that Iceberg's Java library wrote: by equality, and deletion vectors of format 3, whose rows have ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from frazil.client import FrazilCatalog
+from frazil.sinks.publish import Patience
+from frazil.upkeep.policy import DAY_MS
+from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from tests.engines.conftest import Project
+from tests.engines.lake import connection
+from tests.engines.walkers import Spark, Sql, Walker
+
+Rows = list[tuple[Any, ...]]
+pytestmark = pytest.mark.timeout(900)  # the first test waits for the servers and Spark
+NAMESPACE = "deleted"
+EQUAL, VECTORS = f"{NAMESPACE}.equal", f"{NAMESPACE}.vectors"
+
+
+@pytest.fixture(scope="module")
+def catalog(live_stack: Project) -> FrazilCatalog:
+    return FrazilCatalog("lake", **connection(live_stack))
+
+
+@pytest.fixture(scope="module")
+def spark(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[Spark]:
+    found = engines["spark"]
+    assert isinstance(found, Spark)
+    catalog.create_namespace(NAMESPACE)
+    yield found
+    for identifier in catalog.list_tables(NAMESPACE):
+        catalog.purge_table(identifier)
+    catalog.drop_namespace(NAMESPACE)
+
+
+def perform(catalog: FrazilCatalog, table: str, *steps: str, patience: Patience | None = None) -> None:
+    clock = {"clock_ms": lambda: now_ms() + 10 * DAY_MS}
+    keeper = Keeper(catalog, tuple(table.split(".")), patience=patience or Patience(), **clock)  # type: ignore[arg-type]
+    for step in steps or STEPS:
+        assert keeper.perform(keeper.plan(step)).problems == ()
+
+
+def ask(engine: Sql, table: str, columns: str = "id") -> Rows:
+    if isinstance(engine, Spark):
+        engine.sql(f"REFRESH TABLE lake.{table}")
+    return sorted(engine.sql(f"SELECT {columns} FROM {engine.catalog_name}.{table}"))
+
+
+def ids_in_sql(engines: dict[str, Walker], table: str) -> dict[str, list[int]]:
+    return {name: [row[0] for row in ask(engine, table)] for name, engine in engines.items() if isinstance(engine, Sql)}
+
+
+# --- equality deletes ------------------------------------------------------------------------------------------------------------
+
+
+def delete_equal(spark: Spark, number: int) -> None:
+    spark.process.call("tests.engines.zoo_java:delete_equal", f"lake.{EQUAL}", {"n": number})
+
+
+@pytest.mark.requirement("spark.maintain")
+def test_rows_deleted_by_equality_stay_deleted_for_every_engine(catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]) -> None:
+    """Also those whose delete is committed by Java while their files are rewritten, and not those that were appended after it."""
+    spark.sql(f"CREATE TABLE lake.{EQUAL} (id BIGINT, n INT) USING iceberg TBLPROPERTIES ('upkeep.compact.min-input-files'='2')")
+    rows = pa.table({"id": pa.array(range(10), pa.int64()), "n": pa.array(range(10), pa.int32())})
+    for start in (0, 5):
+        catalog.load_table(EQUAL).append(rows.slice(start, 5))
+    delete_equal(spark, 3)
+    catalog.load_table(EQUAL).append(rows.slice(3, 1))
+    left = [lambda: delete_equal(spark, 7)]
+
+    def meanwhile(step: str) -> None:
+        if step == "files written" and left:
+            left.pop()()
+
+    perform(catalog, EQUAL, "compact", "deletes", patience=Patience(on_step=meanwhile))
+    expected = [0, 1, 2, 3, 4, 5, 6, 8, 9]
+    assert ids_in_sql(engines, EQUAL) == {"spark": expected, "trino": expected, "duckdb": expected}
+    (deletes,) = spark.sql(f"SELECT count(*) FROM lake.{EQUAL}.delete_files")
+    assert (deletes, left) == ((1,), [])
+    catalog.load_table(EQUAL).append(rows.slice(7, 1))
+    perform(catalog, EQUAL)
+    assert sorted(catalog.load_table(EQUAL).scan().to_arrow()["id"].to_pylist()) == list(range(10))
+    assert ids_in_sql(engines, EQUAL)["spark"] == list(range(10))
+
+
+# --- format 3 --------------------------------------------------------------------------------------------------------------------
+
+
+def fill(spark: Spark, start: int) -> None:
+    """Two commits of fifty rows, some deleted by deletion vectors, one changed."""
+    for first in (start, start + 50):
+        values = ", ".join(f"({number}, 'label {number % 2}', {number})" for number in range(first, first + 50))
+        spark.sql(f"INSERT INTO lake.{VECTORS} VALUES {values}")
+    spark.sql(f"DELETE FROM lake.{VECTORS} WHERE id >= {start} AND id % 10 = 3")
+    spark.sql(f"UPDATE lake.{VECTORS} SET n = -1 WHERE id = {start + 7}")
+
+
+def lineage(spark: Spark) -> dict[int, tuple[int, int, int]]:
+    """Each row's number, id and last change, as Spark tells them."""
+    return {row[0]: row[1:] for row in ask(spark, VECTORS, "id, n, _row_id, _last_updated_sequence_number")}  # type: ignore[misc]
+
+
+@pytest.mark.requirement("spark.maintain")
+def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]) -> None:
+    modes = "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
+    spark.sql(
+        f"CREATE TABLE lake.{VECTORS} (id BIGINT, label STRING, n INT) USING iceberg PARTITIONED BY (label) "
+        f"TBLPROPERTIES ('format-version'='3', 'upkeep.compact.min-input-files'='2', {modes})"
+    )
+    fill(spark, 0)
+    before = lineage(spark)
+    assert len(before) == 90
+    perform(catalog, VECTORS)
+    assert lineage(spark) == before
+    assert spark.sql(f"SELECT count(*) FROM lake.{VECTORS}.delete_files") == [(0,)]
+    fill(spark, 100)  # Spark goes on: new rows, and vectors about the files that upkeep wrote
+    spark.sql(f"DELETE FROM lake.{VECTORS} WHERE id = 8")
+    grown = lineage(spark)
+    assert {one: told for one, told in grown.items() if one < 100} == {one: told for one, told in before.items() if one != 8}
+    assert len({row_id for _, row_id, _ in grown.values()}) == 179
+    perform(catalog, VECTORS)
+    assert lineage(spark) == grown
+    assert ids_in_sql({"duckdb": engines["duckdb"]}, VECTORS)["duckdb"] == sorted(grown)
+    assert sorted(catalog.load_table(VECTORS).scan().to_arrow()["id"].to_pylist()) == sorted(grown)
+    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{VECTORS}', options => map('rewrite-all', 'true'))")
+    assert lineage(spark) == grown
