@@ -30,6 +30,16 @@ def test_a_commit_whose_requirement_fails_is_409_and_changes_nothing(client: Cli
     assert client.load() == before
 
 
+def test_a_tag_that_is_made_while_its_snapshot_expires_is_not_lost(client: Client) -> None:
+    client.create()
+    for number in (1, 2):
+        assert client.append(number, parent=number - 1 or None, sequence=number).status == 200
+    expiry = {"action": "remove-snapshots", "snapshot-ids": [1]}  # decided before the tag was there
+    assert client.commit({"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-id": 1}).status == 200
+    assert client.commit(expiry).error == (409, "CommitFailedException", "Cannot remove snapshot 1: tag v1 points at it")
+    assert client.commit({"action": "remove-snapshot-ref", "ref-name": "v1"}, expiry).status == 200
+
+
 def test_a_commit_that_changes_nothing_writes_no_file(client: Client) -> None:
     made = client.create()
     assert client.commit({"action": "set-properties", "updates": {}}).body == made

@@ -2,7 +2,7 @@
 
     decide(base, change, ...)  ->  new metadata        write its file, then swap the pointer
                                ->  None                the updates change nothing
-                               raises CommitConflict   a requirement does not hold: refresh and retry
+                               raises CommitConflict   a requirement does not hold, or a ref needs what is removed: refresh and retry
                                raises BadRequest       it can never be applied
 
 Metadata is plain JSON in the shape that `metadata.normalise` gives: every list and map is there, even when empty.
@@ -18,7 +18,7 @@ from frazil.catalog.fields import Json
 from frazil.catalog.names import Name
 from frazil.catalog.requirements import check_requirements, is_create
 from frazil.catalog.updates import MAX_FORMAT_VERSION, NO_SNAPSHOT, TABLE_UPDATES, Draft, current_schema
-from frazil.errors import BadRequest, InvalidChange
+from frazil.errors import BadRequest, CommitConflict, InvalidChange
 
 DEFAULT_FORMAT_VERSION = 2
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
@@ -112,6 +112,7 @@ def finish(draft: Draft, base: Json | None, base_location: str | None) -> Json:
     metadata = draft.metadata
     if draft.shape_changed or draft.is_new:
         _check_shape(metadata)
+    _check_refs(draft)
     _trim_snapshot_log(draft)
     if base is not None and base_location is not None:
         metadata["metadata-log"] = _extend_metadata_log(metadata, base["last-updated-ms"], base_location)
@@ -131,6 +132,17 @@ def _check_shape(metadata: Json) -> None:
         raise InvalidChange("Sort orders cannot be null or empty: the table has no default sort order")
     schemas.check_terms(schema, spec["fields"], "partition field")
     schemas.check_terms(schema, order["fields"], "sort field")
+
+
+def _check_refs(draft: Draft) -> None:
+    """Passes when no branch or tag points at a snapshot that this commit removes.
+
+    Whoever expires snapshots names the refs that go with them; one that is left was made since they looked. Java's catalog drops it
+    without a word. In a conflict they look again: Java's and PyIceberg's expiry keep what a ref points at.
+    """
+    for name, ref in draft.metadata["refs"].items():
+        if ref["snapshot-id"] in draft.removed_snapshots:
+            raise CommitConflict(f"Cannot remove snapshot {ref['snapshot-id']}: {ref['type']} {name} points at it")
 
 
 def _trim_snapshot_log(draft: Draft) -> None:

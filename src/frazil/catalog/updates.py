@@ -30,7 +30,7 @@ class Draft:
     is_new: bool = False
     changed: bool = False
     shape_changed: bool = False  # a schema, spec or sort order: then they must fit each other again
-    removed_snapshots: bool = False
+    removed_snapshots: set[int] = field(default_factory=set)
     last_schema_id: int | None = None
     last_spec_id: int | None = None
     last_order_id: int | None = None
@@ -315,12 +315,10 @@ def _remove_snapshots(draft: Draft, update: Json, where: str) -> None:
     kept = [s for s in draft.metadata["snapshots"] if s["snapshot-id"] not in ids]
     if len(kept) == len(draft.metadata["snapshots"]):
         return
+    draft.removed_snapshots |= {s["snapshot-id"] for s in draft.metadata["snapshots"] if s["snapshot-id"] in ids}
     draft.put(snapshots=kept)
-    draft.removed_snapshots = True
     for key in ("statistics", "partition-statistics"):
         draft.metadata[key] = [f for f in draft.metadata[key] if f["snapshot-id"] not in ids]
-    for name in [name for name, ref in draft.metadata["refs"].items() if ref["snapshot-id"] in ids]:
-        _drop_ref(draft, name)
 
 
 # --- properties, location, statistics, keys --------------------------------------------------------------------------------------

@@ -102,11 +102,34 @@ def test_history_starts_after_a_snapshot_that_was_removed() -> None:
     assert [e["snapshot-id"] for e in made["snapshot-log"]] == [3]
 
 
-def test_removing_the_current_snapshot_takes_main_and_its_tags_and_statistics_along() -> None:
-    tag = {"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-id": 1}
+def remove(snapshot_id: int) -> Json:
+    return {"action": "remove-snapshots", "snapshot-ids": [snapshot_id]}
+
+
+def remove_ref(name: str) -> Json:
+    return {"action": "remove-snapshot-ref", "ref-name": name}
+
+
+V1 = {"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-id": 1}
+
+
+@pytest.mark.parametrize("refs", [(), ("main",), ("v1",)])
+def test_a_snapshot_that_a_ref_points_at_is_not_removed(refs: tuple[str, ...]) -> None:
+    base = apply(table(), add(1), main(1), V1)
+    with pytest.raises(CommitConflict, match=r"Cannot remove snapshot 1: (tag v1|branch main) points at it"):
+        apply(base, *(remove_ref(name) for name in refs), remove(1))
+
+
+def test_a_snapshot_is_removed_with_its_refs_whichever_is_named_first() -> None:
+    base = apply(table(), add(1), main(1), V1)
+    moved = apply(base, remove(1), add(2, parent=1), main(2), remove_ref("v1"))
+    assert ([s["snapshot-id"] for s in moved["snapshots"]], moved["refs"].keys()) == ([2], {"main"})
+
+
+def test_removing_a_snapshot_takes_its_statistics_along() -> None:
     file = {"snapshot-id": 1, "statistics-path": "x", "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
-    base = apply(table(), add(1), main(1), tag, {"action": "set-statistics", "statistics": file})
-    made = apply(base, {"action": "remove-snapshots", "snapshot-ids": [1]})
+    base = apply(table(), add(1), main(1), V1, {"action": "set-statistics", "statistics": file})
+    made = apply(base, remove_ref("main"), remove_ref("v1"), remove(1))
     assert (made["current-snapshot-id"], made["refs"], made["snapshot-log"], made["statistics"]) == (-1, {}, [], [])
 
 

@@ -116,9 +116,11 @@ def remove_ref(draw: Any, _: Json) -> list[Json]:
 def remove_snapshots(draw: Any, metadata: Json) -> list[Json]:
     main = metadata["current-snapshot-id"]
     others = [s["snapshot-id"] for s in metadata["snapshots"] if s["snapshot-id"] != main]
-    return (
-        [{"action": "remove-snapshots", "snapshot-ids": draw(st.lists(st.sampled_from(others), max_size=2, unique=True))}] if others else []
-    )
+    gone = draw(st.lists(st.sampled_from(others), max_size=2, unique=True)) if others else []
+    # The oracle drops refs that point nowhere; here they have to be named.
+    refs = [name for name, ref in metadata["refs"].items() if ref["snapshot-id"] in gone]
+    named: list[Json] = [{"action": "remove-snapshot-ref", "ref-name": name} for name in refs]
+    return [*named, {"action": "remove-snapshots", "snapshot-ids": gone}] if gone else []
 
 
 def properties(draw: Any, metadata: Json) -> list[Json]:
