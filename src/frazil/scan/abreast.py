@@ -8,7 +8,7 @@ the first entry; if one does not, nothing is used, and the entries are read one 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,7 +17,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from frazil.scan.avro import NUMBERS, AvroFile, BoundsColumn, Column, Columns, Json, ListColumn, arrow_type, branch, kind_of, list_array
+from frazil.scan.avro import (
+    NUMBERS,
+    AvroFile,
+    BoundsColumn,
+    Column,
+    Columns,
+    Json,
+    ListColumn,
+    arrow_type,
+    branch,
+    kind_of,
+    list_array,
+    open_avro,
+)
 
 Numbers: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -46,7 +59,8 @@ def read_abreast(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
     if at is None:
         raise NotAbreast("no path")
     head, path, rest = fields[:at], fields[at], fields[at + 1 :]
-    lanes = Lanes(file.records)
+    content = file.content
+    lanes = Lanes(file.records, lambda: open_avro(content).records)
     starts = _find_paths(lanes, head, file.count)
     lengths = lanes.number_before(starts)
 
@@ -59,8 +73,8 @@ def read_abreast(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
     if not (np.array_equal(lanes.number(), lengths) and np.array_equal(lanes.at, starts)):
         raise NotAbreast("an entry does not start where the one before it ends")
     path.owner[PATH] = Texts(lanes, path.schema, starts, lengths)
-    lanes.at = np.zeros(0, np.int64)
-    columns.held_bytes = len(file.records) + len(fields) * 8 * file.count  # where they lie: a start and a length
+    columns.forget = lanes.forget
+    columns.held_bytes = len(file.content) + len(fields) * 8 * file.count  # where they lie: a start and a length
     return columns
 
 
@@ -70,7 +84,8 @@ def pick_abreast(maps: pa.BinaryArray, field_id: int) -> pa.Array:
         raise NotAbreast("too few")
     offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + len(maps) + 1].astype(np.int64)
     there = maps.is_valid().to_numpy(zero_copy_only=False)
-    lanes = Lanes(maps.buffers()[2].to_pybytes())
+    data = maps.buffers()[2]
+    lanes = Lanes(data.to_pybytes(), data.to_pybytes)
     lanes.at = offsets[:-1][there]
     found = lanes.read_maps(there, (field_id,))
     if not np.array_equal(lanes.at, offsets[1:][there]):
@@ -196,9 +211,26 @@ class Window:
 class Lanes:
     """A place in each record; all of them move on together. Whoever goes astray reads anything, and is found out at the end."""
 
-    def __init__(self, records: bytes) -> None:
-        self.records, self.at = records + PADDING, np.zeros(0, np.int64)
-        self._bytes = np.frombuffer(self.records, np.uint8)
+    def __init__(self, records: bytes, again: Callable[[], bytes]) -> None:
+        self._unpacked: bytes | None = records + PADDING
+        self._again, self._size = again, len(records)
+        self.at: Numbers = np.zeros(0, np.int64)
+
+    @property
+    def records(self) -> bytes:
+        """All records, and some more; unpacked again if need be."""
+        found = self._unpacked
+        if found is None:
+            found = self._unpacked = self._again() + PADDING
+        return found
+
+    @property
+    def _bytes(self) -> NDArray[np.uint8]:
+        return np.frombuffer(self.records, np.uint8)
+
+    def forget(self) -> None:
+        """Lets go of the unpacked records: they are many times larger than the file."""
+        self._unpacked, self.at = None, np.zeros(0, np.int64)
 
     def cut(self, starts: NDArray[np.integer], size: int) -> NDArray[np.uint8]:
         """So many bytes from each of the places on, a row each."""
@@ -297,7 +329,7 @@ class Lanes:
             self.at = self.at + VALUES[kind].itemsize
             return Values(schema, _nullable(found, there).cast(arrow_type(schema)))
         if kind in ("string", "bytes", "fixed"):
-            lengths = np.full(len(self.at), plain["size"]) if kind == "fixed" else self._count(most=len(self.records))
+            lengths = np.full(len(self.at), plain["size"]) if kind == "fixed" else self._count(most=self._size)
             starts, self.at = self.at, self.at + lengths
             return Texts(self, schema, _spread(starts, there, 0), _spread(lengths, there, -1))
         if kind != "array":
@@ -327,7 +359,7 @@ class Lanes:
         self.at = self.at + 1
 
     def _lists(self, there: Mask, *, is_map: bool) -> Lists:
-        counts = self._count(most=len(self.records))
+        counts = self._count(most=self._size)
         some, starts = counts > 0, self.at
         with self._only(some):
             self.pass_numbers(counts[some] * (2 if is_map else 1))
@@ -341,7 +373,7 @@ class Lanes:
         for number in range(int(counts.max(initial=0))):
             some = counts > number
             with self._only(some):
-                keys, lengths = self.number(), self._count(most=len(self.records))
+                keys, lengths = self.number(), self._count(most=self._size)
                 for field_id, (starts, sizes) in found.items():
                     here = keys == field_id
                     if here.any():

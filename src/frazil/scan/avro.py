@@ -127,12 +127,14 @@ def read_bounds(maps: pa.Array) -> Iterator[dict[int, bytes]]:
 class Columns(dict[int, "Column | ListColumn | BoundsColumn | RecordsColumn | Columns"]):
     """The columns of a record by field id; a record inside of it has its own.
 
-    `held_bytes` is what stays in memory as long as a column has not become an array, which is then made when it is asked for.
+    `held_bytes` is what stays in memory as long as a column has not become an array, which is then made when it is asked for; `forget`
+    lets go of what was unpacked for that.
     """
 
-    def __init__(self, *, held_bytes: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.held_bytes = held_bytes
+        self.held_bytes = 0
+        self.forget: Callable[[], None] = lambda: None
 
     def plain(self, field_id: int) -> pa.Array | None:
         """The column of a plain field; None when the file does not have it."""
@@ -188,11 +190,12 @@ def branch(schema: Json) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class AvroFile:
-    """What is in an Avro file: the schema of its records, how many there are, and the bytes of all in a row."""
+    """What is in an Avro file: the schema of its records, how many there are, and the bytes of all in a row; and the file as it was."""
 
     schema: Json
     count: int
     records: bytes
+    content: bytes
 
 
 def open_avro(content: bytes) -> AvroFile:
@@ -241,7 +244,7 @@ def _open(content: bytes) -> AvroFile:
         if not 0 <= count <= len(blocks[-1]):
             raise AvroError(f"a block of {len(blocks[-1])} bytes says that it has {count} records")
         total += count
-    return AvroFile(json.loads(properties["avro.schema"]), total, b"".join(blocks))
+    return AvroFile(json.loads(properties["avro.schema"]), total, b"".join(blocks), content)
 
 
 def _properties(decoder: BinaryDecoder, end: int) -> dict[str, str]:

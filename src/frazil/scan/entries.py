@@ -17,6 +17,7 @@ FILE = {"content": 134, "path": 100, "format": 101, "records": 103, "bytes": 104
 FILE |= {"first_row_id": 142, "referenced": 143, "content_offset": 144, "content_bytes": 145}
 FILE_LISTS = {"value_counts": 109, "null_counts": 110, "nan_counts": 137, "splits": 132, "equality_ids": 135}
 FILE_BOUNDS = {"lower": 125, "upper": 128}
+OF_A_TASK = ("path", "format", "key_metadata", "splits")  # who asks for one will ask for the others
 NAMES = (*ENTRY, *FILE, *FILE_LISTS, *FILE_BOUNDS)
 DATA_FILE, PARTITION, COLUMN_SIZES = 2, 102, 108
 DELETED = 2
@@ -44,11 +45,14 @@ class EntryColumns(Mapping[str, pa.Array]):
             for name in NAMES:
                 self[name]
             self._entries = Columns()
+        entries.forget()
 
     def __getitem__(self, name: str) -> pa.Array:
         found = self._made.get(name)
         if found is None:
-            found = self._made[name] = self._make(name)
+            self._made |= {one: self._make(one) for one in (OF_A_TASK if name in OF_A_TASK else (name,))}
+            self._entries.forget()
+            found = self._made[name]
         return found
 
     def __iter__(self) -> Iterator[str]:

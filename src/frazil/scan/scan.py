@@ -107,8 +107,11 @@ class Scan:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch at a time, in bounded memory."""
+        return self._read(whole=False)
+
+    def _read(self, *, whole: bool) -> Iterator[pa.RecordBatch]:
         planner = self.planner()
-        reader, left = self._reader(planner), self.limit
+        reader, left = self._reader(planner, whole=whole), self.limit
         if left == 0:
             return
         found = read_ahead(planner.plan().tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
@@ -125,7 +128,7 @@ class Scan:
 
     def read_all(self) -> pa.Table:
         """The rows as an Arrow table."""
-        return pa.Table.from_batches(self.batches(), schema=self.schema)
+        return pa.Table.from_batches(self._read(whole=self.limit is None), schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Lets every library that takes Arrow streams read the scan itself."""
@@ -169,8 +172,8 @@ class Scan:
         """What plans the scan."""
         return Planner(self.state, self.source.cache, self.request)
 
-    def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None) -> FileReader:
-        return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields))
+    def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, *, whole: bool = False) -> FileReader:
+        return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, whole=whole))
 
 
 def as_filter(given: str | BooleanExpression | None, *, table: str) -> BooleanExpression:

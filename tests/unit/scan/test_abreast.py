@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from frazil.scan.entries import EntryColumns
 KINDS = (LongType(), StringType(), DateType(), FloatType(), DoubleType(), BooleanType(), DecimalType(9, 2), UUIDType())
 SCHEMA = Schema(*(NestedField(at, f"c{at}", kind) for at, kind in enumerate(KINDS, 1)))
 PARTITIONS: tuple[Any, ...] = (2**40, "Oslo", 19_000, 0.5, -2.25, True, None, bytes(range(16)))
+PLACE = "s3://lake/events/data/"
 WANTED = (1, 2, 2**20, 77)  # the last is a column that no file has
 
 
@@ -74,13 +76,12 @@ def make_file(chance: random.Random, at: int, place: str, spec: PartitionSpec) -
     return made
 
 
-def make_manifest(folder: Path, seed: int, *, version: int = 2, place: str = "s3://lake/events/data/", files: int = 40) -> AvroFile:
+def make_manifest(folder: Path, seed: int, *, version: int = 2, place: str = PLACE, files: int = 40, codec: str = "deflate") -> AvroFile:
     """A manifest in which everything that may be missing sometimes is."""
     chance = random.Random(seed)
     chosen = chance.sample(range(1, len(KINDS) + 1), chance.randint(0, 3))
     spec = PartitionSpec(*(PartitionField(one, 1000 + one, IdentityTransform(), f"p{one}") for one in chosen))
     path = folder / f"{seed}.avro"
-    codec = chance.choice(["null", "deflate"])
     with write_manifest(version, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression=codec) as writer:  # type: ignore[arg-type]
         for at in range(files):
             status = chance.choice([ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED])
@@ -97,16 +98,16 @@ def everything(columns: EntryColumns) -> dict[Any, Any]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_entries_read_abreast_are_those_read_one_by_one(tmp_path_factory: Any, version: int, seed: int) -> None:
-    file = make_manifest(tmp_path_factory.mktemp("m"), seed, version=version)
+    file = make_manifest(tmp_path_factory.mktemp("m"), seed, version=version, codec="deflate" if seed % 2 else "null")
     abreast = EntryColumns("m.avro", read_abreast(file, bounds_of=WANTED))
     one_by_one = EntryColumns("m.avro", read_records(file, bounds_of=WANTED))
     assert everything(abreast) == everything(one_by_one)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 2**32))
 def test_bounds_picked_abreast_are_those_picked_one_by_one(tmp_path_factory: Any, seed: int) -> None:
     maps = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path_factory.mktemp("m"), seed, files=100)))["lower"]
@@ -124,26 +125,25 @@ def test_paths_may_be_long(tmp_path: Path) -> None:
 def test_columns_are_made_when_they_are_asked_for(tmp_path: Path) -> None:
     columns = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path, 1)))
     before = columns.nbytes
-    assert columns["path"].nbytes == columns.nbytes - before > 0
+    assert columns["lower"].nbytes == columns.nbytes - before > 0
 
 
-@pytest.mark.parametrize("place", ["", "s3://lake/events/data/"], ids=["unlike", "twice"])
-def test_paths_that_cannot_be_found_are_not_guessed(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize(("place", "more"), [("", b""), (PLACE, PLACE.encode())], ids=["unlike", "one too many"])
+def test_paths_that_cannot_be_found_are_not_guessed(tmp_path: Path, place: str, more: bytes) -> None:
     file = make_manifest(tmp_path, 1, place=place)
-    if place:  # a column has values that start as the paths do
-        file = AvroFile(file.schema, file.count, file.records + b"s3://lake/events/data/")
     with pytest.raises(NotAbreast):
-        read_abreast(file)
+        read_abreast(replace(file, records=file.records + more))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_damaged_entries_are_refused_or_are_still_entries(damage_file: AvroFile, data: st.DataObject) -> None:
-    records = bytearray(damage_file.records)
-    for at in data.draw(st.lists(st.integers(0, len(records) - 1), min_size=1, max_size=3)):
-        records[at] = data.draw(st.integers(0, 255))
+    content = bytearray(damage_file.content)
+    start = content.index(damage_file.records)
+    for at in data.draw(st.lists(st.integers(0, len(damage_file.records) - 1), min_size=1, max_size=3)):
+        content[start + at] = data.draw(st.integers(0, 255))
     try:
-        columns = EntryColumns("m.avro", read_abreast(AvroFile(damage_file.schema, damage_file.count, bytes(records)), bounds_of=WANTED))
+        columns = EntryColumns("m.avro", read_abreast(open_avro(bytes(content)), bounds_of=WANTED))
         lengths = {len(array) for array in columns.values()}
     except (NotAbreast, ManifestUnreadable):
         return
@@ -152,4 +152,4 @@ def test_damaged_entries_are_refused_or_are_still_entries(damage_file: AvroFile,
 
 @pytest.fixture(scope="module")
 def damage_file(tmp_path_factory: Any) -> AvroFile:
-    return make_manifest(tmp_path_factory.mktemp("m"), 3)
+    return make_manifest(tmp_path_factory.mktemp("m"), 3, codec="null")
