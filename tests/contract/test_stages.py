@@ -76,7 +76,7 @@ class Driver:
         patience = Patience(give_up_seconds=20, longest_pause_seconds=0.05, on_step=on_step)
         self.target = IcebergTarget(lake.catalog, lake.name, patience=patience)
         self.sink = FrameSink(self.target, "p/part-0")
-        self.stages = Stages(lake.catalog, self.target, "p/part-0")
+        self.stages = Stages(lake.catalog, self.target, "p/part-0", self.sink.generation)
 
     def write(self, *ids: int, unwanted: set[int] | None = None) -> FrameResult:
         """Stages and publishes the rows, which end at the number of the first id in their source."""
@@ -147,13 +147,25 @@ def test_a_driver_that_is_taken_over_while_it_stages_publishes_nothing(lake: Lak
 
 def test_what_a_driver_that_was_taken_over_still_stages_is_not_in_what_its_successor_publishes(lake: Lake) -> None:
     old, new = lake.open(), lake.open()
-    stage = f"{old.stages.prefix}old"
+    stage = f"{old.stages.prefix}{old.stages.generation}_old"
     old.stages._begin(stage)
     new.stages.clean()
     with pytest.raises(PipelineError, match=f"branch '{stage}' is gone"):
         Files(old.stages, old._files((5,)), Append)(stage)
     new.write(1)
     assert (lake.ids(), lake.branches()) == ([1], [])
+
+
+def test_a_driver_that_wakes_after_it_was_taken_over_removes_no_stage_of_its_successor(lake: Lake) -> None:
+    old = lake.open()
+    removed: list[str] = []
+
+    def wake(step: str) -> None:
+        if step == "staged":
+            removed.extend(old.stages.clean())
+
+    lake.open(wake).write(1)
+    assert (removed, lake.ids(), lake.branches()) == ([], [1], [])
 
 
 def test_a_killed_driver_leaves_a_branch_that_its_successor_removes(lake: Lake) -> None:

@@ -5,13 +5,37 @@ Only for a process that a test has started for this.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from pyiceberg.table import Table
 
-from frazil.sinks import delta_log, progress, publish, snapshots
+from frazil.sinks import delta_log, progress, publish, snapshots, upsert
+
+RULES: tuple[tuple[Any, str], ...] = (
+    (publish.Publisher, "_commit"),
+    (snapshots.Append, "build"),
+    (snapshots.Move, "build"),
+    (upsert.Upsert, "build"),
+    (delta_log.DeltaLog, "_commit"),
+    (publish, "apply_claim"),
+    (delta_log, "apply_claim"),
+)
+
+
+@contextmanager
+def without(rule: str) -> Iterator[None]:
+    """Lacks a rule inside the block, if one is named."""
+    kept = [(owner, name, getattr(owner, name)) for owner, name in RULES]
+    if rule:
+        switch_off(rule)
+    try:
+        yield
+    finally:
+        for owner, name, value in kept:
+            setattr(owner, name, value)
 
 
 def switch_off(rule: str) -> None:
@@ -19,6 +43,8 @@ def switch_off(rule: str) -> None:
     if rule == "guard":
         publish.Publisher._commit = _commit_on_whatever_is_there
         snapshots.Append.build = _late(snapshots.Append.build)
+        snapshots.Move.build = _late(snapshots.Move.build)
+        upsert.Upsert.build = _late(upsert.Upsert.build)
         delta_log.DeltaLog._commit = _on_whatever_is_there(delta_log.DeltaLog._commit)
     elif rule == "fence":
         publish.apply_claim = delta_log.apply_claim = _believe
@@ -29,8 +55,13 @@ def switch_off(rule: str) -> None:
 def _late(build: Callable[..., Any]) -> Callable[..., Any]:
     """The change is built when it is sent, as PyIceberg's own retry does: what was decided on one snapshot is appended to another."""
 
-    def build_late(self: snapshots.Append, table: Table, **options: Any) -> Any:
-        late = lambda: build(self, table.refresh(), **options)  # noqa: E731
+    def build_late(self: Any, table: Table, **options: Any) -> Any:
+        def late() -> Any:
+            fresh = table.refresh()
+            now = snapshots.head(fresh.metadata, self.ref)
+            change = replace(self, base_id=now.snapshot_id) if isinstance(self, snapshots.Move) and now else self
+            return build(change, fresh, **options)
+
         late.snapshot_ids = ()
         return late
 

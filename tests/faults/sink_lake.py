@@ -91,8 +91,8 @@ class IcebergLake(Lake):
             if not self.catalog.table_exists(name):
                 continue
             table = self.catalog.load_table(name)
-            current = table.current_snapshot()
-            old = [snapshot.snapshot_id for snapshot in table.snapshots() if current and snapshot.snapshot_id != current.snapshot_id]
+            named = {ref.snapshot_id for ref in table.metadata.refs.values()}  # main, and branches that kills have left
+            old = [snapshot.snapshot_id for snapshot in table.snapshots() if named and snapshot.snapshot_id not in named]
             if old:
                 table.maintenance.expire_snapshots().by_ids(old).commit()
 

@@ -20,6 +20,7 @@ PROCESSES.set_forkserver_preload(
         "tests.faults.sink_writer",
         "tests.faults.bytewax_writer",
         "tests.faults.replayer",
+        "tests.faults.upsert_writer",
         "frazil.sinks.delta",
         "frazil.sinks.iceberg",
         "confluent_kafka",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ class Topic:
     """A topic that is filled as the campaign goes on."""
 
     brokers: str
+    make: Callable[[int, int, int], dict[str, Any]] = make_row
     name: str = field(default_factory=lambda: f"events-{uuid.uuid4().hex[:8]}")
     sent: int = 0
     offsets: dict[int, tuple[str, int]] = field(default_factory=dict)  # by id: where the row stands
@@ -36,7 +37,7 @@ class Topic:
         self._producer.begin_transaction()
         for source in range(len(SOURCES)):
             for row in range(self.sent, until):
-                value = make_row(source, 0, row)
+                value = self.make(source, 0, row)
                 note = partial(self._note, value["id"])
                 self._producer.produce(self.name, json.dumps(value).encode(), partition=source, on_delivery=note)
         self._producer.commit_transaction(30)

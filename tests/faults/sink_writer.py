@@ -53,6 +53,8 @@ class Job:
     at_step: int = 0
     step_name: str = ""  # if given, only steps of this name are counted
     broken: str = ""  # a rule to switch off, so that the test can be seen to fail
+    merge_mode: str = ""  # if given, the rows are changes, and the table is written so: copy-on-write or merge-on-read
+    audit: str = ""  # of changes, on Spark
 
 
 @dataclass
@@ -136,6 +138,10 @@ def error_of_ours(error: BaseException) -> FrazilError | None:
 
 
 def _host(job: Job) -> Callable[[Job], None]:
+    if job.merge_mode:
+        from tests.faults.upsert_writer import upsert_with_python
+
+        return upsert_with_python
     if job.host == "bytewax":
         from tests.faults.bytewax_writer import write_with_bytewax
 
@@ -146,7 +152,7 @@ def _host(job: Job) -> Callable[[Job], None]:
 def write_with_python(job: Job) -> None:
     with open_sink(job) as sink:
         for source in range(len(SOURCES)):
-            read = _read_topic if job.topic else _count_rows
+            read = _read_topic if job.topic else count_rows
             for name, offsets, rows in read(job, source, sink.position):
                 sink.write_with_offsets(pa.Table.from_pylist(rows), source=name, offsets=offsets)
 
@@ -163,13 +169,15 @@ def open_sink(job: Job) -> ArrowSink:
 Batch = tuple[str, list[int], list[dict[str, Any]]]
 
 
-def _count_rows(job: Job, source: int, position: Mapping[str, int]) -> Iterator[Batch]:
+def count_rows(
+    job: Job, source: int, position: Mapping[str, int], make: Callable[[int, int, int], dict[str, Any]] = make_row
+) -> Iterator[Batch]:
     """The numbered source."""
     reached = position.get(SOURCES[source], 0)
     first = sum(1 for row in range(job.until) if offset_of(row) < reached)
     for start in range(max(first - REPEATED_ROWS, 0), job.until, job.batch_rows):
         rows = range(start, min(start + job.batch_rows, job.until))
-        yield SOURCES[source], [offset_of(row) for row in rows], [make_row(source, job.part, row) for row in rows]
+        yield SOURCES[source], [offset_of(row) for row in rows], [make(source, job.part, row) for row in rows]
 
 
 def _read_topic(job: Job, source: int, position: Mapping[str, int]) -> Iterator[Batch]:

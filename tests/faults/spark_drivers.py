@@ -24,7 +24,7 @@ class Driver:
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, "-m", "tests.faults.spark_writer", str(folder / "spark.log")]
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
-        self.is_ready = self.is_busy = self.is_broken = False
+        self.is_ready = self.is_busy = False
 
     @property
     def is_alive(self) -> bool:
@@ -92,15 +92,13 @@ class Drivers:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self, job: Job) -> SparkRun:
-        """The job begins on a driver that is free, or on a new one. A build that lacks a rule is used once."""
+        """The job begins on a driver that is free, or on a new one."""
         for driver in self._all:
             if not driver.is_alive and not driver.is_busy:  # it was killed after its last answer
                 driver.close()
         self._all = [driver for driver in self._all if driver.is_alive]
-        free = [driver for driver in self._all if not driver.is_busy and not driver.is_broken]
-        chosen = free[0] if free else self._new()
-        chosen.is_broken = bool(job.broken)
-        return SparkRun(chosen, job)
+        free = [driver for driver in self._all if not driver.is_busy]
+        return SparkRun(free[0] if free else self._new(), job)
 
     def stop(self) -> None:
         for driver in self._all:

@@ -17,7 +17,10 @@ from frazil.pipelines.session import KAFKA_JARS, spark_session
 from frazil.sinks import spark as lake
 from frazil.sinks.delta import DeltaTarget
 from frazil.sinks.iceberg import IcebergTarget
+from tests.faults.broken_rules import without
+from tests.faults.pipeline_runner import QUICK
 from tests.faults.sink_writer import FAILED, FENCED, OPTIONS, REPEATED_ROWS, SOURCES, Job, catalog_of, error_of_ours, patience_of
+from tests.faults.upsert_writer import upsert_with_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,7 +81,7 @@ def _starting_offsets(job: Job) -> str:
 
 def main(log: str) -> None:
     """Answers each job, a line of JSON, with a line."""
-    flags = {"spark.master": "local[2]", "spark.conf.spark.sql.shuffle.partitions": "2"}
+    flags = {"spark.master": "local[2]", "spark.conf.spark.sql.shuffle.partitions": "2", "spark.conf.spark.driver.extraJavaOptions": QUICK}
     answers = sys.stdout
     sys.stdout = sys.stderr
     settings = load_settings(flags=flags, environ={}, folder=Path(log).parent)
@@ -86,11 +89,9 @@ def main(log: str) -> None:
         print(READY, file=answers, flush=True)
         for line in sys.stdin:
             job = Job(**json.loads(line))
-            if job.broken:
-                from tests.faults.broken_rules import switch_off
-
-                switch_off(job.broken)
-            print(write_with_spark(spark, job), file=answers, flush=True)
+            with without(job.broken):
+                write = upsert_with_spark if job.merge_mode else write_with_spark
+                print(write(spark, job), file=answers, flush=True)
 
 
 def as_line(job: Job) -> str:

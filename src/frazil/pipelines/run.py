@@ -99,7 +99,7 @@ class _Run:
         if not files:
             return RunResult(self.pipeline.name, self.pipeline.target.name)
         self.result = replace(self.result, files=len(files), bytes=sum(file.size for file in files))
-        publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, target, part))
+        publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, target, part, sink.generation))
         publisher.clean()
         with ExitStack() as kept:
             staging = self._staging(target, part, files, kept)

@@ -54,6 +54,7 @@ class Stages:
     catalog: FrazilCatalog
     target: IcebergTarget
     part: str
+    generation: int  # of the writer: one that was taken over removes no stage of its successor
     attempts: int = ATTEMPTS
 
     @property
@@ -67,11 +68,11 @@ class Stages:
         return f"{STAGE}_{hashlib.sha256(self.part.encode()).hexdigest()[:10]}_"
 
     def clean(self, *others: str) -> list[str]:
-        """Removes the branches that earlier runs of this part have left, and those named; to be called once the part is taken over."""
+        """Removes the branches that earlier writers of this part have left, and those named; to be called once the part is taken over."""
 
         def attempt(_: int) -> list[str]:
             metadata = self._load().metadata
-            left = {name: ref.snapshot_id for name, ref in metadata.refs.items() if name.startswith(self.prefix) or name in others}
+            left = {name: ref.snapshot_id for name, ref in metadata.refs.items() if self._is_left(name) or name in others}
             if left:
                 requirements = tuple(dict.fromkeys(one for name, at in left.items() for one in guards(metadata, name, at)))
                 self._commit(requirements, *map(drop_ref, left))
@@ -94,7 +95,7 @@ class Stages:
         `also` is given the staged snapshot. One that does not pass the audit is on the audit's branch when its error is raised.
         """
         for _ in range(self.attempts):
-            stage = f"{self.prefix}{uuid.uuid4().hex[:8]}"
+            stage = f"{self.prefix}{self.generation}_{uuid.uuid4().hex[:8]}"
             base = self._begin(stage)
             try:
                 snapshot_id = write(stage)
@@ -117,6 +118,10 @@ class Stages:
             f"{self.target.layout.name} changed {self.attempts} times while a change of it was staged",
             hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer audits take less time",
         )
+
+    def _is_left(self, name: str) -> bool:
+        generation = name.removeprefix(self.prefix).partition("_")[0]
+        return name.startswith(self.prefix) and not (generation.isdecimal() and int(generation) >= self.generation)
 
     def table_at(self, stage: str) -> Table:
         """The table, if the branch is still there."""

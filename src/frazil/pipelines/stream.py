@@ -150,7 +150,7 @@ class _Stream:
         if self.options.once and not self.operators and not self._is_behind(start):
             return
         self.sink = FrameSink(self.target, self.part, options=SinkOptions(checks=self.pipeline.checks))
-        self.publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, self.target, self.part))
+        self.publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, self.target, self.part, self.sink.generation))
         self.publisher.clean()
         self.start = self._start(self.sink.position)
         self.made = made if self.start == start else maker.make(self.start)

@@ -60,7 +60,7 @@ class UpsertFrames:
         self._rules.check(self._target.layout)
         self._part, self._checks = part_name(name, 0), tuple(checks)
         self._sink = FrameSink(self._target, self._part, options=SinkOptions(checks=self._checks, bad_rows=bad_rows))
-        self._stages = Stages(catalog, self._target, self._part)
+        self._stages = Stages(catalog, self._target, self._part, self._sink.generation)
         self._stages.clean()
 
     @property

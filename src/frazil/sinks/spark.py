@@ -128,6 +128,11 @@ class FrameSink:
         """Where the source is to go on, by source partition: everything before is in the table."""
         return dict(self._progress.offsets)
 
+    @property
+    def generation(self) -> int:
+        """The number of this writer among those that have taken over one another."""
+        return self._progress.generation
+
     def write(
         self,
         frame: DataFrame,
