@@ -40,6 +40,7 @@ ALIKE = 16  # bytes that the paths start with
 LEAST = 32  # entries; fewer are faster one by one
 MOST_BOUNDS = 5_000  # in a map, which is walked one by one: a damaged count must not keep a server busy
 MOST_BYTES = 2**30
+WORTH_PACKING = 3  # times smaller is the file, or its records are kept unpacked; PyIceberg packs each entry by itself, for little
 PADDING = bytes(4096)  # so that what is cut out may reach behind the end
 TOO_LONG = "a number of more than 64 bits"
 VALUES: dict[str, np.dtype[Any]] = {"boolean": np.dtype("u1"), "float": np.dtype("<f4"), "double": np.dtype("<f8")}
@@ -59,8 +60,9 @@ def read_abreast(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
     if at is None:
         raise NotAbreast("no path")
     head, path, rest = fields[:at], fields[at], fields[at + 1 :]
-    content = file.content
-    lanes = Lanes(file.records, lambda: open_avro(content).records)
+    is_packed = len(file.content) < len(file.records) // WORTH_PACKING
+    content = file.content if is_packed else b""
+    lanes = Lanes(file.records, (lambda: open_avro(content).records) if is_packed else None)
     starts = _find_paths(lanes, head, file.count)
     lengths = lanes.number_before(starts)
 
@@ -74,7 +76,7 @@ def read_abreast(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
         raise NotAbreast("an entry does not start where the one before it ends")
     path.owner[PATH] = Texts(lanes, path.schema, starts, lengths)
     columns.forget = lanes.forget
-    columns.held_bytes = len(file.content) + len(fields) * 8 * file.count  # where they lie: a start and a length
+    columns.held_bytes = (len(content) or len(file.records)) + len(fields) * 8 * file.count  # where they lie: a start and a length
     return columns
 
 
@@ -84,8 +86,7 @@ def pick_abreast(maps: pa.BinaryArray, field_id: int) -> pa.Array:
         raise NotAbreast("too few")
     offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + len(maps) + 1].astype(np.int64)
     there = maps.is_valid().to_numpy(zero_copy_only=False)
-    data = maps.buffers()[2]
-    lanes = Lanes(data.to_pybytes(), data.to_pybytes)
+    lanes = Lanes(maps.buffers()[2].to_pybytes())
     lanes.at = offsets[:-1][there]
     found = lanes.read_maps(there, (field_id,))
     if not np.array_equal(lanes.at, offsets[1:][there]):
@@ -211,7 +212,7 @@ class Window:
 class Lanes:
     """A place in each record; all of them move on together. Whoever goes astray reads anything, and is found out at the end."""
 
-    def __init__(self, records: bytes, again: Callable[[], bytes]) -> None:
+    def __init__(self, records: bytes, again: Callable[[], bytes] | None = None) -> None:
         self._unpacked: bytes | None = records + PADDING
         self._again, self._size = again, len(records)
         self.at: Numbers = np.zeros(0, np.int64)
@@ -221,6 +222,7 @@ class Lanes:
         """All records, and some more; unpacked again if need be."""
         found = self._unpacked
         if found is None:
+            assert self._again is not None
             found = self._unpacked = self._again() + PADDING
         return found
 
@@ -229,8 +231,10 @@ class Lanes:
         return np.frombuffer(self.records, np.uint8)
 
     def forget(self) -> None:
-        """Lets go of the unpacked records: they are many times larger than the file."""
-        self._unpacked, self.at = None, np.zeros(0, np.int64)
+        """Lets go of the unpacked records, if they can be had again."""
+        self.at = np.zeros(0, np.int64)
+        if self._again is not None:
+            self._unpacked = None
 
     def cut(self, starts: NDArray[np.integer], size: int) -> NDArray[np.uint8]:
         """So many bytes from each of the places on, a row each."""

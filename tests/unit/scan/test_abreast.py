@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import random
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry, ManifestEntryStatus, write_manifest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -92,6 +95,27 @@ def make_manifest(folder: Path, seed: int, *, version: int = 2, place: str = PLA
     return open_avro(path.read_bytes())
 
 
+def alike(folder: Path) -> AvroFile:
+    """A manifest whose entries are all the same but for their paths, which packs well."""
+    path, spec = folder / "alike.avro", PartitionSpec()
+    with write_manifest(2, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression="deflate") as writer:
+        for at in range(100):
+            made = make_file(random.Random(5), at, PLACE, spec)
+            writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=7, data_file=made))
+    return open_avro(path.read_bytes())
+
+
+def in_one_block(file: AvroFile) -> AvroFile:
+    """The same manifest as Java writes it; PyIceberg makes a block of each entry."""
+    packed = zlib.compress(file.records, wbits=-15)
+    head = file.content[: file.content.index(file.content[-16:]) + 16]  # all ends with the mark that ends a block
+    block = io.BytesIO()
+    encoder = BinaryEncoder(block)  # type: ignore[arg-type]
+    encoder.write_int(file.count)
+    encoder.write_bytes(packed)
+    return open_avro(head + block.getvalue() + file.content[-16:])
+
+
 def everything(columns: EntryColumns) -> dict[Any, Any]:
     arrays = dict(columns.items()) | columns.picked | {("partition", one): array for one, (array, _) in columns.partition.items()}
     return {key: (array.type, array.to_pylist()) for key, array in arrays.items()}
@@ -101,7 +125,8 @@ def everything(columns: EntryColumns) -> dict[Any, Any]:
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_entries_read_abreast_are_those_read_one_by_one(tmp_path_factory: Any, version: int, seed: int) -> None:
-    file = make_manifest(tmp_path_factory.mktemp("m"), seed, version=version, codec="deflate" if seed % 2 else "null")
+    file = make_manifest(tmp_path_factory.mktemp("m"), seed, version=version, codec=["null", "deflate", "deflate"][seed % 3])
+    file = in_one_block(file) if seed % 3 == 2 else file
     abreast = EntryColumns("m.avro", read_abreast(file, bounds_of=WANTED))
     one_by_one = EntryColumns("m.avro", read_records(file, bounds_of=WANTED))
     assert everything(abreast) == everything(one_by_one)
@@ -120,6 +145,13 @@ def test_paths_may_be_long(tmp_path: Path) -> None:
     place = "s3://lake/" + "long/" * 2000
     columns = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path, 1, place=place)))
     assert all(path.startswith(place) for path in columns["path"].to_pylist())
+
+
+def test_what_is_kept_is_the_file_as_it_is_packed(tmp_path: Path) -> None:
+    small = in_one_block(file := alike(tmp_path))
+    kept, unpacked = (EntryColumns("m.avro", read_abreast(one)) for one in (small, file))
+    assert unpacked.nbytes - kept.nbytes == len(file.records) - len(small.content) > 0
+    assert everything(kept) == everything(unpacked)
 
 
 def test_columns_are_made_when_they_are_asked_for(tmp_path: Path) -> None:
