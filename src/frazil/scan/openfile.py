@@ -1,8 +1,8 @@
 """A Parquet file that is being read: its row groups, and its rows without those that are deleted or not wanted.
 
-A stream is read batch by batch, all columns in step, and holds no more than that. For a table, whose rows are held anyway, row groups are
-decoded whole, by Arrow's own threads: fewer and larger pieces are faster. If there is something to decide, the columns that decide come
-first, and the others only as far as there are rows that are wanted.
+A stream is read batch by batch and holds no more than a few. For a table, whose rows are held anyway, row groups are decoded whole, by
+Arrow's own threads: fewer and larger pieces are faster. If there is something to decide, the columns that decide come first, and the others
+only as far as there are rows that are wanted; except in a stream of row groups that are too large to be held.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from frazil.scan.plan import FileTask
 
 RUN_BYTES = 64 * 1024 * 1024  # of a file that are fetched at once
+HELD_BATCHES = 8  # of the columns that decide, in a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ class OpenFile:
         test = BatchReader(tested, self._columns, partition)
         # A column that is given out may be only a part of one that is tested: they are made apart.
         give = BatchReader(plan.fields, self._columns, partition)
-        read = self._tested_first if plan.whole and test.names and give.names else self._in_step
         for run in self._runs(groups):
-            yield from read(run, rows, test, give)
+            first = test.names and give.names and (plan.whole or sum(one.rows for one in run) <= self._held_rows)
+            yield from (self._tested_first if first else self._in_step)(run, rows, test, give)
 
     def _in_step(self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader) -> Iterator[pa.RecordBatch]:
         start, names = run[0].start, sorted(test.names | give.names)
@@ -124,13 +125,20 @@ class OpenFile:
         """Row groups that follow each other, as many as are fetched at once."""
         run: list[RowGroup] = []
         for group in groups:
-            follows = run and group.number == run[-1].number + 1 and sum(self.sizes[one.number] for one in run) < RUN_BYTES
-            if run and not follows:
+            if run and not self._follows(group, run):
                 yield run
                 run = []
             run.append(group)
         if run:
             yield run
+
+    def _follows(self, group: RowGroup, run: Sequence[RowGroup]) -> bool:
+        size, rows = sum(self.sizes[one.number] for one in run), sum(one.rows for one in (*run, group))
+        return group.number == run[-1].number + 1 and size < RUN_BYTES and rows <= self._held_rows
+
+    @property
+    def _held_rows(self) -> int:
+        return HELD_BATCHES * self._plan.batch_rows
 
 
 def _mask(table: pa.Table, start: int, rows: Rows, test: BatchReader) -> pa.ChunkedArray:

@@ -216,6 +216,41 @@ def test_a_damaged_deletion_vector_is_named(tmp_path: Path) -> None:
         table.read()
 
 
+# --- what is decoded -------------------------------------------------------------------------------------------------------------
+
+
+def damage_column(path: str, at: int, *, from_group: int = 0) -> None:
+    """Makes the pages of a column senseless: whoever decodes them fails."""
+    metadata, content = pq.read_metadata(path), bytearray(Path(path).read_bytes())
+    for number in range(from_group, metadata.num_row_groups):
+        chunk = metadata.row_group(number).column(at)
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    Path(path).write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_other_columns_are_decoded_only_as_far_as_rows_are_wanted(tmp_path: Path, whole: bool) -> None:
+    kinds = pa.schema([field("id", pa.int64(), 1), field("name", pa.string(), 2)])
+    table = table_of(tmp_path, SCHEMA, pa.table([[0, 2, 4, 6], ["a", "b", "c", "d"]], schema=kinds))  # in row groups of two
+    damage_column(str(tmp_path / "f0.parquet"), 1, from_group=1)
+    assert [table.read(In("id", ids), batch_rows=2, whole=whole).num_rows for ids in ([1, 3, 5], [0, 5])] == [0, 1]
+    with pytest.raises(DataFileUnreadable, match=r"cannot read .*f0\.parquet: "):
+        table.read(In("id", [0, 6]), batch_rows=2, whole=whole)
+
+
+@pytest.mark.parametrize("kind", ["positions", "vector", "equality"])
+def test_a_table_that_is_read_at_once_has_the_rows_of_its_stream(tmp_path: Path, kind: str) -> None:
+    table = numbered(tmp_path, 3, rows=10, group_rows=4)
+    path, values = table.files[1].path, [{"id": 12, "name": "n12"}, {"id": 17, "name": "n17"}]
+    table.delete([MadeDelete(kind, NONE, (), 0, positions={path: [2, 7]}, columns=("name",), values=values)])
+    for expr in (None, GreaterThan("id", 7), In("id", [12, 13]), LessThan("id", 12)):
+        scan = scan_of(table, expr, ordered=True)
+        found = scan.read_all()
+        assert found == pa.Table.from_batches(scan.batches(), schema=scan.schema)
+        assert not {12, 17} & set(found["id"].to_pylist())
+
+
 # --- counts ----------------------------------------------------------------------------------------------------------------------
 
 
