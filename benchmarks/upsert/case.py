@@ -1,7 +1,7 @@
 """One case in a process of its own: `python -m benchmarks.upsert.case WRITER TABLE FOLDER URI`; prints what it cost as JSON.
 
-WRITER is ours, merge (on Spark), python or pyiceberg (the latter two with -two for a key of two columns); the changes are in
-FOLDER/changes.parquet.
+WRITER is ours, merge (on Spark), python or pyiceberg (the latter two with -two for a key of two columns), or raw, which changes nothing;
+the changes are in FOLDER/changes.parquet.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 
@@ -60,6 +61,15 @@ def pyiceberg(catalog: FrazilCatalog, table: str, changes: str, key: list[str]) 
     catalog.load_table(table).upsert(pq.read_table(changes).cast(SCHEMA.as_arrow()), join_cols=key)
 
 
+def raw(catalog: FrazilCatalog, table: str, changes: str, _key: list[str]) -> None:
+    """What copy-on-write cannot do without when every file has a changed row: each is read and written once, by pyarrow alone."""
+    from frazil.sinks.options import WriteOptions
+
+    for number, task in enumerate(catalog.load_table(table).scan().plan_files()):
+        rows = pq.read_table(urlsplit(task.file.file_path).path)
+        pq.write_table(rows, Path(changes).with_name(f"raw-{number}.parquet"), **WriteOptions().for_pyarrow())
+
+
 def measured(write: Callable[[], None]) -> dict[str, float]:
     """What a call costs."""
     meter, start = TreeMeter(), time.perf_counter()
@@ -73,12 +83,12 @@ def main(writer: str, table: str, folder: str, uri: str) -> None:
     settings = load_settings(flags={"catalog.uri": uri, "spark.master": "local[2]"}, folder=Path(folder), environ={})
     catalog, changes = connect(settings), str(Path(folder) / "changes.parquet")
     name, _, two = writer.partition("-")
-    if name in ("python", "pyiceberg"):
+    if name in ("python", "pyiceberg", "raw"):
         from pyiceberg.table import upsert_util  # noqa: F401  # loading code is not what is measured
 
         from frazil.sinks import upsert_sink  # noqa: F401
 
-        write, key = {"python": python, "pyiceberg": pyiceberg}[name], ["customer", "id"] if two else ["id"]
+        write, key = {"python": python, "pyiceberg": pyiceberg, "raw": raw}[name], ["customer", "id"] if two else ["id"]
         print(json.dumps(measured(lambda: write(catalog, table, changes, key))))
         return
     from frazil.pipelines.session import spark_session

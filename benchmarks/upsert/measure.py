@@ -69,11 +69,12 @@ def measure_all(options: Options) -> list[Figure]:
         bench.catalog.create_namespace("bench")
         bench.write_changes(size.python_rows, size.python_changes, deletes=False)
         python = bench.in_turns(("python", "pyiceberg"), size.python_rows, MODES[0], 1)
+        raw = bench.run("raw", size.python_rows, MODES[0])
         bench.write_changes(size.two_rows, size.two_changes, deletes=False)
         two = bench.in_turns(("python-two", "pyiceberg-two"), size.two_rows, MODES[0], 1)
         bench.write_changes(size.rows, size.changes, deletes=True)
         spark = {mode: bench.in_turns(("ours", "merge"), size.rows, mode, size.rounds) for mode in MODES}
-    return [*_spark_figures(size, spark), *_python_figures(size, python, two)]
+    return [*_spark_figures(size, spark), *_python_figures(size, python, raw, two)]
 
 
 def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure]:
@@ -87,13 +88,14 @@ def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure
     return figures
 
 
-def _python_figures(size: Size, found: dict[str, Cost], two: dict[str, Cost]) -> list[Figure]:
+def _python_figures(size: Size, found: dict[str, Cost], raw: Cost, two: dict[str, Cost]) -> list[Figure]:
     what = f"{size.python_changes:,} changes into {size.python_rows:,} rows"
     ours, peer = found["python"], found["pyiceberg"]
     less = f"{size.two_changes:,} changes into {size.two_rows:,} rows, a key of two columns"
     return [
         compare(f"Python, {what}, s", ours.wall_s, peer.wall_s, "PyIceberg's upsert", goal=LEAST_FASTER, less_is_better=True),
         compare(f"Python, {what}, CPU s", ours.cpu_s, peer.cpu_s, "PyIceberg's upsert", less_is_better=True),
+        compare(f"Python, {what}, CPU s", ours.cpu_s, raw.cpu_s, "pyarrow: files read and written once", less_is_better=True),
         compare(f"Python, {what}, peak MB", ours.peak_mb, peer.peak_mb, "PyIceberg's upsert", less_is_better=True),
         compare(f"Python, {less}, s", two["python-two"].wall_s, two["pyiceberg-two"].wall_s, "PyIceberg's upsert", less_is_better=True),
     ]
