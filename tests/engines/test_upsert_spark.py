@@ -193,23 +193,6 @@ def test_a_frame_without_the_column_that_tells_deletes_is_refused(catalog: Frazi
         frames.write(frame(spark, [change(1, 1)]).drop("op"))
 
 
-def test_a_batch_of_a_stream_becomes_a_file_and_not_one_for_each_of_sparks_shuffle_partitions(
-    catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path
-) -> None:
-    table = new_table(catalog)
-    (tmp_path / "1.json").write_text("\n".join(json.dumps(change(number, 1)) for number in range(200)))
-    spark.conf.set("spark.sql.shuffle.partitions", "20")
-    try:
-        rows = spark.readStream.schema(COLUMNS).json(str(tmp_path / "*.json"))
-        writer = upsert_batches(table, name="crm", key="id", catalog=catalog, op="op")
-        stream = rows.writeStream.foreachBatch(writer).option("checkpointLocation", str(tmp_path / "checkpoint"))
-        stream.trigger(availableNow=True).start().awaitTermination()
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", CONF["spark.conf.spark.sql.shuffle.partitions"])
-    files = catalog.load_table(table).inspect.files()
-    assert (len(rows_of(catalog, table)), files.num_rows) == (200, 1)
-
-
 def test_a_stream_upserts_each_batch_once(catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path) -> None:
     table, landing = new_table(catalog, MODES[1]), tmp_path / "landing"
     landing.mkdir()

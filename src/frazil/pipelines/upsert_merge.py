@@ -23,11 +23,9 @@ from frazil.sinks.upsert_keys import ARRIVAL
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"  # so that the audit knows the staged snapshot for one of ours
-# A stream's batches run without it, and a merge would then have 200 tasks, each with files of its own. What it reads was computed before.
-ADAPTIVE = "spark.sql.adaptive.enabled"
 
 HASHED_ROWS = 1_000_000  # changes of one task that are held in a hash table, which cannot spill; with more, Spark sorts
 
@@ -87,33 +85,21 @@ class Merge:
         self.changes.frame.createOrReplaceTempView(view)
         columns = [one.name for one in target.layout.schema.fields]
         table = ".".join(_quote(one) for one in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
+        spark.conf.set(STAGED_PROPERTY, self.stages.pipeline)
         try:
-            with _set(spark, {STAGED_PROPERTY: self.stages.pipeline, ADAPTIVE: "true"}):
-                spark.sql(merge_sql(table, view, columns, self.rules, self.changes.ends))
+            spark.sql(merge_sql(table, view, columns, self.rules, self.changes.ends))
         except (PySparkException, Py4JError) as exc:
             self.stages.table_at(stage)  # if the branch is gone, that is what to tell
             raise PipelineError(
                 f"{target.layout.name}: the merge failed: {telling(str(exc))}", hint="nothing was committed; mend it and run again"
             ) from exc
         finally:
+            spark.conf.unset(STAGED_PROPERTY)
             spark.catalog.dropTempView(view)
         target.patience.on_step("merged")
         found = head(self.stages.table_at(stage).metadata, stage)
         assert found is not None
         return found.snapshot_id
-
-
-@contextmanager
-def _set(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Has these settings inside the block."""
-    before = {key: spark.conf.get(key, None) for key in conf}
-    for key, value in conf.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 def merge_sql(table: str, view: str, columns: list[str], rules: UpsertRules, ends: Mapping[str, tuple[Any, Any]] | None = None) -> str:
