@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -32,6 +33,8 @@ class Removals:
         self._table, self._schema, self._open = table, schema, open_file
         self._positions: Once[dict[str, Positions]] = Once(lambda found: sum(one.nbytes for one in found.values()), max_bytes=DELETE_BYTES)
         self._sets: Once[list[EqualitySet]] = Once(lambda found: sum(one.nbytes for one in found), max_bytes=DELETE_BYTES)
+        # Files of different ages have different deletes, of which most are the same.
+        self._equal: Once[list[pa.Array]] = Once(lambda found: sum(one.nbytes for one in found), max_bytes=DELETE_BYTES)
 
     def positions(self, task: FileTask) -> Positions:
         """The positions of a file's deleted rows, in order."""
@@ -65,7 +68,7 @@ class Removals:
     def _make_set(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> EqualitySet:
         if not ids:
             raise DataFileUnreadable(files[0].path, "the manifest does not say which columns its equality deletes compare")
-        parts = [self._read_equality(file, ids) for file in files]
+        parts = [self._equal.get((file.path, ids), partial(self._read_equality, file, ids)) for file in files]
         columns = [pa.chunked_array([part[at] for part in parts]).combine_chunks() for at in range(len(ids))]
         return EqualitySet(ids, columns)
 
