@@ -104,7 +104,7 @@ class World:
 
 def test_whoever_comes_meanwhile_finds_the_right_rows(catalog: FrazilCatalog, campaign: Campaign) -> None:
     chance = campaign.random()
-    for _ in range(campaign.size(short=8, full=300)):
+    for _ in range(campaign.size(short=5, full=300)):
         world = World(Kept(catalog, policy=Policy(min_input_files=2)).create("day"), chance)
         world.append()
         world.check()
