@@ -26,18 +26,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"  # so that the audit knows the staged snapshot for one of ours
-
-HASHED_ROWS = 1_000_000  # changes of one task that are held in a hash table, which cannot spill; with more, Spark sorts
+# Without it the table's rows pass by a hash table of the changes where these are much smaller; with it both sides are sorted.
+PREFER_SORTING = "spark.sql.join.preferSortMergeJoin"
+HASHED_ROWS = 1_000_000  # what a task may hold in such a table, which cannot spill
 
 
 @dataclass(frozen=True)
 class ChangeSet:
-    """Changes that are ready to be merged, one for each key, kept by Spark; what was counted of them; and where their keys lie."""
+    """Changes that are ready to be merged, one for each key, kept by Spark; what was counted of them; and where their keys lie.
+
+    They `fit` if the tasks that merge them can hold them in memory.
+    """
 
     frame: DataFrame
     report: LoadReport
     rows: int
     ends: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    fits: bool = False
 
 
 @contextmanager
@@ -60,10 +65,7 @@ def change_set(frame: DataFrame, rules: UpsertRules) -> Iterator[ChangeSet]:
         reports, rows, *found = kept.agg(F.collect_list(REPORT), F.count(F.when(F.col(REPORT).isNull(), 1)), *ends).collect()[0]
         report = sum((LoadReport.from_json(text) for text in reports), LoadReport())
         pairs = {name: (found[2 * at], found[2 * at + 1]) for at, name in enumerate(rules.key)}
-        changes = kept.filter(F.col(REPORT).isNull()).drop(REPORT)
-        # The table's rows then pass by a hash table of the changes, in the changes' own partitions, and need not be sorted.
-        hinted = changes.hint("shuffle_hash") if rows <= tasks * HASHED_ROWS else changes
-        yield ChangeSet(hinted, report, rows, pairs)
+        yield ChangeSet(kept.filter(F.col(REPORT).isNull()).drop(REPORT), report, rows, pairs, fits=rows <= tasks * HASHED_ROWS)
     finally:
         kept.unpersist()
 
@@ -85,7 +87,9 @@ class Merge:
         self.changes.frame.createOrReplaceTempView(view)
         columns = [one.name for one in target.layout.schema.fields]
         table = ".".join(_quote(one) for one in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
-        spark.conf.set(STAGED_PROPERTY, self.stages.pipeline)
+        settings = {STAGED_PROPERTY: self.stages.pipeline, **({PREFER_SORTING: "false"} if self.changes.fits else {})}
+        for one, value in settings.items():
+            spark.conf.set(one, value)
         try:
             spark.sql(merge_sql(table, view, columns, self.rules, self.changes.ends))
         except (PySparkException, Py4JError) as exc:
@@ -94,7 +98,8 @@ class Merge:
                 f"{target.layout.name}: the merge failed: {telling(str(exc))}", hint="nothing was committed; mend it and run again"
             ) from exc
         finally:
-            spark.conf.unset(STAGED_PROPERTY)
+            for one in settings:
+                spark.conf.unset(one)
             spark.catalog.dropTempView(view)
         target.patience.on_step("merged")
         found = head(self.stages.table_at(stage).metadata, stage)
