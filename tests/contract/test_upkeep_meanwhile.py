@@ -7,12 +7,14 @@ who would not: a ref that moves to a snapshot which is there already, a table of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from pyiceberg.table.update import AssertRefSnapshotId
 
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
+from frazil.client.changes import Change
 from frazil.sinks.publish import Patience
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
@@ -108,6 +110,34 @@ def test_a_branch_that_goes_back_keeps_the_snapshot_that_would_expire(kept: Kept
 
     kept.expire(now_ms=int(time.time() * 1000) + 10 * DAY_MS, patience=during(go_back, BEFORE_COMMIT))
     assert (kept.head("side"), kept.ids(first)) == (first, [0, 10])
+
+
+@pytest.mark.parametrize("kind", ["tag", "branch"])
+def test_a_ref_that_is_made_on_a_snapshot_that_would_expire_keeps_it(kept: Kept, kind: str) -> None:
+    first = kept.live.history()[0].snapshot_id
+
+    def make() -> None:
+        refs = kept.live.manage_snapshots()
+        (refs.create_tag if kind == "tag" else refs.create_branch)(first, "late").commit()
+
+    kept.expire(now_ms=int(time.time() * 1000) + 10 * DAY_MS, patience=during(make, BEFORE_COMMIT))
+    assert (kept.head("late"), kept.ids(first)) == (first, [0, 10])
+
+
+def test_an_expiry_says_where_every_ref_is(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frazil's catalog would notice by itself; others drop a ref with its snapshot."""
+    kept.live.manage_snapshots().create_branch(kept.head(), "side").create_tag(kept.head(), "v1").commit()
+    sent: list[Change] = []
+
+    def commit(changes: Sequence[Change]) -> None:
+        sent.extend(changes)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kept.catalog, "commit_changes", commit)
+    with pytest.raises(KeyboardInterrupt):
+        kept.expire(now_ms=int(time.time() * 1000) + 10 * DAY_MS)
+    guards = {one.ref: one.snapshot_id for one in sent[0].requirements if isinstance(one, AssertRefSnapshotId)}
+    assert guards == dict.fromkeys(("main", "side", "v1"), kept.head())
 
 
 # --- between the plan and the look -----------------------------------------------------------------------------------------------
