@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.client import FrazilCatalog
+from frazil.lake import Lake
 from frazil.sinks.publish import Patience
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
@@ -105,6 +106,12 @@ def lineage(spark: Spark) -> dict[int, tuple[int, int, int]]:
     return {row[0]: row[1:] for row in ask(spark, VECTORS, "id, n, _row_id, _last_updated_sequence_number")}  # type: ignore[misc]
 
 
+def lineage_here(catalog: FrazilCatalog) -> dict[int, tuple[int, int, int]]:
+    """The same, as our own scan tells it."""
+    found = Lake(catalog=catalog).table(VECTORS).scan(columns=["id", "n", "_row_id", "_last_updated_sequence_number"]).read_all()
+    return {row["id"]: tuple(row.values())[1:] for row in found.to_pylist()}
+
+
 @pytest.mark.requirement("spark.maintain")
 def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]) -> None:
     modes = "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
@@ -114,7 +121,7 @@ def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(catalog: FrazilCatal
     )
     fill(spark, 0)
     before = lineage(spark)
-    assert len(before) == 90
+    assert (len(before), lineage_here(catalog)) == (90, before)
     perform(catalog, VECTORS)
     assert lineage(spark) == before
     assert spark.sql(f"SELECT count(*) FROM lake.{VECTORS}.delete_files") == [(0,)]
@@ -123,9 +130,11 @@ def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(catalog: FrazilCatal
     grown = lineage(spark)
     assert {one: told for one, told in grown.items() if one < 100} == {one: told for one, told in before.items() if one != 8}
     assert len({row_id for _, row_id, _ in grown.values()}) == 179
+    assert lineage_here(catalog) == grown
     perform(catalog, VECTORS)
     assert lineage(spark) == grown
     assert ids_in_sql({"duckdb": engines["duckdb"]}, VECTORS)["duckdb"] == sorted(grown)
     assert sorted(catalog.load_table(VECTORS).scan().to_arrow()["id"].to_pylist()) == sorted(grown)
     spark.sql(f"CALL lake.system.rewrite_data_files(table => '{VECTORS}', options => map('rewrite-all', 'true'))")
     assert lineage(spark) == grown
+    assert lineage_here(catalog) == grown

@@ -20,6 +20,7 @@ from pyiceberg.expressions.visitors import extract_field_ids
 
 from frazil.scan.batches import BatchReader, find_fields, identity_values, leaves
 from frazil.scan.equality import EqualitySet
+from frazil.scan.extras import Extras
 from frazil.scan.positions import Positions, kept_rows
 from frazil.scan.project import file_columns
 from frazil.scan.rowfilter import wanted_rows
@@ -70,6 +71,7 @@ class OpenFile:
         self._plan, self._task = plan, task
         self._parquet = pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
         self._columns = file_columns(self._parquet.schema_arrow, plan.table.name_mapping)
+        self._extras = Extras(plan.fields, task, self._columns)
         metadata = self._parquet.metadata
         self.groups = all_groups(metadata)
         self.sizes = [metadata.row_group(one.number).total_byte_size for one in self.groups]
@@ -82,14 +84,14 @@ class OpenFile:
         partition = identity_values(plan.table.specs[self._task.spec_id], self._task.partition, plan.schema)
         test = BatchReader(tested, self._columns, partition)
         # A column that is given out may be only a part of one that is tested: they are made apart.
-        give = BatchReader(plan.fields, self._columns, partition)
+        give = BatchReader(plan.fields, self._extras.columns, partition | self._extras.constants)
         for run in self._runs(groups):
             first = test.names and give.names and (plan.whole or sum(one.rows for one in run) <= self._held_rows)
             yield from (self._tested_first if first else self._in_step)(run, rows, test, give)
 
     def _in_step(self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader) -> Iterator[pa.RecordBatch]:
-        start, names = run[0].start, sorted(test.names | give.names)
-        for batch in self._table(run, names).to_batches() if self._plan.whole else self._stream(run, names):
+        start = run[0].start
+        for batch in self._read(run, test.names | give.names, whole=self._plan.whole):
             keep = rows.mask(start, batch.num_rows, test.bind(batch))
             start += batch.num_rows
             if (made := give.take(batch, keep, self._plan.arrow)) is not None:
@@ -99,7 +101,7 @@ class OpenFile:
         tested = self._table(run, sorted(test.names))
         keep = _mask(tested, run[0].start, rows, test)
         left, start, known = _count(keep), 0, tested.select(sorted(test.names & give.names))
-        for batch in self._stream(run, sorted(give.names - test.names)) if left else ():
+        for batch in self._read(run, give.names - test.names, whole=False) if left else ():
             count = batch.num_rows
             if found := _count(chosen := keep.slice(start, count)):
                 table = _beside(known.slice(start, count), batch)
@@ -112,14 +114,20 @@ class OpenFile:
         made = (give.take(batch, True, self._plan.arrow) for batch in table.to_batches())
         return (batch for batch in made if batch is not None)
 
-    def _table(self, run: Sequence[RowGroup], names: list[str]) -> pa.Table:
-        return self._parquet.read_row_groups([one.number for one in run], columns=names)
+    def _read(self, run: Sequence[RowGroup], names: set[str], *, whole: bool) -> Iterator[pa.RecordBatch]:
+        """Columns of some row groups that follow each other, with those that are made."""
+        start, columns = run[0].start, sorted(names - self._extras.made)
+        for batch in self._table(run, columns).to_batches() if whole else self._stream(run, columns):
+            yield self._extras.add(batch, start)
+            start += batch.num_rows
 
     def _stream(self, run: Sequence[RowGroup], names: list[str]) -> Iterator[pa.RecordBatch]:
-        found: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
-            self._plan.batch_rows, row_groups=[one.number for one in run], columns=names
-        )
+        numbers = [one.number for one in run]
+        found: Iterator[pa.RecordBatch] = self._parquet.iter_batches(self._plan.batch_rows, row_groups=numbers, columns=names)
         return found
+
+    def _table(self, run: Sequence[RowGroup], names: list[str]) -> pa.Table:
+        return self._parquet.read_row_groups([one.number for one in run], columns=names)
 
     def _runs(self, groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
         """Row groups that follow each other, as many as are fetched at once."""

@@ -84,6 +84,15 @@ class Group:
         """The data sequence numbers; a file has that of its manifest when it says nothing itself."""
         return self.column("sequence").fill_null(self.unit.fact("sequence"))
 
+    def first_rows(self) -> list[int | None]:
+        """The first row id of each file: its own, or counted on from its manifest's (format 3)."""
+        own, start = self.manifest.columns["first_row_id"].to_pylist(), self.unit.fact("first_row_id")
+        if start is not None:
+            for at, records in enumerate(self.manifest.columns["records"].to_pylist()):
+                if own[at] is None:
+                    own[at], start = start, start + records
+        return own if self.rows is None else [own[row] for row in self.rows.to_pylist()]
+
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
@@ -97,6 +106,7 @@ class FileTask:
     partition: tuple[object, ...]
     residual: BooleanExpression
     deletes: tuple[DeleteFile, ...]
+    lineage: tuple[int, int | None] | None = None  # its sequence number and first row id, if the planner is asked for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +133,8 @@ class ScanPlan:
 class Planner:
     """Plans one scan of one table."""
 
-    def __init__(self, table: TableState, cache: ScanCache, request: ScanRequest) -> None:
-        self.table, self.request, self._cache = table, request, cache
+    def __init__(self, table: TableState, cache: ScanCache, request: ScanRequest, *, lineage: bool = False) -> None:
+        self.table, self.request, self._cache, self._lineage = table, request, cache, lineage
         self.snapshots = self._resolve()
         self._filter = cache.filter(table, request.schema_id, request.filter, case_sensitive=request.case_sensitive)
         self.schema, self.bound, self.terms = self._filter.schema, self._filter.bound, self._filter.terms
@@ -326,9 +336,14 @@ class Planner:
         each = [residuals] * len(group) if isinstance(residuals, BooleanExpression) else residuals
         columns = (group.column(name).to_pylist() for name in ("path", "format", "records", "bytes"))
         partitions = partition_rows(group.manifest, self.fields(spec_id), group.rows)
-        facts = zip(*columns, partitions, each, self.deletes_of(group), strict=True)
-        for path, kind, records, size, partition, residual, deletes in facts:
-            yield FileTask(path, kind, records, size, spec_id, partition, residual, tuple(deletes))
+        facts = zip(*columns, partitions, each, self.deletes_of(group), self._lineage_of(group), strict=True)
+        for path, kind, records, size, partition, residual, deletes, lineage in facts:
+            yield FileTask(path, kind, records, size, spec_id, partition, residual, tuple(deletes), lineage)
+
+    def _lineage_of(self, group: Group) -> Sequence[tuple[int, int | None] | None]:
+        if not self._lineage:
+            return [None] * len(group)
+        return list(zip(group.sequences().to_pylist(), group.first_rows(), strict=True))
 
 
 def _keep(mask: pa.Array, rows: pa.Array | None) -> pa.Array:

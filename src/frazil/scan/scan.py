@@ -20,6 +20,7 @@ from frazil.errors import ScanError
 from frazil.scan.count import count_rows
 from frazil.scan.datafile import FileReader, ReadPlan
 from frazil.scan.explain import ScanReport
+from frazil.scan.extras import EXTRAS, LINEAGE
 from frazil.scan.parallel import default_workers, read_ahead
 from frazil.scan.plan import Planner, ScanPlan, ScanRequest
 from frazil.scan.select import parse_filter, select_fields
@@ -55,7 +56,6 @@ class Scan:
 
     def __post_init__(self) -> None:
         self.planner()  # a filter or a column that is wrong is an error here, where it was written
-        _ = self.fields
 
     # --- what it is --------------------------------------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ class Scan:
     def fields(self) -> tuple[NestedField, ...]:
         """The columns that are given out."""
         schema = self.state.schema(self.request.schema_id)
-        return select_fields(schema, self.columns, table=self.state.name, case_sensitive=self.request.case_sensitive)
+        return select_fields(schema, self.columns, table=self.state.name, case_sensitive=self.request.case_sensitive, extras=EXTRAS)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -170,7 +170,8 @@ class Scan:
 
     def planner(self) -> Planner:
         """What plans the scan."""
-        return Planner(self.state, self.source.cache, self.request)
+        lineage = any(one.field_id in LINEAGE for one in self.fields)
+        return Planner(self.state, self.source.cache, self.request, lineage=lineage)
 
     def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, *, whole: bool = False) -> FileReader:
         return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, whole=whole))

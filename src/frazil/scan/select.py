@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.parser import parse
@@ -14,13 +14,20 @@ from pyparsing import ParseException
 from frazil.errors import ScanError
 from frazil.scan.filters import check_column
 
+NO_EXTRAS: Mapping[str, NestedField] = {}
 
-def select_fields(schema: Schema, columns: Sequence[str] | None, *, table: str, case_sensitive: bool = True) -> tuple[NestedField, ...]:
-    """The columns in the order in which they were named; `person.name` is a struct with that part alone."""
+
+def select_fields(
+    schema: Schema, columns: Sequence[str] | None, *, table: str, case_sensitive: bool = True, extras: Mapping[str, NestedField] = NO_EXTRAS
+) -> tuple[NestedField, ...]:
+    """The columns in the order in which they were named; `person.name` is a struct with that part alone. Where the table itself has no
+    column of that name, `extras` may have it."""
     if columns is None:
         return tuple(schema.fields)
-    names = [check_column(name, schema, table=table, case_sensitive=case_sensitive) for name in columns]
-    chosen = {field.name: field for field in schema.select(*names).fields} if names else {}
+    beside = {name: extras[name] for name in columns if name in extras and name not in schema._name_to_id}
+    names = [name if name in beside else check_column(name, schema, table=table, case_sensitive=case_sensitive) for name in columns]
+    own = [name for name in names if name not in beside]
+    chosen = ({field.name: field for field in schema.select(*own).fields} if own else {}) | beside
     tops = dict.fromkeys(_top(name, chosen) for name in names)
     return tuple(chosen[top] for top in tops)
 

@@ -12,6 +12,7 @@ from pyiceberg.io.pyarrow import _pyarrow_schema_ensure_small_types
 from frazil.errors import QueryError
 from frazil.scan.datafile import FileReader, ReadPlan
 from frazil.scan.deletes import DeleteFile
+from frazil.scan.extras import EXTRAS
 from frazil.scan.frames import without_extensions
 from frazil.scan.manifests import Manifest
 from frazil.scan.plan import FileTask, Planner, ScanRequest
@@ -40,7 +41,8 @@ class Part:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         planner = Planner(self.state, Source.of(self.files.io).cache, self.request)
-        fields = select_fields(planner.schema, self.columns, table=self.state.name, case_sensitive=self.request.case_sensitive)
+        sensitive = self.request.case_sensitive
+        fields = select_fields(planner.schema, self.columns, table=self.state.name, case_sensitive=sensitive, extras=EXTRAS)
         reader = FileReader(ReadPlan.of(planner, self.files, fields))
         for task in self.tasks:
             yield from reader.read(task)

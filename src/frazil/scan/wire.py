@@ -72,13 +72,13 @@ def files_to_json(planner: Planner, group: Group, *, stats: frozenset[int] = fro
     """The data files of a group."""
     manifest, rows = group.manifest, group.rows
     fields = planner.fields(group.unit.fact("spec_id"))
-    names = ("content", "path", "format", "bytes", "records", "key_metadata", "splits", "sort_order_id")
+    names = ("content", "path", "format", "bytes", "records", "splits", "key_metadata", "sort_order_id")
     columns = [group.column(name).to_pylist() for name in names]
     partitions = _partitions(manifest, fields, rows)
-    extras = [_first_rows(group), group.sequences().to_pylist()]
+    extras = [group.first_rows(), group.sequences().to_pylist()]
     spec_id = group.unit.fact("spec_id")
     found = []
-    for content, path, kind, size, records, key, splits, order, partition, first_row, sequence in zip(
+    for content, path, kind, size, records, splits, key, order, partition, first_row, sequence in zip(
         *columns, partitions, *extras, strict=True
     ):
         file: Json = {"content": CONTENTS[content], "file-path": path, "file-format": kind.lower(), "spec-id": spec_id}
@@ -90,16 +90,6 @@ def files_to_json(planner: Planner, group: Group, *, stats: frozenset[int] = fro
     if stats:
         _add_stats(found, group, stats)
     return found
-
-
-def _first_rows(group: Group) -> list[int | None]:
-    """The first row id of each file: its own, or counted on from its manifest's (format 3)."""
-    own, start = group.manifest.columns["first_row_id"].to_pylist(), group.unit.fact("first_row_id")
-    if start is not None:
-        for at, records in enumerate(group.manifest.columns["records"].to_pylist()):
-            if own[at] is None:
-                own[at], start = start, start + records
-    return own if group.rows is None else [own[row] for row in group.rows.to_pylist()]
 
 
 def _add_stats(files: list[Json], group: Group, stats: frozenset[int]) -> None:
