@@ -17,7 +17,7 @@ FILE = {"content": 134, "path": 100, "format": 101, "records": 103, "bytes": 104
 FILE |= {"first_row_id": 142, "referenced": 143, "content_offset": 144, "content_bytes": 145}
 FILE_LISTS = {"value_counts": 109, "null_counts": 110, "nan_counts": 137, "splits": 132, "equality_ids": 135}
 FILE_BOUNDS = {"lower": 125, "upper": 128}
-OF_A_TASK = ("path", "format", "key_metadata", "splits")  # who asks for one will ask for the others
+TOGETHER = {"path": ("path", "format"), "splits": ("splits", "key_metadata")}  # who asks for the one will ask for the other
 NAMES = (*ENTRY, *FILE, *FILE_LISTS, *FILE_BOUNDS)
 DATA_FILE, PARTITION, COLUMN_SIZES = 2, 102, 108
 DELETED = 2
@@ -45,14 +45,14 @@ class EntryColumns(Mapping[str, pa.Array]):
             for name in NAMES:
                 self[name]
             self._entries = Columns()
-        entries.forget()
 
     def __getitem__(self, name: str) -> pa.Array:
         found = self._made.get(name)
         if found is None:
-            self._made |= {one: self._make(one) for one in (OF_A_TASK if name in OF_A_TASK else (name,))}
-            self._entries.forget()
+            self._made |= {one: self._make(one) for one in TOGETHER.get(name, (name,))}
             found = self._made[name]
+            if name in KINDS:  # numbers were decoded at once
+                self.forget()
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -61,9 +61,13 @@ class EntryColumns(Mapping[str, pa.Array]):
     def __len__(self) -> int:
         return len(NAMES)
 
+    def forget(self) -> None:
+        """Lets go of the unpacked file."""
+        self._entries.forget()
+
     @property
     def nbytes(self) -> int:
-        """What is in memory now."""
+        """What stays in memory."""
         return self._entries.held_bytes + int(sum(array.nbytes for array in list(self._made.values())))
 
     def _find_partition(self) -> dict[int, tuple[pa.Array, Json]]:

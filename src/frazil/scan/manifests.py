@@ -41,6 +41,7 @@ class ManifestCache:
         self._read, self._max_bytes = read, max_bytes
         self._kept: OrderedDict[str, Sized] = OrderedDict()
         self._lock = threading.Lock()
+        self._newest: Manifest | None = None
         self._about, self._added = 0, 0  # bytes kept, as far as they were counted; and how many came so far
 
     def read_with(self, read: Read) -> None:
@@ -58,9 +59,17 @@ class ManifestCache:
 
         `content` is that of the file, if it has been fetched already.
         """
-        found = self._get(path, lambda path, content: decode_manifest(path, content, bounds_of=bounds_of), content)
+        found = self._get(path, lambda path, content: self._decode(path, content, bounds_of), content)
         assert isinstance(found, Manifest)
         return found
+
+    def _decode(self, path: str, content: bytes, bounds_of: Collection[int]) -> Manifest:
+        # The newest stays unpacked until the next one comes: whoever asked for it wants more of it at once.
+        made = decode_manifest(path, content, bounds_of=bounds_of)
+        before, self._newest = self._newest, made
+        if before is not None:
+            before.forget()
+        return made
 
     def has(self, path: str) -> bool:
         return path in self._kept
@@ -125,6 +134,11 @@ class Manifest:
         columns = self.columns.nbytes if isinstance(self.columns, EntryColumns) else sum(one.nbytes for one in self.columns.values())
         plain = columns + sum(array.nbytes for array, _ in self.partition.values())
         return int(plain + sum(known.nbytes for known in list(self._ranges.values()) if known is not None))
+
+    def forget(self) -> None:
+        """Lets go of what can be had again from what is kept."""
+        if isinstance(self.columns, EntryColumns):
+            self.columns.forget()
 
     def column_range(self, wanted: NestedField) -> Range:
         """What is known about a column of each file."""

@@ -7,8 +7,19 @@ from functools import cached_property
 from threading import Lock
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, BoundNotEqualTo, BoundNotIn, BoundNotStartsWith, Or
-from pyiceberg.expressions.visitors import ResidualEvaluator, extract_field_ids
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundNotEqualTo,
+    BoundNotIn,
+    BoundNotStartsWith,
+    BoundPredicate,
+    Or,
+    UnboundPredicate,
+)
+from pyiceberg.expressions.visitors import ResidualEvaluator, extract_field_ids, visit_bound_predicate
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
@@ -81,8 +92,53 @@ class Residuals:
 
     def _evaluator(self, spec: PartitionSpec) -> ResidualEvaluator:
         if spec.spec_id not in self._evaluators:
-            self._evaluators[spec.spec_id] = ResidualEvaluator(self._schema, spec, self._case_sensitive, self._expr)
+            self._evaluators[spec.spec_id] = _Evaluator(self._schema, spec, self._case_sensitive, self._expr)
         return self._evaluators[spec.spec_id]
+
+
+Projected = BooleanExpression | None  # a predicate on a partition field, bound; or what it always is; None if nothing can be said
+
+
+class _Evaluator(ResidualEvaluator):
+    """PyIceberg's evaluator, which binds and projects every predicate anew for each partition: here that is done once."""
+
+    @cached_property
+    def _partition(self) -> Schema:
+        return Schema(*self.spec.partition_type(self.schema).fields)
+
+    @cached_property
+    def _prepared(self) -> dict[int, tuple[BooleanExpression, list[tuple[Projected, Projected]]]]:
+        """By predicate: it, bound, and for each partition field of its column where it holds for sure and where it may hold."""
+        return {}
+
+    def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
+        found = self._prepared.get(id(predicate))
+        if found is None:
+            found = self._prepared[id(predicate)] = self._prepare(predicate)
+        bound, fields = found
+        if not isinstance(bound, BoundPredicate):
+            return bound
+        for surely, maybe in fields:
+            if isinstance(self._ask(surely), AlwaysTrue):
+                return AlwaysTrue()
+            if isinstance(self._ask(maybe), AlwaysFalse):
+                return AlwaysFalse()
+        return predicate
+
+    def _prepare(self, predicate: UnboundPredicate) -> tuple[BooleanExpression, list[tuple[Projected, Projected]]]:
+        bound = predicate.bind(self.schema, case_sensitive=self.case_sensitive)
+        if not isinstance(bound, BoundPredicate):
+            return bound, []
+        fields = self.spec.fields_by_source_id(bound.term.ref().field.field_id)
+        pairs = [(one.transform.strict_project(one.name, bound), one.transform.project(one.name, bound)) for one in fields]
+        return bound, [(self._bind(surely), self._bind(maybe)) for surely, maybe in pairs]
+
+    def _bind(self, projected: UnboundPredicate | None) -> Projected:
+        return None if projected is None else projected.bind(self._partition, case_sensitive=self.case_sensitive)
+
+    def _ask(self, projected: Projected) -> Projected:
+        """What a predicate is for the partition at hand."""
+        return visit_bound_predicate(projected, self) if isinstance(projected, BoundPredicate) else projected
 
 
 def _or_none(manifest: Manifest, field: NestedField, rows: pa.Array | None) -> list[object] | None:
