@@ -120,6 +120,15 @@ def test_a_delete_from_another_line_that_is_not_younger_makes_it_plan_anew(kept:
     assert kept.scanned() == [1, 2, 3, 5]
 
 
+def test_a_delete_by_a_column_that_is_dropped_finds_its_rows(kept: Kept) -> None:
+    """The old files still have the column; the new ones do not. A writer may not know yet that it was dropped."""
+    with kept.live.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("name")
+    kept.delete_equal("n1")
+    kept.compact(patience=during(lambda: kept.delete_equal("n4")))
+    assert kept.scanned() == [2, 3, 5]
+
+
 def test_without_partitions_a_delete_holds_for_every_file(catalog: FrazilCatalog) -> None:
     kept = Kept(catalog).create()
     for number in range(6):

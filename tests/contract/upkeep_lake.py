@@ -120,16 +120,17 @@ class Kept:
         found = [(file, self._positions(table, file, ids)) for file in self.files()]
         return self.add_deletes([self._write_positions(table, sorted((one for one in found if one[1]), key=lambda one: one[0].file_path))])
 
-    def delete_equal(self, *ids: int, partition: tuple[int, ...] | None = (1,), spec_id: int = 0) -> int:
-        """Deletes all older rows of a partition with these ids, unseen, as a stream of upserts does."""
+    def delete_equal(self, *values: int | str, partition: tuple[int, ...] | None = (1,), spec_id: int = 0) -> int:
+        """Deletes all older rows of a partition with these ids (or names), unseen, as a stream of upserts does."""
         table = self.live
         path = f"{table.location()}/data/{uuid.uuid4()}-equal.parquet"
-        schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+        name, field_id = ("id", 1) if isinstance(values[0], int) else ("name", 3)
+        schema = pa.schema([pa.field(name, ARROW.field(name).type, metadata={"PARQUET:field_id": str(field_id)})])
         with table.io.new_output(path).create() as out:
-            pq.write_table(pa.table([pa.array(ids)], schema=schema), out, store_schema=False)
+            pq.write_table(pa.table([pa.array(values)], schema=schema), out, store_schema=False)
             size = out.tell()
-        facts = {"file_path": path, "file_format": FileFormat.PARQUET, "record_count": len(ids), "file_size_in_bytes": size}
-        facts |= {"content": DataFileContent.EQUALITY_DELETES, "partition": Record(*(partition or ())), "equality_ids": [1]}
+        facts = {"file_path": path, "file_format": FileFormat.PARQUET, "record_count": len(values), "file_size_in_bytes": size}
+        facts |= {"content": DataFileContent.EQUALITY_DELETES, "partition": Record(*(partition or ())), "equality_ids": [field_id]}
         made = DataFile.from_args(**facts)
         made.spec_id = spec_id
         return self.add_deletes([made])

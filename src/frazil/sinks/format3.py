@@ -30,8 +30,8 @@ from pyiceberg.manifest import (
     _inherit_from_manifest,
 )
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
 
+from frazil.scan.extras import ROW_ID, UPDATED
 from frazil.sinks.disk import writing
 
 if TYPE_CHECKING:
@@ -39,17 +39,14 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.typedef import TableVersion
 
-# Columns of a data file whose rows were somewhere else before: who they are, and when they were last changed.
-ROW_ID = NestedField(2147483540, "_row_id", LongType(), required=False)
-LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", LongType(), required=False)
 LIST_SCHEMA, ENTRY_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[3], MANIFEST_ENTRY_SCHEMAS[3]
 SEQUENCE, MIN_SEQUENCE, MANIFEST_FIRST_ROW = 4, 5, 15  # places in a manifest's record
 FILE_FIRST_ROW, REFERENCED, OFFSET, FILE_FIELDS = 16, 17, 18, 20  # places in a data file's record, and how many there are
 
 
 def with_lineage(schema: Schema) -> Schema:
-    """The schema of data files that keep the ids of their rows."""
-    return Schema(*schema.fields, ROW_ID, LAST_UPDATED, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+    """The schema of data files whose rows were somewhere else before: they keep who they are, and when they were last changed."""
+    return Schema(*schema.fields, ROW_ID, UPDATED, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ class Compacted:
 
     group: Group
     files: tuple[WrittenFile, ...]
+    columns: frozenset[int] = frozenset()  # that the files have, by their ids
 
     @property
     def watched(self) -> frozenset[str]:
@@ -96,10 +97,13 @@ class Compacted:
     def _reaches(self, delete: DeleteFile) -> bool:
         """Whether a delete that has come since the files were read finds the rows in the new files: by their values, as in the old ones.
 
-        It must be younger than what was read, and the rows must not have moved: an equality delete holds for the partitions of one spec.
+        It must be younger than what was read, and compare columns that are still there. And the rows must not have moved: an equality
+        delete holds for the partitions of one spec.
         """
-        is_younger = delete.content == EQUALITY and delete.sequence > self.group.sequence
-        return is_younger and all(file.spec_id == self.group.spec_id for file in self.files)
+        if delete.content != EQUALITY or delete.sequence <= self.group.sequence:
+            return False
+        has_columns = self.columns.issuperset(delete.fact("equality_ids") or ())
+        return has_columns and all(file.spec_id == self.group.spec_id for file in self.files)
 
     def sequence(self, survey: Survey) -> int | None:
         """How old the new files must be said to be: as old as what was read, if equality deletes have come since; else as the commit."""
@@ -188,8 +192,10 @@ class Compaction:
         rewriter = Rewriter.of(table)
         overtaken: list[Group] = []
         problems: list[str] = []
-        for done in _portions(self.engine.rewrite(rewriter, groups), problems, self.on_group):
+        columns = frozenset(rewriter.layout.schema.field_ids)
+        for some in _portions(self.engine.rewrite(rewriter, groups), problems, self.on_group):
             self.patience.on_step("files written")
+            done = [Compacted(group, files, columns) for group, files in some]
             outcome = Replacement(self.catalog, self.identifier, STEP, Exchange(), self.patience).commit(done)
             for swap in outcome.deletable:
                 for file in swap.files:
@@ -199,17 +205,19 @@ class Compaction:
         return replace(result, problems=(*result.problems, *problems)), overtaken
 
 
-def _portions(finished: Iterable[Finished], problems: list[str], on_group: Callable[[Group], None]) -> Iterator[list[Compacted]]:
+def _portions(
+    finished: Iterable[Finished], problems: list[str], on_group: Callable[[Group], None]
+) -> Iterator[list[tuple[Group, tuple[WrittenFile, ...]]]]:
     """What is finished, in portions that are worth a commit."""
-    waiting: list[Compacted] = []
+    waiting: list[tuple[Group, tuple[WrittenFile, ...]]] = []
     began = time.monotonic()
     for group, made in finished:
         on_group(group)
         if isinstance(made, UpkeepError):
             problems.append(made.message)
             continue
-        waiting.append(Compacted(group, tuple(made)))
-        size, files = sum(one.group.bytes for one in waiting), sum(len(one.group.files) for one in waiting)
+        waiting.append((group, tuple(made)))
+        size, files = sum(one.bytes for one, _ in waiting), sum(len(one.files) for one, _ in waiting)
         if size >= COMMIT_BYTES or files >= COMMIT_FILES or time.monotonic() - began >= COMMIT_SECONDS:
             yield waiting
             waiting, began = [], time.monotonic()

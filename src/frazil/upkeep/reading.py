@@ -17,6 +17,7 @@ from pyiceberg.expressions import AlwaysTrue
 from frazil.errors import ScanError, UpkeepError
 from frazil.scan.batches import BatchReader, find_fields, identity_values
 from frazil.scan.deletes import DeleteFile
+from frazil.scan.extras import Extras
 from frazil.scan.manifests import Manifest
 from frazil.scan.plan import FileTask
 from frazil.scan.positions import Positions, kept_rows
@@ -25,7 +26,6 @@ from frazil.scan.removals import Removals
 from frazil.scan.source import Files
 from frazil.scan.table import TableState
 from frazil.scan.values import arrow_schema
-from frazil.sinks.format3 import LAST_UPDATED, ROW_ID
 from frazil.sinks.layout import TableLayout
 from frazil.upkeep.groups import AppliedDelete, LiveFile
 
@@ -59,14 +59,15 @@ class LiveRows:
             columns = file_columns(parquet.schema_arrow, self._state.name_mapping)
             ids = sorted(set().union(*(one.ids for one in sets)))
             test = BatchReader(find_fields(self._state, self._schema, ids), columns, partition)
-            give = BatchReader(self._layout.schema.fields, columns, partition)
-            start, names = 0, sorted(test.names | give.names)
+            extras = Extras(self._layout.schema.fields, task, columns)
+            give = BatchReader(self._layout.schema.fields, extras.columns, partition)
+            start, names = 0, sorted((test.names | give.names) - extras.made)
             for number in range(parquet.num_row_groups):  # one is in memory at a time
                 for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[number], columns=names):
                     keep = self._keep(start, batch.num_rows, positions, [one.deleted(test.bind(batch)) for one in sets])
-                    made = give.take(batch, True if keep is None else keep, self._arrow)
+                    made = give.take(extras.add(batch, start), True if keep is None else keep, self._arrow)
                     if made is not None:
-                        yield _with_lineage(made, file, _places(start, batch.num_rows, keep))
+                        yield made
                     start += batch.num_rows
 
     def _keep(self, start: int, count: int, positions: Positions, equal: Sequence[pa.BooleanArray]) -> pa.BooleanArray | None:
@@ -79,24 +80,6 @@ class LiveRows:
         return alive
 
 
-def _places(start: int, count: int, keep: pa.BooleanArray | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Where in the file the rows lie that are kept."""
-    places = np.arange(start, start + count, dtype=np.int64)
-    return places if keep is None else places[keep.to_numpy(zero_copy_only=False)]
-
-
-def _with_lineage(batch: pa.RecordBatch, file: LiveFile, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.RecordBatch:
-    """The batch with the row ids and sequence numbers filled in that its file leaves to be inherited; of format 3 alone."""
-    if ROW_ID.name not in batch.schema.names:
-        return batch
-    assert file.first_row_id is not None  # files without are not chosen
-    inherited = {ROW_ID.name: pa.array(places + file.first_row_id), LAST_UPDATED.name: pa.scalar(file.sequence, pa.int64())}
-    for name, value in inherited.items():
-        at = batch.schema.get_field_index(name)
-        batch = batch.set_column(at, batch.schema.field(at), pc.coalesce(batch.column(at), value))
-    return batch
-
-
 @contextmanager
 def _reading(table: str, path: str) -> Iterator[None]:
     """Turns what a store or a damaged file says into an error that names the file; the group is left as it is."""
@@ -107,8 +90,8 @@ def _reading(table: str, path: str) -> Iterator[None]:
 
 
 def _task(file: LiveFile) -> FileTask:
-    deletes = tuple(_delete(one, file) for one in file.deletes)
-    return FileTask(file.path, file.format, file.rows, file.bytes, file.spec_id, file.partition, AlwaysTrue(), deletes)
+    deletes, lineage = tuple(_delete(one, file) for one in file.deletes), (file.sequence, file.first_row_id)
+    return FileTask(file.path, file.format, file.rows, file.bytes, file.spec_id, file.partition, AlwaysTrue(), deletes, lineage)
 
 
 def _delete(one: AppliedDelete, file: LiveFile) -> DeleteFile:

@@ -45,7 +45,7 @@ class Survey:
         state = TableState.of(".".join(table.name()), table.metadata)
         # A snapshot id that does not exist is never asked for: without a head there are no units.
         request = ScanRequest(snapshot_id=self.head.snapshot_id if self.head else None)
-        self._planner = Planner(state, self.cache, request)
+        self._planner = Planner(state, self.cache, request, lineage=True)
         self._watched: dict[str, tuple[Mapping[DeleteKey, DeleteFile], int | None]] = {}
 
     def units(self, content: int) -> list[Unit]:
@@ -88,10 +88,10 @@ class Survey:
                 yield from self._live_files(group)
 
     def _live_files(self, group: Group) -> Iterator[LiveFile]:
-        for task, sequence, first in zip(self._planner.tasks(group), group.sequences().to_pylist(), first_row_ids(group), strict=True):
+        for task in self._planner.tasks(group):
             deletes = tuple(_applied(delete, task.path) for delete in task.deletes)
             facts = (task.path, task.bytes, task.rows, task.spec_id, task.partition)
-            yield LiveFile(*facts, deletes, task.format.upper(), sequence or 0, first)
+            yield LiveFile(*facts, deletes, task.format.upper(), *(task.lineage or (0, None)))
 
     def delete_files(self) -> Iterator[DeleteFile]:
         """Every delete file."""
@@ -107,7 +107,7 @@ class Survey:
             if len(rows):
                 group = Group(unit, manifest, rows)
                 deletes = self._planner.deletes_of(group) if self.has_deletes else [[]] * len(group)
-                for path, some, first in zip(group.column("path").to_pylist(), deletes, first_row_ids(group), strict=True):
+                for path, some, first in zip(group.column("path").to_pylist(), deletes, group.first_rows(), strict=True):
                     found[path] = ({key_of(delete): delete for delete in some}, first)
         self._watched = found
 
@@ -156,18 +156,6 @@ def delete_fact(delete: DeleteFile, name: str) -> int:
 def key_of(delete: DeleteFile) -> DeleteKey:
     """What tells a delete from all others."""
     return delete.path, delete.fact("content_offset") if delete.is_vector else None
-
-
-def first_row_ids(group: Group) -> list[int | None]:
-    """Where the row ids of each file of a group begin: as the file says, or as it inherits from its manifest."""
-    following, manifest = group.unit.fact("first_row_id"), group.manifest
-    if following is None:
-        return [None] * len(group)
-    found: list[int | None] = []
-    for own, rows in zip(manifest.columns["first_row_id"].to_pylist(), manifest.columns["records"].to_pylist(), strict=True):
-        found.append(following if own is None else own)
-        following += rows if own is None else 0
-    return found if group.rows is None else [found[at] for at in group.rows.to_pylist()]
 
 
 def _applied(delete: DeleteFile, path: str) -> AppliedDelete:
