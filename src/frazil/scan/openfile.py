@@ -2,7 +2,8 @@
 
 A stream is read batch by batch and holds no more than a few. For a table, whose rows are held anyway, row groups are decoded whole, by
 Arrow's own threads: fewer and larger pieces are faster. If there is something to decide, the columns that decide come first, and the others
-only as far as there are rows that are wanted; except in a stream of row groups that are too large to be held.
+only as far as there are rows that are wanted; except in a stream of row groups that are too large to be held, and where processors would
+wait for them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 RUN_BYTES = 64 * 1024 * 1024  # of a file that are fetched at once
 HELD_BATCHES = 8  # of the columns that decide, in a stream
+WORTH_WAITING = 0.25  # how much of what is decoded the columns that decide may be, where processors would wait for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,27 @@ class OpenFile:
         # A column that is given out may be only a part of one that is tested: they are made apart.
         give = BatchReader(plan.fields, self._extras.columns, partition | self._extras.constants)
         for run in self._runs(groups):
-            first = test.names and give.names and (plan.whole or sum(one.rows for one in run) <= self._held_rows)
-            yield from (self._tested_first if first else self._in_step)(run, rows, test, give)
+            read = self._tested_first if self._can_wait(run, test, give) else self._in_step
+            yield from read(run, rows, test, give)
+
+    def _can_wait(self, run: Sequence[RowGroup], test: BatchReader, give: BatchReader) -> bool:
+        """Whether the columns that are given out are better decoded after those that decide."""
+        if not test.names or not give.names or not (self._plan.whole or sum(one.rows for one in run) <= self._held_rows):
+            return False
+        if not self._plan.spare:
+            return True
+        sizes = self._column_sizes(run[0])
+        total = sum(sizes.get(name, 0) for name in test.names | give.names)
+        return sum(sizes.get(name, 0) for name in test.names) <= WORTH_WAITING * total
+
+    def _column_sizes(self, group: RowGroup) -> dict[str, int]:
+        """What there is to decode of each column."""
+        found: dict[str, int] = {}
+        metadata = self._parquet.metadata.row_group(group.number)
+        for chunk in map(metadata.column, range(metadata.num_columns)):
+            name = chunk.path_in_schema.partition(".")[0]
+            found[name] = found.get(name, 0) + chunk.total_uncompressed_size
+        return found
 
     def _in_step(self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader) -> Iterator[pa.RecordBatch]:
         start = run[0].start

@@ -110,11 +110,12 @@ class Scan:
         return self._read(whole=False)
 
     def _read(self, *, whole: bool) -> Iterator[pa.RecordBatch]:
-        planner = self.planner()
-        reader, left = self._reader(planner, whole=whole), self.limit
+        planner, left = self.planner(), self.limit
         if left == 0:
             return
-        found = read_ahead(planner.plan().tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
+        plan = planner.plan()
+        reader = self._reader(planner, whole=whole, spare=len(plan) < pa.cpu_count())
+        found = read_ahead(plan.tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
         for batch in found:
             if left is not None and batch.num_rows >= left:
                 yield batch.slice(0, left)
@@ -173,8 +174,8 @@ class Scan:
         lineage = any(one.field_id in LINEAGE for one in self.fields)
         return Planner(self.state, self.source.cache, self.request, lineage=lineage)
 
-    def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, *, whole: bool = False) -> FileReader:
-        return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, whole=whole))
+    def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: bool) -> FileReader:
+        return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how))
 
 
 def as_filter(given: str | BooleanExpression | None, *, table: str) -> BooleanExpression:

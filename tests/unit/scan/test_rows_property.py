@@ -118,8 +118,8 @@ def test_a_pruned_scan_gives_the_rows_of_a_full_scan_with_the_filter(data: st.Da
         bound = bind(SCHEMA, rewrite_not(expr), True)
         fields = [SCHEMA.find_field(name) for name in names]
         wanted = [row for row in table.live() if is_true(bound, row)]
-        batch_rows = data.draw(st.sampled_from([1, 2, 1000]))
-        found, at_once = (table.read(expr, names, batch_rows=batch_rows, whole=whole) for whole in (False, True))
+        how = {"batch_rows": data.draw(st.sampled_from([1, 2, 1000])), "spare": data.draw(st.booleans())}
+        found, at_once = (table.read(expr, names, whole=whole, **how) for whole in (False, True))
         expected = to_stored(pa.Table.from_batches(to_arrow(wanted, fields).to_batches(), schema=found.schema), fields)
         assert Counter(to_stored(found, fields)) == Counter(expected)
         assert to_stored(at_once, fields) == to_stored(found, fields)
