@@ -35,7 +35,7 @@ class Rejecting:
     unwanted: set[int]
     branch: str = "check"
 
-    def check(self, snapshot_id: int) -> None:
+    def check(self, snapshot_id: int, base_id: int) -> None:
         rows = self.lake.catalog.load_table(self.lake.name).scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist()
         if self.unwanted & set(rows):
             raise PipelineError("no")

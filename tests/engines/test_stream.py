@@ -307,6 +307,13 @@ def test_rows_that_another_program_commits_during_the_audit_stay_and_the_audit_r
     assert (done["error"], stream.ids(), stream.audit()) == ("AuditFailed", [1, 2, 3, 60], ())
 
 
+def test_a_batch_that_fails_the_audit_ends_the_stream_and_those_before_it_stay(stream: Stream) -> None:
+    stream.declare(options=", audit='id <> 1200'")
+    stream.send(*range(1500))  # a thousand to a batch
+    done = stream.try_to_run()
+    assert (done["error"], "1 x id <> 1200" in done["message"], stream.ids()) == ("AuditFailed", True, list(range(1000)))
+
+
 def change(number: int, version: int, note: str | None = None, op: str = "u") -> str:
     return json.dumps({"id": number, "version": version, "note": note, "op": op})
 

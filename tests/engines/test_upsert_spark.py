@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
 from frazil.errors import AuditFailed, PipelineError, RowRefused, SchemaMismatch
+from frazil.pipelines.audited import Audit
 from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.session import spark_session
 from frazil.pipelines.upsert import UpsertFrames, upsert_batches
@@ -275,3 +278,22 @@ def test_changes_of_files_come_to_main_when_their_audit_passes(catalog: FrazilCa
         run(5)
     assert (values(catalog, "lake.clients"), branches(catalog, "lake.clients")) == ({1: "a", 2: "b"}, ["audit-crm"])
     assert (run(10), values(catalog, "lake.clients"), branches(catalog, "lake.clients")) == (2, {1: "x"}, [])
+
+
+def test_a_condition_that_held_before_is_held_against_the_rows_that_came_since(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    target = Table("lake.audited", column("id", "long"))
+    table = catalog.create_table(target.identifier, target.schema())
+    checks = ["id < 10", "SELECT id FROM {table} GROUP BY id HAVING count(*) > 1"]
+    made = pipeline(source=sources.csv("*.csv"), target=target, name="p", audit=checks)(lambda rows: rows)
+    heads = []
+    for ids in ([1, 50], [1, 60, 70], [2]):
+        table.append(pa.table({"id": ids}))
+        heads.append(table.metadata.current_snapshot_id)
+    first, second, third = heads
+    with pytest.raises(AuditFailed) as found:
+        Audit(made, spark, catalog, rows=3, passed=first).check(second, first)
+    assert found.value.failures == {checks[0]: 2, checks[1]: 1}  # of the rows that came, and of the whole table
+    with pytest.raises(AuditFailed) as found:
+        Audit(made, spark, catalog, rows=1, passed=first).check(third, second)
+    assert found.value.failures == {checks[0]: 3, checks[1]: 1}  # another program has committed since it was looked at
+    Audit(replace(made, audit=(checks[0],)), spark, catalog, rows=1, passed=second).check(third, second)

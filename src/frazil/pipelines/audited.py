@@ -40,36 +40,46 @@ class Kind(Protocol):
 
 @dataclass(frozen=True)
 class Audit:
-    """The checks of a pipeline on a snapshot that main does not have yet; a `stages.Judge`."""
+    """The checks of a pipeline on a snapshot that main does not have yet; a `stages.Judge`.
+
+    `passed` is a snapshot whose rows are known to meet the conditions: what only adds files to it is judged by these alone.
+    """
 
     pipeline: Pipeline
     spark: SparkSession
     catalog: FrazilCatalog
     rows: int
+    passed: int | None = None
 
     @property
     def branch(self) -> str:
         return self.pipeline.branch
 
-    def check(self, snapshot_id: int) -> None:
+    def check(self, snapshot_id: int, base_id: int) -> None:
         """Raises `AuditFailed` with what each check that failed has found."""
-        if failures := {check: found for check in self.pipeline.audit if (found := self._find(check, snapshot_id))}:
+        failures = {}
+        for check in self.pipeline.audit:
+            since = base_id if base_id == self.passed and not is_query(check) else None
+            if found := self._find(check, snapshot_id, since):
+                failures[check] = found
+        if failures:
             raise AuditFailed(self.pipeline.name, self.pipeline.target.name, self.branch, rows=self.rows, failures=failures)
 
-    def _find(self, check: str, snapshot_id: int) -> int:
+    def _find(self, check: str, snapshot_id: int, since: int | None) -> int:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        parts = (self.catalog.name, *self.pipeline.target.identifier)
-        table = ".".join(f"`{part}`" for part in parts)
+        table = ".".join(f"`{part}`" for part in (self.catalog.name, *self.pipeline.target.identifier))
         try:
-            (found,) = self.spark.sql(audit_query(check, f"{table} VERSION AS OF {snapshot_id}")).collect()[0]
+            if since is None:
+                return int(self.spark.sql(audit_query(check, f"{table} VERSION AS OF {snapshot_id}")).collect()[0][0])
+            ends = {"start-snapshot-id": str(since), "end-snapshot-id": str(snapshot_id)}
+            return self.spark.read.options(**ends).table(table).where(f"NOT ({check})").count()
         except (PySparkException, Py4JError) as exc:
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': the audit '{check}' cannot be run: {telling(str(exc))}",
                 hint=f"main is unchanged, the new rows are on branch '{self.branch}'; mend the check and run again",
             ) from exc
-        return int(found)
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from frazil.sinks.spark import FrameResult, FrameSink, Staged
 
 
-@dataclass(frozen=True)
+@dataclass
 class LoadPublisher:
     """Publishes what a run, or a batch of a stream, has made: files or changes, with or without an audit."""
 
     pipeline: Pipeline
     spark: SparkSession
     stages: Stages
+    passed: int | None = None  # what main was after the last audit: until somebody else commits, its rows need no second look
 
     def clean(self) -> None:
         """Removes what runs before this one have left; to be called once the pipeline is taken over."""
@@ -41,16 +42,24 @@ class LoadPublisher:
         done: frozenset[str] = frozenset(),
     ) -> FrameResult:
         """All of it is in the table, in one commit, when this returns. `also` gives rows of other tables, for the snapshot of the rows."""
-        audit = Audit(self.pipeline, self.spark, self.stages.catalog, rows) if self.pipeline.audit else None
-        write: Write | None = None
         if changes is not None and changes.rows:
-            write = Merge(self.stages, changes, self.pipeline.rules)
-        elif audit is not None and staged.files:
-            write = Files(self.stages, staged.files, kind)
-        if write is not None:
-            return self.stages.publish(sink, staged, write, audit=audit, also=also, done=done)
+            merge = Merge(self.stages, changes, self.pipeline.rules)
+            return self._staged(sink, staged, merge, self._audit(rows), also, done)
+        if self.pipeline.audit and staged.files:
+            audit = self._audit(rows, self.passed if kind is Append else None)
+            return self._staged(sink, staged, Files(self.stages, staged.files, kind), audit, also, done)
         if also is None:
             return sink.publish(staged, done=done)
         identifier = self.pipeline.target.identifier
         snapshot_id = self.stages.catalog.load_table(identifier).metadata.new_snapshot_id()  # the rows of the others have to name it
         return sink.publish(staged, also=also(snapshot_id), change=kind(identifier, staged.files, snapshot_id=snapshot_id), done=done)
+
+    def _audit(self, rows: int, passed: int | None = None) -> Audit | None:
+        return Audit(self.pipeline, self.spark, self.stages.catalog, rows, passed) if self.pipeline.audit else None
+
+    def _staged(
+        self, sink: FrameSink, staged: Staged, write: Write, audit: Audit | None, also: Also | None, done: frozenset[str]
+    ) -> FrameResult:
+        result = self.stages.publish(sink, staged, write, audit=audit, also=also, done=done)
+        self.passed = result.snapshot_id if audit else None
+        return result

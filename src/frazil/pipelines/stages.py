@@ -43,8 +43,8 @@ class Judge(Protocol):
     def branch(self) -> str:
         """Where a snapshot that did not pass is kept, to be looked at."""
 
-    def check(self, snapshot_id: int) -> None:
-        """Raises if it may not be published."""
+    def check(self, snapshot_id: int, base_id: int) -> None:
+        """Raises if it may not be published. The stage began at `base_id`."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Stages:
                 snapshot_id = write(stage)
                 self.target.patience.on_step("staged")
                 if audit is not None:
-                    self._audit(audit, snapshot_id, stage)
+                    self._audit(audit, snapshot_id, base, stage)
                 move = Move(self.target.identifier, snapshot_id, base, stage, self.target.ref)
                 return sink.publish(staged, also=also(snapshot_id) if also else None, change=move, done=done)
             except Overtaken:
@@ -144,10 +144,10 @@ class Stages:
 
         return self._until_decided(attempt)
 
-    def _audit(self, audit: Judge, snapshot_id: int, stage: str) -> None:
+    def _audit(self, audit: Judge, snapshot_id: int, base_id: int, stage: str) -> None:
         """Raises if the snapshot does not pass; it then has the audit's branch in place of the stage."""
         try:
-            audit.check(snapshot_id)
+            audit.check(snapshot_id, base_id)
         except Exception:
             self._until_decided(lambda _: self._rename(stage, audit.branch))
             raise
