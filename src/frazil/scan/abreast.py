@@ -101,23 +101,22 @@ class Field:
     owner: Columns
     field_id: int
     schema: Json
-
-    @property
-    def null_at(self) -> int:
-        """Where the union has its null; -1 when the field is never null."""
-        return self.schema.index("null") if isinstance(self.schema, list) else -1
+    kind: str
+    null_at: int  # where the union has its null; -1 when the field is never null
 
 
 def _flatten(schema: Json, columns: Columns) -> Iterator[Field]:
     """The fields of a record and of the records in it, in the order of their bytes."""
     for field in schema["fields"]:
-        if kind_of(field["type"]) != "record":
-            yield Field(columns, field["field-id"], field["type"])
-        elif isinstance(field["type"], list):
+        field_id, kind = field["field-id"], field["type"]
+        null_at = kind.index("null") if isinstance(kind, list) else -1
+        if kind_of(kind) != "record":
+            yield Field(columns, field_id, kind, kind_of(kind), null_at)
+        elif null_at >= 0:
             raise NotAbreast("a record that may be missing")
         else:
-            inner = columns[field["field-id"]] = Columns()
-            yield from _flatten(branch(field["type"]), inner)
+            inner = columns[field_id] = Columns()
+            yield from _flatten(branch(kind), inner)
 
 
 def _find_paths(lanes: Lanes, head: Sequence[Field], count: int) -> Numbers:
@@ -249,7 +248,7 @@ class Lanes:
         """The next number of each record."""
         byte = self._next()
         self.at = self.at + 1
-        if byte.max(initial=0) < 128:
+        if np.bitwise_or.reduce(byte) < 128:
             return SHORT.take(byte)
         value, more = (byte & 127).astype(np.int64), byte > 127
         for shift in range(7, 64, 7):
@@ -257,7 +256,7 @@ class Lanes:
             value |= (byte & 127).astype(np.int64) * more << shift
             self.at = self.at + more
             more &= byte > 127
-            if not more.any():
+            if not np.count_nonzero(more):
                 return _signed(value)
         raise NotAbreast(TOO_LONG)
 
@@ -265,7 +264,10 @@ class Lanes:
         """The number that ends where each of the places starts; it starts where the one before it ends."""
         first = places - 1
         for _ in range(9):
-            first = first - (self._bytes.take(first - 1, mode="clip") > 127)
+            more = self._bytes.take(first - 1, mode="clip") > 127
+            if not np.count_nonzero(more):
+                break
+            first = first - more
         return _decode(self._bytes, first, places - 1)
 
     def numbers_at(self, starts: NDArray[np.int32], counts: NDArray[np.int32]) -> Numbers:
@@ -298,7 +300,7 @@ class Lanes:
     @contextmanager
     def _only(self, some: Mask) -> Iterator[None]:
         """Moves some of the lanes on, and not the others."""
-        if some.all():
+        if np.count_nonzero(some) == len(some):
             yield
             return
         every, self.at = self.at, self.at[some]
@@ -313,19 +315,18 @@ class Lanes:
         for field in fields:
             there = self._there(field.null_at)
             with self._only(there):
-                field.owner[field.field_id] = self._read(field.schema, there, bounds_of)
+                field.owner[field.field_id] = self._read(field.kind, field.schema, there, bounds_of)
 
     def _there(self, null_at: int) -> Mask:
         """Which records have a value; a byte before it says so, when it may be missing."""
         if null_at < 0:
             return np.ones(len(self.at), np.bool_)
         byte, self.at = self._next(), self.at + 1
-        if (byte & 0xFD).any():
+        if np.bitwise_or.reduce(byte) & 0xFD:
             raise NotAbreast("neither a value nor null")
         return np.asarray(byte != 2 * null_at)
 
-    def _read(self, schema: Json, there: Mask, bounds_of: Collection[int]) -> Column | ListColumn | BoundsColumn:
-        kind, plain = kind_of(schema), branch(schema)
+    def _read(self, kind: str, schema: Json, there: Mask, bounds_of: Collection[int]) -> Column | ListColumn | BoundsColumn:
         if kind in NUMBERS:
             return Values(schema, _nullable(self.number(), there))
         if kind in VALUES:
@@ -333,15 +334,16 @@ class Lanes:
             self.at = self.at + VALUES[kind].itemsize
             return Values(schema, _nullable(found, there).cast(arrow_type(schema)))
         if kind in ("string", "bytes", "fixed"):
-            lengths = np.full(len(self.at), plain["size"]) if kind == "fixed" else self._count(most=self._size)
+            lengths = np.full(len(self.at), branch(schema)["size"]) if kind == "fixed" else self._count(most=self._size)
             starts, self.at = self.at, self.at + lengths
             return Texts(self, schema, _spread(starts, there, 0), _spread(lengths, there, -1))
         if kind != "array":
             raise NotAbreast(kind)
-        return self._array(branch(plain["items"]), plain, there, bounds_of)
+        return self._array(branch(schema), there, bounds_of)
 
-    def _array(self, items: Json, schema: Json, there: Mask, bounds_of: Collection[int]) -> ListColumn | BoundsColumn:
-        if kind_of(items) in NUMBERS:
+    def _array(self, schema: Json, there: Mask, bounds_of: Collection[int]) -> ListColumn | BoundsColumn:
+        items = branch(schema["items"])
+        if items in NUMBERS:
             return self._lists(there, is_map=False)
         kinds = [field["type"] for field in items["fields"]] if schema.get("logicalType") == "map" else []
         if kinds == ["int", "long"]:
@@ -351,6 +353,11 @@ class Lanes:
         raise NotAbreast(f"a list of {items}")
 
     def _count(self, *, most: int) -> Numbers:
+        """The next number of each record, which is no less than nothing and no more than that."""
+        byte = self._next()
+        if not np.bitwise_or.reduce(byte) & 0x81:  # a byte each, and none of them negative
+            self.at = self.at + 1
+            return SHORT.take(byte)
         found = self.number()
         if found.view(np.uint64).max(initial=0) > most:  # also where it is negative
             raise NotAbreast("a length that cannot be")  # or a list in several blocks, of which the first has its size
@@ -358,7 +365,7 @@ class Lanes:
 
     def _end(self) -> None:
         """Passes the end of a list, which is a block of no items."""
-        if self._next().any():
+        if np.bitwise_or.reduce(self._next()):
             raise NotAbreast("a list in several blocks")
         self.at = self.at + 1
 
@@ -380,7 +387,7 @@ class Lanes:
                 keys, lengths = self.number(), self._count(most=self._size)
                 for field_id, (starts, sizes) in found.items():
                     here = keys == field_id
-                    if here.any():
+                    if np.count_nonzero(here):
                         rows = np.flatnonzero(some)[here]
                         starts[rows], sizes[rows] = self.at[here], lengths[here]
                 self.at = self.at + lengths
