@@ -1,4 +1,7 @@
-"""Upkeep with writers, deletes and rollbacks at random moments in the middle of it: the rows are always those of a simple model."""
+"""Upkeep with writers, deletes and rollbacks at random moments in the middle of it: the rows are always those of a simple model.
+
+In format 3 every row id, once it was seen, belongs to the same row for ever.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from frazil import Lake
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.sinks.publish import Patience
@@ -16,6 +20,7 @@ from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from frazil.upkeep.policy import Policy
 from tests.conftest import Campaign
+from tests.contract.upkeep_format3 import Kept3
 from tests.contract.upkeep_lake import HURRIED, Kept, during
 
 STEPS = ("before load", "files written", "before commit")
@@ -38,11 +43,17 @@ class World:
     chance: random.Random
     rows: Rows = field(default_factory=Counter)
     past: dict[int, Rows] = field(default_factory=dict)
+    known: dict[int, dict[str, int]] = field(default_factory=dict)  # rows by their ids
 
     def check(self) -> None:
-        found = self.kept.scan()
-        assert Counter(zip(found["id"].to_pylist(), found["day"].to_pylist(), strict=True)) == self.rows
+        columns = ["id", "day", *(["_row_id", "_last_updated_sequence_number"] if isinstance(self.kept, Kept3) else [])]
+        found = Lake(catalog=self.kept.catalog).table(self.kept.name).scan(columns=columns).read_all().to_pylist()
+        assert Counter((row["id"], row["day"]) for row in found) == self.rows
         self.past[self.kept.head()] = self.rows.copy()
+        if isinstance(self.kept, Kept3):
+            assert len({row["_row_id"] for row in found}) == len(found)
+            for row in found:
+                assert self.known.setdefault(row["_row_id"], row) == row
 
     # --- writers -----------------------------------------------------------------------------------------------------------------
 
@@ -102,10 +113,11 @@ class World:
         ManifestRewrite(self.kept.catalog, self.kept.identifier, self.patience()).run(plan, policy=self.kept.policy)
 
 
-def test_whoever_comes_meanwhile_finds_the_right_rows(catalog: FrazilCatalog, campaign: Campaign) -> None:
+@pytest.mark.parametrize("kind", [Kept, Kept3])
+def test_whoever_comes_meanwhile_finds_the_right_rows(catalog: FrazilCatalog, campaign: Campaign, kind: type[Kept]) -> None:
     chance = campaign.random()
-    for _ in range(campaign.size(short=5, full=300)):
-        world = World(Kept(catalog, policy=Policy(min_input_files=2)).create("day"), chance)
+    for _ in range(campaign.size(short=3, full=150)):
+        world = World(kind(catalog, policy=Policy(min_input_files=2)).create("day"), chance)
         world.append()
         world.check()
         for _ in range(10):

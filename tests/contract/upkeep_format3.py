@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 
 import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyroaring import BitMap64
@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from frazil.client.changes import Change
 from frazil.sinks import format3
 from frazil.sinks.buffer import Buffer, BufferLimits
-from frazil.sinks.entries import as_added, write_entries
+from frazil.sinks.entries import as_added, as_existing, write_entries
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.snapshots import guards, move_ref, next_snapshot
 from tests.contract.upkeep_lake import Kept, rows
@@ -41,9 +41,19 @@ class Kept3(Kept):
         return self._commit([file.to_data_file() for file in buffer.flush()], ManifestContent.DATA, branch)
 
     def delete(self, *ids: int) -> int:
-        """A deletion vector for each file with such rows, all of them in one Puffin file."""
-        found = [(file.file_path, self._positions(self.live, file, ids), file) for file in self.files()]
-        return self.add_vectors([one for one in found if one[1]])
+        """A deletion vector for each file with such rows, all in one Puffin file; it holds what an older one held, and takes its place."""
+        older = {entry.data_file[format3.REFERENCED]: entry.data_file for entry in self.entries(ManifestContent.DELETES)}
+        found = list[tuple[str, list[int], DataFile]]()
+        for file in self.files():
+            if positions := self._positions(self.live, file, ids):
+                before = self._read_vector(older[file.file_path]) if file.file_path in older else []
+                found.append((file.file_path, sorted({*positions, *before}), file))
+        return self.add_vectors(found)
+
+    def _read_vector(self, file: DataFile) -> list[int]:
+        with self.live.io.new_input(file.file_path).open() as stream:
+            blob = stream.read()[file[format3.OFFSET] :][: file[format3.OFFSET + 1]]
+        return list(BitMap64.deserialize(blob[8:-4]))
 
     def add_vectors(self, vectors: Sequence[tuple[str, list[int], DataFile]]) -> int:
         """Deletion vectors in one Puffin file: about which file, which rows, and in whose partition."""
@@ -69,8 +79,15 @@ class Kept3(Kept):
         metadata, parent = table.metadata, table.snapshot_by_name(branch)
         snapshot_id = metadata.new_snapshot_id()
         entries = [as_added(file, snapshot_id) for file in files]
+        carried = list[ManifestFile]()
+        replaced = {file[format3.REFERENCED] for file in files if len(file) > format3.REFERENCED} - {None}
+        for one in format3.read_list(table.io, parent.manifest_list) if parent else []:
+            old = format3.read_entries(table.io, one) if replaced and one.content == ManifestContent.DELETES else []
+            if any(entry.data_file[format3.REFERENCED] in replaced for entry in old):
+                entries += [as_existing(entry) for entry in old if entry.data_file[format3.REFERENCED] not in replaced]
+            else:
+                carried.append(one)
         manifest = write_entries(table, entries, spec_id=files[0].spec_id, content=content, snapshot_id=snapshot_id)
-        carried = format3.read_list(table.io, parent.manifest_list) if parent else []
         parent_id = parent.snapshot_id if parent else None
         listed = format3.write_list(table, [*carried, manifest], snapshot_id=snapshot_id, parent_id=parent_id, attempt=1)
         summary = Summary(Operation.APPEND if content == ManifestContent.DATA else Operation.DELETE)
