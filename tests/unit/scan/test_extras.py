@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pyiceberg.types import LongType, NestedField
 
 from frazil.errors import ScanError
 from frazil.scan.scan import Scan
+from frazil.scan.spark import split
 from tests.unit.scan.real_tables import MadeDelete, RealTable
 from tests.unit.scan.test_rows import NONE, field, numbered, scan_of, table_of
 
@@ -48,6 +50,12 @@ def test_rows_tell_their_file_and_their_position_in_it(tmp_path: Path, read: Cal
 def test_rows_of_format_2_have_no_ids(tmp_path: Path, read: Callable[[Scan], Rows]) -> None:
     scan = scan_of(numbered(tmp_path, 1, rows=1), columns=["_row_id", "id", "_last_updated_sequence_number"])
     assert read(scan) == [{"_row_id": None, "id": 0, "_last_updated_sequence_number": None}]
+
+
+def test_rows_tell_where_they_are_also_when_they_are_read_elsewhere(tmp_path: Path) -> None:
+    table = numbered(tmp_path, 2, rows=6)
+    parts = [pickle.loads(pickle.dumps(part)) for part in split(scan_of(table, GreaterThan("id", 8), columns=WHERE), 2)]
+    assert [row for part in parts for batch in part.batches() for row in batch.to_pylist()] == places(table, 9, 10, 11)
 
 
 def test_a_tables_own_column_of_that_name_is_meant(tmp_path: Path) -> None:
