@@ -87,7 +87,7 @@ class OpenFile:
         test = BatchReader(tested, self._columns, partition)
         # A column that is given out may be only a part of one that is tested: they are made apart.
         give = BatchReader(plan.fields, self._extras.columns, partition | self._extras.constants)
-        for run in self._runs(groups):
+        for run in self._runs(groups, most_rows=self._held_rows if test.names and not plan.whole else None):
             read = self._tested_first if self._can_wait(run, test, give) else self._in_step
             yield from read(run, rows, test, give)
 
@@ -150,20 +150,20 @@ class OpenFile:
     def _table(self, run: Sequence[RowGroup], names: list[str]) -> pa.Table:
         return self._parquet.read_row_groups([one.number for one in run], columns=names)
 
-    def _runs(self, groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
+    def _runs(self, groups: Sequence[RowGroup], *, most_rows: int | None) -> Iterator[list[RowGroup]]:
         """Row groups that follow each other, as many as are fetched at once."""
         run: list[RowGroup] = []
         for group in groups:
-            if run and not self._follows(group, run):
+            if run and not self._follows(group, run, most_rows):
                 yield run
                 run = []
             run.append(group)
         if run:
             yield run
 
-    def _follows(self, group: RowGroup, run: Sequence[RowGroup]) -> bool:
+    def _follows(self, group: RowGroup, run: Sequence[RowGroup], most_rows: int | None) -> bool:
         size, rows = sum(self.sizes[one.number] for one in run), sum(one.rows for one in (*run, group))
-        return group.number == run[-1].number + 1 and size < RUN_BYTES and rows <= self._held_rows
+        return group.number == run[-1].number + 1 and size < RUN_BYTES and (most_rows is None or rows <= most_rows)
 
     @property
     def _held_rows(self) -> int:
