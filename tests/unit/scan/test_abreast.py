@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import ManifestUnreadable
+from frazil.scan import lanes
 from frazil.scan.abreast import NotAbreast, pick_abreast, read_abreast
 from frazil.scan.avro import AvroError, AvroFile, open_avro, pick_bounds, read_records
 from frazil.scan.entries import EntryColumns
@@ -41,6 +43,14 @@ SCHEMA = Schema(*(NestedField(at, f"c{at}", kind) for at, kind in enumerate(KIND
 PARTITIONS: tuple[Any, ...] = (2**40, "Oslo", 19_000, 0.5, -2.25, True, None, bytes(range(16)))
 PLACE = "s3://lake/events/data/"
 WANTED = (1, 2, 2**20, 77)  # the last is a column that no file has
+
+
+@pytest.fixture(scope="module", autouse=True)
+def a_few_rows_at_a_time() -> Iterator[None]:
+    """Lists are looked at in slices, as those of large manifests are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "ROWS", 16)
+        yield
 
 
 def number(chance: random.Random) -> int:
