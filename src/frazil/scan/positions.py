@@ -88,6 +88,8 @@ def among(positions: Positions, start: int, count: int) -> Positions:
 
 def kept_rows(positions: Positions, start: int, count: int) -> pa.BooleanArray | None:
     """A mask of the rows that are not deleted; None when none is."""
+    if not len(positions):
+        return None
     gone = among(positions, start, count)
     if not len(gone):
         return None

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
-from pyiceberg.types import DateType, IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
+from pyiceberg.types import (
+    DateType,
+    IcebergType,
+    PrimitiveType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
 
 COUNTED = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)  # numbers since some moment
 
@@ -24,6 +34,12 @@ def arrow_type(kind: IcebergType) -> pa.DataType:
     >>> arrow_type(DateType())
     DataType(date32[day])
     """
+    # PyIceberg walks the type with a visitor, and every column of every file asks.
+    return _primitive(kind) if isinstance(kind, PrimitiveType) else schema_to_pyarrow(kind, include_field_ids=False)
+
+
+@lru_cache(maxsize=256)
+def _primitive(kind: PrimitiveType) -> pa.DataType:
     return schema_to_pyarrow(kind, include_field_ids=False)
 
 
