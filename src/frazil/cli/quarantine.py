@@ -90,6 +90,7 @@ def show(context: Context, table: str, limit: int | None, reason: str | None, pa
 )
 @click.option("--from", "file", type=click.File(), help="Rows that show --output json wrote, edited: these are meant, as they are there.")
 @click.option("--dry-run", is_flag=True, help="Only say what would come in.")
+@click.option("--append", is_flag=True, help="Also where the table is upserted by a key: rows then stand beside those of the same key.")
 @REASON
 @PART
 @DELTA
@@ -106,7 +107,7 @@ def replay(context: Context, /, table: str, output: str, **options: Any) -> None
 
     file = options["file"]
     result = _open(context, table, options["delta"]).replay(
-        _rules(table, options["checks"], options["extra_fields"]),
+        _rules(table, options["checks"], options["extra_fields"], append=options["append"]),
         choice=Choice(options["reason"], options["part"]),
         edits=edited_rows(file.read(), name=file.name) if file else None,
         dry_run=options["dry_run"],
@@ -176,14 +177,14 @@ def _holdings(context: Context, name: str | None, delta: bool) -> list[Holding]:
     return [one for one in found if one is not None]
 
 
-def _rules(table: str, checks: Sequence[str], extra_fields: Any) -> Rules:
+def _rules(table: str, checks: Sequence[str], extra_fields: Any, *, append: bool) -> Rules:
     """The checks that lakehouse.py declares for the table, and the given ones; unknown, if there are neither."""
     from frazil.project import FILE_NAME, load_project
     from frazil.sinks.replay import Rules
 
     declared = load_project(Path.cwd()).tables if (Path.cwd() / FILE_NAME).exists() else ()
     own = next((tuple(getattr(one, "checks", ())) for one in declared if one.name == table), None)
-    return Rules(None if own is None and not checks else (*(own or ()), *checks), extra_fields)
+    return Rules(None if own is None and not checks else (*(own or ()), *checks), extra_fields, append)
 
 
 def _row_as_lines(row: HeldRow) -> list[str]:

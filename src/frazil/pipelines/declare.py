@@ -61,6 +61,11 @@ class Pipeline:
         return (*self.order_by, *op)
 
     @property
+    def upserted_by(self) -> tuple[str, ...]:
+        """The key that changes find their rows by, where the mode is `upsert`; else nothing."""
+        return self.key if self.mode == "upsert" else ()
+
+    @property
     def rules(self) -> UpsertRules:
         """How changes find their rows, where the mode is `upsert`."""
         from frazil.sinks.upsert_rules import UpsertRules

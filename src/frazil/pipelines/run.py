@@ -92,7 +92,7 @@ class _Run:
         from frazil.sinks.sink import SinkOptions
         from frazil.sinks.spark import FrameSink
 
-        target = IcebergTarget(self.catalog, self.pipeline.target.identifier)
+        target = IcebergTarget(self.catalog, self.pipeline.target.identifier, key=self.pipeline.upserted_by)
         part = part_name(self.pipeline.name, 0)
         sink = FrameSink(target, part, options=SinkOptions(checks=self.pipeline.checks))
         files = new_files(self.pipeline, self.catalog, self.folder)

@@ -128,7 +128,7 @@ class _Stream:
         self.progress, self.source = progress, _source(pipeline)
         load_target(pipeline, catalog)
         self.patience = options.patience or Patience()
-        self.target = IcebergTarget(catalog, pipeline.target.identifier, patience=self.patience)
+        self.target = IcebergTarget(catalog, pipeline.target.identifier, patience=self.patience, key=pipeline.upserted_by)
         self.part = part_name(pipeline.name, 0)
         self.error: BaseException | None = None
         self.busy = threading.Lock()

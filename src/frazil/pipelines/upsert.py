@@ -56,7 +56,8 @@ class UpsertFrames:
     ) -> None:
         self._rules, self._bad_rows = UpsertRules.of(key, sequence, op), bad_rows
         catalog = as_catalog(catalog)
-        self._target = IcebergTarget(catalog, tuple(table.split(".")) if isinstance(table, str) else table, patience=patience or Patience())
+        identifier = tuple(table.split(".")) if isinstance(table, str) else table
+        self._target = IcebergTarget(catalog, identifier, patience=patience or Patience(), key=self._rules.key)
         self._rules.check(self._target.layout)
         self._part, self._checks = part_name(name, 0), tuple(checks)
         self._sink = FrameSink(self._target, self._part, options=SinkOptions(checks=self._checks, bad_rows=bad_rows))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError, ValidationError
 from pyiceberg.typedef import Identifier
 
+from frazil.client.changes import Change
 from frazil.errors import CommitConflict, SchemaMismatch, SinkError
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
@@ -18,8 +19,8 @@ from frazil.sinks.parquet import write_files
 from frazil.sinks.progress import MAIN, Claim, PartProgress, Progress
 from frazil.sinks.publish import CommitCatalog, Committed, Patience, Publisher, until_decided
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
-from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, as_arrow, quarantine_of
-from frazil.sinks.snapshots import Append, Publishable
+from frazil.sinks.quarantine import UPSERTED_BY, OpenQuarantine, QuarantinedRow, as_arrow, quarantine_of
+from frazil.sinks.snapshots import Append, Publishable, set_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -35,6 +36,7 @@ class IcebergTarget:
     identifier: Identifier
     ref: str = MAIN
     patience: Patience = field(default_factory=Patience)
+    key: Sequence[str] = ()  # by which rows are upserted; its quarantine then says so, for a replay appends
 
     def __post_init__(self) -> None:
         self._publisher = Publisher(self.catalog, self.identifier, self.ref, self.patience)
@@ -113,11 +115,14 @@ class IcebergTarget:
     def _quarantine(self) -> Table:
         name = quarantine_of(self.identifier)
         try:
-            return self.catalog.load_table(name)
+            table = self.catalog.load_table(name)
         except NoSuchTableError:
             with contextlib.suppress(TableAlreadyExistsError):  # another part was faster
                 self.catalog.create_table(name, QUARANTINE_SCHEMA)
-        return self.catalog.load_table(name)
+            table = self.catalog.load_table(name)
+        if self.key and UPSERTED_BY not in table.properties:
+            self.catalog.commit_changes([Change(name, (), set_properties({UPSERTED_BY: ", ".join(self.key)}))])
+        return table
 
     def _patiently(self, load: Callable[[], Table]) -> Table:
         """A sink that is open waits for a catalog that is away, here as in its commits."""

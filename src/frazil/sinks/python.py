@@ -52,7 +52,8 @@ def open(  # frazil.sinks.open reads as it should
     newer, the column `op` which ones are deletes.
     """
     identifier = tuple(table.split(".")) if isinstance(table, str) else table
-    target = IcebergTarget(as_catalog(catalog), identifier, branch, patience or Patience())
+    names = UpsertRules.of(key, sequence, op).key if mode == "upsert" else ()
+    target = IcebergTarget(as_catalog(catalog), identifier, branch, patience or Patience(), names)
     if mode == "upsert":
         from frazil.sinks.upsert_sink import UpsertSink
 

@@ -24,6 +24,8 @@ SCHEMA = Schema(
     NestedField(5, "quarantined_at", TimestamptzType(), required=True, doc="When"),
 )
 
+UPSERTED_BY = "frazil.upserted-by"  # a property of the quarantine of a table that is upserted: its key
+
 
 def quarantine_of(identifier: Identifier) -> Identifier:
     """The name of a table's quarantine table.

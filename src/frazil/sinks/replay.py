@@ -27,7 +27,7 @@ from frazil.sinks.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.progress import SUMMARY_PROGRESS, property_key
 from frazil.sinks.publish import CommitCatalog, Patience, until_decided
-from frazil.sinks.quarantine import quarantine_of
+from frazil.sinks.quarantine import UPSERTED_BY, quarantine_of
 from frazil.sinks.rewrite import Rewrite
 from frazil.sinks.sifting import Sifting
 from frazil.sinks.snapshots import Append
@@ -45,6 +45,7 @@ class Rules:
 
     checks: tuple[str, ...] | None = None
     extra_fields: Literal["error", "ignore"] = "error"
+    append: bool = False  # also where the table is upserted
 
     def contract(self, layout: TableLayout, reasons: Callable[[], Iterator[str]]) -> Contract:
         """The contract of the table under these rules."""
@@ -99,6 +100,7 @@ class IcebergQuarantine:
                 return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
             if done := _committed(beside, sent):
                 return done
+            self._refuse_upserted(beside, held)
             table = self._load(self.identifier)
             contract = held.contract(TableLayout.of(table), lambda: _reasons(beside))
             trial = Retrial(contract, meant, edits or {}, extra_is_error=held.extra_fields == "error")
@@ -140,6 +142,13 @@ class IcebergQuarantine:
             return sent[-1][1]
 
         return until_decided(attempt, name=self.name, patience=self.patience)
+
+    def _refuse_upserted(self, beside: Table, rules: Rules) -> None:
+        if (key := beside.properties.get(UPSERTED_BY)) and not rules.append:
+            raise SinkError(
+                f"{self.name} is upserted by {key}, and a replay appends: its rows would stand beside those of the same key",
+                hint="send the rows through their stream again; or, if none of their keys is in the table, replay with --append",
+            )
 
     def _changes(self, tables: tuple[Table, Table], sifting: Sifting, count: int, attempt: int) -> tuple[Change, Change]:
         (table, read), beside = tables, quarantine_of(self.identifier)

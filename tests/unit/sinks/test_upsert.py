@@ -42,6 +42,7 @@ from frazil.errors import RowRefused, SinkError, WriterFenced
 from frazil.scan.read import plan_snapshot, read_tasks
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
+from frazil.sinks.replay import IcebergQuarantine, Rules
 from frazil.sinks.sink import ArrowSink
 from frazil.sinks.upsert_rules import Ops
 from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
@@ -226,6 +227,17 @@ def test_bad_changes_are_set_aside_in_the_same_commit(catalog: FrazilCatalog, ta
         (6, f"field 'op': expected one of {ops}, found NULL"),
     ]
     assert values(catalog, table) == {1: "v1"}
+
+
+def test_a_replay_does_not_put_rows_beside_those_of_the_same_key(catalog: FrazilCatalog, table: str) -> None:
+    with open_sink(catalog, table, bad_rows="quarantine", checks=["version < 9"]) as sink:
+        sink.write([change(1, 1), change(1, 10)], position=2)
+    aside = IcebergQuarantine(catalog, tuple(table.split(".")))
+    with pytest.raises(SinkError, match="is upserted by id, and a replay appends"):
+        aside.replay(Rules(checks=(), extra_fields="ignore"))
+    assert values(catalog, table) == {1: "v1"}
+    aside.replay(Rules(checks=(), extra_fields="ignore", append=True))
+    assert sorted(catalog.load_table(table).scan().to_arrow()["version"].to_pylist()) == [1, 10]
 
 
 def test_a_bad_change_stops_the_sink_unless_it_is_told_otherwise(catalog: FrazilCatalog, table: str) -> None:
