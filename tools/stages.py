@@ -1,49 +1,80 @@
-"""`make test`: each stage in turn, with its time; fails if any of them failed, after all have run."""
+"""`make test`: each stage with its time; fails if any of them failed, after all have run."""
 
 from __future__ import annotations
 
-import resource
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
-# Two files at a time where a test is one Python process; a Spark or a Trino takes both cores by itself.
+# Two files at a time where a test is one Python process. Where it is a Spark, a Trino or a Kafka, two stages at a time: each uses little
+# more than one core, for it waits for servers to start, and for dead writers to be found out.
 TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile"]
-STAGES: list[tuple[str, list[str]]] = [
-    ("ruff", ["ruff", "check", "."]),
-    ("format", ["ruff", "format", "--check", "."]),
-    ("mypy", ["mypy"]),
-    ("docs", [sys.executable, "-m", "tools.docs", "--check"]),
-    ("unit", [*TWO_FILES, "tests/unit", "src"]),
-    ("contract", [*TWO_FILES, "tests/contract"]),
-    ("engines", [*PYTEST, "tests/engines"]),
-    ("faults", [*PYTEST, "tests/faults"]),
+STAGES: list[dict[str, list[str]]] = [
+    {"ruff": ["ruff", "check", "."]},
+    {"format": ["ruff", "format", "--check", "."]},
+    {"mypy": ["mypy"]},
+    {"docs": [sys.executable, "-m", "tools.docs", "--check"]},
+    {"unit": [*TWO_FILES, "tests/unit", "src"]},
+    {"contract": [*TWO_FILES, "tests/contract"]},
+    {"engines": [*PYTEST, "tests/engines"], "faults": [*PYTEST, "tests/faults"]},
 ]
 
 
-def run_stage(name: str, command: list[str]) -> tuple[float, float, int]:
-    """The seconds that a stage took, those of the processor among them (of processes that were waited for), and its exit code."""
-    print(f"\n=== {name}: {' '.join(command)}", flush=True)
-    start, before = time.monotonic(), _cpu_seconds()
-    tool = [sys.executable, "-m", *command] if command[0] in ("ruff", "mypy") else command
-    code = subprocess.run(tool, check=False).returncode
-    return time.monotonic() - start, _cpu_seconds() - before, code
+@dataclass(frozen=True)
+class Result:
+    """How a stage went: its seconds, those of the processor among them (of processes that were waited for), and its exit code."""
+
+    name: str
+    seconds: float
+    cpu: float
+    code: int
+
+    @property
+    def line(self) -> str:
+        return f"{self.name:<12} {self.seconds:>9.1f} {self.cpu:>6.0f}  {'ok' if self.code == 0 else f'FAILED ({self.code})'}"
 
 
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def run_stages(stages: dict[str, list[str]]) -> list[Result]:
+    """Runs them side by side. What the first one prints is seen at once; what the others print, when it has ended."""
+    start, running = time.monotonic(), []
+    for name, command in stages.items():
+        tool = [sys.executable, "-m", *command] if command[0] in ("ruff", "mypy") else command
+        kept = tempfile.TemporaryFile() if running else None  # noqa: SIM115  # closed below
+        if kept is None:
+            print(f"\n=== {name}: {' '.join(command)}", flush=True)
+        running.append((name, subprocess.Popen(tool, stdout=kept, stderr=subprocess.STDOUT if kept else None), kept))
+    with ThreadPoolExecutor(len(running)) as pool:
+        ended = list(pool.map(lambda one: (one[0], *_end_of(one[1], start)), running))
+    for name, process, kept in running:
+        if kept is not None:
+            print(f"\n=== {name}: {' '.join(map(str, process.args))}", flush=True)
+            kept.seek(0)
+            sys.stdout.buffer.write(kept.read())
+            sys.stdout.flush()
+            kept.close()
+    return [Result(*one) for one in ended]
+
+
+def _end_of(process: subprocess.Popen[bytes], start: float) -> tuple[float, float, int]:
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return time.monotonic() - start, used.ru_utime + used.ru_stime, process.returncode
 
 
 def main() -> int:
-    wanted = sys.argv[1:]
-    results = [(name, *run_stage(name, command)) for name, command in STAGES if not wanted or name in wanted]
+    wanted, start = sys.argv[1:], time.monotonic()
+    chosen = [{name: command for name, command in stages.items() if not wanted or name in wanted} for stages in STAGES]
+    results = [result for stages in chosen if stages for result in run_stages(stages)]
     print("\nstage          seconds  CPU s  result")
-    for name, seconds, cpu, code in results:
-        print(f"{name:<12} {seconds:>9.1f} {cpu:>6.0f}  {'ok' if code == 0 else f'FAILED ({code})'}")
-    print(f"{'total':<12} {sum(one[1] for one in results):>9.1f}")
-    return 1 if any(one[3] for one in results) else 0
+    for one in results:
+        print(one.line)
+    print(f"{'total':<12} {time.monotonic() - start:>9.1f}")
+    return 1 if any(one.code for one in results) else 0
 
 
 if __name__ == "__main__":
