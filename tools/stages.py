@@ -9,6 +9,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import IO
 
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 # Two files at a time where a test is one Python process. Where it is a Spark, a Trino or a Kafka, two stages at a time: each uses little
@@ -41,7 +42,8 @@ class Result:
 
 def run_stages(stages: dict[str, list[str]]) -> list[Result]:
     """Runs them side by side. What the first one prints is seen at once; what the others print, when it has ended."""
-    start, running = time.monotonic(), []
+    start = time.monotonic()
+    running: list[tuple[str, subprocess.Popen[bytes], IO[bytes] | None]] = []
     for name, command in stages.items():
         tool = [sys.executable, "-m", *command] if command[0] in ("ruff", "mypy") else command
         kept = tempfile.TemporaryFile() if running else None  # noqa: SIM115  # closed below
@@ -50,9 +52,9 @@ def run_stages(stages: dict[str, list[str]]) -> list[Result]:
         running.append((name, subprocess.Popen(tool, stdout=kept, stderr=subprocess.STDOUT if kept else None), kept))
     with ThreadPoolExecutor(len(running)) as pool:
         ended = list(pool.map(lambda one: (one[0], *_end_of(one[1], start)), running))
-    for name, process, kept in running:
+    for name, _, kept in running:
         if kept is not None:
-            print(f"\n=== {name}: {' '.join(map(str, process.args))}", flush=True)
+            print(f"\n=== {name}: {' '.join(stages[name])}", flush=True)
             kept.seek(0)
             sys.stdout.buffer.write(kept.read())
             sys.stdout.flush()
