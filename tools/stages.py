@@ -52,13 +52,13 @@ def run_stages(stages: dict[str, list[str]]) -> list[Result]:
         running.append((name, subprocess.Popen(tool, stdout=kept, stderr=subprocess.STDOUT if kept else None), kept))
     with ThreadPoolExecutor(len(running)) as pool:
         ended = list(pool.map(lambda one: (one[0], *_end_of(one[1], start)), running))
-    for name, _, kept in running:
-        if kept is not None:
+    for name, _, output in running:
+        if output is not None:
             print(f"\n=== {name}: {' '.join(stages[name])}", flush=True)
-            kept.seek(0)
-            sys.stdout.buffer.write(kept.read())
+            output.seek(0)
+            sys.stdout.buffer.write(output.read())
             sys.stdout.flush()
-            kept.close()
+            output.close()
     return [Result(*one) for one in ended]
 
 
