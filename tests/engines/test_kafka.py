@@ -33,7 +33,7 @@ def produce(service: Kafka, *values: bytes) -> None:
     producer = Producer({"bootstrap.servers": service.endpoint})
     for value in values:
         producer.produce("uplink", value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def consume(service: Kafka, count: int) -> list[bytes]:
@@ -42,7 +42,7 @@ def consume(service: Kafka, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": service.endpoint, "group.id": "test", "auto.offset.reset": "earliest"})
     consumer.subscribe(["uplink"])
     try:
-        return [message.value() for message in consumer.consume(count, timeout=20)]
+        return [message.value() for message in consumer.consume(count, timeout=60)]
     finally:
         consumer.close()
 
