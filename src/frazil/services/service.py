@@ -223,10 +223,15 @@ class Service(ABC):
         return ports.free_port(avoid=avoid)
 
     def _check_port(self) -> None:
-        if not ports.is_free(self.port):
+        deadline = time.monotonic() + DYING_SECONDS
+        while not ports.is_free(self.port):
+            owner = ports.owner(self.port)
+            if owner is None and time.monotonic() < deadline:  # a server that was killed has it until the last of its threads is gone
+                time.sleep(0.1)
+                continue
             key = f"stack.ports.{self.name.replace('-', '_')}"
             hint = f"stop that process, or choose another port: frazil --set {key}={ports.free_port()} up (or {key} in frazil.toml)"
-            raise PortInUse(self.name, self.port, owner=ports.owner(self.port), hint=hint)
+            raise PortInUse(self.name, self.port, owner=owner, hint=hint)
 
     def _spawn(self, report: Report) -> ProcessId:
         report("starting")
@@ -316,6 +321,7 @@ class Service(ABC):
 
 _START_MARK = "---- frazil starts"
 _LOG_BYTES = 32 * 1024 * 1024  # a longer log is put aside at the next start
+DYING_SECONDS = 10.0
 
 
 def write_private(path: Path, text: str) -> None:
