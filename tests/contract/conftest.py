@@ -45,6 +45,15 @@ def client(server: EmbeddedCatalog) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
+def catalog() -> Iterator[FrazilCatalog]:
+    """A catalog for the tests of one file, with the namespace `lake`."""
+    with running_catalog() as server:
+        made = FrazilCatalog("lake", **server.properties)
+        made.create_namespace("lake")
+        yield made
+
+
+@pytest.fixture(scope="module")
 def history_catalog() -> Iterator[FrazilCatalog]:
     """A catalog for the tests of tables' pasts, one a file."""
     with running_catalog() as server:

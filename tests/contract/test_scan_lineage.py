@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.lake import Lake
 from tests.contract.upkeep_format3 import Kept3, Lineage
 
 COLUMNS = ("id", "_row_id", "_last_updated_sequence_number")
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 def lineage(kept: Kept3, where: str = "id >= 0") -> Lineage:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +13,6 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
 import frazil.sinks
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import ProgressMismatch, SinkError, WriterFenced
 from frazil.history.refs import perform_publish, plan_publish
@@ -52,14 +50,6 @@ class Lake:
 
     def problems(self) -> list[str]:
         return [text.split(": ", 1)[1] for text in audit(self.table().metadata).problems]
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, LongType, NestedField, StringType, TimestampType
 
 import frazil.sinks
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, Unavailable, WriterFenced
 from frazil.sinks import ArrowSink
@@ -53,14 +52,6 @@ class Lake:
     def quarantined(self) -> list[tuple[int, str, object]]:
         rows = self.read_quarantine().to_pylist()
         return sorted((json.loads(row["raw"])["id"], row["reason"], json.loads(row["position"])) for row in rows)
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 def iceberg_lake(catalog: FrazilCatalog) -> Lake:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import uuid
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -35,20 +34,11 @@ from pyiceberg.types import (
 )
 
 import frazil.sinks
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, UpkeepError
 from frazil.sinks.audit import audit
 from frazil.sinks.schema import arrow_schema
 from tests.contract.upkeep_lake import HURRIED, Kept, as_path, during, rows
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 @pytest.fixture

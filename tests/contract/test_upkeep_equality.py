@@ -5,27 +5,16 @@ tests/engines/test_maintain_deletes.py has delete files that Iceberg's Java libr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType
 
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.upkeep.deletes import DeleteResult, DeleteRewrite, plan_deletes
 from frazil.upkeep.survey import Survey
 from tests.contract.upkeep_lake import HURRIED, Kept, during
 
 BUCKET = BucketTransform(2).transform(LongType())
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 @pytest.fixture

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 import frazil.sinks
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, Unavailable
 from frazil.sinks.audit import audit
@@ -17,14 +15,6 @@ from frazil.sinks.rollback import roll_back
 from frazil.upkeep.expire import plan_expiry
 from frazil.upkeep.policy import DAY_MS
 from tests.contract.upkeep_lake import Kept, as_path, rows
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import AssertTableUUID, UpgradeFormatVersionUpdate
 from pyiceberg.types import LongType, NestedField, TimestampNanoType
 
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
@@ -18,14 +15,6 @@ from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
 from tests.contract.upkeep_format3 import Kept3, Lineage
 from tests.contract.upkeep_lake import HURRIED, Kept, during
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 @pytest.fixture

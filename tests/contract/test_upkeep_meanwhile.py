@@ -7,12 +7,11 @@ who would not: a ref that moves to a snapshot which is there already, a table of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from pyiceberg.table.update import AssertRefSnapshotId
 
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.sinks.publish import Patience
@@ -20,14 +19,6 @@ from frazil.upkeep.deletes import DeletePlan, DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from frazil.upkeep.policy import DAY_MS
 from tests.contract.upkeep_lake import HURRIED, Kept, during
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 @pytest.fixture

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import ManifestContent
 
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.sinks.publish import Patience
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from tests.contract.upkeep_lake import HURRIED, Kept
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 @pytest.fixture

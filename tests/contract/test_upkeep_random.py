@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
 from frazil import Lake
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.sinks.publish import Patience
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
@@ -25,14 +24,6 @@ from tests.contract.upkeep_lake import HURRIED, Kept, during
 
 STEPS = ("before load", "files written", "before commit")
 Rows = Counter[tuple[int, int]]  # id and day
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 @dataclass

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-
-import pytest
 
 import frazil.sinks
 from frazil import Lake, Table, Upkeep, column
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.sinks.audit import audit
 from frazil.tables.apply import apply_steps, plan
@@ -17,14 +13,6 @@ from frazil.tables.codegen import write_module
 from frazil.upkeep.policy import DAY_MS, Policy
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
 from tests.contract.upkeep_lake import Kept, rows
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
 
 
 def keep(kept: Kept, *, days: float = 10) -> None:

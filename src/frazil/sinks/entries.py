@@ -21,6 +21,7 @@ from pyiceberg.manifest import (
 from frazil.errors import SinkError
 from frazil.sinks import format3
 from frazil.sinks.disk import writing
+from frazil.sinks.options import avro_codec
 
 if TYPE_CHECKING:
     from pyiceberg.avro.file import AvroOutputFile
@@ -128,10 +129,9 @@ def _writer(table: Table, location: str, spec_id: int, content: ManifestContent,
     metadata = table.metadata
     spec, output = metadata.specs()[spec_id], table.io.new_output(location)
     schema = schema_of(metadata, spec)
-    # PyIceberg's writers refuse a codec that they do not know.
-    codec = metadata.properties.get("write.avro.compression-codec", "gzip")
+    codec = avro_codec(metadata.properties)
     if metadata.format_version >= 3:
         return format3.ManifestWriterV3(spec, schema, output, snapshot_id, codec, content=content)
     if content == ManifestContent.DELETES:
-        return _DeleteManifestWriter(spec, schema, output, snapshot_id, codec)  # type: ignore[arg-type]
-    return write_manifest(metadata.format_version, spec, schema, output, snapshot_id, codec)  # type: ignore[arg-type]
+        return _DeleteManifestWriter(spec, schema, output, snapshot_id, codec)
+    return write_manifest(metadata.format_version, spec, schema, output, snapshot_id, codec)

@@ -33,6 +33,7 @@ from pyiceberg.schema import Schema
 
 from frazil.scan.extras import ROW_ID, UPDATED
 from frazil.sinks.disk import writing
+from frazil.sinks.options import avro_codec
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -130,7 +131,7 @@ def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: 
     location = table.location_provider().new_metadata_location(f"snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro")
     said = {"snapshot-id": snapshot_id, "parent-snapshot-id": "null" if parent_id is None else parent_id, "sequence-number": sequence}
     said |= {"first-row-id": first, "format-version": 3}
-    said[AVRO_CODEC_KEY] = metadata.properties.get("write.avro.compression-codec", "gzip")
+    said[AVRO_CODEC_KEY] = avro_codec(metadata.properties)
     following, prepared = first, list[ManifestFile]()
     for manifest in manifests:
         made = _prepare(manifest, snapshot_id=snapshot_id, sequence=sequence)

@@ -22,9 +22,9 @@ from pyiceberg.manifest import (
 from frazil.sinks.disk import writing
 from frazil.sinks.entries import as_added, as_deleted, as_existing, write_entries
 from frazil.sinks.files import WrittenFile
+from frazil.sinks.options import avro_codec
 
 if TYPE_CHECKING:
-    from pyiceberg.avro.codecs import AvroCompressionCodec
     from pyiceberg.table import Table
 
 MB = 1 << 20
@@ -70,7 +70,7 @@ def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: 
             snapshot_id,
             parent_id,
             table.metadata.next_sequence_number(),
-            _compression(table),
+            avro_codec(table.metadata.properties),
         ) as writer,
     ):
         # PyIceberg puts the sequence number into what it is given: the next attempt, with another number, would find this one there.
@@ -110,8 +110,3 @@ def _bins(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestF
 
 def _number(properties: Mapping[str, str], key: str, default: int) -> int:
     return int(properties.get(key, default))
-
-
-def _compression(table: Table) -> AvroCompressionCodec:
-    # PyIceberg's writer refuses a name that it does not know.
-    return table.metadata.properties.get("write.avro.compression-codec", "gzip")  # type: ignore[return-value]

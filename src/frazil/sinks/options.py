@@ -73,6 +73,11 @@ class WriteOptions:
         }
 
 
+def avro_codec(properties: Mapping[str, str]) -> Any:
+    """How manifests and their lists are packed; PyIceberg's writers refuse a name that they do not know."""
+    return properties.get("write.avro.compression-codec", "gzip")
+
+
 def _level(properties: Mapping[str, str], codec: str, *, table: str) -> int | None:
     key = "write.parquet.compression-level"
     if key not in properties or codec not in _LEVELS:
