@@ -215,6 +215,7 @@ def test_a_number_of_any_length_is_kept_or_a_fault() -> None:
     assert fault(number(b"9" * 5000)).startswith("not JSON: number is infinity when parsed as double")
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_large_numbers_in_a_message_that_is_nested_too_deeply_for_python_are_a_fault() -> None:
     text = message(payload=10**30, more=0).replace(b'"more": 0', b'"more": ' + b"[" * 1000 + b"]" * 1000)
     assert fault(text) == "the message is nested too deeply"

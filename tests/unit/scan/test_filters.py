@@ -95,6 +95,7 @@ def test_a_filter_that_does_not_fit_is_told_why(expr: BooleanExpression, said: s
     assert said in str(caught.value)
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_a_filter_without_end_is_refused() -> None:
     node: Any = True
     for _ in range(2_000):
