@@ -7,6 +7,7 @@
     ├── DeclarationError             a table is declared wrongly, or cannot become what is declared
     │   └── ChangeRefused            the change would break readers or lose data; holds every reason
     ├── StalePlan                    the table has changed since the plan was made; nothing of this step was done
+    ├── TableBroken                  the catalog has the table, and cannot read its metadata file; names both
     ├── PipelineError                a run stopped; nothing of it was committed
     │   ├── SourceDrift              files have columns that the table does not have, or lack some; names them
     │   ├── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong with them
@@ -142,6 +143,14 @@ class StalePlan(FrazilError):
         super().__init__(f"the plan for {table} is stale; since it was made, others changed:{lines}", hint="make a new one: frazil plan")
         self.table = table
         self.changed = tuple(changed)
+
+
+class TableBroken(FrazilError):
+    """The catalog has the table, and its metadata file is lost or corrupt. It is not missing: nobody may create it anew."""
+
+    def __init__(self, table: str, said: str) -> None:
+        super().__init__(f"table {table} is broken: it is in the catalog, and its metadata cannot be read: {said}")
+        self.table = table
 
 
 class PipelineError(FrazilError):
@@ -333,11 +342,19 @@ class NoSuchPlanTask(NotFound):
 class MetadataMissing(NotFound):
     """The catalog points to a metadata file that is not there."""
 
-    def __init__(self, location: str) -> None:
-        super().__init__(
-            f"Failed to open input stream for file: {location}", hint="frazil table recover NAME lists the versions that are readable"
-        )
+    def __init__(self, location: str, *, table: str = "") -> None:
+        # The status, the type and these first words are those of the Java reference, whose client knows a lost file by them.
+        lost = f" (table {table} is in the catalog, its metadata file is gone)" if table else ""
+        super().__init__(f"Failed to open input stream for file: {location}{lost}", hint=_how_to_recover(table))
         self.location = location
+
+    def of(self, table: str) -> MetadataMissing:
+        """The same, naming the table."""
+        return MetadataMissing(self.location, table=table)
+
+
+def _how_to_recover(table: str) -> str:
+    return f"frazil table recover {table or 'NAME'} lists the versions that are readable"
 
 
 class AlreadyExists(CatalogError):
@@ -377,11 +394,14 @@ class KeyReused(Unprocessable):
 class MetadataCorrupt(Unprocessable):
     """The metadata file is there and cannot be read as metadata."""
 
-    def __init__(self, location: str, reason: str) -> None:
-        super().__init__(
-            f"Cannot read metadata file {location}: {reason}", hint="frazil table recover NAME lists the versions that are readable"
-        )
-        self.location = location
+    def __init__(self, location: str, reason: str, *, table: str = "") -> None:
+        whose = f" of table {table}" if table else ""
+        super().__init__(f"Cannot read metadata file {location}{whose}: {reason}", hint=_how_to_recover(table))
+        self.location, self.reason = location, reason
+
+    def of(self, table: str) -> MetadataCorrupt:
+        """The same, naming the table."""
+        return MetadataCorrupt(self.location, self.reason, table=table)
 
 
 class BodyTooLarge(CatalogError):

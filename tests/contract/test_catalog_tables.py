@@ -172,7 +172,9 @@ def test_a_metadata_file_that_vanishes_is_noticed_although_it_is_in_memory(clien
     path_of(location).rename(path_of(location).with_suffix(".away"))
     status, kind, message = client.get(ONE).error
     assert (status, kind) == (404, "NotFoundException")
-    assert message.startswith(f"Failed to open input stream for file: {location}")
+    assert message.startswith(f"Failed to open input stream for file: {location} (table ns.t is in the catalog")
+    assert "frazil table recover ns.t" in message
+    assert client.call("HEAD", ONE).status == 204
     path_of(location).with_suffix(".away").rename(path_of(location))
     assert client.load() == made
 
@@ -183,8 +185,8 @@ def test_a_corrupt_metadata_file_is_a_clear_error(client: Client, database: str,
     server.app.ctx.files.cache.drop(made["metadata-location"])
     status, kind, message = client.get(ONE).error
     assert (status, kind) == (422, "UnprocessableEntityException")
-    assert made["metadata-location"] in message
-    assert "frazil table recover" in message
+    assert f"{made['metadata-location']} of table ns.t" in message
+    assert "frazil table recover ns.t" in message
 
 
 def test_metadata_in_gzip_is_written_and_read(client: Client, server: EmbeddedCatalog) -> None:

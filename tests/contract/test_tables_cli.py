@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
-from frazil.errors import ChangeRefused, ConfigError, ProjectError, StalePlan
+from frazil.errors import ChangeRefused, ConfigError, ProjectError, StalePlan, TableBroken
 
 FIRST = """
 from frazil import Table, column
@@ -187,6 +187,21 @@ def test_a_table_that_cannot_be_loaded_does_not_hide_the_others(tmp_path: Path, 
     assert "damaged" in str(drift.exception)
     assert isinstance(plan.exception, ChangeRefused)
     assert {reason.partition(":")[0] for reason in plan.exception.reasons} == {"shop.sales", "shop.damaged"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("plan",), ("apply", "--yes"), ("drift",), ("query", "SELECT * FROM shop.sales"), ("log", "shop.sales")]
+)
+def test_a_table_whose_metadata_file_is_lost_is_broken_and_not_created_anew(project: Project, arguments: tuple[str, ...]) -> None:
+    location = project.catalog.load_table("shop.sales").metadata_location
+    file = Path(location.removeprefix("file://"))
+    kept = file.rename(file.with_suffix(".away"))
+    found = project.frazil(*arguments).exception
+    kept.rename(file)
+    assert isinstance(found, TableBroken)
+    assert found.table == "shop.sales"
+    assert location in found.message
+    assert project.frazil("plan").output.startswith("no changes")
 
 
 def test_imported_code_gives_an_empty_plan(project: Project) -> None:

@@ -112,6 +112,15 @@ def test_a_folder_that_two_tables_share_is_left_alone(kept: Kept, catalog: Frazi
     catalog.drop_table(inner.name)
 
 
+def test_a_table_whose_metadata_is_lost_may_share_the_folder(kept: Kept, catalog: FrazilCatalog) -> None:
+    inner = Kept(catalog)
+    made = catalog.create_table(inner.name, kept.live.schema(), location=f"{kept.live.location()}/inner")
+    Path(as_path(made.metadata_location)).unlink()
+    with pytest.raises(UpkeepError, match=f"no orphans are removed: {inner.name} cannot be loaded"):
+        find(kept)
+    catalog.drop_table(inner.name)
+
+
 def test_somebodys_own_hidden_files_stay(kept: Kept) -> None:
     leave(kept, "data/_temporary/0/x.parquet", "metadata/.v1.json.crc")
     assert find(kept).orphans == ()

@@ -29,11 +29,12 @@ from requests import HTTPError, Response, Session
 from tenacity import retry
 
 from frazil.client.changes import Change
-from frazil.client.endings import end_commit
+from frazil.client.endings import end_commit, lost_its_metadata, what_it_said
 from frazil.client.sharing import Shared
 from frazil.client.transaction import CatalogTransaction
 from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
+from frazil.errors import TableBroken
 
 CACHED_TABLES = 256
 LOADS_AT_A_TIME = 8  # as many as the session keeps connections for, and two to spare
@@ -119,12 +120,14 @@ class FrazilCatalog(RestCatalog):
     def load_table(self, identifier: str | Identifier) -> Table:
         """The table as it is now; one that has not changed since the last load is neither sent nor parsed again.
 
-        Threads that load one table at the same time share a request.
+        Threads that load one table at the same time share a request. `NoSuchTableError`: there is none of this name. `TableBroken`: there
+        is, and the catalog cannot read its metadata.
         """
         self._check_endpoint(Capability.V1_LOAD_TABLE)
         url = self.url(Endpoints.load_table, **self._split_identifier_for_path(identifier))
-        loaded = self._loading.ask(url, lambda: self._fetch_table(url))
-        return self._response_to_table(self.identifier_to_tuple(identifier), loaded)
+        name = self.identifier_to_tuple(identifier)
+        loaded = self._loading.ask(url, lambda: self._fetch_table(url, name))
+        return self._response_to_table(name, loaded)
 
     def load_tables(self, identifiers: Iterable[str | Identifier]) -> list[Table]:
         """The tables as they are now, in the order of their names; several are loaded at a time, and each once however often it is named.
@@ -154,7 +157,7 @@ class FrazilCatalog(RestCatalog):
         except Exception as exc:  # it is the caller's, in its place
             return exc
 
-    def _fetch_table(self, url: str) -> TableResponse:
+    def _fetch_table(self, url: str, name: Identifier) -> TableResponse:
         mode, known = self.properties.get(SNAPSHOT_LOADING_MODE), self._loaded.get(url)
         response = self._session.get(url, params={"snapshots": mode} if mode else {}, headers={"If-None-Match": known[0]} if known else {})
         if response.status_code == requests.codes.not_modified and known:
@@ -162,10 +165,16 @@ class FrazilCatalog(RestCatalog):
         try:
             response.raise_for_status()
         except HTTPError as exc:
+            if self._is_broken(response, url):
+                raise TableBroken(".".join(name), what_it_said(response)) from exc
             _handle_non_200_response(exc, {404: NoSuchTableError})
         loaded = TableResponse.model_validate_json(response.text)
         self._remember(url, response.headers.get("ETag"), loaded)
         return loaded
+
+    def _is_broken(self, response: Response, url: str) -> bool:
+        """Whether the table is there, and its metadata is not. A catalog may use one type of 404 for both, so it is asked once more."""
+        return response.status_code == 422 or (lost_its_metadata(response) and self._session.head(url).ok)
 
     def _remember(self, url: str, tag: str | None, loaded: TableResponse) -> None:
         with self._loaded_lock:

@@ -14,7 +14,7 @@ from requests import HTTPError, Response
 
 from frazil.client.changes import Change, Verdict, judge, judge_all
 from frazil.client.transport import was_repeated
-from frazil.errors import CommitConflict, CommitUnknown
+from frazil.errors import CommitConflict, CommitUnknown, TableBroken
 
 DOUBTFUL = {500, 502, 503, 504}
 LOOKS_SECONDS = (0.0, 0.2, 0.5, 1.0)  # the server may still be at it when we look first
@@ -31,11 +31,13 @@ def end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Chang
         return None
     if response.ok:
         return response
-    said = _what_it_said(response)
+    said = what_it_said(response)
     if response.status_code == 409 and not was_repeated(response):
         raise CommitConflict(_message(changes, "was refused", said), hint="load the tables again, then repeat the change")
     if response.status_code == 409 or response.status_code in DOUBTFUL:
         _look_around(look, changes, f"the catalog answered {response.status_code}: {said}", None)
+    elif lost_its_metadata(response):
+        raise TableBroken(", ".join(change.name for change in changes), said)
     else:
         _raise_as_pyiceberg_does(response)
     return None
@@ -67,11 +69,20 @@ def _message(changes: Sequence[Change], ending: str, why: str) -> str:
     return f"the commit to {', '.join(change.name for change in changes)} {ending}: {why}"
 
 
-def _what_it_said(response: Response) -> str:
+def what_it_said(response: Response) -> str:
+    """The message of the catalog's error."""
     try:
         return ErrorResponse.model_validate_json(response.text).error.message
     except ValueError:
         return response.text[:200] or response.reason
+
+
+def lost_its_metadata(response: Response) -> bool:
+    """Whether a 404 is about a table's metadata file, not about the table: the type says so, in Java's words."""
+    try:
+        return response.status_code == 404 and ErrorResponse.model_validate_json(response.text).error.type == "NotFoundException"
+    except ValueError:
+        return False
 
 
 def _raise_as_pyiceberg_does(response: Response) -> None:

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import Identifier
 
-from frazil.errors import UpkeepError
+from frazil.errors import TableBroken, UpkeepError
 from frazil.sinks.publish import ignore
 from frazil.upkeep.paths import comparable, is_below
 from frazil.upkeep.policy import LEAST_ORPHAN_AGE_MS
@@ -80,7 +80,7 @@ class Locations:
             return folders_of(self.catalog.load_table(identifier))
         except NoSuchTableError:
             return ()  # dropped since it was listed
-        except (RESTError, ValueError) as exc:
+        except (RESTError, TableBroken, ValueError) as exc:
             raise UpkeepError(
                 f"no orphans are removed: {'.'.join(identifier)} cannot be loaded, so nobody knows where its files lie: {exc}",
                 hint="repair it first (frazil table), or leave this step out: --only compact,deletes,manifests,expire",

@@ -6,12 +6,15 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
+from requests import Response
 
 from frazil import Table, column
 from frazil.client import FrazilCatalog
+from frazil.errors import TableBroken
 from frazil.tables.apply import plan_all
 from frazil.tables.steps import CreateTable
 from tests.unit.client.conftest import ids, rows
@@ -160,3 +163,23 @@ def test_an_error_of_one_table_is_in_its_place_among_the_others(shaky: FrazilCat
     first, missing, last = shaky.load_each(["ns.a", "ns.nowhere", "ns.b"])
     assert isinstance(missing, NoSuchTableError)
     assert [one.name() for one in (first, last) if not isinstance(one, Exception)] == [("ns", "a"), ("ns", "b")]
+
+
+def test_a_table_whose_metadata_file_is_lost_is_not_taken_for_one_that_is_not_there(catalog: FrazilCatalog) -> None:
+    table = catalog.load_table("ns.a")
+    Path(table.metadata_location.removeprefix("file://")).unlink()
+    missing = pytest.raises(TableBroken, match=table.metadata_location)
+    with missing as loaded:
+        catalog.load_table("ns.a")
+    with missing as committed:
+        table.append(rows(1))
+    assert (loaded.value.table, committed.value.table, catalog.table_exists("ns.a")) == ("ns.a", "ns.a", True)
+
+
+def test_a_catalog_that_has_one_word_for_both_is_asked_whether_the_table_is_there(catalog: FrazilCatalog) -> None:
+    def reword(response: Response, **_: object) -> None:
+        response._content = response.content.replace(b"NoSuchTableException", b"NotFoundException")
+
+    catalog._session.hooks["response"].append(reword)
+    with pytest.raises(NoSuchTableError, match=r"NotFoundException: .*ns\.nothing"):
+        catalog.load_table("ns.nothing")

@@ -21,6 +21,7 @@ from frazil.catalog import fields
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
 from frazil.catalog.operations.tables import find_relation
+from frazil.catalog.plan import load_current
 from frazil.errors import BadRequest, ManifestUnreadable, NoSuchPlan, NoSuchPlanTask, NotSupported, ScanError, Unprocessable
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _table(ctx: Context, request: Request) -> TableState:
 
     name = request.name()
     relation = find_relation(ctx.database.read(), ctx.warehouse(request), name, "table")
-    return TableState(str(name), ctx.files.load(relation.metadata_location).metadata)
+    return TableState(str(name), load_current(ctx, name, relation).metadata)
 
 
 # --- what is asked for -----------------------------------------------------------------------------------------------------------

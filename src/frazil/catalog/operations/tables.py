@@ -84,7 +84,7 @@ def load_table(ctx: Context, request: Request) -> Response:
     relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, name)
     if relation is None or relation.kind != "table":
         raise NoSuchTable(str(name))
-    version = ctx.files.load(relation.metadata_location, inline=request.inline)
+    version = plan.load_current(ctx, name, relation, inline=request.inline)
     etag = version.etag if which == "all" else version.refs_etag
     tag = (b"etag", etag.encode())
     wanted = request.headers.get(b"if-none-match")
@@ -240,7 +240,7 @@ def unregister_table(ctx: Context, request: Request) -> Response:
     warehouse, name = ctx.warehouse(request), request.name()
 
     def unregister(sql: Sql) -> Response:
-        return table_response(ctx.files.load(_remove(sql, warehouse, name).metadata_location))
+        return table_response(plan.load_current(ctx, name, _remove(sql, warehouse, name)))
 
     return transact(ctx, request, unregister)
 
