@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from frazil.sinks.layout import TableLayout
 from frazil.sinks.raw import REFUSALS, arrow_array, as_column, as_json, faithful, python_value
 
 Extra = Literal["error", "ignore", "evolve"]
+NO_ZONE_IS_GUESSED = "no zone is guessed: cast the column to the table's type where it is known which one is meant"
 Row = Mapping[str, Any]
 
 
@@ -90,7 +92,9 @@ class Contract:
                 if not wanted.nullable:
                     raise self._mismatch(wanted.name, f"{self._spell(wanted.name)}, required", "no such field")
             elif not fits(found.field(position).type, wanted.type):
-                raise self._mismatch(wanted.name, self._spell(wanted.name), str(found.field(position).type))
+                kind = found.field(position).type
+                both = pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted.type)
+                raise self._mismatch(wanted.name, self._spell(wanted.name), str(kind), hint=NO_ZONE_IS_GUESSED if both else None)
         self._check_extra(self.new_fields(found))
 
     def new_fields(self, found: pa.Schema) -> list[str]:
@@ -220,9 +224,15 @@ def _column(rows: Sequence[Row], wanted: pa.Field, spelled: str, faults: dict[in
         pass
     for number, value in enumerate(values):
         if as_column(value, wanted.type) is None:
-            faults.setdefault(number, f"field '{wanted.name}': expected {spelled}, found {value!r:.100}")
+            faults.setdefault(number, f"field '{wanted.name}': expected {spelled}, found {_show(value, wanted.type)}")
             values[number] = None
     return arrow_array(values, wanted.type)
+
+
+def _show(value: Any, wanted: pa.DataType) -> str:
+    if isinstance(value, dt.datetime) and pa.types.is_timestamp(wanted):
+        return f"{value.isoformat()}, with{'out' if value.tzinfo is None else ''} a zone"
+    return f"{value!r:.100}"
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

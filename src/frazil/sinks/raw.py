@@ -13,7 +13,7 @@ import binascii
 import datetime as dt
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from numbers import Real
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 UNFIT = "$unfit"
 REFUSALS = (pa.ArrowException, ValueError, TypeError, ArithmeticError)  # what Arrow and Python say of a value that is none of a type
+_NEEDS_A_LOOK = re.compile("map<|timestamp|date|time")  # types, nested ones too, of which Arrow takes more than it should
 _FINER_THAN_MICROS = re.compile(r"[.,]\d{6}0*[1-9]")
 
 
@@ -91,22 +92,49 @@ def arrow_array(values: list[Any], kind: pa.DataType) -> pa.Array:
         for value in values:
             if type(value) is not int and isinstance(value, Real | Decimal) and value != value // 1:
                 raise ValueError(f"{value!r} is no whole number")  # Arrow would cut 1.5 to 1 without a word
-    if "map<" in str(kind):
+    elif pa.types.is_temporal(kind):
+        _check_times(values, kind)
+    elif pa.types.is_nested(kind) and _NEEDS_A_LOOK.search(str(kind)):
         for value in values:
-            _check_entries(value, kind)
+            _check_inside(value, kind)
     return pa.array(values, kind)
 
 
-def _check_entries(value: Any, kind: pa.DataType) -> None:
-    """Refuses NULL in place of an entry of a map: Arrow aborts on it."""
-    if pa.types.is_map(kind) and isinstance(value, list | tuple) and any(one is None for one in value):
-        raise ValueError("an entry of a map is NULL")
-    if pa.types.is_list(kind) and isinstance(value, list | tuple):
-        for one in value:
-            _check_entries(one, kind.value_type)
-    if pa.types.is_struct(kind) and isinstance(value, Mapping):
+def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
+    """Refuses what Arrow would take for another time without a word: a moment with a zone for a wall clock or the other way round, the day
+    of a moment for the moment."""
+    if pa.types.is_timestamp(kind):
+        zoned = kind.tz is not None
+        for value in values:
+            if isinstance(value, dt.datetime) and (value.tzinfo is not None) is not zoned:
+                raise ValueError(f"{value!r} has {'no' if zoned else 'a'} zone")
+        return
+    for value in values:
+        if isinstance(value, dt.datetime) and pa.types.is_date(kind) and (value.tzinfo is not None or value.time() != dt.time.min):
+            raise ValueError(f"{value!r} is more than a day")
+        if isinstance(value, dt.time) and value.tzinfo is not None:
+            raise ValueError(f"{value!r} has a zone")
+
+
+def _check_inside(value: Any, kind: pa.DataType) -> None:
+    """Refuses such times inside a nested value, and NULL in place of an entry of a map: Arrow aborts on it."""
+    if pa.types.is_temporal(kind):
+        _check_times([value], kind)
+    elif pa.types.is_struct(kind) and isinstance(value, Mapping):
         for field in kind:
-            _check_entries(value.get(field.name), field.type)
+            _check_inside(value.get(field.name), field.type)
+    elif pa.types.is_struct(kind) and isinstance(value, tuple):
+        for one, field in zip(value, kind, strict=False):  # of another length: Arrow says so itself
+            _check_inside(one, field.type)
+    elif pa.types.is_list(kind) and isinstance(value, list | tuple):
+        for one in value:
+            _check_inside(one, kind.value_type)
+    elif pa.types.is_map(kind) and isinstance(value, list | tuple | Mapping):
+        pair = pa.struct([kind.key_field, kind.item_field])
+        for one in value.items() if isinstance(value, Mapping) else value:
+            if one is None:
+                raise ValueError("an entry of a map is NULL")
+            _check_inside(one, pair)
 
 
 def python_value(values: pa.Array) -> Any:

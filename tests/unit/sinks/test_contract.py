@@ -28,6 +28,7 @@ from pyiceberg.types import (
     LongType,
     MapType,
     NestedField,
+    PrimitiveType,
     StringType,
     StructType,
     TimestampType,
@@ -159,10 +160,39 @@ def test_dictionaries_are_judged_in_the_same_way(layout_of: LayoutOf) -> None:
         (0, "field 'amount': expected decimal(12, 2), found 'a lot'"),
         (3, "field 'quantity': expected int, found 1.5"),
         (4, "field 'amount': expected a value, found NULL"),
+        (5, "field 'at': expected timestamp, found 2024-05-01T14:00:00+02:00, with a zone"),
         (6, "check 'amount >= 0' failed"),
     ]
-    assert found.rows.to_pylist() == [GOOD, {"order_id": "b", "amount": Decimal("2.00"), "quantity": None, "at": None}, GOOD]
-    assert found.numbers.to_pylist() == [1, 2, 5]
+    assert found.rows.to_pylist() == [GOOD, {"order_id": "b", "amount": Decimal("2.00"), "quantity": None, "at": None}]
+    assert found.numbers.to_pylist() == [1, 2]
+
+
+ZONED = MOMENT.replace(tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (TimestampType(), MOMENT, ZONED),
+        (TimestamptzType(), ZONED, MOMENT),
+        (DateType(), dt.datetime(2024, 5, 1), MOMENT),
+        (DateType(), MOMENT.date(), dt.datetime(2024, 5, 1, tzinfo=dt.UTC)),
+        (TimeType(), MOMENT.time(), MOMENT.time().replace(tzinfo=dt.UTC)),
+    ],
+    ids=str,
+)
+def test_a_zone_is_not_guessed_and_no_time_is_cut_also_inside_nested_values(
+    layout_of: LayoutOf, kind: PrimitiveType, good: Any, bad: Any
+) -> None:
+    nested = StructType(NestedField(5, "t", kind))
+    fields = [("plain", kind), ("list", ListType(3, kind, False)), ("struct", nested), ("map", MapType(6, StringType(), 7, nested))]
+    schema = Schema(*(NestedField(10 + number, name, type_) for number, (name, type_) in enumerate(fields)))
+    shapes = [lambda t: t, lambda t: [None, t], lambda t: {"t": t}, lambda t: {"a": {"t": t}}]
+    contract = Contract.of(layout_of(schema))
+    for (name, _), shape in zip(fields, shapes, strict=True):
+        found = contract.accept_dicts([{name: shape(good)}, {name: shape(bad)}, {name: shape(None)}])
+        assert found.numbers.to_pylist() == [0, 2]
+        assert found.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, found ")
 
 
 def test_a_dictionary_with_an_extra_field_follows_the_same_policy(layout_of: LayoutOf) -> None:
