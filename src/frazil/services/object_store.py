@@ -27,8 +27,9 @@ class ObjectStore(Service):
 
     name = "object-store"
     extra_ports: ClassVar[tuple[str, ...]] = (
-        *("master.port", "volume.port", "filer.port", "admin.port"),
+        *("master.port", "volume.port", "filer.port"),
         *("master.port.grpc", "volume.port.grpc", "filer.port.grpc", "s3.port.grpc"),
+        "admin.port",  # takes two, and so is chosen last, when the others are known
     )
     min_free_bytes = 128 * 1024 * 1024
 

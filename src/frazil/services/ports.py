@@ -29,10 +29,10 @@ def is_free(port: int) -> bool:
 def free_port(*, avoid: Collection[int] = (), offset: int = 0) -> int:
     """A port that nobody uses; with `offset`, port + offset is free as well.
 
-    Taken below the range from which the system serves outgoing connections, so that none of those sits on it at the next start.
+    Both are below the range from which the system serves outgoing connections, so that none of those sits on it at the next start.
     """
     while True:
-        port = random.randrange(10_000, 32_000)  # noqa: S311  # no secret
+        port = random.randrange(10_000, 32_000 - offset)  # noqa: S311  # no secret
         if not {port, port + offset} & set(avoid) and is_free(port) and is_free(port + offset):
             return port
 

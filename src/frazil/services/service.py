@@ -214,9 +214,10 @@ class Service(ABC):
 
     def _choose_extra_ports(self) -> None:
         known: dict[str, int] = self.state().get("ports", {})
+        reserved = [port for _, port in self.settings.stack.ports]  # of services that may be about to start
         for name in self.extra_ports:
             if name not in known or not ports.is_free(known[name]):
-                known[name] = self.choose_port(name, avoid=[self.port, *known.values()])
+                known[name] = self.choose_port(name, avoid=[*reserved, *known.values()])
         self._write_state({**self.state(), "ports": known})
 
     def choose_port(self, name: str, *, avoid: list[int]) -> int:  # a service may treat one by name

@@ -28,6 +28,7 @@ def test_a_free_port_avoids_what_it_is_told_and_keeps_its_offset_free() -> None:
     assert port % 2 == 0
     assert ports.is_free(port)
     assert ports.is_free(port + 10_000)
+    assert port + 10_000 < 32_768  # from there on, outgoing connections come and go
 
 
 def test_http_status_is_none_where_nothing_speaks_http() -> None:
