@@ -34,10 +34,11 @@ def insert(number: int) -> object:
 
 def test_writes_that_wait_share_a_transaction_and_only_the_failing_one_is_undone(database: SqliteDatabase) -> None:
     """The first write holds the turn until the others have queued up behind it."""
-    queued, failures = threading.Event(), []
+    begun, queued, failures = threading.Event(), threading.Event(), []
 
     def slow(sql: Sql) -> None:
-        queued.wait(10)
+        begun.set()
+        queued.wait(60)
         sql.run("INSERT INTO t (n) VALUES (0)")
 
     def write(number: int) -> None:
@@ -53,6 +54,7 @@ def test_writes_that_wait_share_a_transaction_and_only_the_failing_one_is_undone
 
     threads = [threading.Thread(target=database.write, args=(slow,))]
     threads[0].start()
+    begun.wait()
     threads += [threading.Thread(target=write, args=(number,)) for number in range(1, 6)]
     for thread in threads[1:]:
         thread.start()
@@ -60,7 +62,7 @@ def test_writes_that_wait_share_a_transaction_and_only_the_failing_one_is_undone
         pass
     queued.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert (numbers(database), failures) == ([0, 1, 2, 4, 5], ["three is refused"])
 
 
@@ -82,7 +84,7 @@ def test_two_processes_wait_for_each_other(tmp_path: Path, database: SqliteDatab
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     other.close()
     assert numbers(database) == list(range(20))
 

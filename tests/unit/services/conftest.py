@@ -15,8 +15,11 @@ from tests.unit.services.toy import SCRIPT, Toy
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     names = ("catalog", "object_store", "postgres", "kafka", "trino")
-    flags = {f"stack.ports.{name}": str(ports.free_port()) for name in names}
-    return load_settings(flags={"stack.folder": str(tmp_path / "stack"), "stack.ready_seconds": "20", **flags}, environ={}, folder=tmp_path)
+    chosen: dict[str, int] = {}
+    for name in names:
+        chosen[f"stack.ports.{name}"] = ports.free_port(avoid=chosen.values())
+    flags = {key: str(port) for key, port in chosen.items()}
+    return load_settings(flags={"stack.folder": str(tmp_path / "stack"), "stack.ready_seconds": "60", **flags}, environ={}, folder=tmp_path)
 
 
 @pytest.fixture

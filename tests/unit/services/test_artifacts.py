@@ -17,6 +17,7 @@ from frazil.errors import ConfigError, DownloadError
 from frazil.services import ports
 from frazil.services.artifacts import jars_folder, resolve_jars, unpack_server
 from frazil.services.java import JavaNeed, find_java
+from frazil.services.processes import wait_until
 from frazil.services.progress import Progress, show_progress, silent, watch_folder
 from tests.unit.services.maven import Repository, write_settings
 
@@ -162,7 +163,7 @@ def test_a_download_that_was_killed_does_not_count_and_the_next_one_completes_it
     repository.publish("org.x:large:1", b"ice" * 400_000)
     repository.stall.set()
     first = subprocess.Popen([sys.executable, "-c", FETCH, "org.x:large:1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert repository.stalled.wait(30)
+    assert repository.stalled.wait(120)
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     assert not jars_folder(["org.x:large:1"]).exists()
@@ -172,17 +173,18 @@ def test_a_download_that_was_killed_does_not_count_and_the_next_one_completes_it
     assert file.read_bytes() == b"ice" * 400_000
 
 
-def test_two_processes_that_want_one_jar_download_it_once(repository: Repository) -> None:
+def test_two_processes_that_want_one_jar_download_it_once(repository: Repository, tmp_path: Path) -> None:
     repository.publish("org.x:large:1", b"ice")
     repository.stall.set()
-    command = [sys.executable, "-c", FETCH, "org.x:large:1"]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    assert repository.stalled.wait(30)
+    command, said = [sys.executable, "-c", FETCH, "org.x:large:1"], tmp_path / "said"
+    with said.open("a") as errors:
+        started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) for _ in range(2)]
+    assert repository.stalled.wait(120)
+    assert wait_until(lambda: "which is being fetched already" in said.read_text(), 120)
     repository.stall.clear()
-    said = [process.communicate(timeout=60) for process in started]
-    assert [output for output, _ in said] == [b"ice".hex() + "\n"] * 2
+    assert [process.communicate(timeout=240)[0] for process in started] == [b"ice".hex() + "\n"] * 2
     assert repository.asked_for("large-1.jar") == 1
-    assert sum("which is being fetched already" in errors for _, errors in said) == 1
+    assert said.read_text().count("which is being fetched already") == 1
 
 
 def test_a_file_that_was_damaged_or_removed_in_the_cache_is_fetched_again(repository: Repository) -> None:

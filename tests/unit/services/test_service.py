@@ -86,6 +86,7 @@ def test_the_log_shown_is_that_of_the_last_start_only(make_toy: MakeToy) -> None
 
 def test_a_server_that_is_not_ready_in_time_is_stopped_and_reported(make_toy: MakeToy) -> None:
     toy = make_toy("import time; print('loading', flush=True); time.sleep(300)", ready_seconds=0.5)
+    toy.ready = lambda: not processes.wait_until(lambda: toy.log_tail() == "loading", 60)  # type: ignore[method-assign]
     with pytest.raises(ServiceNotReady) as caught:
         toy.start()
     assert "kafka: not ready after 0.5 s" in caught.value.message
@@ -97,7 +98,7 @@ def test_a_killed_server_shows_as_failed_and_starts_again(make_toy: MakeToy) -> 
     toy = make_toy()
     toy.start()
     os.kill(toy.state()["pid"], signal.SIGKILL)
-    assert processes.wait_until(lambda: toy.status().state == "failed", 5)
+    assert processes.wait_until(lambda: toy.status().state == "failed", 60)
     assert toy.start() is True
     assert toy.status().state == "ready"
 
@@ -160,7 +161,7 @@ def test_a_server_outlives_its_killed_parent_and_is_adopted(make_toy: MakeToy) -
     toy = make_toy()
     arguments = ["-m", "tests.unit.services.toy", str(toy.settings.stack.folder), str(toy.port)]
     with subprocess.Popen([sys.executable, *arguments], cwd=Path(__file__).parents[3]) as parent:
-        assert processes.wait_until(lambda: toy.status().state == "ready", 20)
+        assert processes.wait_until(lambda: "pid" in toy.state() and toy.status().state == "ready", 60)
         parent.kill()
     pid = toy.status().pid
     time.sleep(0.1)
