@@ -34,10 +34,10 @@ def own_server(
         yield f"http://{ports.HOST}:{port}", process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
-def wait_until_ready(port: int, process: subprocess.Popen[bytes], path: str, *, log: Path, seconds: float = 60) -> None:
+def wait_until_ready(port: int, process: subprocess.Popen[bytes], path: str, *, log: Path, seconds: float = 180) -> None:
     """Returns when GET `path` answers 200; a server that died or never answers is an error with the end of its log."""
     deadline = time.monotonic() + seconds
     while ports.http_status(port, path) != 200:

@@ -16,7 +16,7 @@ from frazil.catalog.context import Limits
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from tests.catalog_databases import SCHEMA, Client
 
-LIMITS = Limits(body_bytes=200_000, body_seconds=0.5)
+LIMITS = Limits(body_bytes=200_000)
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +71,12 @@ def test_a_body_in_gzip_is_read_and_a_bomb_is_413(server: EmbeddedCatalog) -> No
     assert kind_of(post(server, "/namespaces", packed, **{"Content-Encoding": "br"})) == (415, "UnsupportedMediaTypeException")
 
 
-def test_a_body_that_does_not_arrive_is_408(server: EmbeddedCatalog) -> None:
-    host, port = server.uri.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(b"POST /v1/default/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
-        assert connection.recv(100).startswith(b"HTTP/1.1 408")
+def test_a_body_that_does_not_arrive_is_408() -> None:
+    with running_catalog(limits=Limits(body_seconds=0.5)) as hasty:
+        host, port = hasty.uri.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(b"POST /v1/default/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+            assert connection.recv(100).startswith(b"HTTP/1.1 408")
 
 
 def test_long_replies_are_packed_for_clients_that_accept_it(server: EmbeddedCatalog) -> None:

@@ -21,4 +21,4 @@ def test_a_write_that_is_late_is_in_doubt_and_may_still_happen(tmp_path: Path) -
         blocker.close()
         # 502, 503 and 504 are sent again by Java clients without asking.
         assert (reply.status_code, "may still be carried out" in reply.json()["error"]["message"]) == (500, True)
-        assert wait_until(lambda: requests.get(f"{server.uri}/v1/default/namespaces/slow", timeout=30).ok, 20)
+        assert wait_until(lambda: requests.get(f"{server.uri}/v1/default/namespaces/slow", timeout=30).ok, 60)

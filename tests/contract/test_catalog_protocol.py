@@ -26,7 +26,7 @@ class Wire:
 
     def __init__(self, server: EmbeddedCatalog) -> None:
         host, port = server.uri.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
         self.buffer = b""
 
     def send(self, text: str) -> None:

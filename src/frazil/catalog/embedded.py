@@ -25,7 +25,7 @@ from frazil.catalog.app import CatalogApp
 from frazil.catalog.context import Limits
 from frazil.catalog.server import ServerOptions, build_app, listen, uvicorn_config
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
