@@ -36,36 +36,41 @@ class CuttingProxy:
         with suppress(OSError):
             remote_reader, remote_writer = await asyncio.open_connection(*self.upstream)
             self._open |= {writer, remote_writer}
-            await asyncio.gather(self._up(reader, writer, remote_writer), self._down(remote_reader, writer))
+            answered = asyncio.Event()
+            await asyncio.gather(self._up(reader, writer, remote_writer, answered), self._down(remote_reader, writer, answered))
 
-    async def _up(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, remote: asyncio.StreamWriter) -> None:
+    async def _up(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, remote: asyncio.StreamWriter, answered: asyncio.Event
+    ) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
                 if self.armed and b"COMMIT" in data:
-                    await self._cut(data, writer, remote)
+                    await self._cut(data, writer, remote, answered)
                     return
                 remote.write(data)
                 await remote.drain()
         remote.close()
 
-    async def _cut(self, data: bytes, writer: asyncio.StreamWriter, remote: asyncio.StreamWriter) -> None:
+    async def _cut(self, data: bytes, writer: asyncio.StreamWriter, remote: asyncio.StreamWriter, answered: asyncio.Event) -> None:
         mode, self.armed = self.armed, ""
         self.cuts += 1
         self.closed = mode.endswith("and-close")
         if mode.startswith("after"):
             writer.transport.abort()  # the way back is gone before the COMMIT goes out
+            answered.clear()
             remote.write(data)
             await remote.drain()
-            await asyncio.sleep(0.05)
+            await asyncio.wait_for(answered.wait(), 60)  # a connection that is cut earlier may take the COMMIT with it
         if self.closed:
             for other in list(self._open):
                 other.transport.abort()
         writer.transport.abort()
         remote.transport.abort()
 
-    async def _down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answered: asyncio.Event) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
+                answered.set()
                 writer.write(data)
                 await writer.drain()
         writer.close()
@@ -84,7 +89,7 @@ def cutting_proxy(host: str, port: int) -> Iterator[CuttingProxy]:
         yield proxy
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(60)
         for task in asyncio.all_tasks(loop):
             task.cancel()
         loop.run_until_complete(asyncio.sleep(0.05))
