@@ -85,14 +85,14 @@ class Stream:
 
         self.admin.create_topics([NewTopic(name or self.topic, 1)])[name or self.topic].result(30)
 
-    def send(self, *values: int | str | None, partition: int = 0, topic: str = "") -> None:
+    def send(self, *values: int | str | None, partition: int = 0, topic: str = "", key: str | None = None) -> None:
         """Numbers as messages with that id; texts as they are; None as a message without a value."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.brokers})
         for value in values:
             message = json.dumps({"id": value}) if isinstance(value, int) else value
-            producer.produce(topic or self.topic, None if message is None else message.encode(), partition=partition)
+            producer.produce(topic or self.topic, None if message is None else message.encode(), key, partition=partition)
         assert producer.flush(30) == 0
 
     def run(self) -> dict[str, Any]:
@@ -337,6 +337,23 @@ def test_changes_of_a_topic_are_upserted_once_whatever_is_lost_in_between(stream
     ]
     deletes = stream.catalog.load_table(stream.table).inspect.delete_files().num_rows
     assert (deletes > 0, stream.run()["batches"], stream.audit()) == (True, 0, ())
+
+
+@pytest.mark.parametrize(
+    "function", ["", ".selectExpr('id', 'upper(note) AS note', '_frazil_op', '_frazil_position')"], ids=["as it came", "changed"]
+)
+def test_a_tombstone_deletes_the_row_of_its_key_and_a_later_message_brings_it_back(stream: Stream, function: str) -> None:
+    stream.declare(kafka=", message_key='json'", options=", mode='upsert', key=['id']", function=function)
+    stream.send(*(json.dumps({"id": number, "note": "A"}) for number in range(4)))
+    stream.send(None, key="1")
+    stream.send(None, key='{"id": 2}')
+    stream.send(None, key="none of a row")
+    stream.send('{"id": 2, "note": "B"}')
+    assert (stream.run()["quarantined"], stream.notes()) == (1, {0: "A", 2: "B", 3: "A"})
+    stream.send(None, key="0")
+    assert (stream.run()["rows"], stream.notes(), stream.audit()) == (1, {2: "B", 3: "A"}, ())
+    (aside,) = stream.rows(f"{stream.table}__quarantine")
+    assert (json.loads(aside["position"])["offset"], json.loads(aside["raw"])) == (6, {"message": "", "key": "none of a row"})
 
 
 def test_a_driver_that_was_overtaken_while_it_merged_commits_nothing(stream: Stream) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from frazil.errors import DeclarationError
-from frazil.pipelines.sources import FileSource, KafkaSource, Source
+from frazil.pipelines.sources import OWN_OP, FileSource, KafkaSource, Source
 from frazil.tables.declare import Table
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def pipeline(
     def decorate(transform: Transform) -> Pipeline:
         made = Pipeline(name or transform.__name__, source, target, transform, tuple(key), orders, mode, max_bad_share, drift)
         checks = (audit,) if isinstance(audit, str) else tuple(audit)
-        made = replace(made, audit=checks, branch=branch or f"audit-{made.name}", sequence=sequence, op=op)
+        tombstones = isinstance(source, KafkaSource) and source.message_key is not None
+        own_op = op or (OWN_OP if tombstones and mode == "upsert" else None)
+        made = replace(made, audit=checks, branch=branch or f"audit-{made.name}", sequence=sequence, op=own_op)
         _check(made)
         return made
 
@@ -150,8 +152,20 @@ def _check_stream(made: Pipeline) -> None:
         raise _wrong(made, "key compares the rows of one load, and a topic has no loads", hint="rows.dropDuplicates([...]) in the function")
     if made.mode == "replace-partition":
         raise _wrong(made, "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads")
+    if isinstance(made.source, KafkaSource) and made.source.message_key is not None:
+        _check_message_key(made, made.source.message_key)
     if made.drift == "evolve":
         raise _wrong(made, "drift 'evolve' is for files", hint="declare the columns and run: frazil apply; or drift='quarantine'")
+
+
+def _check_message_key(made: Pipeline, how: str) -> None:
+    if made.mode != "upsert":
+        raise _wrong(made, "message_key tells which row a tombstone deletes, and only mode 'upsert' deletes rows")
+    if made.sequence:
+        hint = "leave sequence out: of one key, the message with the higher offset counts; or leave message_key out"
+        raise _wrong(made, f"a tombstone has no '{made.sequence}', by which changes are put in order", hint=hint)
+    if how == "text" and len(made.key) > 1:
+        raise _wrong(made, f"message_key is 'text', which is one value, and the key has {len(made.key)} columns", hint="message_key='json'")
 
 
 def _check_audit(made: Pipeline) -> None:

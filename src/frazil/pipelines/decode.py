@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from frazil.errors import PipelineError
 from frazil.pipelines.read_json import parse_line
 from frazil.pipelines.reading import schema_of_text
-from frazil.pipelines.sources import ERROR
+from frazil.pipelines.sources import ERROR, OWN_OP, KafkaSource, MessageKey
+from frazil.sinks.upsert_rules import UpsertRules
 
 MESSAGE = pa.schema(
     [
@@ -43,6 +44,51 @@ class Decoded:
 
 
 @dataclass(frozen=True)
+class Tombstones:
+    """What a message without a value means: the row of its key is deleted. `op` is the column that says so, with `delete`; in rows of other
+    messages it is `upsert`, or None where these say it themselves."""
+
+    message_key: MessageKey
+    key: tuple[str, ...]
+    op: str
+    delete: str
+    upsert: str | None = None
+
+    @classmethod
+    def of(cls, source: KafkaSource, rules: UpsertRules) -> Tombstones | None:
+        """How tombstones of this source delete rows; None where they do not."""
+        if source.message_key is None or rules.op is None:
+            return None
+        upsert = rules.op.upserts[0] if rules.op.column == OWN_OP else None
+        return cls(source.message_key, rules.key, rules.op.column, rules.op.deletes[0], upsert)
+
+    def row(self, message_key: bytes | None, texts: frozenset[str]) -> dict[str, str | None]:
+        """The delete; raises ValueError where the message's key is none of a row.
+
+        >>> gone = Tombstones("json", ("id",), "op", "d")
+        >>> gone.row(b'{"id": 7, "site": "x"}', frozenset()), gone.row(b"7", frozenset())
+        ({'id': '7', 'op': 'd'}, {'id': '7', 'op': 'd'})
+        """
+        if message_key is None:
+            raise ValueError("a tombstone without a key")
+        try:
+            found = self._columns(message_key, texts)
+        except (ValueError, RecursionError) as exc:
+            raise ValueError(f"a tombstone whose key is none of a row: {exc}") from exc
+        return {**{name: found.get(name) for name in self.key}, self.op: self.delete}
+
+    def _columns(self, message_key: bytes, texts: frozenset[str]) -> dict[str, str | None]:
+        if self.message_key == "text":
+            return {self.key[0]: message_key.decode()}
+        if len(self.key) == 1 and not message_key.lstrip().startswith(b"{"):
+            value = orjson.loads(message_key)
+            if type(value) not in (str, int):
+                raise ValueError(f"expected an object, a text or a whole number, found {type(value).__name__}")
+            return {self.key[0]: str(value)}
+        return parse_message(message_key, texts)
+
+
+@dataclass(frozen=True)
 class JsonDecoder:
     """Takes each message for a JSON object: its fields are columns, as the text that stands there, nested ones as JSON.
 
@@ -52,8 +98,12 @@ class JsonDecoder:
     names: tuple[str, ...]
     texts: frozenset[str] = frozenset()  # columns that are text in the table: there the digits of a number count
     set_aside: bool = False
+    tombstones: Tombstones | None = None
 
-    columns = ("value",)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it reads of messages."""
+        return ("value",) if self.tombstones is None else ("key", "value")
 
     @property
     def schema(self) -> pa.Schema:
@@ -65,10 +115,13 @@ class JsonDecoder:
         numbers: list[int] = []
         bad: list[tuple[int, str]] = []
         unknown: dict[str, None] = {}
-        known = set(self.names)
+        known, gone = set(self.names), self.tombstones
         for number, message in enumerate(messages.column("value").to_pylist()):
             try:
-                row = parse_message(message, self.texts)
+                if message is None and gone is not None:
+                    row = gone.row(messages.column("key")[number].as_py(), self.texts)
+                else:
+                    row = parse_message(message, self.texts)
             except (ValueError, RecursionError) as exc:
                 bad.append((number, f"expected a JSON object, found {_found(message, exc)}"[:200]))
                 continue
@@ -80,7 +133,8 @@ class JsonDecoder:
                 unknown.update(dict.fromkeys(strange))
             rows.append(row)
             numbers.append(number)
-        arrays = [pa.array([row.get(name) for row in rows], pa.string()) for name in self.names]
+        default = {gone.op: gone.upsert} if gone else {}
+        arrays = [pa.array([row.get(name, default.get(name)) for row in rows], pa.string()) for name in self.names]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         return Decoded(batch, pa.array(numbers, pa.int64()) if bad else None, bad, list(unknown))
 
@@ -94,7 +148,7 @@ def parse_message(message: bytes | None, texts: frozenset[str] = frozenset()) ->
     ({'id': '12345678901234567890.5'}, {'version': '1.10'})
     """
     if message is None:
-        raise ValueError("no value")
+        raise ValueError("a message without a value (a tombstone: with mode='upsert' and message_key=... it deletes the row of its key)")
     try:
         row = orjson.loads(message)
     except ValueError:
@@ -171,7 +225,7 @@ def message_text(message: bytes | None) -> str:
 
 
 def _found(message: bytes | None, exc: Exception) -> str:
-    return f"other text: {exc}" if message else "an empty message" if message == b"" else "a message without a value"
+    return f"other text: {exc}" if message else "an empty message" if message == b"" else str(exc)
 
 
 def _as_batch(rows: Any) -> pa.RecordBatch:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Format = Literal["csv", "json", "parquet"]
 DataLoss = Literal["stop", "accept"]
+MessageKey = Literal["json", "text"]
 ERROR = "_error"  # the column in which a decoder says why a message cannot be read
+OWN_OP = "_frazil_op"  # the column that tells deletes, where only tombstones are deletes
 
 
 @dataclass(frozen=True, order=True)
@@ -78,6 +80,7 @@ class KafkaSource:
     max_messages: int = 1_000_000
     data_loss: DataLoss = "stop"
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold passwords
+    message_key: MessageKey | None = None
 
     def __str__(self) -> str:
         return ", ".join(self.topics) or f"topics like '{self.pattern}'"
@@ -95,6 +98,7 @@ def kafka(
     max_messages: int = 1_000_000,
     data_loss: DataLoss = "stop",
     options: Mapping[str, str] | None = None,
+    message_key: MessageKey | None = None,
 ) -> KafkaSource:
     """Messages of Kafka: of the topics named, or of all whose names match the regular expression `pattern`.
 
@@ -105,8 +109,10 @@ def kafka(
     - `max_messages`: at most so many in one batch.
     - `data_loss`: what happens when messages are gone before they were read: `stop` says which; `accept` goes on without them.
     - `options`: settings of the Kafka client, such as `{"security.protocol": "SASL_SSL"}`.
+    - `message_key`: the messages' keys hold the key of the rows that are upserted, so that a tombstone (a message without a value) deletes
+      one: `json`, an object with the key's columns, or the value of the only one; `text`, the bare value of the only one.
     """
-    made = KafkaSource(servers, topics, pattern, decode, schema, max_messages, data_loss, dict(options or {}))
+    made = KafkaSource(servers, topics, pattern, decode, schema, max_messages, data_loss, dict(options or {}), message_key)
     if bool(topics) == bool(pattern):
         raise DeclarationError(
             "a Kafka source needs topics, or a pattern of topics, and not both", hint='sources.kafka("uplink", servers=...)'
@@ -115,6 +121,10 @@ def kafka(
         raise DeclarationError(f"decode is '{decode}', expected 'json', 'none', or a function on Arrow batches")
     if data_loss not in get_args(DataLoss):
         raise DeclarationError(f"data_loss is '{data_loss}', expected one of {', '.join(get_args(DataLoss))}")
+    if message_key is not None and message_key not in get_args(MessageKey):
+        raise DeclarationError(f"message_key is '{message_key}', expected one of {', '.join(get_args(MessageKey))}")
+    if message_key is not None and decode != "json":
+        raise DeclarationError("message_key is for decode='json'; a decoder of your own gets the keys", hint="leave message_key out")
     if max_messages < 1:
         raise DeclarationError(f"max_messages is {max_messages}, expected 1 or more")
     if wrong := [name for name in topics if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name)]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from frazil.errors import PipelineError, SourceDrift
 from frazil.pipelines.declare import Pipeline
-from frazil.pipelines.decode import PLACE, Decoder, JsonDecoder, OwnDecoder
+from frazil.pipelines.decode import PLACE, Decoder, JsonDecoder, OwnDecoder, Tombstones
 from frazil.pipelines.frame import as_report, collect_reports, merging
 from frazil.pipelines.function import transform
 from frazil.pipelines.kafka import Start, client_options
@@ -120,7 +120,8 @@ class FrameMaker:
             )
         texts = frozenset(one.name for one in arrow if pa.types.is_string(one.type))
         names = dict.fromkeys([*arrow.names, *self.pipeline.beside])
-        return JsonDecoder(tuple(names), texts, set_aside=self.pipeline.drift == "quarantine")
+        aside, tombstones = self.pipeline.drift == "quarantine", Tombstones.of(self.source, self.pipeline.rules)
+        return JsonDecoder(tuple(names), texts, set_aside=aside, tombstones=tombstones)
 
     def _task_plan(self, plan: StreamPlan) -> StreamPlan | ChangePlan:
         return ChangePlan(plan, self.pipeline.rules) if self.pipeline.mode == "upsert" else plan

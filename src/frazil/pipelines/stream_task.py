@@ -6,7 +6,7 @@ Where the pipeline's function changes the frame, Spark stands in between: one ta
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,8 +84,7 @@ class StreamWork(LoadWork):
         self.unknown.update(dict.fromkeys(found.unknown))
         if found.bad:
             numbers = [number for number, _ in found.bad]
-            values = batch.column("value").take(pa.array(numbers, pa.int64())).to_pylist()
-            raws = [as_json({"message": message_text(value)}) for value in values]
+            raws = [_raw(one) for one in batch.take(pa.array(numbers, pa.int64())).to_pylist()]
             rejected = [Rejected(number, reason, raw) for (number, reason), raw in zip(found.bad, raws, strict=True)]
             self.set_aside(rejected, [self.plan.spell(position) for position in _positions(place, numbers)])
         return found, place if found.numbers is None else place.take(found.numbers)
@@ -93,6 +92,14 @@ class StreamWork(LoadWork):
     def finish(self) -> LoadReport:
         """The finished files, and what was seen of the messages."""
         return replace(super().finish(), seen=self.seen, unknown=tuple(self.unknown))
+
+
+def _raw(message: Mapping[str, Any]) -> str:
+    """A message that could not be read, as JSON; of a tombstone, the key is all there is."""
+    found = {"message": message_text(message["value"])}
+    if message["value"] is None and message.get("key") is not None:
+        found["key"] = message_text(message["key"])
+    return as_json(found)
 
 
 def ranges(batch: pa.RecordBatch) -> dict[str, Range]:

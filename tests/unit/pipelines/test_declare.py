@@ -8,10 +8,12 @@ import pytest
 
 from frazil import Table, column, pipeline, sources
 from frazil.errors import DeclarationError
+from frazil.pipelines.sources import OWN_OP
 
 TARGET = Table("l.t", column("id", "long"), column("day", "date"), partition_by=["day"])
 FLAT = Table("l.flat", column("id", "long"))
 TOPIC = sources.kafka("events", servers="127.0.0.1:9092")
+KEYED = sources.kafka("events", servers="127.0.0.1:9092", message_key="text")
 
 
 def declare(**options: Any) -> Any:
@@ -50,6 +52,9 @@ def test_rules_are_kept_as_declared() -> None:
         ({"source": TOPIC, "mode": "upsert"}, r"mode 'upsert' needs a key"),
         ({"source": TOPIC, "mode": "upsert", "key": ["id"], "sequence": "x"}, r"sequence names column 'x', which l.t does not have"),
         ({"source": TOPIC, "op": "op"}, r"sequence and op are for mode='upsert'"),
+        ({"source": KEYED}, r"only mode 'upsert' deletes rows"),
+        ({"source": KEYED, "mode": "upsert", "key": ["id"], "sequence": "day"}, r"a tombstone has no 'day'"),
+        ({"source": KEYED, "mode": "upsert", "key": ["id", "day"]}, r"message_key is 'text', .* and the key has 2 columns"),
         ({"branch": "main"}, r"'main' cannot name the branch of an audit"),
         ({"audit": ["SELECT id FROM l.t"]}, r"the audit query 'SELECT id FROM l.t' does not say {table}"),
     ],
@@ -57,6 +62,11 @@ def test_rules_are_kept_as_declared() -> None:
 def test_a_rule_that_cannot_hold_is_refused_by_name(options: dict[str, Any], message: str) -> None:
     with pytest.raises(DeclarationError, match=rf"pipeline 'load': .*{message}"):
         declare(**options)
+
+
+def test_tombstones_are_told_by_a_column_of_their_own_unless_one_is_named() -> None:
+    made = [declare(source=KEYED, mode="upsert", key=["id"], op=op) for op in (None, "kind")]
+    assert [one.beside for one in made] == [(OWN_OP,), ("kind",)]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +78,8 @@ def test_a_rule_that_cannot_hold_is_refused_by_name(options: dict[str, Any], mes
         (("a",), {"decode": "avro"}, "decode is 'avro', expected 'json', 'none', or a function"),
         (("a",), {"data_loss": "ignore"}, "data_loss is 'ignore', expected one of stop, accept"),
         (("a",), {"max_messages": 0}, "max_messages is 0, expected 1 or more"),
+        (("a",), {"message_key": "avro"}, "message_key is 'avro', expected one of json, text"),
+        (("a",), {"message_key": "text", "decode": "none"}, "message_key is for decode='json'"),
     ],
 )
 def test_a_kafka_source_that_cannot_work_is_refused_by_name(topics: tuple[str, ...], options: dict[str, Any], message: str) -> None:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import PipelineError
-from frazil.pipelines.decode import JsonDecoder, OwnDecoder, parse_message
+from frazil.pipelines.decode import JsonDecoder, OwnDecoder, Tombstones, parse_message
 from frazil.pipelines.read_json import parse_line
+from frazil.pipelines.sources import OWN_OP
 
 
 def messages(*values: bytes | None) -> pa.RecordBatch:
@@ -25,7 +26,7 @@ def test_fields_are_columns_and_what_is_no_object_is_named() -> None:
     assert found.numbers.to_pylist() == [0, 4]
     assert [(number, reason.split(":")[0]) for number, reason in found.bad] == [
         (1, "expected a JSON object, found other text"),
-        (2, "expected a JSON object, found a message without a value"),
+        (2, "expected a JSON object, found a message without a value (a tombstone"),
         (3, "expected a JSON object, found other text"),
         (5, "expected a JSON object, found an empty message"),
     ]
@@ -37,6 +38,49 @@ def test_a_field_that_the_table_does_not_have_is_told_or_sets_its_message_aside(
     assert (told.rows.to_pylist(), told.unknown) == ([{"id": "1"}, {"id": "3"}], ["extra"])
     assert aside.bad == [(0, "the message has field 'extra', which the table does not have")]
     assert (aside.rows.to_pylist(), aside.numbers.to_pylist()) == ([{"id": "3"}], [1])
+
+
+def tombstones(*keys: bytes | None) -> pa.RecordBatch:
+    return pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.nulls(len(keys), pa.binary())})
+
+
+def test_a_message_without_a_value_deletes_the_row_of_its_key_and_others_are_what_they_say() -> None:
+    decoder = JsonDecoder(("id", "note", OWN_OP), tombstones=Tombstones("json", ("id",), OWN_OP, "d", "u"))
+    batch = pa.record_batch(
+        {"key": pa.array([b"1", b'{"id": 2}'], pa.binary()), "value": pa.array([b'{"id": 1, "note": "x"}', None], pa.binary())}
+    )
+    found = decoder.decode(batch)
+    assert (found.rows.to_pylist(), found.bad) == ([{"id": "1", "note": "x", OWN_OP: "u"}, {"id": "2", "note": None, OWN_OP: "d"}], [])
+    assert decoder.columns == ("key", "value")
+
+
+@pytest.mark.parametrize(
+    ("how", "columns", "key", "row"),
+    [
+        ("json", ("id",), b'{"id": 12345678901234567890}', {"id": "12345678901234567890"}),
+        ("json", ("id",), b' "a b"', {"id": "a b"}),
+        ("json", ("id", "site"), b'{"site": "x", "id": 7, "more": 1}', {"id": "7", "site": "x"}),
+        ("json", ("id", "site"), b'{"id": 7}', {"id": "7", "site": None}),
+        ("text", ("id",), b'{"id": 7}', {"id": '{"id": 7}'}),
+        ("json", ("id",), b"a b", "unexpected character"),
+        ("json", ("id",), b"1.5", "a whole number, found float"),
+        ("json", ("id",), b"null", "a whole number, found NoneType"),
+        ("json", ("id", "site"), b"7", "no object"),
+        ("text", ("id",), b"\xff", "utf-8"),
+        ("text", ("id",), None, "a tombstone without a key"),
+    ],
+)
+def test_the_key_of_a_tombstone_is_the_key_of_a_row_or_the_message_is_bad(
+    how: Any, columns: tuple[str, ...], key: bytes | None, row: Any
+) -> None:
+    decoder = JsonDecoder((*columns, "op"), tombstones=Tombstones(how, columns, "op", "delete"))
+    found = decoder.decode(tombstones(key))
+    if isinstance(row, dict):
+        assert (found.rows.to_pylist(), found.bad) == ([{**row, "op": "delete"}], [])
+    else:
+        assert found.rows.num_rows == 0
+        assert "a tombstone" in found.bad[0][1]
+        assert row in found.bad[0][1]
 
 
 NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none(), st.text())

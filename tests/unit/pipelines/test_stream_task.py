@@ -9,9 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.pipelines.decode import Decoder, JsonDecoder
+from frazil import sources
+from frazil.pipelines.decode import Decoder, JsonDecoder, Tombstones
 from frazil.pipelines.load_task import LoadReport
 from frazil.pipelines.reading import POSITION
+from frazil.pipelines.sources import OWN_OP
 from frazil.pipelines.stream_task import StreamPlan
 from frazil.pipelines.upsert_task import REPORT, ChangePlan
 from frazil.sinks.buffer import BufferLimits
@@ -98,3 +100,23 @@ def test_messages_are_changes_with_their_offsets_and_bad_ones_are_set_aside(layo
     report = LoadReport.from_json(last[REPORT])
     places = sorted(json.loads(str(row["position"]))["offset"] for row in written(report.quarantine_files))
     assert (report.rows, places, report.seen) == (3, [11, 13, 14], {"events/0": (10, 15)})
+
+
+def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_set_aside_with_its_key(layout_of: LayoutOf) -> None:
+    source, rules = sources.kafka("events", servers="-", message_key="json"), UpsertRules.of("id", op=OWN_OP)
+    decoder = JsonDecoder(("id", "note", OWN_OP), tombstones=Tombstones.of(source, rules))
+    plan = ChangePlan(plan_of(layout_of(SCHEMA), decoder), rules)
+    keys = pa.array([None, b'{"id": 1}', b"many", b'{"site": 1}', None], pa.binary())
+    messages = batch(b'{"id": 1}', None, None, None, None).append_column("key", keys)
+    *changes, last = (row for one in plan.run([messages], task=0) for row in one.to_pylist())
+    assert [(row["id"], row[DELETED], row[ARRIVAL]) for row in changes] == [(1, False, 10), (1, True, 11)]
+    aside = written(LoadReport.from_json(last[REPORT]).quarantine_files)
+    assert sorted((json.loads(str(row["position"]))["offset"], str(row["reason"]).partition(": unexpected")[0]) for row in aside) == [
+        (12, "expected a JSON object, found a tombstone whose key is none of a row"),
+        (13, "field 'id': expected a value, found NULL"),
+        (14, "expected a JSON object, found a tombstone without a key"),
+    ]
+    assert [json.loads(str(row["raw"])) for row in aside if "message" in str(row["raw"])] == [
+        {"message": "", "key": "many"},
+        {"message": ""},
+    ]
