@@ -11,6 +11,8 @@ from typing import Any
 
 from tests.faults.sink_writer import SOURCES, make_row
 
+SECONDS = 120  # for an answer of a broker that has a busy machine to share
+
 
 @dataclass
 class Topic:
@@ -28,9 +30,9 @@ class Topic:
 
         client = AdminClient({"bootstrap.servers": self.brokers})
         (done,) = client.create_topics([NewTopic(self.name, len(SOURCES))]).values()
-        done.result(30)
+        done.result(SECONDS)
         self._producer = Producer({"bootstrap.servers": self.brokers, "transactional.id": self.name, "log_level": 0})
-        self._producer.init_transactions(30)
+        self._producer.init_transactions(SECONDS)
 
     def send(self, until: int) -> None:
         """Every partition has the rows up to this one; the end of the transaction takes an offset that no row has."""
@@ -40,7 +42,7 @@ class Topic:
                 value = self.make(source, 0, row)
                 note = partial(self._note, value["id"])
                 self._producer.produce(self.name, json.dumps(value).encode(), partition=source, on_delivery=note)
-        self._producer.commit_transaction(30)
+        self._producer.commit_transaction(SECONDS)
         self.sent = until
 
     def _note(self, row: int, error: Any, message: Any) -> None:
@@ -60,9 +62,9 @@ def read_partition(brokers: str, topic: str, partition: int, *, start: int, batc
         while not at_end:
             offsets, rows = [], []
             while len(rows) < batch_rows and not at_end:
-                message = consumer.poll(30)
+                message = consumer.poll(SECONDS)
                 if message is None:
-                    raise TimeoutError(f"nothing from {topic}/{partition} for 30 s")
+                    raise TimeoutError(f"nothing from {topic}/{partition} for {SECONDS} s")
                 error = message.error()
                 if error is None:
                     offsets.append(message.offset())

@@ -26,7 +26,7 @@ def test_sixteen_writers_get_as_many_snapshots_as_acknowledgements(database: str
         clients = [Client(server.uri) for _ in range(WRITERS)]
         writers = [Writer(names[n % tables], lambda n=n: clients[n], keyed=False) for n in range(WRITERS)]
         with running(writers):
-            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= 150, seconds=60)
+            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= 150, seconds=240)
         check_account(Client(server.uri), writers)
     assert not any(writer.unheard for writer in writers)
     assert tables == 1 or not any(writer.conflicts for writer in writers)
@@ -43,7 +43,7 @@ def test_three_servers_share_one_database_and_lose_nothing(database: str, tmp_pa
         turns = [itertools.cycle([Client(uri) for uri in uris]) for _ in range(WRITERS)]
         writers = [Writer("ab"[n % 2], lambda n=n: next(turns[n]), keyed=n % 2 == 0) for n in range(WRITERS)]
         with running(writers):
-            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= 150, seconds=60)
+            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= 150, seconds=240)
         for uri in uris:
             check_account(Client(uri), writers)
 

@@ -28,7 +28,7 @@ from tests.engines.lake import connection
 from tests.faults.sink_stack import storage_options
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "payload", StringType()))
-PATIENCE = Patience(give_up_seconds=60, longest_pause_seconds=0.2)
+PATIENCE = Patience(give_up_seconds=240, longest_pause_seconds=0.2)
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_store_that_dies_between_files_and_commit_is_waited_for(lake: Lake) ->
     waiting.start()
     time.sleep(2)
     lake.project.frazil("up")
-    waiting.join(90)
+    waiting.join(300)
     sink.close()
     assert (waiting.is_alive(), lake.ids()) == (False, list(range(90)))
 
@@ -139,6 +139,6 @@ def test_a_catalog_that_is_away_for_a_while_is_waited_for(stack: Project) -> Non
     waiting.start()
     time.sleep(3)
     stack.frazil("up")
-    waiting.join(90)
+    waiting.join(300)
     sink.close()
     assert (waiting.is_alive(), lake.ids()) == (False, [number for number in range(90) if number != 77])

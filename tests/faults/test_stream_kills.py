@@ -62,7 +62,7 @@ class Uplink:
         shutil.copytree(EXAMPLE, self.folder, ignore=shutil.ignore_patterns(".frazil", "__pycache__"), dirs_exist_ok=True)
         client = AdminClient({"bootstrap.servers": self.brokers})  # it must live until the topic is there
         (done,) = client.create_topics([NewTopic(self.topic, PARTITIONS)]).values()
-        done.result(30)
+        done.result(120)
         declared = (self.folder / "lakehouse.py").read_text()
         assert declared.count(TARGET) == 1
         (self.folder / "lakehouse.py").write_text(declared.replace(TARGET, AUDITED))
