@@ -34,11 +34,11 @@ class SparkCluster:
     def start(self, *, workers: int) -> None:
         """A master and as many workers, all of them known to it."""
         self._start("master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.page))
-        assert wait_until(lambda: self.alive_workers() == 0, 120, pause=0.2), self._log("master")
+        assert wait_until(lambda: self.alive_workers() == 0, 240, pause=0.2), self._log("master")
         for number in range(workers):
             options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", str(ports.free_port()), "--cores", "1", "--memory", "1g"]
             self._start(f"worker-{number}", *options, "--work-dir", str(self.folder / f"worker-{number}"), self.master)
-        assert wait_until(lambda: self.alive_workers() == workers, 120, pause=0.2), self._log("worker-0")
+        assert wait_until(lambda: self.alive_workers() == workers, 240, pause=0.2), self._log("worker-0")
 
     def alive_workers(self) -> int | None:
         """What the master's page says; nothing, while there is none."""
@@ -64,8 +64,8 @@ class SparkCluster:
         below = [child for process in alive for child in process.children(recursive=True)]
         for process in reversed(self.processes):  # workers first: they would look for their master
             process.terminate()
-            process.wait(20)
-        _, left = psutil.wait_procs(below, timeout=20)
+            process.wait(120)
+        _, left = psutil.wait_procs(below, timeout=60)
         for process in left:
             process.kill()
 

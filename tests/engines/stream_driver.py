@@ -82,7 +82,7 @@ def delete_messages(source: Any, before: int) -> None:
     from confluent_kafka.admin import AdminClient
 
     client, place = AdminClient({"bootstrap.servers": source.servers}), TopicPartition(source.topics[0], 0, before)
-    client.delete_records([place])[place].result(30)
+    client.delete_records([place])[place].result(120)
 
 
 def _watch(job: Job, pipeline: Any, spark: Any, catalog: Any) -> dict[str, Any]:

@@ -158,14 +158,14 @@ def test_a_worker_lost_in_the_middle_of_a_submitted_run_costs_no_row_and_doubles
     events = settings_for(cluster, lake, environment=str(pack_environment(lake.folder / ".packed")))
     with lake.start("--profile", "cluster", "submit", "daily_sales") as run:
         try:
-            assert wait_until(lambda: len(list(gate.glob("*.at"))) == 2 or run.poll() is not None, 250)
+            assert wait_until(lambda: len(list(gate.glob("*.at"))) == 2 or run.poll() is not None, 400)
             assert [process.pid for process in psutil.process_iter(["cmdline"]) if SECRET in str(process.info["cmdline"])] == []
             lost = cluster.worker_of(Path((gate / "0.at").read_text()))
             (gate / "0.open").touch()
-            assert wait_until((gate / "0.done").exists, 120)
+            assert wait_until((gate / "0.done").exists, 240)
             cluster.kill_worker(lost)  # its task has read all rows, and what it made of them is gone
             (gate / "1.open").touch()
-            said = run.communicate(timeout=200)[0]
+            said = run.communicate(timeout=400)[0]
         finally:
             run.terminate()
     assert run.returncode == 0, said

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import io
 import re
-import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import daft
@@ -31,6 +31,7 @@ import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict
+from frazil.services.processes import wait_until
 from frazil.sinks.daft import stream_frame
 
 SCHEMA = Schema(
@@ -211,19 +212,21 @@ def test_a_frame_that_fails_half_way_brings_no_row_in(table: Table, catalog: Fra
     assert ids(catalog) == list(range(40))
 
 
-def test_a_frame_is_computed_while_the_sink_takes_it_and_not_before() -> None:
+def test_a_frame_is_computed_while_the_sink_takes_it_and_not_before(tmp_path: Path) -> None:
     made: list[int] = []
+    gate = tmp_path / "the first batch is read"  # a file: Daft wants functions that can be pickled
 
     @daft.func
     def note(n: int) -> int:
         made.append(n)
-        time.sleep(0.002)  # time for the reader to see the first batch before the last is made
+        wait_until(lambda: n < 400 or gate.exists(), 60)
         return n
 
     frame = daft.from_pydict({"n": list(range(1000))}).into_batches(20).with_column("n", note(col("n")))
     reader = stream_frame(frame)
     assert reader.read_next_batch().num_rows == 20
     assert len(made) < 500
+    gate.touch()
     assert sum(batch.num_rows for batch in reader) == 980
 
 

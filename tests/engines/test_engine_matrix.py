@@ -16,7 +16,6 @@ from tests.engines.zoo_queries import ENGINES, GROUPS, QUERIES, Query
 
 Answers = dict[str, Rows | Exception]
 pytestmark = [
-    pytest.mark.timeout(900),  # the first test waits for the servers, Spark and the zoo
     pytest.mark.filterwarnings("ignore:Iceberg scan planning with the polars_iceberg plugin"),  # advice of Polars to install it
     pytest.mark.filterwarnings("ignore:void not implemented"),  # Daft 0.7, of a transform by which nothing is pruned anyway
 ]

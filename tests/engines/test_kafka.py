@@ -33,7 +33,7 @@ def produce(service: Kafka, *values: bytes) -> None:
     producer = Producer({"bootstrap.servers": service.endpoint})
     for value in values:
         producer.produce("uplink", value)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 def consume(service: Kafka, count: int) -> list[bytes]:
@@ -42,7 +42,7 @@ def consume(service: Kafka, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": service.endpoint, "group.id": "test", "auto.offset.reset": "earliest"})
     consumer.subscribe(["uplink"])
     try:
-        return [message.value() for message in consumer.consume(count, timeout=60)]
+        return [message.value() for message in consumer.consume(count, timeout=120)]
     finally:
         consumer.close()
 
@@ -86,10 +86,10 @@ def test_a_transaction_and_the_internal_topics_work_on_one_node(broker: Kafka) -
 
     broker.start()
     producer = Producer({"bootstrap.servers": broker.endpoint, "transactional.id": "test"})
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce("uplink", b"kept")
-    producer.commit_transaction(20)
+    producer.commit_transaction(120)
     assert consume(broker, 1) == [b"kept"]
 
 

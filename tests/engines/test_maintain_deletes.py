@@ -18,7 +18,6 @@ from tests.engines.lake import connection
 from tests.engines.walkers import Spark, Sql, Walker
 
 Rows = list[tuple[Any, ...]]
-pytestmark = pytest.mark.timeout(900)  # the first test waits for the servers and Spark
 NAMESPACE = "deleted"
 EQUAL, VECTORS = f"{NAMESPACE}.equal", f"{NAMESPACE}.vectors"
 

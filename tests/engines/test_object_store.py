@@ -55,7 +55,7 @@ def test_every_port_is_on_loopback(store: ObjectStore) -> None:
         return [(c.laddr.ip, c.laddr.port) for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
 
     # The admin server comes up after the store can be used.
-    assert wait_until(lambda: {port for _, port in listening()} >= wanted, 20)
+    assert wait_until(lambda: {port for _, port in listening()} >= wanted, 120)
     assert {ip for ip, _ in listening()} == {"127.0.0.1"}
 
 

@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Iterator[Postgres]:
 
 
 def ask(service: Postgres, sql: str, *, password: str = PASSWORD) -> list[tuple[object, ...]]:
-    with psycopg.connect(service.endpoint, password=password, connect_timeout=5) as connection:
+    with psycopg.connect(service.endpoint, password=password, connect_timeout=60) as connection:
         return connection.execute(sql).fetchall()
 
 

@@ -397,9 +397,9 @@ def test_an_interrupt_while_spark_starts_ends_quickly_and_leaves_no_jvm(tmp_path
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as demo:
         jvm = wait_for_jvm(psutil.Process(demo.pid))
         demo.send_signal(signal.SIGINT)
-        said = demo.communicate(timeout=60)[1]
+        said = demo.communicate(timeout=240)[1]
     assert (demo.returncode, said.splitlines()[-1]) == (1, "Aborted!")
-    assert psutil.wait_procs([jvm], timeout=20)[1] == []
+    assert psutil.wait_procs([jvm], timeout=120)[1] == []
 
 
 def wait_for_jvm(parent: psutil.Process) -> psutil.Process:

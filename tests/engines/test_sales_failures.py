@@ -78,7 +78,7 @@ def test_when_the_store_dies_in_the_middle_of_a_write_nothing_of_it_is_committed
     time.sleep(1.5)  # Trino is generating and writing a million and a half rows: that takes it many seconds
     assert writer.is_alive()
     with stopped(sales.project, "object-store"):
-        writer.join(120)
+        writer.join(400)
     assert len(failures) == 1
     assert (sales.rows(), sales.snapshots()) == (rows, snapshots)
     sales.add_day(DAYS[2])
@@ -166,7 +166,7 @@ def test_two_writers_of_one_partition_both_get_their_rows_in(sales: Sales) -> No
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(120)
+        writer.join(400)
     assert failures == []
     counted = sales.ask(f"SELECT country, count(*) FROM sales WHERE ingestion_date = DATE '{DAYS[0]}' GROUP BY 1 ORDER BY 1")
     assert counted == [["DK", 30], ["NO", ROWS_A_DAY], ["SE", 30]]
@@ -180,7 +180,7 @@ def test_when_the_store_has_no_room_the_write_fails_and_the_table_stays_as_it_wa
     try:
         _weed_shell(sales.project, f"s3.bucket.quota -name={bucket} -op=set -sizeMB=1")
         # SeaweedFS hears of sizes every few seconds, and enforces when it is told to.
-        assert wait_until(lambda: "to read only" in _weed_shell(sales.project, "s3.bucket.quota.enforce -apply"), 60)
+        assert wait_until(lambda: "to read only" in _weed_shell(sales.project, "s3.bucket.quota.enforce -apply"), 240)
         with pytest.raises(TROUBLE):
             sales.add_day(DAYS[2])
         assert (sales.rows(), sales.snapshots()) == (rows, snapshots)
@@ -197,6 +197,6 @@ def _weed_shell(project: Project, *commands: str) -> str:
     places = [f"127.0.0.1:{server.extra_port(f'{name}.port')}.{server.extra_port(f'{name}.port.grpc')}" for name in ("master", "filer")]
     argv = [str(find_weed()), "shell", f"-master={places[0]}", f"-filer={places[1]}"]
     text = "\n".join(["lock", *commands, "unlock", ""])
-    done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=240, check=True)
     assert "error" not in done.stdout + done.stderr, done.stdout + done.stderr
     return done.stdout

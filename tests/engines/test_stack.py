@@ -61,10 +61,10 @@ def test_a_message_goes_through_kafka(live_stack: Project) -> None:
     server, topic = live_stack.status()["kafka"]["endpoint"], f"topic-{uuid.uuid4()}"
     producer = Producer({"bootstrap.servers": server})
     producer.produce(topic, b"ice")
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     consumer = Consumer({"bootstrap.servers": server, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    message = consumer.poll(20)
+    message = consumer.poll(120)
     consumer.close()
     assert (message.error(), message.value()) == (None, b"ice")
 

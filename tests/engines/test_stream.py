@@ -83,7 +83,7 @@ class Stream:
     def make_topic(self, *, name: str = "") -> None:
         from confluent_kafka.admin import NewTopic
 
-        self.admin.create_topics([NewTopic(name or self.topic, 1)])[name or self.topic].result(30)
+        self.admin.create_topics([NewTopic(name or self.topic, 1)])[name or self.topic].result(120)
 
     def send(self, *values: int | str | None, partition: int = 0, topic: str = "", key: str | None = None) -> None:
         """Numbers as messages with that id; texts as they are; None as a message without a value."""
@@ -93,7 +93,7 @@ class Stream:
         for value in values:
             message = json.dumps({"id": value}) if isinstance(value, int) else value
             producer.produce(topic or self.topic, None if message is None else message.encode(), key, partition=partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def run(self) -> dict[str, Any]:
         """Runs the stream to the end of the topic; gives what it has done."""
@@ -178,7 +178,7 @@ def test_a_new_partition_is_read_from_its_first_message(stream: Stream) -> None:
 
     stream.send(0, 1)
     stream.run()
-    stream.admin.create_partitions([NewPartitions(stream.topic, 2)])[stream.topic].result(30)
+    stream.admin.create_partitions([NewPartitions(stream.topic, 2)])[stream.topic].result(120)
     stream.send(10, 11, partition=1)
     stream.send(2)
     assert (stream.run()["rows"], stream.ids()) == (3, [0, 1, 2, 10, 11])
@@ -207,7 +207,7 @@ def test_messages_gone_while_the_stream_runs_are_named_too(stream: Stream) -> No
 def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(stream: Stream) -> None:
     stream.send(0, 1, 2)
     stream.run()
-    stream.admin.delete_topics([stream.topic])[stream.topic].result(30)
+    stream.admin.delete_topics([stream.topic])[stream.topic].result(120)
     stream.make_topic()
     stream.send(100, 101, 102, 103, 104)  # more than the table has read of the old one
     done = stream.try_to_run()
@@ -409,10 +409,10 @@ def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_w
         port = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", process.stderr.readline())
         assert port is not None
         stream.send(*range(50), "?")
-        assert wait_until(lambda: f'rows_total{{pipeline="{stream.topic}"}} 50\n' in metrics(port[1]), 120)
-        assert wait_until(lambda: f'lag_messages{{pipeline="{stream.topic}"}} 0\n' in metrics(port[1]), 60)
+        assert wait_until(lambda: f'rows_total{{pipeline="{stream.topic}"}} 50\n' in metrics(port[1]), 240)
+        assert wait_until(lambda: f'lag_messages{{pipeline="{stream.topic}"}} 0\n' in metrics(port[1]), 240)
         process.send_signal(signal.SIGTERM)
-        said, told = process.communicate(timeout=120)
+        said, told = process.communicate(timeout=240)
     finally:
         process.kill()
         process.communicate()

@@ -125,10 +125,10 @@ def test_a_delta_table_on_s3_takes_every_query_once_though_the_run_is_killed(liv
 
     queries.upload("a.parquet", 3000, seed=1)
     with queries.running("--delta", uri) as process:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while len(ids()) < 1000 and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
     assert 0 < len(ids()) < 3000
     with queries.running("--delta", uri) as process:
-        assert process.wait(120) == 0
+        assert process.wait(240) == 0
     assert ids() == [f"q-1-{number:08}" for number in range(3000)]

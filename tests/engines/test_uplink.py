@@ -44,7 +44,7 @@ class Stream:
 
         client = AdminClient({"bootstrap.servers": self.brokers})
         (done,) = client.create_topics([NewTopic(self.topic, partitions)]).values()
-        done.result(30)
+        done.result(120)
 
     def send(self, count: int, *, first: int = 0) -> None:
         assert send(self.brokers, self.topic, make_messages(count, first=first)) == count
@@ -69,14 +69,14 @@ class Stream:
     def finish(self, **settings: str) -> None:
         """Runs the flow to the end of the topic."""
         with self.running(FOLLOW="no", **settings) as process:
-            assert process.wait(180) == 0, (self.folder / "flow.log").read_text()[-3000:]
+            assert process.wait(400) == 0, (self.folder / "flow.log").read_text()[-3000:]
 
     def commits(self) -> int:
         return len(self.catalog.load_table(TABLE).snapshots())
 
     def wait_for_commits(self, more: int, process: subprocess.Popen[bytes]) -> None:
         """Waits until the flow has made some commits."""
-        wanted, deadline = self.commits() + more, time.monotonic() + 120
+        wanted, deadline = self.commits() + more, time.monotonic() + 240
         while self.commits() < wanted and process.poll() is None:
             assert time.monotonic() < deadline, (self.folder / "flow.log").read_text()[-3000:]
             time.sleep(0.02)
@@ -138,7 +138,7 @@ def test_a_flow_that_follows_brings_in_what_arrives_later_and_a_drained_one_may_
     with stream.running(NUM_PARTITIONS="3") as process:
         stream.send(500, first=1000)
         stream.wait_for_commits(2, process)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while len(stream.ids()) < 1500 and time.monotonic() < deadline:
             time.sleep(0.1)
     assert stream.ids() == [message_name(number) for number in range(1500)]

@@ -71,7 +71,7 @@ def upsert(catalog: FrazilCatalog, table: str, some: list[Rows]) -> None:
 
 def run_writer(project: Project, log: Path, *tables: str) -> None:
     command = [sys.executable, "-m", "tests.engines.upsert_writer", str(log), *tables]
-    done = subprocess.run(command, input=json.dumps(batches()[1:]), env=environment(project), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, input=json.dumps(batches()[1:]), env=environment(project), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -50,7 +50,7 @@ def run_kit(uri: str, folder: Path) -> Outcomes:
     suite = ["execute", "--select-class", "org.apache.iceberg.rest.RESTCompatibilityKitSuite"]
     reports = ["--reports-dir", str(folder), "--details", "none", "--disable-banner"]
     command = [*java_command(*options), "org.junit.platform.console.ConsoleLauncher", *suite, *reports]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     for path in ours:
         shutil.rmtree(path, ignore_errors=True)
     report = folder / "TEST-junit-platform-suite.xml"
