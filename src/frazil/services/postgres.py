@@ -177,7 +177,7 @@ class Postgres(Service):
     def _run(self, command: list[str], *, home: Path, text: str = "") -> None:
         """Runs a program to its end as the server's account; what it says goes to the log, and a failure is told with it."""
         who = {"user": self.account.uid, "group": self.account.gid, "extra_groups": [self.account.gid]} if self.account else {}
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while True:
             done = subprocess.run(command, input=text.encode(), capture_output=True, check=False, cwd=home, **who)  # type: ignore[call-overload]  # keywords from a dict
             said: str = (done.stdout + done.stderr).decode(errors="replace")

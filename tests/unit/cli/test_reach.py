@@ -17,7 +17,7 @@ from frazil.catalog.embedded import running_catalog
 def frazil(*arguments: str, cwd: Path) -> tuple[int, str]:
     """The exit code and what was said; a traceback is never it."""
     command = [sys.executable, "-m", "frazil", *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=240)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr
 

@@ -73,7 +73,7 @@ def test_a_folder_without_a_project_is_an_error(tmp_path: Path) -> None:
 def test_a_master_that_is_not_there_ends_the_command_in_a_moment(project: Path) -> None:
     master = f"spark://127.0.0.1:{ports.free_port()}"
     command = [sys.executable, "-m", "frazil", "submit", "daily_sales", "--master", master]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 1
     assert f"error: no Spark master answers at {master}" in done.stderr
 
@@ -111,7 +111,7 @@ def test_a_signal_reaches_the_driver_which_ends_in_its_own_way(tmp_path: Path) -
 def test_a_driver_whose_command_was_killed_ends_too(tmp_path: Path) -> None:
     errand = Errand(["doctor"], str(tmp_path / "pid"), parent=os.getpid(), parent_started="another process of this pid, which is gone")
     code = (
-        "import time; from frazil import cli; from frazil.pipelines import submitted; cli.main = lambda: time.sleep(60); submitted.main()"
+        "import time; from frazil import cli; from frazil.pipelines import submitted; cli.main = lambda: time.sleep(300); submitted.main()"
     )
-    ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, ERRAND: errand.to_json()}, timeout=50, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, ERRAND: errand.to_json()}, timeout=240, check=False)
     assert ended.returncode == 1

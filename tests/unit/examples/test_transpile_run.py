@@ -169,7 +169,7 @@ with transpiling(Dialects(), 2) as transpile:
         assert parent.stdout is not None
         workers = [int(pid) for pid in parent.stdout.readline().split()]
         parent.kill()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while any(_runs(pid) for pid in workers):
         assert time.monotonic() < deadline
         time.sleep(0.05)
