@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from frazil.config import Settings, is_secret
 from frazil.errors import MissingExtra, PipelineError
 from frazil.pipelines.cluster import check_executors, check_place, describe_executors, executor_python, is_local, place_conf
+from frazil.pipelines.scratch import scratch_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,6 +133,8 @@ def _started(settings: Settings, app_name: str, log: Path, more_jars: Sequence[s
     else:
         os.environ |= session_environment(settings)
         conf = session_conf(settings, more_jars)
+        if is_local(conf["spark.master"]):
+            conf |= scratch_conf(conf)
     builder = SparkSession.builder.appName(app_name)
     for key, value in conf.items():
         builder = builder.config(key, value)
