@@ -189,6 +189,17 @@ def test_a_corrupt_metadata_file_is_a_clear_error(client: Client, database: str,
     assert "frazil table recover ns.t" in message
 
 
+def test_a_metadata_file_that_cannot_be_opened_names_its_table_and_may_be_asked_for_again(client: Client, server: EmbeddedCatalog) -> None:
+    location = client.create()["metadata-location"]
+    path_of(location).unlink()
+    path_of(location).symlink_to(path_of(location))  # a loop: the system refuses to open it
+    server.app.ctx.files.cache.drop(location)
+    status, kind, message = client.get(ONE).error
+    assert (status, kind) == (503, "ServiceUnavailableException")
+    assert message.startswith(f"cannot read {location}: ")
+    assert message.endswith("(table ns.t)")
+
+
 def test_metadata_in_gzip_is_written_and_read(client: Client, server: EmbeddedCatalog) -> None:
     made = client.create(properties={"write.metadata.compression-codec": "gzip"})
     assert made["metadata-location"].endswith(".gz.metadata.json")

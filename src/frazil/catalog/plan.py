@@ -15,7 +15,7 @@ from frazil.catalog.store import namespaces, relations
 from frazil.catalog.store.database import Sql
 from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import AlreadyExists, MetadataCorrupt, MetadataMissing, NoSuchNamespace, NoSuchTable
+from frazil.errors import AlreadyExists, MetadataCorrupt, MetadataMissing, NoSuchNamespace, NoSuchTable, Unavailable
 
 METADATA_PATH = "write.metadata.path"
 PATH_PROPERTIES = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
@@ -70,11 +70,13 @@ def load_base(ctx: Context, name: Name, relation: Relation | None) -> Version:
 
 
 def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool = False) -> Version:
-    """The version that a table's row points to; if its file is lost or corrupt, the error names the table as well."""
+    """The version that a table's row points to; if its file is lost, corrupt or out of reach, the error names the table as well."""
     try:
         return ctx.files.load(relation.metadata_location, inline=inline)
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise exc.of(str(name)) from exc
+    except Unavailable as exc:
+        raise Unavailable(f"{exc.message} (table {name})", hint=exc.hint) from exc
 
 
 def new_location(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name) -> str:
