@@ -16,11 +16,9 @@ import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TextIO
 
 PREFIX, LOCK = "frazil-spark-", ".lock"
 OPTIONS = "spark.driver.defaultJavaOptions"  # those of the user, spark.driver.extraJavaOptions, come after it and win
-_held: list[TextIO] = []  # open as long as the process lives
 
 
 def scratch_conf(conf: Mapping[str, str]) -> dict[str, str]:
@@ -33,10 +31,9 @@ def scratch_conf(conf: Mapping[str, str]) -> dict[str, str]:
 def own_folder() -> Path:
     """An empty folder in the system's temporary one, until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    held = (folder / "new").open("w")
+    held = os.open(folder / "new", os.O_CREAT | os.O_RDWR)  # never closed: the process ends, and with it the lock
     fcntl.flock(held, fcntl.LOCK_EX)
     (folder / "new").rename(folder / LOCK)  # nobody ever sees the lock free while we live
-    _held.append(held)
     atexit.register(_remove, folder, os.getpid())
     return folder
 
