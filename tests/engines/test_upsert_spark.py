@@ -25,10 +25,12 @@ from frazil.pipelines.audited import Audit
 from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.session import spark_session
 from frazil.pipelines.upsert import UpsertFrames, upsert_batches
+from frazil.pipelines.upsert_set import change_set
 from frazil.sinks.audit import audit
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
 from frazil.sinks.spark import FrameResult
+from frazil.sinks.upsert_rules import DELETED
 from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.engines.upsert_writer import CONF
 
@@ -188,6 +190,52 @@ def test_bad_changes_are_set_aside_in_the_same_commit_or_stop_all(catalog: Frazi
     aside = catalog.load_table(f"{table}__quarantine").scan().to_arrow()["reason"].to_pylist()
     assert (result.counts.rows, result.counts.refused, values(catalog, table)) == (1, 3, {1: "v1"})
     assert sorted(reason.split(":")[0] for reason in aside) == ["field 'id'", "field 'id'", "field 'op'"]
+
+
+def made_of(frames: UpsertFrames, given: DataFrame) -> tuple[bool, list[tuple[Any, ...]], int]:
+    """Whether Spark judged the rows by itself; the changes that they are; how many were refused."""
+    with change_set(given, frames.plan(given)) as found:
+        rows = found.frame.select("id", "value", DELETED).collect()
+        return found.by_spark, sorted(tuple(row) for row in rows), found.report.quarantined
+
+
+def test_good_rows_in_the_tables_types_are_judged_by_spark_alone_and_all_others_by_tasks(
+    catalog: FrazilCatalog, spark: SparkSession
+) -> None:
+    from pyspark.sql import functions as F
+
+    frames = open_frames(catalog, new_table(catalog), bad_rows="quarantine")
+    good, deleted = [(1, "v1", False), (2, None, True)], {"id": 2, "version": 1, "op": "D"}
+    fits = frame(spark, [change(1, 1), deleted])
+    assert made_of(frames, fits) == (True, good, 0)
+    assert made_of(frames, fits.withColumn("id", F.col("id").cast("int"))) == (False, good, 0)
+    assert made_of(frames, frame(spark, [change(1, 1), {**deleted, "op": "Delete"}])) == (False, good, 0)
+    assert made_of(frames, frame(spark, [change(1, 1), deleted, {**change(3, 1), "id": None}])) == (False, good, 1)
+    assert made_of(frames, frame(spark, [change(1, 1), deleted, {**change(3, 1), "op": None}])) == (False, good, 1)
+    assert made_of(frames, frame(spark, [change(1, 1, "late"), change(1, 2, "v1"), deleted])) == (False, good, 0)
+    checked = open_frames(catalog, new_table(catalog), checks=["value <> 'v1'"], bad_rows="quarantine")
+    assert made_of(checked, fits) == (False, good[1:], 1)
+
+
+def test_rows_that_differ_each_time_they_are_computed_are_merged_as_they_were_kept(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    table = new_table(catalog)
+    open_frames(catalog, table).write(frame(spark, [change(1, 1), change(2, 1)]).withColumn("value", F.expr("uuid()")))
+    assert [len(one) for one in values(catalog, table).values()] == [36, 36]
+
+
+def test_what_a_frame_takes_to_compute_is_done_once(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    table, computed = new_table(catalog), spark.sparkContext.accumulator(0)
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            computed.add(batch.num_rows)
+            yield batch
+
+    given = frame(spark, [change(1, 1), change(2, 1)]).mapInArrow(count, COLUMNS).distinct()  # a shuffle: Spark plans it as it goes
+    open_frames(catalog, table).write(given)
+    assert (computed.value, values(catalog, table)) == (2, {1: "v1", 2: "v1"})
 
 
 def test_a_frame_without_the_column_that_tells_deletes_is_refused(catalog: FrazilCatalog, spark: SparkSession) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from frazil.pipelines.audited import Audit, Files, Kind
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.stages import Also, Stages, Write
-from frazil.pipelines.upsert_merge import ChangeSet, Merge
+from frazil.pipelines.upsert_merge import Merge
+from frazil.pipelines.upsert_set import ChangeSet
 from frazil.sinks.snapshots import Append
 
 if TYPE_CHECKING:

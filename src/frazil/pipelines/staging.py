@@ -30,7 +30,7 @@ from frazil.sinks.spark_job import task_limits, tasks_at_once
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.pipelines.upsert_merge import ChangeSet
+    from frazil.pipelines.upsert_set import ChangeSet
 
 MALFORMED_AT_ONCE = 1000  # a file with another delimiter has no other rows
 

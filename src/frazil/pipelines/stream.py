@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from frazil.client import FrazilCatalog
     from frazil.pipelines.load_task import LoadReport
-    from frazil.pipelines.upsert_merge import ChangeSet
+    from frazil.pipelines.upsert_set import ChangeSet
     from frazil.sinks.publish import Patience
 
 POLL_SECONDS = 0.2

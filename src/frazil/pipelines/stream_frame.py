@@ -22,8 +22,7 @@ from frazil.pipelines.sources import KafkaSource
 from frazil.pipelines.staging import arrow_schema
 from frazil.pipelines.stream_task import StreamPlan
 from frazil.pipelines.text import TextContract, takes_text
-from frazil.pipelines.upsert import map_changes
-from frazil.pipelines.upsert_merge import ChangeSet, change_set
+from frazil.pipelines.upsert_set import ChangeSet, change_set
 from frazil.pipelines.upsert_task import ChangePlan
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.iceberg import IcebergTarget
@@ -49,7 +48,7 @@ class StreamFrame:
         if self.decoded is not None:
             self.decoded.value = {}
         if isinstance(self.plan, ChangePlan):
-            with change_set(map_changes(batch, self.plan), self.plan.rules) as changes:
+            with change_set(batch, self.plan) as changes:
                 yield changes.report + self._decoded(), changes
             return
         plan = self.plan

@@ -17,7 +17,8 @@ from frazil.errors import RowRefused, SinkError
 from frazil.pipelines.function import telling
 from frazil.pipelines.load_task import LoadPlan, LoadReport
 from frazil.pipelines.stages import Stages
-from frazil.pipelines.upsert_merge import Merge, change_set
+from frazil.pipelines.upsert_merge import Merge
+from frazil.pipelines.upsert_set import change_set
 from frazil.pipelines.upsert_task import ChangePlan
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Contract
@@ -63,6 +64,7 @@ class UpsertFrames:
         self._sink = FrameSink(self._target, self._part, options=SinkOptions(checks=self._checks, bad_rows=bad_rows))
         self._stages = Stages(catalog, self._target, self._part, self._sink.generation)
         self._stages.clean()
+        self._by_spark = True
 
     @property
     def position(self) -> Mapping[str, int]:
@@ -89,7 +91,8 @@ class UpsertFrames:
         if self._sink.has_reached(end):
             return FrameResult(Counts(), self.position, was_in=True)
         try:
-            with change_set(self._changes(frame), self._rules) as changes:
+            with change_set(frame, self.plan(frame), by_spark=self._by_spark) as changes:
+                self._by_spark = changes.by_spark  # what came in one frame will come in the next
                 counts = Counts(changes.report.rows, changes.report.quarantined)
                 known = self.position
                 start = {name: known[name] for name in end if name in known}
@@ -103,13 +106,14 @@ class UpsertFrames:
             hint = "nothing of this frame was committed"
             raise SinkError(f"{self._target.layout.name}: the Spark job failed: {telling(str(exc))}", hint=hint) from exc
 
-    def _changes(self, frame: DataFrame) -> DataFrame:
+    def plan(self, frame: DataFrame) -> ChangePlan:
+        """How the rows of a frame become changes; refuses columns that do not fit."""
         layout, spark = self._target.layout, frame.sparkSession
         quarantine = self._target.open_quarantine(self._part).layout
         limits = task_limits(BufferLimits(), tasks_at_once(spark))
         plan = ChangePlan(LoadPlan(layout, quarantine, self._part, limits, (), self._checks), self._rules, Contract)
         plan.check_fields(row_schema(frame.schema, None, table=layout.name))
-        return map_changes(frame, plan)
+        return plan
 
     def _refuse(self, report: LoadReport, staged: Staged, counts: Counts, check: Callable[[Counts], None] | None) -> None:
         try:
@@ -121,18 +125,6 @@ class UpsertFrames:
         except BaseException:
             self._sink.discard(staged)
             raise
-
-
-def map_changes(frame: DataFrame, plan: ChangePlan) -> DataFrame:
-    """The frame's rows as changes, with the reports of the tasks among them."""
-
-    def make(batches: Any) -> Any:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        yield from plan.run(batches, task=context.partitionId() if context else 0)
-
-    return frame.mapInArrow(make, plan.spark_schema())
 
 
 def upsert_frame(

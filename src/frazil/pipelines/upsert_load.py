@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from frazil.pipelines.load_task import LoadPlan, LoadReport
 from frazil.pipelines.reading import POSITION
 from frazil.pipelines.staging import Staging, arrow_schema
-from frazil.pipelines.upsert import map_changes
-from frazil.pipelines.upsert_merge import ChangeSet, change_set
+from frazil.pipelines.upsert_set import ChangeSet, change_set
 from frazil.pipelines.upsert_task import ChangePlan
 
 if TYPE_CHECKING:
@@ -34,6 +33,6 @@ class ChangeStaging(Staging):
         names = [*plan.layout.arrow.names, *self.pipeline.beside, POSITION]
         rows = given.select(*(given[f"`{name.replace('`', '``')}`"] for name in given.columns if name in names))
         changes.check_fields(arrow_schema(rows))
-        made = self.kept.enter_context(change_set(map_changes(rows, changes), rules))
+        made = self.kept.enter_context(change_set(rows, changes))
         self.made.append(made)
         return replace(made.report, rows=made.rows, duplicates=made.report.rows - made.rows)

@@ -8,66 +8,20 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from frazil.errors import PipelineError
 from frazil.pipelines.function import telling
-from frazil.pipelines.load_task import LoadReport
 from frazil.pipelines.stages import Stages
-from frazil.pipelines.upsert_task import REPORT
+from frazil.pipelines.upsert_set import ChangeSet, quoted
 from frazil.sinks.snapshots import STAGED_BY, head
-from frazil.sinks.upsert_keys import ARRIVAL
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"  # so that the audit knows the staged snapshot for one of ours
 # Without it the table's rows pass by a hash table of the changes where these are much smaller; with it both sides are sorted.
 PREFER_SORTING = "spark.sql.join.preferSortMergeJoin"
-HASHED_ROWS = 1_000_000  # what a task may hold in such a table, which cannot spill
-
-
-@dataclass(frozen=True)
-class ChangeSet:
-    """Changes that are ready to be merged, one for each key, kept by Spark; what was counted of them; and where their keys lie.
-
-    They `fit` if the tasks that merge them can hold them in memory.
-    """
-
-    frame: DataFrame
-    report: LoadReport
-    rows: int
-    ends: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    fits: bool = False
-
-
-@contextmanager
-def change_set(frame: DataFrame, rules: UpsertRules) -> Iterator[ChangeSet]:
-    """The changes of a frame that tasks have made (`ChangePlan.run`), computed once; they are let go of at the end."""
-    from pyspark import StorageLevel
-    from pyspark.sql import functions as F
-    from pyspark.sql.window import Window
-
-    key = [F.col(_quote(name)) for name in rules.key]
-    order = [F.col(_quote(rules.sequence)).desc()] if rules.sequence else []
-    latest = Window.partitionBy(*key).orderBy(*order, F.col(ARRIVAL).desc())
-    # As many partitions as there are tasks that make the rows: what Spark keeps is not split into its usual 200, a task each.
-    tasks = max(frame.rdd.getNumPartitions(), frame.sparkSession.sparkContext.defaultParallelism)
-    ranked = frame.repartition(tasks, *key).withColumn("_frazil_rank", F.row_number().over(latest))
-    kept = ranked.filter((F.col("_frazil_rank") == 1) | F.col(REPORT).isNotNull()).drop("_frazil_rank", ARRIVAL)
-    kept = kept.persist(StorageLevel.MEMORY_AND_DISK)  # a merge reads its source twice
-    try:
-        ends = [one(F.col(_quote(name))) for name in rules.key for one in (F.min, F.max)]
-        reports, rows, *found = kept.agg(F.collect_list(REPORT), F.count(F.when(F.col(REPORT).isNull(), 1)), *ends).collect()[0]
-        report = sum((LoadReport.from_json(text) for text in reports), LoadReport())
-        pairs = {name: (found[2 * at], found[2 * at + 1]) for at, name in enumerate(rules.key)}
-        yield ChangeSet(kept.filter(F.col(REPORT).isNull()).drop(REPORT), report, rows, pairs, fits=rows <= tasks * HASHED_ROWS)
-    finally:
-        kept.unpersist()
 
 
 @dataclass(frozen=True)
@@ -86,7 +40,7 @@ class Merge:
         target, spark, view = self.stages.target, self.changes.frame.sparkSession, f"frazil_changes_{uuid.uuid4().hex[:8]}"
         self.changes.frame.createOrReplaceTempView(view)
         columns = [one.name for one in target.layout.schema.fields]
-        table = ".".join(_quote(one) for one in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
+        table = ".".join(quoted(one) for one in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
         settings = {STAGED_PROPERTY: self.stages.pipeline, **({PREFER_SORTING: "false"} if self.changes.fits else {})}
         for one, value in settings.items():
             spark.conf.set(one, value)
@@ -117,12 +71,12 @@ def merge_sql(table: str, view: str, columns: list[str], rules: UpsertRules, end
     WHEN MATCHED AND (t.`n` IS NULL OR s.`n` >= t.`n`) THEN UPDATE SET t.`id` = s.`id`, t.`n` = s.`n`
     WHEN NOT MATCHED AND NOT s._frazil_deleted THEN INSERT (`id`, `n`) VALUES (s.`id`, s.`n`)
     """
-    names = [_quote(name) for name in columns]
-    keys = [f"t.{_quote(name)} = s.{_quote(name)}" for name in rules.key]
+    names = [quoted(name) for name in columns]
+    keys = [f"t.{quoted(name)} = s.{quoted(name)}" for name in rules.key]
     for name, (least, most) in (ends or {}).items():
         if (low := _literal(least)) is not None and (high := _literal(most)) is not None:
-            keys += [f"t.{_quote(name)} >= {low}", f"t.{_quote(name)} <= {high}"]
-    sequence = _quote(rules.sequence) if rules.sequence else None
+            keys += [f"t.{quoted(name)} >= {low}", f"t.{quoted(name)} <= {high}"]
+    sequence = quoted(rules.sequence) if rules.sequence else None
     newer = f" AND (t.{sequence} IS NULL OR s.{sequence} >= t.{sequence})" if sequence else ""
     lines = [f"MERGE INTO {table} t USING {view} s", f"ON {' AND '.join(keys)}"]
     if rules.op is not None:
@@ -144,8 +98,3 @@ def _literal(value: Any) -> str | None:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return f"DATE '{value.isoformat()}'"
     return None
-
-
-def _quote(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
