@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # One change is judged by the same examples as the one before: what a run of `make test` says depends on the code alone. The search for
 # new examples is `make soak`. How long an example takes is the machine's matter, so neither profile has a deadline.
@@ -29,6 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--full") and config.option.timeout is None:
         config.option.timeout = 0  # how long a campaign takes is its size: no limit for a single test is right for it
     settings.load_profile("searching" if config.getoption("--full") else "repeatable")
+    if not config.getoption("--full"):
+        # Hypothesis also draws the constants of our modules that are loaded: these depend on the tests that ran before in this process.
+        providers._get_local_constants = lambda: providers._local_constants  # none, as at the start
 
 
 @pytest.hookimpl(trylast=True)  # hypothesis has marked its tests by then
