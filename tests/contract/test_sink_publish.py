@@ -30,7 +30,7 @@ from frazil.sinks.publish import CommitCatalog, Overtaken, Patience, Publisher, 
 from frazil.sinks.snapshots import Append, Move
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
-IMPATIENT = Patience(give_up_seconds=20, longest_pause_seconds=0.05)
+IMPATIENT = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,7 @@ class Driver:
 
     def __init__(self, lake: Lake, on_step: Callable[[str], None]) -> None:
         self.lake = lake
-        patience = Patience(give_up_seconds=20, longest_pause_seconds=0.05, on_step=on_step)
+        patience = Patience(give_up_seconds=120, longest_pause_seconds=0.05, on_step=on_step)
         self.target = IcebergTarget(lake.catalog, lake.name, patience=patience)
         self.sink = FrameSink(self.target, "p/part-0")
         self.stages = Stages(lake.catalog, self.target, "p/part-0", self.sink.generation)

@@ -34,7 +34,7 @@ from frazil.upkeep.policy import Policy
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "name", StringType()))
 ARROW = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("name", pa.string())])
-HURRIED = Patience(give_up_seconds=20, longest_pause_seconds=0.05)
+HURRIED = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
 
 
 def rows(ids: Sequence[int], day: int = 1) -> pa.Table:

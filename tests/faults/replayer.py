@@ -57,7 +57,7 @@ def replay(job: Replay) -> None:
     """Replays all that passes."""
     if job.broken:
         _switch_off(job.broken)
-    patience = Patience(give_up_seconds=60, longest_pause_seconds=0.05, on_step=Steps(job))
+    patience = Patience(give_up_seconds=240, longest_pause_seconds=0.05, on_step=Steps(job))
     try:
         quarantine_of_job(job, patience).replay(RULES)
     except WriterFenced:

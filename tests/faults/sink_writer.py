@@ -105,7 +105,7 @@ def expected_ids(until: int, parts: int = 1) -> tuple[list[int], list[int]]:
 
 
 def patience_of(job: Job) -> Patience:
-    return Patience(give_up_seconds=120, longest_pause_seconds=0.05, on_step=Steps(job))
+    return Patience(give_up_seconds=240, longest_pause_seconds=0.05, on_step=Steps(job))
 
 
 def catalog_of(job: Job) -> FrazilCatalog:

@@ -117,7 +117,7 @@ def start(job: Replay) -> ForkServerProcess:
 
 def run(job: Replay) -> int | None:
     process = start(job)
-    process.join(timeout=120)
+    process.join(timeout=300)
     return process.exitcode
 
 
@@ -128,14 +128,14 @@ def wait_until_stopped(process: ForkServerProcess) -> None:
         while process.is_alive() and stat.read_text().rpartition(")")[2].split()[0] != "T":
             time.sleep(0.01)
     except (FileNotFoundError, ProcessLookupError):
-        process.join(timeout=120)  # it ended while it was looked at
+        process.join(timeout=300)  # it ended while it was looked at
 
 
 def end(zombie: ForkServerProcess) -> int | None:
     if zombie.is_alive():
         assert zombie.pid is not None
         os.kill(zombie.pid, signal.SIGCONT)
-    zombie.join(timeout=120)
+    zombie.join(timeout=300)
     return zombie.exitcode
 
 
@@ -183,7 +183,7 @@ def _meanwhile(lake: Lake, process: ForkServerProcess, fault: str, chance: rando
     if fault == "stop":
         wait_until_stopped(process)
     else:
-        process.join(timeout=120)
+        process.join(timeout=300)
     chance.choice([lake.fill, lake.expire, lambda: None])()
 
 

@@ -61,7 +61,7 @@ def one_fault(lake: Lake, job: Job, chance: random.Random) -> None:
     elif fault == "disturb":
         writer = start(replace(job, fault="kill"))
         lake.disturb()
-        writer.join(120)
+        writer.join(300)
     else:
         assert run(replace(job, fault=fault)) == 0
 
@@ -91,9 +91,9 @@ def test_parts_that_write_at_the_same_time_and_are_killed_lose_and_repeat_nothin
     for _ in range(campaign.size(short=3, full=30)):
         jobs = [replace(lake.job, until=until, part=part, fault="kill", at_step=chance.randint(5, 60)) for part in range(3)]
         for writer in [start(job) for job in jobs]:
-            writer.join(120)
+            writer.join(300)
     for writer in [start(replace(lake.job, until=until, part=part)) for part in range(3)]:
-        writer.join(120)
+        writer.join(300)
         assert writer.exitcode == 0
     assert lake.ids() == expected_ids(until, parts=3)
 

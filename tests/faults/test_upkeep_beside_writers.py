@@ -86,7 +86,7 @@ def test_maintenance_beside_live_writers_loses_nothing(meeting: Meeting, campaig
             next_kill = time.time() + chance.uniform(2, 5)
         time.sleep(0.3)
     for program in programs:
-        program.process.join(60)
+        program.process.join(300)
         program.check()
     table = catalog.load_table(meeting.name)
     assert sum(program.kills for program in programs) >= 3

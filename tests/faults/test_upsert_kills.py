@@ -46,7 +46,7 @@ def one_fault(lake: UpsertLake, job: Job, chance: random.Random) -> None:
         writer = start(replace(job, flush_rows=4))  # many commits, so that it is always in the midst of one
         time.sleep(chance.uniform(0, 0.6))
         writer.kill()
-        writer.join(120)
+        writer.join(300)
     elif fault == "zombie":
         zombie(job)
     elif fault == "lose reply":

@@ -27,7 +27,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", Integer
 ARROW = pa.schema([("id", pa.int64()), ("part", pa.int32())])
 APPENDED, REPLACED = 3, 2  # partitions 0, 1, 2 grow; 100 and 101 are replaced
 ROWS, FIRST = 40, 1_000_000
-PATIENCE = Patience(give_up_seconds=60, longest_pause_seconds=0.5)
+PATIENCE = Patience(give_up_seconds=240, longest_pause_seconds=0.5)
 
 
 @dataclass(frozen=True)
