@@ -124,7 +124,7 @@ appender.out.layout.pattern = %d %p %m (%c{1})%n
 """
 
 
-def count_brokers(port: int, *, seconds: float = 2.0) -> int:
+def count_brokers(port: int, *, seconds: float = ports.ANSWER_SECONDS) -> int:
     """The number of brokers that the one on `port` knows of, by a Metadata request (version 1, no topics); 0 if it does not answer.
 
     Asked over a plain socket, so that the stack needs no Kafka client. https://kafka.apache.org/protocol (Metadata API, key 3)

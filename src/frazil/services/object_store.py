@@ -82,7 +82,7 @@ class ObjectStore(Service):
             access_key_id=stack.access_key_id,
             secret_access_key=stack.secret_access_key.get_secret_value(),
             virtual_hosted_style_request=False,
-            client_options={"allow_http": True, "timeout": "2s"},
+            client_options={"allow_http": True, "timeout": f"{ports.ANSWER_SECONDS:.0f}s"},
             retry_config={"max_retries": 0},
         )
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from frazil.services import processes
 
 HOST = "127.0.0.1"
+ANSWER_SECONDS = 5.0  # a server that takes longer is not ready; one on a busy machine may well take two
 _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
@@ -37,14 +38,14 @@ def free_port(*, avoid: Collection[int] = (), offset: int = 0) -> int:
             return port
 
 
-def accepts(port: int, *, seconds: float = 1.0) -> bool:
+def accepts(port: int, *, seconds: float = ANSWER_SECONDS) -> bool:
     """Whether a server listens there."""
     with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=seconds):
         return True
     return False
 
 
-def http_status(port: int, path: str, *, seconds: float = 2.0) -> int | None:
+def http_status(port: int, path: str, *, seconds: float = ANSWER_SECONDS) -> int | None:
     """The status of GET `path`, or None when nothing that speaks HTTP answers."""
     connection = http.client.HTTPConnection(HOST, port, timeout=seconds)
     try:

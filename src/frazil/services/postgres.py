@@ -98,7 +98,8 @@ class Postgres(Service):
         return Launch(argv, cwd=data.parent, account=self.account, depends_on=[self._password()])
 
     def ready(self) -> bool:
-        command = [self.install.program("pg_isready"), "-q", "-t", "2", "-h", ports.HOST, "-p", str(self.port), "-U", USER, "-d", DATABASE]
+        where = ["-h", ports.HOST, "-p", str(self.port), "-U", USER, "-d", DATABASE]
+        command = [self.install.program("pg_isready"), "-q", "-t", f"{ports.ANSWER_SECONDS:.0f}", *where]
         return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
     @property

@@ -80,7 +80,7 @@ class Service(ABC):
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether the server does its work now; one attempt of a second or two, never raises."""
+        """Whether the server does its work now; one attempt of some seconds at most, never raises."""
 
     def prepare(self, report: Report = silent) -> None:
         """Makes what the first start needs: downloads, a formatted data folder."""

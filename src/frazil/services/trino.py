@@ -112,7 +112,7 @@ def jvm_options(java: Java) -> list[str]:
     return [*sizes, *access, *vector, "-Dfile.encoding=UTF-8", "-Djdk.nio.maxCachedBufferSize=2000000"]
 
 
-def run_query(port: int, sql: str, *, seconds: float = 5.0) -> list[list[Any]]:
+def run_query(port: int, sql: str, *, seconds: float = 15.0) -> list[list[Any]]:
     """The rows of a small query, by Trino's statement API: each answer names the next address until there is none."""
     deadline = time.monotonic() + seconds
     answer, rows = _request(port, "POST", "/v1/statement", sql), []
@@ -125,7 +125,7 @@ def run_query(port: int, sql: str, *, seconds: float = 5.0) -> list[list[Any]]:
 
 
 def _request(port: int, method: str, path: str, body: str | None = None) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(ports.HOST, port, timeout=3)
+    connection = http.client.HTTPConnection(ports.HOST, port, timeout=ports.ANSWER_SECONDS)
     try:
         connection.request(method, path, body, headers={"X-Trino-User": "frazil", "X-Trino-Source": "frazil"})
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
