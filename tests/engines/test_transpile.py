@@ -124,9 +124,9 @@ def test_a_delta_table_on_s3_takes_every_query_once_though_the_run_is_killed(liv
         return sorted(found["query_id"].to_pylist()) if found is not None else []
 
     queries.upload("a.parquet", 3000, seed=1)
-    with queries.running("--delta", uri) as process:
+    with queries.running("--delta", uri, "--flush-rows", "100") as process:  # thirty commits: there is time to see the first ones
         deadline = time.monotonic() + 240
-        while len(ids()) < 1000 and process.poll() is None and time.monotonic() < deadline:
+        while not ids() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
     assert 0 < len(ids()) < 3000
     with queries.running("--delta", uri) as process:
