@@ -15,7 +15,7 @@ from typing import Any
 from frazil.errors import PipelineError
 from frazil.pipelines.function import telling
 from frazil.pipelines.stages import Stages
-from frazil.pipelines.upsert_set import ChangeSet, quoted
+from frazil.pipelines.upsert_set import ChangeSet, quoted, settings
 from frazil.sinks.snapshots import STAGED_BY, head
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 
@@ -41,19 +41,16 @@ class Merge:
         self.changes.frame.createOrReplaceTempView(view)
         columns = [one.name for one in target.layout.schema.fields]
         table = ".".join(quoted(one) for one in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
-        settings = {STAGED_PROPERTY: self.stages.pipeline, **({PREFER_SORTING: "false"} if self.changes.fits else {})}
-        for one, value in settings.items():
-            spark.conf.set(one, value)
+        wanted = {STAGED_PROPERTY: self.stages.pipeline, **({PREFER_SORTING: "false"} if self.changes.fits else {})}
         try:
-            spark.sql(merge_sql(table, view, columns, self.rules, self.changes.ends))
+            with settings(spark, wanted):
+                spark.sql(merge_sql(table, view, columns, self.rules, self.changes.ends))
         except (PySparkException, Py4JError) as exc:
             self.stages.table_at(stage)  # if the branch is gone, that is what to tell
             raise PipelineError(
                 f"{target.layout.name}: the merge failed: {telling(str(exc))}", hint="nothing was committed; mend it and run again"
             ) from exc
         finally:
-            for one in settings:
-                spark.conf.unset(one)
             spark.catalog.dropTempView(view)
         target.patience.on_step("merged")
         found = head(self.stages.table_at(stage).metadata, stage)

@@ -20,10 +20,11 @@ from frazil.sinks.upsert_keys import ARRIVAL
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 HASHED_ROWS = 1_000_000  # what a task may hold in a hash table, which cannot spill
 TASK_BYTES = 64 << 20
+AS_THEY_ARE = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}  # for what is read twice, packing costs more than it saves
 BAD = "_frazil_bad"
 RANK = "_frazil_rank"
 
@@ -140,7 +141,9 @@ class _Work:
 
         ends = [one(column) for column in self._key for one in (F.min, F.max)]
         counted = held.groupBy(*self._key, beside).count()
-        return counted.agg(*asked, F.count_if(is_change), F.max(F.when(is_change, F.col("count"))), *ends).collect()[0]
+        asking = counted.agg(*asked, F.count_if(is_change), F.max(F.when(is_change, F.col("count"))), *ends)
+        with settings(held.sparkSession, AS_THEY_ARE):
+            return asking.collect()[0]
 
     def _found(self, changes: DataFrame, report: LoadReport, keys: int, ends: Sequence[Any]) -> ChangeSet:
         pairs = {name: (ends[2 * at], ends[2 * at + 1]) for at, name in enumerate(self.rules.key)}
@@ -160,6 +163,19 @@ class _Work:
         from pyspark.sql import functions as F
 
         return [F.col(quoted(name)) for name in self.rules.key]
+
+
+@contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session for a while; after it they are as they were."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, known in before.items():
+            spark.conf.unset(name) if known is None else spark.conf.set(name, known)
 
 
 def _tasks(frame: DataFrame) -> int:
