@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil.sinks
@@ -223,6 +225,15 @@ def test_rows_that_differ_each_time_they_are_computed_are_merged_as_they_were_ke
     table = new_table(catalog)
     open_frames(catalog, table).write(frame(spark, [change(1, 1), change(2, 1)]).withColumn("value", F.expr("uuid()")))
     assert [len(one) for one in values(catalog, table).values()] == [36, 36]
+
+
+def test_columns_may_have_any_name(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    schema = Schema(NestedField(1, "count", LongType(), required=True), NestedField(2, "a `b`.c", StringType()))
+    catalog.create_table("lake.names", schema)
+    frames = UpsertFrames("lake.names", name="crm", key=["count"], catalog=catalog)
+    for rows in ([(1, "x"), (2, "x")], [(1, "y"), (1, "z")]):  # judged by Spark, and by tasks
+        frames.write(spark.createDataFrame(rows, "count long, `a ``b``.c` string").coalesce(1))
+    assert sorted(tuple(row.values()) for row in catalog.load_table("lake.names").scan().to_arrow().to_pylist()) == [(1, "z"), (2, "x")]
 
 
 def test_what_a_frame_takes_to_compute_is_done_once(catalog: FrazilCatalog, spark: SparkSession) -> None:

@@ -26,7 +26,7 @@ HASHED_ROWS = 1_000_000  # what a task may hold in a hash table, which cannot sp
 TASK_BYTES = 64 << 20
 AS_THEY_ARE = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}  # for what is read twice, packing costs more than it saves
 BAD = "_frazil_bad"
-RANK = "_frazil_rank"
+RANK, COUNT = "_frazil_rank", "_frazil_count"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class _Work:
         from pyspark.sql import functions as F
 
         held, is_change = self._keep(self._by_key(made)), F.col(REPORT).isNull()
-        reports, keys, most, *ends = self._count(held, REPORT, is_change, F.collect_list(F.when(~is_change, F.struct(REPORT, "count"))))
+        reports, keys, most, *ends = self._count(held, REPORT, is_change, F.collect_list(F.when(~is_change, F.struct(REPORT, COUNT))))
         report = sum((LoadReport.from_json(text) for text, times in reports for _ in range(times)), LoadReport())
         changes = held.filter(is_change).drop(REPORT)
         if (most or 0) > 1:
@@ -140,8 +140,8 @@ class _Work:
         from pyspark.sql import functions as F
 
         ends = [one(column) for column in self._key for one in (F.min, F.max)]
-        counted = held.groupBy(*self._key, beside).count()
-        asking = counted.agg(*asked, F.count_if(is_change), F.max(F.when(is_change, F.col("count"))), *ends)
+        counted = held.groupBy(*self._key, beside).agg(F.count("*").alias(COUNT))
+        asking = counted.agg(*asked, F.count_if(is_change), F.max(F.when(is_change, F.col(COUNT))), *ends)
         with settings(held.sparkSession, AS_THEY_ARE):
             return asking.collect()[0]
 
