@@ -118,6 +118,12 @@ def test_a_frame_is_one_commit_that_spark_and_pyiceberg_read_alike(spark: SparkS
     assert len({(file.file.partition[0], file.file.partition[1]) for file in table.scan().plan_files()}) == 10
 
 
+def test_columns_may_have_names_that_spark_reads_otherwise(spark: SparkSession, catalog: FrazilCatalog) -> None:
+    catalog.create_table("lakehouse.names", pa.schema([("a.b", pa.int64()), ("c `d`", pa.string())]))
+    lake.write_frame(spark.createDataFrame([(1, "x")], "`a.b` long, `c ``d``` string"), "lakehouse.names", name="batch", catalog=catalog)
+    assert catalog.load_table("lakehouse.names").scan().to_arrow().to_pylist() == [{"a.b": 1, "c `d`": "x"}]
+
+
 def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, catalog: FrazilCatalog) -> None:
     sink = lake.open(TABLE, name="s", catalog=catalog, bad_rows="quarantine", checks=["id < 100"])
     result = sink.write(positioned(spark, 0, None, 2, 300), offsets=KAFKA)

@@ -227,12 +227,12 @@ def test_rows_that_differ_each_time_they_are_computed_are_merged_as_they_were_ke
     assert [len(one) for one in values(catalog, table).values()] == [36, 36]
 
 
-def test_columns_may_be_called_as_spark_calls_its_own(catalog: FrazilCatalog, spark: SparkSession) -> None:
-    schema = Schema(NestedField(1, "count", LongType(), required=True), NestedField(2, "a b", StringType()))
+def test_columns_may_have_any_name(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    schema = Schema(NestedField(1, "count", LongType(), required=True), NestedField(2, "a `b`.c", StringType()))
     catalog.create_table("lake.names", schema)
     frames = UpsertFrames("lake.names", name="crm", key=["count"], catalog=catalog)
     for rows in ([(1, "x"), (2, "x")], [(1, "y"), (1, "z")]):  # judged by Spark, and by tasks
-        frames.write(spark.createDataFrame(rows, "count long, `a b` string").coalesce(1))
+        frames.write(spark.createDataFrame(rows, "count long, `a ``b``.c` string").coalesce(1))
     assert sorted(tuple(row.values()) for row in catalog.load_table("lake.names").scan().to_arrow().to_pylist()) == [(1, "z"), (2, "x")]
 
 

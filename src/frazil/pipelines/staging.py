@@ -25,7 +25,7 @@ from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Rejected
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.raw import as_json
-from frazil.sinks.spark_job import task_limits, tasks_at_once
+from frazil.sinks.spark_job import map_rows, task_limits, tasks_at_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,7 +141,7 @@ class Staging:
             context = TaskContext.get()
             yield as_report(plan.run(batches, task=context.partitionId() if context else 0).to_json())
 
-        return _sum(collect_reports(rows.mapInArrow(write, "report string")))
+        return _sum(collect_reports(map_rows(rows, write, "report string")))
 
     def _set_aside(self, tasks: Sequence[Task], columns: FileColumns, drifted: Mapping[int, tuple[str, ...]], plan: LoadPlan) -> LoadReport:
         """The rows that cannot be taken apart, and all rows of drifted files, for the quarantine. Read once more: there are few of them."""

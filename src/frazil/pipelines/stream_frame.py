@@ -26,7 +26,7 @@ from frazil.pipelines.upsert_set import ChangeSet, change_set
 from frazil.pipelines.upsert_task import ChangePlan
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.sinks.spark_job import task_limits, tasks_at_once
+from frazil.sinks.spark_job import map_rows, task_limits, tasks_at_once
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -56,7 +56,7 @@ class StreamFrame:
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield as_report(plan.run(batches, task=_task()).to_json())
 
-        yield _sum(collect_reports(batch.mapInArrow(write, "report string"))) + self._decoded(), None
+        yield _sum(collect_reports(map_rows(batch, write, "report string"))) + self._decoded(), None
 
     def _decoded(self) -> LoadReport:
         return _sum(self.decoded.value.values() if self.decoded is not None else ())

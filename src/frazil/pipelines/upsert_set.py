@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.pipelines.load_task import LoadReport
 from frazil.pipelines.upsert_task import REPORT, ChangePlan
+from frazil.sinks.spark_job import map_rows
 from frazil.sinks.upsert_keys import ARRIVAL
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 
@@ -69,7 +70,7 @@ def map_changes(frame: DataFrame, plan: ChangePlan) -> DataFrame:
         context = TaskContext.get()
         yield from plan.run(batches, task=context.partitionId() if context else 0)
 
-    return frame.mapInArrow(make, plan.spark_schema())
+    return map_rows(frame, make, plan.spark_schema())
 
 
 def judge(frame: DataFrame, plan: ChangePlan) -> DataFrame | None:

@@ -87,10 +87,22 @@ def run_job(frame: DataFrame, plan: TaskPlan, through: Through | None = None) ->
     from pyspark.errors import PySparkException
 
     try:
-        rows = frame.mapInArrow(task_function(plan, through), "report string").collect()
+        rows = map_rows(frame, task_function(plan, through), "report string").collect()
     except (PySparkException, Py4JError) as exc:
         raise SinkError(f"{plan.layout.name}: the Spark job failed: {telling_line(str(exc))}", hint=NOT_DONE) from exc
     return [TaskReport.from_json(row["report"]) for row in rows]
+
+
+def map_rows(frame: DataFrame, step: ArrowStep, schema: StructType | str) -> DataFrame:
+    """`frame.mapInArrow` for columns of any name: PySpark asks for each by name, and takes what is before a dot for a struct."""
+    names = frame.columns
+    if all(name.isidentifier() for name in names):
+        return frame.mapInArrow(step, schema)
+
+    def named(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return step(batch.rename_columns(names) for batch in batches)
+
+    return frame.toDF(*(f"c{number}" for number in range(len(names)))).mapInArrow(named, schema)
 
 
 def task_function(plan: TaskPlan, through: Through | None = None) -> ArrowStep:
