@@ -40,7 +40,7 @@ class Result:
         return f"{self.name:<12} {self.seconds:>9.1f} {self.cpu:>6.0f}  {'ok' if self.code == 0 else f'FAILED ({self.code})'}"
 
 
-def run_stages(stages: dict[str, list[str]], environment: dict[str, str]) -> list[Result]:
+def run_stages(stages: dict[str, list[str]]) -> list[Result]:
     """Runs them side by side. What the first one prints is seen at once; what the others print, when it has ended."""
     start = time.monotonic()
     running: list[tuple[str, subprocess.Popen[bytes], IO[bytes] | None]] = []
@@ -49,8 +49,7 @@ def run_stages(stages: dict[str, list[str]], environment: dict[str, str]) -> lis
         kept = tempfile.TemporaryFile() if running else None  # noqa: SIM115  # closed below
         if kept is None:
             print(f"\n=== {name}: {' '.join(command)}", flush=True)
-        process = subprocess.Popen(tool, stdout=kept, stderr=subprocess.STDOUT if kept else None, env=os.environ | environment)
-        running.append((name, process, kept))
+        running.append((name, subprocess.Popen(tool, stdout=kept, stderr=subprocess.STDOUT if kept else None), kept))
     with ThreadPoolExecutor(len(running)) as pool:
         ended = list(pool.map(lambda one: (one[0], *_end_of(one[1], start)), running))
     for name, _, output in running:
@@ -72,9 +71,7 @@ def _end_of(process: subprocess.Popen[bytes], start: float) -> tuple[float, floa
 def main() -> int:
     wanted, start = sys.argv[1:], time.monotonic()
     chosen = [{name: command for name, command in stages.items() if not wanted or name in wanted} for stages in STAGES]
-    # A driver that a test kills leaves its copies of the jars behind, 120 MB each time.
-    with tempfile.TemporaryDirectory(prefix="frazil-spark-", ignore_cleanup_errors=True) as scratch:
-        results = [result for stages in chosen if stages for result in run_stages(stages, {"SPARK_LOCAL_DIRS": scratch})]
+    results = [result for stages in chosen if stages for result in run_stages(stages)]
     print("\nstage          seconds  CPU s  result")
     for one in results:
         print(one.line)

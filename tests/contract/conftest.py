@@ -11,6 +11,7 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from tests.catalog_databases import DATABASES, Client, fresh_database
 from tests.contract.history_lake import Past
+from tests.lake import lake_catalog
 from tools.own_database import postgres_database
 
 
@@ -47,24 +48,13 @@ def client(server: EmbeddedCatalog) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def catalog() -> Iterator[FrazilCatalog]:
     """A catalog for the tests of one file, with the namespace `lake`."""
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
-
-
-@pytest.fixture(scope="module")
-def history_catalog() -> Iterator[FrazilCatalog]:
-    """A catalog for the tests of tables' pasts, one a file."""
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
+    with lake_catalog() as made:
         yield made
 
 
 @pytest.fixture
-def past(history_catalog: FrazilCatalog) -> Past:
+def past(catalog: FrazilCatalog) -> Past:
     """A table of its own that a test gives a past."""
-    made = Past(history_catalog)
+    made = Past(catalog)
     made.create()
     return made

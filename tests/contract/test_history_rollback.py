@@ -123,8 +123,8 @@ def test_files_of_several_partition_specs_come_back(past: Past) -> None:
     assert past.ids() == [1, 2, 3]
 
 
-def test_a_table_of_format_1_goes_back_before_and_after_its_upgrade(history_catalog: FrazilCatalog) -> None:
-    past = Past(history_catalog)
+def test_a_table_of_format_1_goes_back_before_and_after_its_upgrade(catalog: FrazilCatalog) -> None:
+    past = Past(catalog)
     past.create(properties={"format-version": "1"})
     first, second = past.append(1), past.append(2)
     past.table.rollback(to=first)

@@ -20,7 +20,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, DecimalType, ListType, LongType, NestedField, StringType, TimestamptzType
 
 import frazil.sinks
-from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, SinkError
 from frazil.sinks import ArrowSink
@@ -32,6 +32,7 @@ from frazil.sinks.publish import Patience
 from frazil.sinks.quarantine import quarantine_of
 from frazil.sinks.replay import IcebergQuarantine, Rules
 from frazil.sinks.replay_delta import DeltaQuarantine
+from tests.lake import lake_catalog
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -87,9 +88,7 @@ def catalog(server: EmbeddedCatalog) -> FrazilCatalog:
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[FrazilCatalog]:
-    with running_catalog() as running:
-        made = FrazilCatalog("lake", **running.properties)
-        made.create_namespace("lake")
+    with lake_catalog() as made:
         yield made
 
 

@@ -12,22 +12,20 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField
 
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, SinkError
 from frazil.sinks.buffer import Buffer
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.replace import Replace
+from tests.lake import lake_catalog
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "shop", IntegerType()))
 
 
 @pytest.fixture
 def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
+    with lake_catalog() as made:
         yield made
 
 

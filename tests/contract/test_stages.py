@@ -91,9 +91,9 @@ class Driver:
 
 
 @pytest.fixture
-def lake(history_catalog: FrazilCatalog) -> Lake:
-    made = Lake(history_catalog)
-    history_catalog.create_table(made.name, SCHEMA)
+def lake(catalog: FrazilCatalog) -> Lake:
+    made = Lake(catalog)
+    catalog.create_table(made.name, SCHEMA)
     return made
 
 

@@ -23,6 +23,7 @@ from pyiceberg.types import (
 
 from frazil.errors import PipelineError
 from frazil.pipelines.declare import Pipeline
+from frazil.pipelines.frame import quoted
 from frazil.pipelines.reading import POSITION
 
 if TYPE_CHECKING:
@@ -62,14 +63,9 @@ def _values(frame: DataFrame, names: Sequence[str], schema: Schema) -> list[Colu
     for name in names:
         field = next((one for one in schema.fields if one.name == name), None)
         kind = _spell(field.field_type) if field and frame.schema[name].dataType.typeName() == "string" else None
-        columns.append(F.expr(f"try_cast(trim({_quote(name)}) AS {kind})") if kind else F.col(_quote(name)))
+        columns.append(F.expr(f"try_cast(trim({quoted(name)}) AS {kind})") if kind else F.col(quoted(name)))
     return columns
 
 
 def _spell(kind: IcebergType) -> str | None:
     return f"decimal({kind.precision},{kind.scale})" if isinstance(kind, DecimalType) else _IN_SPARK.get(type(kind))
-
-
-def _quote(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"

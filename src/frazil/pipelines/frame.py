@@ -106,3 +106,13 @@ def merging() -> AccumulatorParam[dict[int, Any]]:
             return value1
 
     return Merging()
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it, whatever is in it.
+
+    >>> quoted("a.`b`")
+    '`a.``b```'
+    """
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"

@@ -14,7 +14,7 @@ from frazil.pipelines import drift
 from frazil.pipelines.columns import FileColumns, find_columns
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.duplicates import sort_by_key
-from frazil.pipelines.frame import Batches, SourceFrame, as_report, collect_reports, read_frame, spread
+from frazil.pipelines.frame import Batches, SourceFrame, as_report, collect_reports, quoted, read_frame, spread
 from frazil.pipelines.function import failed, transform
 from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork
 from frazil.pipelines.reading import POSITION, Malformed, Reader, pack_position
@@ -131,7 +131,7 @@ class Staging:
         if plan.key:
             partitions = max(self.spark.sparkContext.defaultParallelism, sum(file.size for file in self.files) // TASK_BYTES)
             given = sort_by_key(given, self.pipeline, plan.layout.schema, partitions=partitions)
-        rows = given.select(*(given[_quote(name)] for name in given.columns if name in names))
+        rows = given.select(*(given[quoted(name)] for name in given.columns if name in names))
         # Here, where the error is the caller's own and not that of a task.
         TextContract.of(plan.layout).check_fields(_without_position(arrow_schema(rows)))
 
@@ -205,8 +205,3 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 def _without_position(schema: pa.Schema) -> pa.Schema:
     return pa.schema([one for one in schema if one.name != POSITION])
-
-
-def _quote(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"

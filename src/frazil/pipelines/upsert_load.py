@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from frazil.pipelines.frame import quoted
 from frazil.pipelines.load_task import LoadPlan, LoadReport
 from frazil.pipelines.reading import POSITION
 from frazil.pipelines.staging import Staging, arrow_schema
@@ -31,7 +32,7 @@ class ChangeStaging(Staging):
         rules = self.pipeline.rules
         changes = ChangePlan(replace(plan, key=()), rules)
         names = [*plan.layout.arrow.names, *self.pipeline.beside, POSITION]
-        rows = given.select(*(given[f"`{name.replace('`', '``')}`"] for name in given.columns if name in names))
+        rows = given.select(*(given[quoted(name)] for name in given.columns if name in names))
         changes.check_fields(arrow_schema(rows))
         made = self.kept.enter_context(change_set(rows, changes))
         self.made.append(made)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.errors import PipelineError
+from frazil.pipelines.frame import quoted
 from frazil.pipelines.function import telling
 from frazil.pipelines.stages import Stages
-from frazil.pipelines.upsert_set import ChangeSet, quoted, settings
+from frazil.pipelines.upsert_set import ChangeSet, settings
 from frazil.sinks.snapshots import STAGED_BY, head
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 

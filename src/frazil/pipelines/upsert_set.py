@@ -14,7 +14,9 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from frazil.pipelines.frame import quoted
 from frazil.pipelines.load_task import LoadReport
+from frazil.pipelines.slices import TASK_BYTES
 from frazil.pipelines.upsert_task import REPORT, ChangePlan
 from frazil.sinks.spark_job import map_rows
 from frazil.sinks.upsert_keys import ARRIVAL
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 HASHED_ROWS = 1_000_000  # what a task may hold in a hash table, which cannot spill
-TASK_BYTES = 64 << 20
 AS_THEY_ARE = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}  # for what is read twice, packing costs more than it saves
 BAD = "_frazil_bad"
 RANK, COUNT = "_frazil_rank", "_frazil_count"
@@ -202,9 +203,3 @@ def _any(some: Iterable[Column]) -> Column:
     from pyspark.sql import functions as F
 
     return reduce(or_, some, F.lit(False))
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark reads it."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"

@@ -9,20 +9,18 @@ from collections.abc import Iterator
 import pytest
 
 from frazil import Table, column
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.pipelines.ledger import ledger_of, ledger_rows, not_loaded, open_beside
 from frazil.pipelines.runs import RunResult, note_run, read_runs, tell_error
 from frazil.pipelines.sources import SourceFile
+from tests.lake import lake_catalog
 
 TARGET = Table("lake.t", column("id", "long"))
 
 
 @pytest.fixture(scope="module")
 def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
+    with lake_catalog() as made:
         yield made
 
 
