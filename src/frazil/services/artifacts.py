@@ -96,6 +96,7 @@ def unpack_server(
 
     name = f"{parsed.name}-{parsed.version}-{_digest([coordinate, *keep])}"
     folder = fill_once(cache_folder() / "servers" / name, build)
+    _remove_empty_folders(folder)
     shutil.rmtree(jars_folder([coordinate]), ignore_errors=True)  # the archive is as large as what came out of it
     return folder
 
@@ -112,10 +113,15 @@ def _unpack(archive: Path, target: Path, keep: Sequence[str]) -> Path:
         tar.extractall(target, members=[m for m in members if m.name in kept | targets])  # noqa: S202
     for name in targets - kept:
         (target / name).unlink()
-        with contextlib.suppress(OSError):  # not empty yet
-            (target / name).parent.rmdir()
     [top] = target.iterdir()
     return top
+
+
+def _remove_empty_folders(folder: Path) -> None:
+    """Trino does not start if its plugin folder holds an empty one, which unlinked targets of hard links leave."""
+    for path, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):  # not empty
+            Path(path).rmdir()
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------------------

@@ -212,19 +212,19 @@ def test_after_a_failure_only_what_is_missing_is_fetched(repository: Repository)
 
 
 def archive() -> bytes:
-    """A server with a jar that two plugins share by a hard link, as Trino's does."""
+    """A server with a jar that two plugins share by a hard link into a nested folder, as Trino's does."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in {
             "s-1/lib/core.jar": b"core",
-            "s-1/plugin/big/shared.jar": b"shared",
+            "s-1/plugin/big/hdfs/shared.jar": b"shared",
             "s-1/plugin/big/own.jar": b"own",
         }.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
         link = tarfile.TarInfo("s-1/plugin/small/shared.jar")
-        link.type, link.linkname = tarfile.LNKTYPE, "s-1/plugin/big/shared.jar"
+        link.type, link.linkname = tarfile.LNKTYPE, "s-1/plugin/big/hdfs/shared.jar"
         tar.addfile(link)
     return buffer.getvalue()
 
