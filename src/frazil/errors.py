@@ -49,7 +49,7 @@
     │   ├── NotSupported             a part of the specification that this server does not have
     │   ├── CommitConflict           certain: nothing was committed; refresh and retry
     │   ├── CommitUnknown            doubt: look before you retry
-    │   └── Unavailable              the database or the object store cannot be reached; nothing was changed
+    │   └── Unavailable              the database or the object store cannot be reached or refuses access; nothing was changed
     ├── SchemaBehind                 the database has an older schema than this program; says the command
     ├── SinkError                    the sink stopped; what was not committed before is not committed
     │   ├── PartitionSpecError       a partition spec does not fit the schema; names the column and its type
@@ -429,7 +429,11 @@ class CommitUnknown(CatalogError):
 
 
 class Unavailable(CatalogError):
-    """The database or the object store cannot be reached; nothing was changed."""
+    """The database or the object store cannot be reached, or refuses access; nothing was changed."""
+
+    def __init__(self, message: str, *, hint: str | None = None, lasting: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.lasting = lasting  # waiting does not help: keys, permissions or settings must change first
 
 
 class SchemaBehind(FrazilError):

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import obstore
 import pyarrow as pa
 import pytest
+from botocore.config import Config
+from deltalake import DeltaTable
+from obstore.store import S3Store
+from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -19,9 +24,14 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import FloatType, ListType, LongType, NestedField, StringType
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.client import FrazilCatalog
 from frazil.config import load_settings
+from frazil.errors import Unavailable
+from frazil.lake import Lake
+from frazil.scan.removals import reading
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
+from frazil.storage_errors import StorageFault, classify
 from tests.catalog_databases import SCHEMA, Client
 
 EMBEDDINGS = Schema(
@@ -186,3 +196,73 @@ def test_a_store_that_is_away_is_a_clear_error_and_a_commit_a_conflict(
     assert created.error[:2] == (503, "ServiceUnavailableException")
     assert committed.error[:2] == (409, "CommitFailedException")
     assert "Nothing was committed: the object store failed" in committed.error[2]
+
+
+def without_keys(environment: pytest.MonkeyPatch, store: dict[str, str]) -> None:
+    """The environment of somebody who knows where the store is, and has no keys for it."""
+    for name in store:
+        environment.delenv(name)
+    environment.setenv("AWS_ENDPOINT_URL", store["AWS_ENDPOINT_URL"])
+    environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def test_a_scan_without_keys_says_so_and_does_not_blame_the_files(
+    lake: Catalog, server: EmbeddedCatalog, store: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create_namespace("docs")
+    lake.create_table("docs.locked", EMBEDDINGS).append(rows(2))
+    without_keys(monkeypatch, store)
+    table = load_catalog("open", type="rest", uri=server.uri, warehouse=server.warehouse).load_table("docs.locked")
+    with pytest.raises(Unavailable) as of_manifests:
+        Lake(catalog=FrazilCatalog("open", uri=server.uri, warehouse=server.warehouse)).table("docs.locked").scan().read_all()
+    assert of_manifests.value.lasting
+    assert "AWS_ACCESS_KEY_ID" in str(of_manifests.value.hint)
+    assert "older snapshot" not in str(of_manifests.value)
+    with pytest.raises(Unavailable) as of_rows, reading("s3://lakehouse/x.parquet"):
+        table.io.new_input("s3://lakehouse/x.parquet").open().read()
+    assert "AWS_ACCESS_KEY_ID" in str(of_rows.value.hint)
+
+
+def test_a_server_whose_keys_are_refused_says_so(server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    Client(server.uri).create()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    server.app.ctx.files._s3 = None  # as a server that starts now
+    created = Client(server.uri).post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA})
+    assert created.error[:2] == (503, "ServiceUnavailableException")
+    assert "AWS_SECRET_ACCESS_KEY" in created.error[2]
+
+
+REFUSALS = {
+    "unknown key": {"AWS_ACCESS_KEY_ID": "nobody"},
+    "wrong secret": {"AWS_SECRET_ACCESS_KEY": "wrong"},
+    "nothing listens": {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("library", ["pyarrow", "obstore", "botocore", "deltalake"])
+def test_every_library_is_understood_when_the_store_refuses_it(library: str, refusal: str, store: dict[str, str]) -> None:
+    with pytest.raises(Exception) as refused:
+        read_with(library, store | REFUSALS[refusal])
+    fault = classify(refused.value)
+    if refusal == "nothing listens":
+        assert fault is StorageFault.UNAVAILABLE
+    else:
+        assert fault.lasting, f"{fault}: {refused.value}"
+
+
+def read_with(library: str, access: dict[str, str]) -> None:
+    endpoint, keys = access["AWS_ENDPOINT_URL"], (access["AWS_ACCESS_KEY_ID"], access["AWS_SECRET_ACCESS_KEY"])
+    if library == "pyarrow":
+        once = AwsStandardS3RetryStrategy(max_attempts=1)
+        known = {"access_key": keys[0], "secret_key": keys[1], "endpoint_override": endpoint, "region": "us-east-1"}
+        store = S3FileSystem(**known, retry_strategy=once)
+        store.open_input_file("lakehouse/x").read()
+    elif library == "obstore":
+        known = {"access_key_id": keys[0], "secret_access_key": keys[1], "endpoint": endpoint, "region": "us-east-1"}
+        obstore.get(S3Store("lakehouse", **known, client_options={"allow_http": True}, retry_config={"max_retries": 0}), "x").bytes()
+    elif library == "botocore":
+        known = {"aws_access_key_id": keys[0], "aws_secret_access_key": keys[1], "endpoint_url": endpoint, "region_name": "us-east-1"}
+        boto3.client("s3", config=Config(retries={"max_attempts": 0}), **known).get_object(Bucket="lakehouse", Key="x")
+    else:
+        DeltaTable("s3://lakehouse/x", storage_options=access | {"AWS_ALLOW_HTTP": "true", "max_retries": "0"})

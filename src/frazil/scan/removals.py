@@ -19,6 +19,7 @@ from frazil.scan.once import Once
 from frazil.scan.positions import NONE, Open, Positions, merge, read_position_file, read_vector
 from frazil.scan.project import Misfit, file_columns
 from frazil.scan.table import TableState
+from frazil.storage_errors import classify, store_unavailable
 
 if TYPE_CHECKING:
     from frazil.scan.plan import FileTask
@@ -100,4 +101,6 @@ def reading(path: str) -> Iterator[None]:
     except FileNotFoundError as exc:
         raise DataFileMissing(path) from exc
     except (OSError, pa.ArrowException, Misfit) as exc:
+        if isinstance(exc, OSError) and classify(exc).of_the_store:
+            raise store_unavailable(path, exc) from exc
         raise DataFileUnreadable(path, str(exc).partition("\n")[0].rstrip(".")) from exc

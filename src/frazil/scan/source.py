@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from frazil.errors import ManifestUnreadable
 from frazil.scan.compiled import ScanCache
+from frazil.storage_errors import classify, store_unavailable
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -33,6 +34,8 @@ class Files:
         except FileNotFoundError as exc:
             raise ManifestUnreadable(path, "there is no such file") from exc
         except OSError as exc:
+            if classify(exc).of_the_store:
+                raise store_unavailable(path, exc) from exc
             raise ManifestUnreadable(path, str(exc).partition("\n")[0]) from exc
 
 

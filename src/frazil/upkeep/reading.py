@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue
 
-from frazil.errors import ScanError, UpkeepError
+from frazil.errors import FrazilError, ScanError, Unavailable, UpkeepError
 from frazil.scan.batches import BatchReader, find_fields, identity_values
 from frazil.scan.deletes import DeleteFile
 from frazil.scan.extras import Extras
@@ -27,6 +27,7 @@ from frazil.scan.source import Files
 from frazil.scan.table import TableState
 from frazil.scan.values import arrow_schema
 from frazil.sinks.layout import TableLayout
+from frazil.storage_errors import classify, hint_for
 from frazil.upkeep.groups import AppliedDelete, LiveFile
 
 BATCH_ROWS = 131_072
@@ -85,8 +86,9 @@ def _reading(table: str, path: str) -> Iterator[None]:
     """Turns what a store or a damaged file says into an error that names the file; the group is left as it is."""
     try:
         yield
-    except (OSError, pa.ArrowException, ScanError, Misfit) as exc:
-        raise UpkeepError(f"{table}: {path} cannot be read, its group is left as it is: {exc}") from exc
+    except (OSError, pa.ArrowException, ScanError, Unavailable, Misfit) as exc:
+        reason, hint = (exc.message, exc.hint) if isinstance(exc, FrazilError) else (str(exc), hint_for(classify(exc), path))
+        raise UpkeepError(f"{table}: {path} cannot be read, its group is left as it is: {reason}", hint=hint) from exc
 
 
 def _task(file: LiveFile) -> FileTask:

@@ -14,7 +14,7 @@ from obstore.store import S3Store
 
 from frazil.catalog.files import Entry
 from frazil.catalog.locations import Place
-from frazil.errors import Unavailable
+from frazil.storage_errors import store_unavailable
 
 T = TypeVar("T")
 
@@ -88,4 +88,4 @@ def _call(place: Place, action: Callable[[], T]) -> T:
     except FileNotFoundError:
         raise
     except BaseError as exc:
-        raise Unavailable(f"the object store failed for s3://{place.bucket}/{place.path}: {str(exc)[:500]}") from exc
+        raise store_unavailable(f"s3://{place.bucket}/{place.path}", exc) from exc
