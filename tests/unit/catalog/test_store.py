@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def numbers(database: SqliteDatabase) -> list[int]:
     return [row[0] for row in database.read().rows("SELECT n FROM t ORDER BY n")]
 
 
-def insert(number: int) -> object:
+def insert(number: int) -> Callable[[Sql], object]:
     return lambda sql: sql.run("INSERT INTO t (n) VALUES (?)", number)
 
 
@@ -66,6 +67,85 @@ def test_writes_that_wait_share_a_transaction_and_only_the_failing_one_is_undone
     assert (numbers(database), failures) == ([0, 1, 2, 4, 5], ["three is refused"])
 
 
+def run_group(database: SqliteDatabase, works: list[Callable[[Sql], object]]) -> list[object]:
+    """The result or the error of each write; all of them wait for their turn together, so that they share a transaction."""
+    begun, queued = threading.Event(), threading.Event()
+    outcomes: list[object] = [None] * len(works)
+
+    def hold(sql: Sql) -> None:
+        begun.set()
+        queued.wait(60)
+
+    def write(number: int) -> None:
+        try:
+            outcomes[number] = database.write(works[number])
+        except Exception as exc:
+            outcomes[number] = exc
+
+    threads = [threading.Thread(target=database.write, args=(hold,))]
+    threads[0].start()
+    begun.wait()
+    for number in range(len(works)):
+        threads.append(threading.Thread(target=write, args=(number,)))
+        threads[-1].start()
+        while len(database._waiting) <= number:
+            pass
+    queued.set()
+    for thread in threads:
+        thread.join(60)
+    return outcomes
+
+
+def fill_up(database: SqliteDatabase) -> None:
+    """The file cannot grow any more: SQLite answers SQLITE_FULL, as on a full disk."""
+    (pages,) = database._writer.execute("PRAGMA page_count").fetchone()
+    database._writer.execute(f"PRAGMA max_page_count={pages}")
+
+
+def insert_large(sql: Sql) -> object:
+    return sql.run("INSERT INTO large (text) VALUES (?)", "x" * 100_000)
+
+
+def test_a_write_that_finds_the_disk_full_fails_alone(database: SqliteDatabase) -> None:
+    """SQLite rolls the whole transaction back: writes before and after the failing one are committed all the same, once."""
+    database.write(lambda sql: sql.run("CREATE TABLE large (text TEXT)"))
+    fill_up(database)
+    outcomes = run_group(database, [insert(1), insert(2), insert_large, insert(3), insert_large, insert(4)])
+    assert [type(outcome) for outcome in outcomes] == [int, int, Unavailable, int, Unavailable, int]
+    assert numbers(database) == [1, 2, 3, 4]
+
+
+def test_a_failure_that_rests_on_a_rolled_back_write_is_not_reported(database: SqliteDatabase) -> None:
+    """The second write is refused because of what the first one inserted; the first one is then rolled back for good."""
+    database.write(lambda sql: sql.run("CREATE TABLE large (text TEXT)"))
+    fill_up(database)
+
+    def insert_and_fill(sql: Sql) -> None:
+        sql.run("INSERT INTO t (n) VALUES (1)")
+        if first.is_set():
+            insert_large(sql)
+        first.set()
+
+    first = threading.Event()
+    outcomes = run_group(database, [insert_and_fill, insert(1), insert_large])
+    assert [type(outcome) for outcome in outcomes] == [Unavailable, int, Unavailable]
+    assert numbers(database) == [1]
+
+
+def test_a_write_cannot_go_on_after_its_transaction_was_rolled_back(database: SqliteDatabase) -> None:
+    database.write(lambda sql: sql.run("CREATE TABLE large (text TEXT)"))
+    fill_up(database)
+
+    def careless(sql: Sql) -> None:
+        with suppress(Unavailable):
+            insert_large(sql)
+        sql.run("INSERT INTO t (n) VALUES (5)")
+
+    with pytest.raises(Unavailable):
+        database.write(careless)
+    assert numbers(database) == []
+
+
 def test_a_write_that_fails_alone_leaves_nothing_and_the_next_one_works(database: SqliteDatabase) -> None:
     def broken(sql: Sql) -> None:
         sql.run("INSERT INTO t (n) VALUES (1)")
@@ -73,7 +153,7 @@ def test_a_write_that_fails_alone_leaves_nothing_and_the_next_one_works(database
 
     with pytest.raises(ConstraintBroken):
         database.write(broken)
-    database.write(insert(2))  # type: ignore[arg-type]
+    database.write(insert(2))
     assert numbers(database) == [2]
 
 

@@ -1,8 +1,14 @@
-"""SQLite: WAL mode, one writer at a time, and writes that wait for each other share one transaction and so one fsync."""
+"""SQLite: WAL mode, one writer at a time, and writes that wait for each other share one transaction and so one fsync.
+
+After some errors (disk full, I/O error, out of memory) SQLite rolls back the whole transaction by itself, and the next statement would
+open a new one. So a shared transaction that SQLite rolled back ends at once, and each of its writes runs again in its own transaction.
+See https://www.sqlite.org/lang_transaction.html, section 3.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
 import threading
@@ -17,7 +23,14 @@ from frazil.catalog.store.database import ConstraintBroken, Row, Sql
 from frazil.errors import CommitUnknown, Unavailable
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 BUSY_MS = 30_000
+# COMMIT fails with these codes before the commit record is in the log. After any other error the record may be there already.
+NOT_COMMITTED = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
+
+
+class RolledBack(Exception):
+    """SQLite rolled back the transaction by itself; nothing of it is in the database."""
 
 
 class SqliteSql:
@@ -31,22 +44,39 @@ class SqliteSql:
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         try:
             return self._connection.execute(statement, parameters).fetchall()
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, MemoryError) as exc:
             raise _translate(exc) from exc
 
     def run(self, statement: str, *parameters: object) -> int:
         try:
             return self._connection.execute(statement, parameters).rowcount
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, MemoryError) as exc:
             raise _translate(exc) from exc
+
+
+class _WriterSql(SqliteSql):
+    """Runs statements inside the writer's transaction only: outside of it, SQLite would commit each statement by itself."""
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        self._check()
+        return super().rows(statement, *parameters)
+
+    def run(self, statement: str, *parameters: object) -> int:
+        self._check()
+        return super().run(statement, *parameters)
+
+    def _check(self) -> None:
+        if not self._connection.in_transaction:
+            raise Unavailable("the catalog's database rolled back the transaction")
 
 
 @dataclass(slots=True)
 class _Ticket:
-    """A write that waits for its turn, and later what became of it."""
+    """A write that waits for its turn, and later its outcome. Without an outcome, it is unknown whether the write was committed."""
 
     work: Callable[[Sql], Any]
     done: bool = False
+    committed: bool = False
     result: Any = None
     error: BaseException | None = None
 
@@ -67,7 +97,7 @@ class SqliteDatabase:
         self._turn = threading.Lock()  # held by the one thread that writes
         self._waiting: list[_Ticket] = []
         self._writer = self._connect()
-        self._writer_sql = SqliteSql(self._writer)
+        self._writer_sql = _WriterSql(self._writer)
         # Between processes SQLite itself waits by polling, with sleeps of up to 100 ms; a lock of the kernel wakes the next one at once.
         self._gate = os.open(f"{self.path}-gate", os.O_RDWR | os.O_CREAT, 0o644)
 
@@ -99,38 +129,56 @@ class SqliteDatabase:
                 self._run_waiting()
         if ticket.error is not None:
             raise ticket.error
+        if not ticket.committed:
+            raise CommitUnknown(f"the catalog's database {self.path} stopped while committing")
         result: T = ticket.result
         return result
 
     def _run_waiting(self) -> None:
         with self._mutex:
             batch, self._waiting = self._waiting, []
-        fcntl.flock(self._gate, fcntl.LOCK_EX)
         try:
-            self._run_batch(batch)
-        except sqlite3.Error as exc:
-            # A COMMIT that fails for want of room or a lock did not happen; after an I/O error nobody knows.
-            doubt = (getattr(exc, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_IOERR
-            kind = CommitUnknown if doubt else Unavailable
-            self._fail(batch, kind(f"the catalog's database {self.path} cannot be written: {exc}"))
+            fcntl.flock(self._gate, fcntl.LOCK_EX)
+            try:
+                self._run_batch(batch)
+            finally:
+                fcntl.flock(self._gate, fcntl.LOCK_UN)
         finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
             for ticket in batch:
                 ticket.done = True
 
     def _run_batch(self, batch: list[_Ticket]) -> None:
-        writer = self._writer
-        writer.execute("BEGIN IMMEDIATE")
+        """Runs the writes in one transaction. If it is rolled back as a whole, each write runs again in its own transaction."""
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+        except (sqlite3.Error, MemoryError) as exc:
+            self._roll_back()
+            for ticket in batch:
+                ticket.error = self._unavailable(exc)
+            return
+        try:
+            self._run_transaction(batch)
+        except (RolledBack, sqlite3.Error, MemoryError) as exc:
+            self._roll_back()
+            self._run_again(batch, exc)
+
+    def _run_transaction(self, batch: list[_Ticket]) -> None:
         for ticket in batch:
             self._run_one(ticket, alone=len(batch) == 1)
-        if not writer.in_transaction:  # SQLite undoes everything by itself when the disk is full
-            self._fail(batch, Unavailable(f"the catalog's database {self.path} undid a transaction; is its disk full?"))
-        elif all(ticket.error for ticket in batch):
-            writer.execute("ROLLBACK")
-        else:
-            faults.reach("database.before-commit")
-            writer.execute("COMMIT")
-            faults.reach("database.after-commit")
+        if all(ticket.error for ticket in batch):
+            self._roll_back()
+            return
+        faults.reach("database.before-commit")
+        try:
+            self._writer.execute("COMMIT")
+        except (sqlite3.Error, MemoryError) as exc:
+            if _error_code(exc) in NOT_COMMITTED:
+                raise
+            self._fail_in_doubt(batch, exc)
+            return
+        for ticket in batch:
+            ticket.committed = True
+        faults.reach("database.after-commit")
 
     def _run_one(self, ticket: _Ticket, *, alone: bool) -> None:
         # A write that shares the transaction with others is undone alone when it fails; the only one is undone with it.
@@ -140,16 +188,51 @@ class SqliteDatabase:
             ticket.result = ticket.work(self._writer_sql)
         except BaseException as exc:
             ticket.error = exc
-            if not alone and self._writer.in_transaction:
+        if not self._writer.in_transaction:
+            raise RolledBack(str(ticket.error or "SQLite rolled back the transaction")) from ticket.error
+        if not alone:
+            if ticket.error is not None:
                 self._writer.execute("ROLLBACK TO one")
-        if not alone and self._writer.in_transaction:
             self._writer.execute("RELEASE one")
 
-    def _fail(self, batch: list[_Ticket], error: Exception) -> None:
-        if self._writer.in_transaction:
-            self._writer.execute("ROLLBACK")
+    def _run_again(self, batch: list[_Ticket], cause: BaseException) -> None:
+        """Runs each write of a rolled back batch by itself, also those that failed: they may have seen what the others had changed."""
+        log.warning("SQLite rolled back a transaction", extra={"database": str(self.path), "writes": len(batch), "reason": str(cause)})
+        if len(batch) == 1:
+            batch[0].error = batch[0].error or self._unavailable(cause)
+            return
         for ticket in batch:
-            ticket.error = ticket.error or error
+            ticket.result = ticket.error = None
+            self._run_batch([ticket])
+
+    def _fail_in_doubt(self, batch: list[_Ticket], cause: BaseException) -> None:
+        """The COMMIT failed and may have happened. A write that had failed changed nothing, but its reason may never have been true."""
+        self._roll_back()
+        for ticket in batch:
+            if ticket.error is not None:
+                ticket.error = self._unavailable(cause)
+            else:
+                ticket.error = CommitUnknown(f"the catalog's database {self.path} failed while committing: {cause}")
+
+    def _roll_back(self) -> None:
+        """No transaction is open on the writer's connection."""
+        if not self._writer.in_transaction:
+            return
+        try:
+            self._writer.execute("ROLLBACK")
+        except (sqlite3.Error, MemoryError):
+            self._replace_writer()
+
+    def _replace_writer(self) -> None:
+        # Closing a connection rolls its transaction back.
+        with self._mutex:
+            self._connections.remove(self._writer)
+        self._writer.close()
+        self._writer = self._connect()
+        self._writer_sql = _WriterSql(self._writer)
+
+    def _unavailable(self, cause: BaseException) -> Unavailable:
+        return Unavailable(f"the catalog's database {self.path} cannot be written: {cause}")
 
     def lock_stripe(self, number: int) -> None:
         # A lock on one byte of the gate's file, which belongs to the process; `flock`, the gate itself, does not see it. The kernel
@@ -171,7 +254,12 @@ class SqliteDatabase:
                 self._gate = -1
 
 
-def _translate(exc: sqlite3.Error) -> Exception:
+def _error_code(exc: BaseException) -> int:
+    """SQLite's primary result code; 0 for an error without one."""
+    return int(getattr(exc, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _translate(exc: sqlite3.Error | MemoryError) -> Exception:
     if isinstance(exc, sqlite3.IntegrityError):
         return ConstraintBroken(str(exc))
     return Unavailable(f"the catalog's database failed: {exc}")
