@@ -56,7 +56,11 @@ def _settle(ctx: Context, request: Request, failure: CatalogError) -> Response:
             return known
         if status_of(failure) in FINAL:
             answer = problem_response(failure)
-            ctx.database.write(lambda sql: _keep(ctx, sql, request, answer))
+            if not ctx.database.write(lambda sql: _keep(ctx, sql, request, answer)):
+                # The same request was carried out by another connection since we looked: its answer is the true one.
+                known = _replay(ctx, request)
+                if known is not None:
+                    return known
     except (Unavailable, CommitUnknown):
         pass  # what is said about the request matters more than that it cannot be kept
     raise failure
