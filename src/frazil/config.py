@@ -70,6 +70,7 @@ class ServerSettings(_Section):
     database: SecretStr = SecretStr("sqlite:///.frazil/catalog/catalog.db")
     warehouses: dict[str, str] = Field(default_factory=lambda: {"default": ".frazil/warehouse"})
     allow_locations: CommaList = ()
+    allow_properties: CommaList = ()  # patterns of properties that are refused otherwise, see frazil.properties
 
 
 class Ports(_Section):

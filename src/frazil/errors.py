@@ -40,6 +40,7 @@
     │   ├── AlreadyExists
     │   ├── NamespaceNotEmpty
     │   ├── LocationRefused          outside the warehouse and every allowed prefix
+    │   ├── PropertyRefused          a property by which clients would load code or reach other hosts
     │   ├── Unprocessable            well-formed, and contradicts itself
     │   │   ├── KeyReused            an idempotency key sent with another request
     │   │   └── MetadataCorrupt      the metadata file is there, and is no table metadata
@@ -374,6 +375,18 @@ class LocationRefused(CatalogError):
             hint="use a location inside the warehouse, or start the server with --allow-location PREFIX",
         )
         self.location = location
+
+
+class PropertyRefused(CatalogError):
+    """A table or view property that configures clients instead of the table, and that the operator did not allow."""
+
+    def __init__(self, what: str, names: Sequence[str]) -> None:
+        shown = ", ".join(name[:100] for name in names[:5]) + (", ..." if len(names) > 5 else "")
+        super().__init__(
+            f"Cannot set {shown} on {what}: clients would load code or send credentials as this property says",
+            hint="set it in the client's own configuration, or start the server with --allow-property NAME",
+        )
+        self.names = list(names)
 
 
 class Unprocessable(CatalogError):

@@ -50,6 +50,7 @@ def running_catalog(
     database: str | None = None,
     warehouses: Mapping[str, str] | None = None,
     allow_locations: Sequence[str] = (),
+    allow_properties: Sequence[str] = (),
     limits: Limits | None = None,
 ) -> Iterator[EmbeddedCatalog]:
     """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
@@ -60,6 +61,7 @@ def running_catalog(
             warehouses or {"default": str(home / "warehouse")},
             allow_locations,
             limits or Limits(),
+            allow_properties=allow_properties,
         )
         app = build_app(options)
         with _serving(app) as port:

@@ -25,6 +25,7 @@ from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.updates import MAX_FORMAT_VERSION, NO_SNAPSHOT
 from frazil.errors import MetadataCorrupt
+from frazil.properties import STRICT, PropertyRule, safe_properties
 
 _SNAPSHOTS = b',"snapshots":['
 _TAIL = b"]}}"
@@ -41,6 +42,7 @@ class Version:
     snapshots_at: int  # where the first snapshot starts; -1 for a view
     etag: str
     place: Place
+    stored: bytes | None = None  # the file, where it holds properties that are not served
     checked_at: float = 0.0  # when the file was last seen in the object store
     _refs_reply: bytes | None = None
     _packed: dict[str, bytes] = field(default_factory=dict)
@@ -49,6 +51,8 @@ class Version:
     @property
     def file_bytes(self) -> memoryview:
         """What the metadata file holds."""
+        if self.stored is not None:
+            return memoryview(self.stored)
         return memoryview(self.reply)[self.metadata_at : -1]
 
     @property
@@ -84,23 +88,35 @@ class Version:
     @property
     def bytes_held(self) -> int:
         """About what it costs to keep: the reply, and the parsed form at five times the size of its text."""
-        return 6 * len(self.reply) + 2048
+        return 6 * len(self.reply) + len(self.stored or b"") + 2048
 
 
-def etag_of(location: str) -> str:
-    """
+def etag_of(location: str, *, hides: bool = False) -> str:
+    """The tag of what is served. It is another one if properties are hidden: clients must not keep an answer that has them.
+
     >>> etag_of("file:///w/t/metadata/00000-a.metadata.json")
     '"a16fa5d6b807589c0188989903eb55b3"'
     """
-    return f'"{hashlib.sha256(location.encode("utf-8", "surrogatepass")).hexdigest()[:32]}"'
+    digest = hashlib.sha256(location.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f'"{digest}-safe"' if hides else f'"{digest}"'
 
 
-def table_version(location: str, metadata: Json, previous: Version | None = None) -> Version:
-    """The version as a whole; `previous` lends the bytes of the snapshots that both share."""
-    head = b'{"metadata-location":' + orjson.dumps(location) + b',"config":{},"metadata":'
-    start = head + orjson.dumps(_to_write(metadata))[:-1] + _SNAPSHOTS
-    reply = b"".join((start, *_snapshot_bytes(metadata["snapshots"], previous), _TAIL))
-    return Version(location, metadata, reply, len(head), len(start), etag_of(location), parse_location(location))
+def table_version(location: str, metadata: Json, previous: Version | None = None, *, rule: PropertyRule = STRICT) -> Version:
+    """The version as a whole; `previous` lends the bytes of the snapshots that both share. What the rule refuses is not served."""
+    head = reply_head(location)
+    served = safe_properties(metadata["properties"], rule)
+    hides = served is not metadata["properties"]
+    written = orjson.dumps(_to_write({**metadata, "properties": served} if hides else metadata))[:-1]
+    start = head + written + _SNAPSHOTS
+    snapshots = _snapshot_bytes(metadata["snapshots"], previous)
+    reply = b"".join((start, *snapshots, _TAIL))
+    stored = b"".join((orjson.dumps(_to_write(metadata))[:-1], _SNAPSHOTS, *snapshots, _TAIL[:-1])) if hides else None
+    return Version(location, metadata, reply, len(head), len(start), etag_of(location, hides=hides), parse_location(location), stored)
+
+
+def reply_head(location: str) -> bytes:
+    """The reply up to the metadata."""
+    return b'{"metadata-location":' + orjson.dumps(location) + b',"config":{},"metadata":'
 
 
 def _snapshot_bytes(snapshots: list[Json], previous: Version | None) -> list[bytes | memoryview]:

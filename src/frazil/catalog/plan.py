@@ -15,7 +15,7 @@ from frazil.catalog.store import namespaces, relations
 from frazil.catalog.store.database import Sql
 from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import AlreadyExists, MetadataCorrupt, MetadataMissing, NoSuchNamespace, NoSuchTable, Unavailable
+from frazil.errors import AlreadyExists, MetadataCorrupt, MetadataMissing, NoSuchNamespace, NoSuchTable, PropertyRefused, Unavailable
 
 METADATA_PATH = "write.metadata.path"
 PATH_PROPERTIES = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
@@ -49,7 +49,7 @@ def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) ->
         metadata["location"] = new_location(ctx, sql, warehouse, change.name)
     check_places(ctx, warehouse, metadata, old)
     location = metadata_location(metadata, old_location, ctx.new_uuid())
-    return Plan(change.name, base, table_version(location, metadata, base))
+    return Plan(change.name, base, table_version(location, metadata, base, rule=ctx.files.rule))
 
 
 def _check_free(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, relation: Relation | None) -> Version | None:
@@ -90,6 +90,7 @@ def new_location(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name) -> st
 
 def check_places(ctx: Context, warehouse: Warehouse, metadata: Json, base: Json | None) -> None:
     """Passes when every place that the table says it writes to is allowed; places that it had before are not looked at again."""
+    check_properties(ctx, metadata, base)
     if base is None or base["location"] != metadata["location"]:
         ctx.warehouses.check(warehouse, metadata["location"])
     properties = metadata["properties"]
@@ -97,6 +98,14 @@ def check_places(ctx: Context, warehouse: Warehouse, metadata: Json, base: Json 
         for key in PATH_PROPERTIES:
             if key in properties and (base is None or base["properties"].get(key) != properties[key]):
                 ctx.warehouses.check(warehouse, properties[key])
+
+
+def check_properties(ctx: Context, metadata: Json, base: Json | None) -> None:
+    """Passes when no property is newly set by which clients would load code or reach other hosts."""
+    properties = metadata["properties"]
+    stored = base["properties"] if base else {}
+    if properties is not stored and (names := ctx.files.rule.newly_set(properties, stored)):
+        raise PropertyRefused(metadata["location"], names)
 
 
 _NUMBER = re.compile(r"(?:v)?(\d{1,9})")

@@ -27,6 +27,7 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.AlreadyExists: (409, "AlreadyExistsException"),
     errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),
     errors.LocationRefused: (403, "ForbiddenException"),
+    errors.PropertyRefused: (403, "ForbiddenException"),
     errors.Unprocessable: (422, "UnprocessableEntityException"),
     errors.KeyReused: (422, "UnprocessableEntityException"),
     errors.MetadataCorrupt: (422, "UnprocessableEntityException"),

@@ -23,6 +23,7 @@ from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
 from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouses
+from frazil.properties import PropertyRule
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class ServerOptions:
     allow_locations: Sequence[str] = ()
     limits: Limits = field(default_factory=Limits)
     log_level: str = "info"
+    allow_properties: Sequence[str] = ()  # patterns
     metrics_folder: str | None = None  # where several workers put their counts together
 
 
@@ -51,7 +53,8 @@ def open_context(options: ServerOptions) -> Context:
     cache = VersionCache(options.limits.cache_bytes)
     telemetry = Telemetry(Path(options.metrics_folder) if options.metrics_folder else None)
     telemetry.watch(cache.gauges)
-    return Context(database, warehouses, MetadataFiles(cache), limits=options.limits, endpoints=tuple(endpoints()), telemetry=telemetry)
+    files = MetadataFiles(cache, PropertyRule(options.allow_properties))
+    return Context(database, warehouses, files, limits=options.limits, endpoints=tuple(endpoints()), telemetry=telemetry)
 
 
 def build_app(options: ServerOptions) -> CatalogApp:

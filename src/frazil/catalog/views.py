@@ -12,11 +12,12 @@ from frazil.catalog import fields, schemas
 from frazil.catalog.commit import Change, int_property
 from frazil.catalog.fields import LONG_MAX, Json
 from frazil.catalog.locations import parse_location
-from frazil.catalog.metadata import Version, etag_of
+from frazil.catalog.metadata import Version, etag_of, reply_head
 from frazil.catalog.names import check_namespace
 from frazil.catalog.requirements import check_view_requirements
 from frazil.catalog.updates import LAST_ADDED
 from frazil.errors import BadRequest, InvalidChange, MetadataCorrupt
+from frazil.properties import STRICT, PropertyRule, safe_properties
 
 HISTORY_SIZE = "version.history.num-entries"
 DROP_DIALECT = "replace.drop-dialect.allowed"
@@ -257,11 +258,14 @@ def current_version(metadata: Json) -> Json:
 # --- files -----------------------------------------------------------------------------------------------------------------------
 
 
-def view_version(location: str, metadata: Json) -> Version:
-    """The view's metadata file, parsed and as the bytes of a reply."""
-    head = b'{"metadata-location":' + orjson.dumps(location) + b',"config":{},"metadata":'
-    reply = head + orjson.dumps(metadata) + b"}"
-    return Version(location, metadata, reply, len(head), -1, etag_of(location), parse_location(location))
+def view_version(location: str, metadata: Json, *, rule: PropertyRule = STRICT) -> Version:
+    """The view's metadata file, parsed and as the bytes of a reply. Properties that the rule refuses are not served."""
+    head = reply_head(location)
+    served = safe_properties(metadata["properties"], rule)
+    hides = served is not metadata["properties"]
+    reply = head + orjson.dumps({**metadata, "properties": served} if hides else metadata) + b"}"
+    stored = orjson.dumps(metadata) if hides else None
+    return Version(location, metadata, reply, len(head), -1, etag_of(location, hides=hides), parse_location(location), stored)
 
 
 def normalise_view(found: Json, location: str) -> Json:

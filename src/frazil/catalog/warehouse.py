@@ -19,6 +19,7 @@ from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, 
 from frazil.catalog.routing import RESERVED_PREFIXES
 from frazil.catalog.views import normalise_view, view_version
 from frazil.errors import ConfigError, LocationRefused, MetadataMissing, NoSuchWarehouse, Unavailable
+from frazil.properties import STRICT, PropertyRule
 
 SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there after it was seen
 
@@ -91,8 +92,9 @@ def _absolute(location: str) -> str:
 class MetadataFiles:
     """Metadata files by location, through the cache."""
 
-    def __init__(self, cache: VersionCache) -> None:
+    def __init__(self, cache: VersionCache, rule: PropertyRule = STRICT) -> None:
         self.cache = cache
+        self.rule = rule  # which properties are served
         self._local = LocalFiles()
         self._s3: FileStore | None = None
 
@@ -121,10 +123,11 @@ class MetadataFiles:
     def _read_version(self, location: str, kind: str) -> Version:
         content = self.read_bytes(location)
         if kind == "view":
-            return view_version(location, normalise_view(parse_file(location, content), location))
+            return view_version(location, normalise_view(parse_file(location, content), location), rule=self.rule)
         older = self.cache.neighbour(location)
         found = parse_like(content, older) if older is not None and older.snapshots_at > 0 else None
-        return table_version(location, normalise(found or parse_file(location, content), location), older if found else None)
+        metadata = normalise(found or parse_file(location, content), location)
+        return table_version(location, metadata, older if found else None, rule=self.rule)
 
     def _look(self, version: Version, *, inline: bool) -> None:
         place = version.place

@@ -92,10 +92,12 @@ def opened_server(context: Context, database: str | None, warehouses: Sequence[s
     if database is None and not warehouses and stack.state_file.exists():
         click.echo(f"the catalog of the stack in {stack.folder.parent}", err=True)
         os.environ.update({**stack.s3_place(), **stack.s3_keys()})
-        options = ServerOptions(stack.database, stack.warehouses, settings.allow_locations)
+        options = ServerOptions(stack.database, stack.warehouses, settings.allow_locations, allow_properties=settings.allow_properties)
     else:
         roots = parse_warehouses(warehouses) or dict(settings.warehouses)
-        options = ServerOptions(settings.database.get_secret_value(), roots, settings.allow_locations)
+        options = ServerOptions(
+            settings.database.get_secret_value(), roots, settings.allow_locations, allow_properties=settings.allow_properties
+        )
     server = open_context(options)
     try:
         yield server

@@ -32,6 +32,13 @@ from frazil.errors import ConfigError, PortInUse
     metavar="PREFIX",
     help="A prefix outside the warehouses where tables may lie. May be repeated.",
 )
+@click.option(
+    "--allow-property",
+    "properties",
+    multiple=True,
+    metavar="PATTERN",
+    help="A table property that is accepted though clients act on it, such as write.location-provider.impl or s3.*. May be repeated.",
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 @click.pass_obj
 def serve(
@@ -42,6 +49,7 @@ def serve(
     database: str | None,
     warehouses: Sequence[str],
     allowed: Sequence[str],
+    properties: Sequence[str],
     log_level: str,
 ) -> None:
     """Serve the Iceberg REST catalog."""
@@ -53,6 +61,7 @@ def serve(
         settings.database.get_secret_value(),
         parse_warehouses(warehouses) or dict(settings.warehouses),
         tuple(allowed) or settings.allow_locations,
+        allow_properties=tuple(properties) or settings.allow_properties,
         log_level=log_level,
     )
     try:

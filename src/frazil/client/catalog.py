@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from pyiceberg.catalog.rest import (
 )
 from pyiceberg.catalog.rest.response import _handle_non_200_response
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.table import CommitTableRequest, CommitTableResponse, Table
+from pyiceberg.table import CommitTableRequest, CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import IcebergBaseModel, Identifier
@@ -35,6 +36,9 @@ from frazil.client.transaction import CatalogTransaction
 from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
 from frazil.errors import TableBroken
+from frazil.properties import safe_properties
+
+logger = logging.getLogger(__name__)
 
 CACHED_TABLES = 256
 LOADS_AT_A_TIME = 8  # as many as the session keeps connections for, and two to spare
@@ -74,6 +78,7 @@ class FrazilCatalog(RestCatalog):
         self._loaded: OrderedDict[str, tuple[str, TableResponse]] = OrderedDict()  # by URL: ETag and what came with it
         self._loaded_lock = Lock()
         self._loading: Shared[TableResponse] = Shared()
+        self._ignored: set[tuple[Identifier, tuple[str, ...]]] = set()  # unsafe properties that the log has named
         self._server_answers_keys = False
         super().__init__(name, **properties)
 
@@ -99,7 +104,8 @@ class FrazilCatalog(RestCatalog):
         path = Endpoints.update_table.format(**self._split_identifier_for_path(change.identifier))
         response = self._commit(path, change.request, [change])
         if response is not None:
-            return CommitTableResponse.model_validate_json(response.text)
+            committed = CommitTableResponse.model_validate_json(response.text)
+            return committed.model_copy(update={"metadata": self._without_unsafe(committed.metadata, change.identifier)})
         fresh = self.load_table(change.identifier)
         return CommitTableResponse(**{"metadata": fresh.metadata, "metadata-location": fresh.metadata_location})
 
@@ -168,7 +174,7 @@ class FrazilCatalog(RestCatalog):
             if self._is_broken(response, url):
                 raise TableBroken(".".join(name), what_it_said(response)) from exc
             _handle_non_200_response(exc, {404: NoSuchTableError})
-        loaded = TableResponse.model_validate_json(response.text)
+        loaded = self._safe_response(TableResponse.model_validate_json(response.text), name)
         self._remember(url, response.headers.get("ETag"), loaded)
         return loaded
 
@@ -184,6 +190,27 @@ class FrazilCatalog(RestCatalog):
                 self._loaded[url] = (tag, loaded)
             while len(self._loaded) > CACHED_TABLES:
                 self._loaded.popitem(last=False)
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
+        return super()._response_to_table(identifier_tuple, self._safe_response(table_response, identifier_tuple))
+
+    def _response_to_staged_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> StagedTable:
+        return super()._response_to_staged_table(identifier_tuple, self._safe_response(table_response, identifier_tuple))
+
+    def _safe_response(self, response: TableResponse, identifier: Identifier) -> TableResponse:
+        metadata = self._without_unsafe(response.metadata, identifier)
+        return response if metadata is response.metadata else response.model_copy(update={"metadata": metadata})
+
+    def _without_unsafe(self, metadata: TableMetadata, identifier: Identifier) -> TableMetadata:
+        """The metadata without properties that PyIceberg would take for its own configuration; `frazil.properties` says which."""
+        safe = safe_properties(metadata.properties)
+        if safe is metadata.properties:
+            return metadata
+        dropped = tuple(sorted(metadata.properties.keys() - safe.keys()))
+        if (identifier, dropped) not in self._ignored:
+            self._ignored.add((identifier, dropped))
+            logger.warning("ignoring unsafe properties of table %s: %s", ".".join(identifier), ", ".join(dropped))
+        return metadata.model_copy(update={"properties": safe})
 
     # --- the session -------------------------------------------------------------------------------------------------------------
 

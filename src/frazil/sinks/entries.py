@@ -21,7 +21,7 @@ from pyiceberg.manifest import (
 from frazil.errors import SinkError
 from frazil.sinks import format3
 from frazil.sinks.disk import writing
-from frazil.sinks.options import avro_codec
+from frazil.sinks.options import avro_codec, new_metadata_file
 
 if TYPE_CHECKING:
     from pyiceberg.avro.file import AvroOutputFile
@@ -79,7 +79,7 @@ def write_entries(
     table: Table, entries: Iterable[ManifestEntry], *, spec_id: int, content: ManifestContent = ManifestContent.DATA, snapshot_id: int
 ) -> ManifestFile:
     """A new manifest with these entries."""
-    location = table.location_provider().new_metadata_location(f"{uuid.uuid4()}-m0.avro")
+    location = new_metadata_file(table, f"{uuid.uuid4()}-m0.avro")
     with writing(location), _writer(table, location, spec_id, content, snapshot_id) as writer, _in_blocks(writer):
         for entry in entries:
             writer.add_entry(entry)

@@ -33,7 +33,7 @@ from pyiceberg.schema import Schema
 
 from frazil.scan.extras import ROW_ID, UPDATED
 from frazil.sinks.disk import writing
-from frazil.sinks.options import avro_codec
+from frazil.sinks.options import avro_codec, new_metadata_file
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -128,7 +128,7 @@ def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: 
     """A new manifest list. Data manifests that have no row ids yet get them; all others keep theirs."""
     metadata = table.metadata
     sequence, first = metadata.next_sequence_number(), getattr(metadata, "next_row_id", None) or 0
-    location = table.location_provider().new_metadata_location(f"snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro")
+    location = new_metadata_file(table, f"snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro")
     said = {"snapshot-id": snapshot_id, "parent-snapshot-id": "null" if parent_id is None else parent_id, "sequence-number": sequence}
     said |= {"first-row-id": first, "format-version": 3}
     said[AVRO_CODEC_KEY] = avro_codec(metadata.properties)

@@ -12,13 +12,13 @@ import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, sanitize_column_names
-from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.table.locations import LocationProvider
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import DoubleType, FloatType
 
 from frazil.errors import SinkError
 from frazil.sinks.erase import eraser
-from frazil.sinks.options import WriteOptions
+from frazil.sinks.options import WriteOptions, built_in_locations
 from frazil.sinks.ordering import SortKey, sort_keys
 from frazil.sinks.partitioning import Key, partition_keys, struct_path
 from frazil.sinks.schema import arrow_schema, file_schema
@@ -106,7 +106,7 @@ class TableLayout:
 
     @cached_property
     def _locations(self) -> LocationProvider:
-        return load_location_provider(self.location, dict(self.properties))
+        return built_in_locations(self.location, self.properties)
 
     def __getstate__(self) -> dict[str, Any]:
         # What is cached holds functions and open connections; the other side makes its own.

@@ -22,7 +22,7 @@ from pyiceberg.manifest import (
 from frazil.sinks.disk import writing
 from frazil.sinks.entries import as_added, as_deleted, as_existing, write_entries
 from frazil.sinks.files import WrittenFile
-from frazil.sinks.options import avro_codec
+from frazil.sinks.options import avro_codec, new_metadata_file
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -61,7 +61,7 @@ def merge_small(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id:
 
 def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int, parent_id: int | None, attempt: int) -> str:
     """A new manifest list; gives its location."""
-    location = table.location_provider().new_metadata_location(f"snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro")
+    location = new_metadata_file(table, f"snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro")
     with (
         writing(location),
         write_manifest_list(

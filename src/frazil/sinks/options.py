@@ -5,11 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
+from pyiceberg.table.locations import LocationProvider, load_location_provider
 
 from frazil.errors import SinkError
+from frazil.properties import safe_properties
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 MB = 1 << 20
 _HAS_PAGE_ROWS = "max_rows_per_page" in inspect.signature(pq.ParquetWriter.__init__).parameters  # newer than the oldest PyArrow we take
@@ -76,6 +81,16 @@ class WriteOptions:
 def avro_codec(properties: Mapping[str, str]) -> Any:
     """How manifests and their lists are packed; PyIceberg's writers refuse a name that they do not know."""
     return properties.get("write.avro.compression-codec", "gzip")
+
+
+def built_in_locations(location: str, properties: Mapping[str, str]) -> LocationProvider:
+    """Where new files of a table go. Only PyIceberg's own providers: a class that a table property names is never imported."""
+    return load_location_provider(location, dict(safe_properties(properties)))
+
+
+def new_metadata_file(table: Table, file_name: str) -> str:
+    """Where a new manifest or manifest list of the table goes."""
+    return built_in_locations(table.location(), table.properties).new_metadata_location(file_name)
 
 
 def _level(properties: Mapping[str, str], codec: str, *, table: str) -> int | None:

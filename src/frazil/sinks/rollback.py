@@ -25,6 +25,7 @@ from frazil.client.changes import Change
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError
 from frazil.sinks.disk import writing
 from frazil.sinks.manifests import write_list
+from frazil.sinks.options import new_metadata_file
 from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, SUMMARY_REF, Progress, progress_at, property_key, read_progress
 from frazil.sinks.publish import CommitCatalog
 from frazil.sinks.snapshots import guards, head, move_ref, set_properties
@@ -119,7 +120,7 @@ def _list_again(table: Table, old: Snapshot | None, *, snapshot_id: int) -> str:
     if old is None:
         raise SinkError(f"{'.'.join(table.name())}: a table of format 3 cannot be emptied by a rollback", hint="delete its rows instead")
     # PyIceberg writes no lists of format 3, and would lose the row ids of one that it reads. Its bytes say the same of a copy.
-    location = table.location_provider().new_metadata_location(f"snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
+    location = new_metadata_file(table, f"snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
     with writing(location), table.io.new_input(old.manifest_list).open() as source, table.io.new_output(location).create() as target:
         target.write(source.read())
     return location

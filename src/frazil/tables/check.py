@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.errors import DeclarationError
+from frazil.properties import unsafe_property
 from frazil.tables.terms import Term, parse_partition, parse_sort
 from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
 
@@ -160,5 +161,10 @@ def _check_properties(table: Table) -> None:
             raise DeclarationError(f"table '{table.name}': property '{key}' is {value!r}, expected text", hint=f'write "{value}"')
         if key.startswith(RESERVED):
             raise DeclarationError(f"table '{table.name}': property '{key}' is Frazil's own", hint="remove it from properties")
+        if unsafe_property(key):
+            raise DeclarationError(
+                f"table '{table.name}': property '{key}' configures clients, not the table; the catalog refuses it",
+                hint="set it where the client is configured (catalog.properties, spark.conf)",
+            )
         if key == "format-version":
             raise DeclarationError(f"table '{table.name}': '{key}' is no property of the table", hint=f"write format_version={value}")

@@ -146,7 +146,7 @@ def create_table(ctx: Context, request: Request) -> Response:
     plan.check_places(ctx, warehouse, found, None)
     if fields.boolean(body, "stage-create", "Create table", default=False):
         return Response(200, metadata.staged_reply(found), [JSON_TYPE])
-    version = table_version(plan.metadata_location(found, None, ctx.new_uuid()), found)
+    version = table_version(plan.metadata_location(found, None, ctx.new_uuid()), found, rule=ctx.files.rule)
     try:
         return publish.publish(ctx, request, warehouse, [Plan(name, None, version)], table_response(version))
     except LostRace:

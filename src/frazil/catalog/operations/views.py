@@ -37,7 +37,7 @@ def create_view(ctx: Context, request: Request) -> Response:
     location = location.rstrip("/") if location else plan.new_location(ctx, ctx.database.read(), warehouse, name)
     metadata = new_view(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
     plan.check_places(ctx, warehouse, metadata, None)
-    version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata)
+    version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata, rule=ctx.files.rule)
     try:
         return publish.publish(ctx, request, warehouse, [Plan(name, None, version, "view")], table_response(version))
     except LostRace:
@@ -67,7 +67,8 @@ def replace_view(ctx: Context, request: Request) -> Response:
             new = None
             if metadata is not None:
                 plan.check_places(ctx, warehouse, metadata, base.metadata)
-                new = view_version(plan.metadata_location(metadata, base.location, ctx.new_uuid()), metadata)
+                location = plan.metadata_location(metadata, base.location, ctx.new_uuid())
+                new = view_version(location, metadata, rule=ctx.files.rule)
             decided = Plan(name, base, new, "view")
             try:
                 return publish.publish(ctx, request, warehouse, [decided], table_response(decided.result))
