@@ -58,6 +58,7 @@
     │   ├── RowRefused               a row fails its type, NOT NULL or a check, and the policy is to stop
     │   ├── CheckError               a check cannot be understood, or names a column that is not there
     │   ├── WriteFailed              a data file or a temporary file could not be written: full, read-only, not reachable
+    │   ├── RowsLost                 files hold fewer or more rows than were taken: a fault of ours, found before the commit
     │   ├── WriterFenced             another writer took over this part of the sink; stop, do not retry
     │   └── ProgressMismatch         rows were offered that do not follow what the table already holds
     └── ServiceError                 a server of the local stack; carries the service's name and the end of its log
@@ -498,6 +499,18 @@ class WriteFailed(SinkError):
         self.path = path
         self.reason = reason
         self.lasting = lasting  # it will not go away by waiting
+
+
+class RowsLost(SinkError):
+    """The files that were written do not hold the rows that were taken: a fault of Frazil. Nothing of them was committed."""
+
+    def __init__(self, table: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"{table}: internal error: {expected:,} rows were taken, and the files written for them hold {found:,}; nothing was committed",
+            hint="please report it, with the table's schema and partitioning; the rows can be written again",
+        )
+        self.table = table
+        self.expected, self.found = expected, found
 
 
 class WriterFenced(SinkError):

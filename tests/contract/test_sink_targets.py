@@ -20,7 +20,7 @@ from pyiceberg.types import DecimalType, LongType, NestedField, StringType, Time
 
 import frazil.sinks
 from frazil.client import FrazilCatalog
-from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, Unavailable, WriterFenced
+from frazil.errors import CheckError, ProgressMismatch, RowRefused, RowsLost, SchemaMismatch, SinkError, Unavailable, WriterFenced
 from frazil.sinks import ArrowSink
 from frazil.sinks.delta import create_delta_table
 from frazil.sinks.partitioning import partition_spec
@@ -194,6 +194,19 @@ def test_rows_are_committed_by_time_even_when_the_source_is_silent(lake: Lake) -
     sink.poll()
     assert lake.ids() == [0, 1, 2]
     sink.close()
+
+
+@pytest.mark.requirement("sink.exactly-once")
+@pytest.mark.parametrize("step", ["flush", "commit", "close"])
+def test_files_that_lack_rows_are_never_committed(lake: Lake, step: str) -> None:
+    lake.create("day(event_timestamp)")
+    sink = lake.open_sink(flush_rows=None)
+    sink.write(arrow(0, 5), position=5)
+    sink._buffer.rows += 1  # a row that was taken, and got lost on the way to the file
+    with pytest.raises(RowsLost) as caught:
+        getattr(sink, step)()
+    assert (caught.value.expected, caught.value.found) == (6, 5)
+    assert (lake.ids(), lake.files(), lake.open_sink().offset) == ([], [], None)
 
 
 @pytest.mark.requirement("sink.exactly-once")

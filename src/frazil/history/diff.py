@@ -179,10 +179,12 @@ def _compare_files(
 
 def _live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> dict[tuple[str, int], DataFile]:
     """The files by path; deletion vectors, of which many share a Puffin file, by their number in it as well."""
+    from frazil.sinks.entries import read_files
+
     found: dict[tuple[str, int], DataFile] = {}
     seen: Counter[str] = Counter()
     for manifest in manifests:
-        for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+        for entry in read_files(io, manifest):
             path = entry.data_file.file_path
             found[path, seen[path]] = entry.data_file
             seen[path] += 1

@@ -8,6 +8,7 @@ by their Iceberg field ids, so that names and order do not matter.
 from __future__ import annotations
 
 import json
+import struct
 import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterator
@@ -23,6 +24,7 @@ from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 Step = Callable[[], None]
 Json = Any  # a piece of an Avro schema: a name, a union as a list, or an object
 
+_DOUBLE = struct.Struct("<d")
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 MOST_ITEMS = 1_000_000  # columns, or splits of a file
@@ -310,7 +312,7 @@ def _reader(decoder: BinaryDecoder, kind: str, schema: Json) -> Callable[[], Any
         "bytes": decoder.read_bytes,
         "boolean": decoder.read_boolean,
         "float": decoder.read_float,
-        "double": decoder.read_double,
+        "double": lambda: _DOUBLE.unpack(decoder.read(8))[0],  # PyIceberg's compiled decoder reads a double as a 32-bit float
         "null": lambda: None,
     }
     return known[kind]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -42,6 +42,8 @@ WHOLE = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzTy
 REAL = (FloatType, DoubleType)
 BYTES = (StringType, BinaryType, FixedType, UUIDType)
 LONG_MAX = 2**63 - 1
+_MOST_DIGITS = 38
+_EXACT = Context(prec=_MOST_DIGITS + 2)  # 16 bytes hold up to 39 digits
 DAY_UNITS: dict[type, int] = {TimestampType: 86_400_000_000, TimestamptzType: 86_400_000_000, TimestampNanoType: 86_400_000_000_000}
 DAY_UNITS[TimestamptzNanoType] = DAY_UNITS[TimestampNanoType]
 
@@ -156,7 +158,9 @@ def _one(value: bytes | None, kind: IcebergType) -> bool | Decimal | None:
     if not value:
         return None
     if isinstance(kind, DecimalType) and len(value) <= 16:
-        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale)
+        # Python's own context rounds to 28 digits: a file whose bounds are rounded inwards would be skipped wrongly.
+        found = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale, _EXACT)
+        return found if len(found.as_tuple().digits) <= _MOST_DIGITS else None
     return value != b"\x00" if isinstance(kind, BooleanType) else None
 
 

@@ -23,7 +23,7 @@ from pyiceberg.expressions.visitors import ResidualEvaluator, extract_field_ids,
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
-from pyiceberg.types import NestedField
+from pyiceberg.types import FloatType, NestedField
 
 from frazil.scan.manifests import Manifest
 from frazil.scan.partitions import python_values
@@ -142,6 +142,8 @@ class _Evaluator(ResidualEvaluator):
 
 
 def _or_none(manifest: Manifest, field: NestedField, rows: pa.Array | None) -> list[object] | None:
+    if isinstance(field.field_type, FloatType):
+        return None  # PyIceberg compares 0.1 with the 32-bit value of the partition, which is not 0.1; the rows are compared as floats
     values = manifest.partition_values(field)
     if values is None:
         return None

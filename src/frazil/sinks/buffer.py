@@ -18,7 +18,7 @@ import pyarrow as pa
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.ordering import sort_rows
-from frazil.sinks.parquet import FileMaker, RollingWriter
+from frazil.sinks.parquet import FileMaker, RollingWriter, check_written
 from frazil.sinks.split import Partition, Run, split
 from frazil.sinks.spool import Spool
 
@@ -81,6 +81,7 @@ class Buffer:
         self._run_all(tasks)
         self._run_all([writer.roll for writer in self._writers.values()])
         files = [file for writer in self._writers.values() for file in writer.finished]
+        check_written(files, self.rows, table=self.layout.name)
         self._forget()
         return files
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import (
+    DEFAULT_READ_VERSION,
+    MANIFEST_ENTRY_SCHEMAS,
     DataFile,
     ManifestContent,
     ManifestEntry,
@@ -17,6 +21,7 @@ from pyiceberg.manifest import (
     ManifestWriterV2,
     write_manifest,
 )
+from pyiceberg.types import DoubleType, FloatType
 
 from frazil.errors import SinkError
 from frazil.sinks import format3
@@ -25,12 +30,14 @@ from frazil.sinks.options import avro_codec, new_metadata_file
 
 if TYPE_CHECKING:
     from pyiceberg.avro.file import AvroOutputFile
+    from pyiceberg.io import FileIO
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
 
+LOWER_BOUND, UPPER_BOUND = 2, 3  # places in a partition field's summary
 BLOCK_ENTRIES = 250  # some 64 KB before they are packed, as Java has it
 
 
@@ -83,14 +90,43 @@ def write_entries(
     with writing(location), _writer(table, location, spec_id, content, snapshot_id) as writer, _in_blocks(writer):
         for entry in entries:
             writer.add_entry(entry)
-    return writer.to_manifest_file()
+    return _with_ordered_zeros(writer.to_manifest_file(), writer)
+
+
+def _with_ordered_zeros(manifest: ManifestFile, writer: ManifestWriter) -> ManifestFile:
+    """The manifest with -0.0 before 0.0 in the bounds of its partitions, as the specification orders them.
+
+    Python calls both equal, so PyIceberg may put -0.0 as the upper bound of files that hold 0.0; Java would then skip the manifest.
+    """
+    for place, field in enumerate(writer._spec.partition_type(writer._schema).fields):
+        if not isinstance(field.field_type, FloatType | DoubleType):
+            continue
+        summary = manifest.partitions[place] if manifest.partitions else None
+        for bound, zero in ((LOWER_BOUND, -0.0), (UPPER_BOUND, 0.0)):
+            if summary is not None and summary[bound] is not None and _is_zero(summary[bound]):
+                has_it = any(_is_same_zero(partition[place], zero) for partition in writer._partitions)
+                summary[bound] = to_bytes(field.field_type, zero if has_it else -zero)
+    return manifest
+
+
+def _is_zero(bound: bytes) -> bool:
+    return not any(bound[:-1]) and bound[-1] in (0x00, 0x80)
+
+
+def _is_same_zero(value: object, zero: float) -> bool:
+    return isinstance(value, float) and value == 0 and math.copysign(1, value) == math.copysign(1, zero)
 
 
 def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a manifest."""
+    """The live entries of a manifest, with exact partition values: PyIceberg's own reader cuts doubles."""
     if table.metadata.format_version >= 3:
         return format3.read_entries(table.io, manifest)
-    return manifest.fetch_manifest_entry(table.io)
+    return read_files(table.io, manifest)
+
+
+def read_files(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
+    """The live entries of a manifest of any format, with the fields that format 2 has."""
+    return format3.read_live_entries(io, manifest, MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION])
 
 
 def as_added(file: DataFile, snapshot_id: int, sequence: int | None = None) -> ManifestEntry:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from frazil.sinks.partitioning import canonical_value
 from frazil.sinks.split import Partition
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ class WrittenFile:
         return cls(**values)
 
 
-_PACKED: dict[str, Callable[[str], Any]] = {"decimal": Decimal, "uuid": UUID, "bytes": base64.b64decode, "float": float}
+def _float(text: str) -> Any:
+    return canonical_value(float(text))
+
+
+_PACKED: dict[str, Callable[[str], Any]] = {"decimal": Decimal, "uuid": UUID, "bytes": base64.b64decode, "float": _float}
 
 
 def _pack(value: Any) -> Any:

@@ -32,6 +32,7 @@ from pyiceberg.manifest import (
 from pyiceberg.schema import Schema
 
 from frazil.scan.extras import ROW_ID, UPDATED
+from frazil.sinks.avro import ExactAvroFile
 from frazil.sinks.disk import writing
 from frazil.sinks.options import avro_codec, new_metadata_file
 
@@ -61,13 +62,18 @@ def read_list(io: FileIO, location: str) -> list[ManifestFile]:
 
 
 def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a manifest; what they inherit is filled in."""
-    kinds: dict[int, Any] = {-1: ManifestEntry, 2: DataFile}
-    enums: dict[int, Any] = {0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent}
-    with AvroFile[ManifestEntry](io.new_input(manifest.manifest_path), ENTRY_SCHEMA, read_types=kinds, read_enums=enums) as reader:
-        found = [_inherit_from_manifest(entry, manifest) for entry in reader if entry.status != ManifestEntryStatus.DELETED]
+    """The live entries of a manifest of format 3; what they inherit is filled in."""
+    found = read_live_entries(io, manifest, ENTRY_SCHEMA)
     _inherit_row_ids([entry.data_file for entry in found], manifest)
     return found
+
+
+def read_live_entries(io: FileIO, manifest: ManifestFile, schema: Schema) -> list[ManifestEntry]:
+    """The live entries of a manifest, with the fields of a schema; sequence numbers and the spec id are inherited."""
+    kinds: dict[int, Any] = {-1: ManifestEntry, 2: DataFile}
+    enums: dict[int, Any] = {0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent}
+    with ExactAvroFile[ManifestEntry](io.new_input(manifest.manifest_path), schema, read_types=kinds, read_enums=enums) as reader:
+        return [_inherit_from_manifest(entry, manifest) for entry in reader if entry.status != ManifestEntryStatus.DELETED]
 
 
 def _inherit_row_ids(files: Sequence[DataFile], manifest: ManifestFile) -> None:

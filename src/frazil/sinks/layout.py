@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,6 +28,9 @@ from frazil.sinks.statistics import ColumnPlan, plan_columns
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+
+MOST_SEGMENT = 200  # of a path; file systems take 255 bytes, and quoted text is ASCII
 
 
 @dataclass(frozen=True)
@@ -128,8 +132,24 @@ class _PartitionPath:
     def to_path(self) -> str:
         """As `PartitionSpec.partition_to_path`, which works out the types of the partition anew for each file."""
         pairs = zip(self.layout.keys, self.partition, strict=True)
-        return "/".join(f"{_quote(key.name)}={_quote(key.transform.to_human_string(key.result, value))}" for key, value in pairs)
+        return "/".join(shorten(f"{_quote(key.name)}={_quote(key.transform.to_human_string(key.result, value))}") for key, value in pairs)
 
 
 def _quote(text: str) -> str:
     return quote_plus(text, safe="")
+
+
+def shorten(segment: str) -> str:
+    """A folder's name that every file system takes: a long one keeps its beginning, and a hash tells it from others.
+
+    The folder is for people: what the partition's values are is said in the manifest.
+
+    >>> shorten("country=NO")
+    'country=NO'
+    >>> len(shorten("v=" + "x" * 300)) == MOST_SEGMENT, shorten("v=" + "x" * 300) == shorten("v=" + "x" * 301)
+    (True, False)
+    """
+    if len(segment) <= MOST_SEGMENT:
+        return segment
+    digest = hashlib.sha256(segment.encode()).hexdigest()[:16]
+    return f"{segment[: MOST_SEGMENT - len(digest) - 1]}-{digest}"

@@ -20,7 +20,7 @@ from pyiceberg.manifest import (
 )
 
 from frazil.sinks.disk import writing
-from frazil.sinks.entries import as_added, as_deleted, as_existing, write_entries
+from frazil.sinks.entries import as_added, as_deleted, as_existing, read_entries, write_entries
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.options import avro_codec, new_metadata_file
 
@@ -82,7 +82,7 @@ def rewrite_without(
     table: Table, manifest: ManifestFile, is_dropped: Callable[[DataFile], bool], *, snapshot_id: int
 ) -> tuple[ManifestFile, list[DataFile]]:
     """The manifest with the dropped files marked as deleted by this snapshot, and these files; the same one if there are none."""
-    entries = manifest.fetch_manifest_entry(table.io)  # live ones alone
+    entries = read_entries(table, manifest)
     dropped = [entry.data_file for entry in entries if is_dropped(entry.data_file)]
     if not dropped:
         return manifest, []
@@ -92,7 +92,7 @@ def rewrite_without(
 
 
 def _merge(table: Table, spec_id: int, manifests: Sequence[ManifestFile], snapshot_id: int) -> ManifestFile:
-    entries = [as_existing(entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
+    entries = [as_existing(entry) for manifest in manifests for entry in read_entries(table, manifest)]
     return write_entries(table, entries, spec_id=spec_id, snapshot_id=snapshot_id)
 
 

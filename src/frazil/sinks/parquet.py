@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.errors import WriteFailed
+from frazil.errors import RowsLost, WriteFailed
 from frazil.sinks.disk import writing
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
@@ -101,11 +101,12 @@ class ParquetFile:
             self._writer.close()
             size = self.size_bytes
             self._stream.close()
-        found = read_statistics(self._writer.writer.metadata, self._layout.columns)
+        metadata = self._writer.writer.metadata
+        found = read_statistics(metadata, self._layout.columns)
         return WrittenFile(
             path=self.path,
             size_bytes=size,
-            rows=self.rows,
+            rows=metadata.num_rows,  # of the file itself: what was counted on the way is compared with it
             partition=self._partition,
             spec_id=self._layout.spec.spec_id,
             sort_order_id=self._layout.order.order_id if self._is_sorted else None,
@@ -218,9 +219,17 @@ def abandoning_on_error(writers: Callable[[], Sequence[RollingWriter]]) -> Itera
         raise
 
 
+def check_written(files: Iterable[WrittenFile], expected: int, *, table: str) -> None:
+    """Refuses files that do not hold as many rows as were taken: a commit of them would lose rows, or double them."""
+    if (found := sum(file.rows for file in files)) != expected:
+        raise RowsLost(table, expected=expected, found=found)
+
+
 def write_files(rows: pa.Table, layout: TableLayout) -> list[WrittenFile]:
     """Writes the rows of an unpartitioned table: the shortest way from rows to files."""
     writer = RollingWriter(FileMaker(layout))
     with abandoning_on_error(lambda: [writer]):
         writer.write(rows)
-        return writer.finish()
+        files = writer.finish()
+        check_written(files, rows.num_rows, table=layout.name)
+        return files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,7 +66,31 @@ def partition_keys(schema: Schema, spec: PartitionSpec) -> tuple[Key, ...]:
 
 def compute_keys(rows: pa.RecordBatch, keys: Sequence[Key]) -> list[pa.Array]:
     """The partition values of every row, an array a field."""
-    return [key.compute(column_at(rows, key.path)) for key in keys]
+    return [canonical_floats(key.compute(column_at(rows, key.path))) for key in keys]
+
+
+def canonical_floats(values: pa.Array) -> pa.Array:
+    """Partition values in which equal numbers are one value: 0.0 stands for -0.0, and one NaN for all of them.
+
+    SQL compares both zeros as equal, and so must a filter on the partition: Java's order of doubles does not, so `v = 0.0` would
+    skip a partition of -0.0. Only the partition value changes; the rows in the data file keep theirs.
+
+    >>> canonical_floats(pa.array([-0.0, 0.0, 1.5, None])).to_pylist()
+    [0.0, 0.0, 1.5, None]
+    """
+    if not pa.types.is_floating(values.type):
+        return values
+    zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))  # -0.0 + 0.0 is 0.0
+
+
+def canonical_value(value: Any) -> Any:
+    """A partition value as it is grouped and looked up by: NaN equals only the very same object, so there is one.
+
+    >>> canonical_value(float("nan")) is math.nan, canonical_value(1.5)
+    (True, 1.5)
+    """
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def column_at(rows: pa.RecordBatch | pa.Table, path: Sequence[str]) -> pa.Array:

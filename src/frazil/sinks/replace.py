@@ -17,6 +17,7 @@ from frazil.client.changes import Change
 from frazil.errors import SinkError
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.manifests import rewrite_without, write_added, write_list
+from frazil.sinks.partitioning import canonical_value
 from frazil.sinks.progress import MAIN
 from frazil.sinks.snapshots import count_files, guards, head, move_ref, next_snapshot, set_properties
 
@@ -88,16 +89,16 @@ class Replace:
     def _replaced(self) -> dict[int, set[tuple[Any, ...]]]:
         found: dict[int, set[tuple[Any, ...]]] = {}
         for file in self.files:
-            found.setdefault(file.spec_id, set()).add(tuple(file.partition))
+            found.setdefault(file.spec_id, set()).add(tuple(canonical_value(value) for value in file.partition))
         return found
 
 
 def _values(file: DataFile) -> tuple[Any, ...]:
-    return tuple(file.partition[position] for position in range(len(file.partition)))
+    return tuple(canonical_value(file.partition[position]) for position in range(len(file.partition)))
 
 
 def _may_share(old: PartitionSpec, old_values: tuple[Any, ...], new: PartitionSpec, new_values: tuple[Any, ...]) -> bool:
     """Whether a row can lie in both partitions: not, if one transform of one column has different values in the two."""
     known = {(one.source_id, str(one.transform)): value for one, value in zip(old.fields, old_values, strict=True)}
     shared = [((one.source_id, str(one.transform)), value) for one, value in zip(new.fields, new_values, strict=True)]
-    return all(known.get(term, value) == value for term, value in shared)
+    return all(known.get(term, value) in (value,) for term, value in shared)  # `in` knows NaN as itself

@@ -13,7 +13,7 @@ import pyarrow as pa
 from frazil.errors import ProgressMismatch, RowRefused, SchemaMismatch, SinkError
 from frazil.sinks.buffer import MB, BufferLimits
 from frazil.sinks.contract import Contract
-from frazil.sinks.parquet import delete_quietly
+from frazil.sinks.parquet import check_written, delete_quietly
 from frazil.sinks.sink import SinkOptions, Target
 from frazil.sinks.spark_task import Counts, OffsetColumns, Staged, TaskPlan, TaskReport
 
@@ -136,6 +136,7 @@ def join_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], e
 def check_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], table: str) -> None:
     """Refuses a frame of which a task gave up at a bad row, or wrote rows that have come in by another writer since the job began."""
     for report in reports:
+        check_written(report.files, 0 if report.stopped else report.counts.rows, table=table)
         if report.stopped:
             refusal = report.counts.first_refusal
             assert refusal is not None

@@ -23,7 +23,7 @@ from pyiceberg.types import (
     TimeType,
 )
 
-from frazil.sinks.partitioning import Key, compute_keys
+from frazil.sinks.partitioning import Key, canonical_value, compute_keys
 
 # Internally (spec, appendix D) these are whole numbers.
 _AS_INT32 = (DateType,)
@@ -108,7 +108,7 @@ def _internal(array: pa.Array, kind: IcebergType) -> list[Any]:
     elif isinstance(kind, _AS_INT64):
         array = array.view(pa.int64())
     values: list[Any] = array.to_pylist()
-    return values
+    return [canonical_value(value) for value in values] if pa.types.is_floating(array.type) else values
 
 
 def _is_ascending(codes: pa.Array) -> bool:

@@ -11,10 +11,12 @@ If it is not, all of this is done again on the table as it is then; what has not
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +24,7 @@ from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import Identifier
+from pyiceberg.types import DoubleType, FloatType, IcebergType, UUIDType
 
 from frazil.client.changes import Change
 from frazil.scan.compiled import ScanCache
@@ -30,7 +33,7 @@ from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.manifests import merge_small, rewrite_without, write_added, write_list
-from frazil.sinks.parquet import FileMaker, RollingWriter
+from frazil.sinks.parquet import FileMaker, RollingWriter, check_written
 from frazil.sinks.progress import MAIN
 from frazil.sinks.snapshots import count_files, guards, head, move_ref, next_snapshot, set_properties
 from frazil.sinks.split import Partition
@@ -52,10 +55,6 @@ class Met:
     file: Candidate
     numbers: pa.Array
     late: pa.Array
-
-    @property
-    def partition(self) -> tuple[Partition, int]:
-        return tuple(self.file.task.partition), self.file.task.spec_id
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ class Upsert:
             found = find_candidates(table, parent.snapshot_id, self.changes.rows, self.changes.rules, self.cache)
             met = self._run_all(lambda one: self._look(found.keys, one), found.files)
         decision = Decision.of(self.changes, [one.numbers for one in met], [one.late for one in met])
-        work = [(one, decision.verdicts(*one.partition).take(one.numbers)) for one in met if len(one.numbers)]
+        work = [(one, self._verdicts(decision, one).take(one.numbers)) for one in met if len(one.numbers)]
         work = [(one, chosen) for one, chosen in work if pc.any(pc.not_equal(chosen, KEEP)).as_py()]  # else its rows all stay
         written = self._run_all(lambda one: self._rewrite(found.rows, decision, *one), work)
         placed = [one.numbers.filter(pc.equal(chosen, PUT)) for one, chosen in work]
@@ -140,10 +139,16 @@ class Upsert:
             self._met[file.state] = Met(file, numbers, late)
         return Met(file, self._met[file.state].numbers, self._met[file.state].late)
 
+    def _verdicts(self, decision: Decision, met: Met) -> pa.Array:
+        """What becomes of each change's row in a file; one of an older spec lies in no partition of the current one."""
+        task, layout = met.file.task, self.changes.layout
+        is_current = task.spec_id == layout.spec.spec_id
+        return decision.verdicts(written_partition(task.partition, layout) if is_current else (), task.spec_id)
+
     def _rewrite(self, reader: FileReader, decision: Decision, met: Met, chosen: pa.Array) -> list[WrittenFile]:
         known = (*met.file.state, _bytes(chosen))
         if known not in self._written:
-            output, verdicts = self._output(met.file), decision.verdicts(*met.partition)
+            output, verdicts = self._output(met.file), self._verdicts(decision, met)
             try:
                 for rows in read_rows(reader, met.file, self.changes.layout):
                     output.add(_exact(self.changes.apply(rows, verdicts), self.changes.layout))
@@ -171,7 +176,8 @@ class Upsert:
         layout = self.changes.layout
         if layout.sort or file.task.spec_id != layout.spec.spec_id:
             return Buffer(layout, limits=self.limits, maker=self._maker)
-        return _OneFile(RollingWriter(self._maker, tuple(file.task.partition)), self.limits.row_group_bytes)
+        partition = written_partition(file.task.partition, layout)
+        return _OneFile(RollingWriter(self._maker, partition), self.limits.row_group_bytes)
 
     @property
     def _maker(self) -> FileMaker:
@@ -200,16 +206,20 @@ class _OneFile:
     group_bytes: int
     waiting: list[pa.Table] = field(default_factory=list)
     waiting_bytes: int = 0
+    rows: int = 0
 
     def add(self, rows: pa.Table) -> None:
         self.waiting.append(rows)
+        self.rows += rows.num_rows
         self.waiting_bytes += rows.nbytes
         if self.waiting_bytes >= self.group_bytes:
             self._write()
 
     def flush(self) -> list[WrittenFile]:
         self._write()
-        return self.writer.finish()
+        files = self.writer.finish()
+        check_written(files, self.rows, table=self.writer.maker.layout.name)
+        return files
 
     def abandon(self) -> None:
         self.writer.abandon()
@@ -218,6 +228,17 @@ class _OneFile:
         rows, self.waiting, self.waiting_bytes = self.waiting, [], 0
         if rows and (joined := pa.concat_tables(rows)).num_rows:
             self.writer.write(joined)
+
+
+def written_partition(partition: Sequence[object], layout: TableLayout) -> Partition:
+    """A file's partition as the writer has it: a scan gives NaN as a word, which can be compared, and a UUID as its bytes."""
+    return tuple(_written(value, key.result) for value, key in zip(partition, layout.keys, strict=True))
+
+
+def _written(value: Any, kind: IcebergType) -> Any:
+    if isinstance(kind, FloatType | DoubleType):
+        return math.nan if value == "NaN" else value
+    return UUID(bytes=value) if isinstance(kind, UUIDType) and isinstance(value, bytes) else value
 
 
 def read_rows(reader: FileReader, file: Candidate, layout: TableLayout) -> Iterator[pa.Table]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 import subprocess
 import sys
 import textwrap
@@ -16,9 +18,9 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import DoubleType, FloatType, LongType, NestedField, PrimitiveType, StringType
 
-from frazil.errors import WriteFailed
+from frazil.errors import RowsLost, WriteFailed
 from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
@@ -66,6 +68,37 @@ def test_many_partitions_give_one_file_each_however_small_the_memory(layout_of: 
     files = buffer.flush()
     assert len(files) == 50
     assert {pq.read_metadata(file.path).num_row_groups for file in files} == {1}
+
+
+OTHER_NAN = struct.unpack("<d", b"\x01\x00\x00\x00\x00\x00\xf8\xff")[0]  # another sign and payload
+
+
+@pytest.mark.parametrize("budget", [500, 100_000], ids=["spooled", "in memory"])
+@pytest.mark.parametrize("kind", [FloatType(), DoubleType()], ids=str)
+def test_zeros_and_nans_of_a_float_partition_are_one_partition_each_and_no_row_is_lost(
+    layout_of: LayoutOf, budget: int, kind: PrimitiveType
+) -> None:
+    layout = layout_of(Schema(NestedField(1, "id", LongType()), NestedField(2, "v", kind)), "v")
+    values = [0.0, -0.0, math.nan, OTHER_NAN, 1.5, None] * 20
+    buffer = Buffer(layout, limits=BufferLimits(budget, threads=1))
+    for start in range(0, len(values), 24):
+        some = values[start : start + 24]
+        buffer.add(pa.table({"id": range(start, start + len(some)), "v": some}, schema=layout.arrow))
+    files = buffer.flush()
+    assert sorted((file.rows, repr(file.partition[0])) for file in files) == [(20, "1.5"), (20, "None"), (40, "0.0"), (40, "nan")]
+    written = read_back(files).sort_by("id")["v"].to_pylist()
+    assert [repr(value) for value in written] == [repr(value) for value in values]  # the rows keep the sign of their zeros
+
+
+def test_files_with_fewer_rows_than_were_taken_are_not_handed_over(layout_of: LayoutOf, tmp_path: Path) -> None:
+    buffer = Buffer(layout_of(SCHEMA, "key"))
+    buffer.add(some_rows(buffer.layout, 0, 10, 2))
+    buffer.rows += 1  # a row that was taken, and got lost on the way
+    with pytest.raises(RowsLost) as caught:
+        buffer.flush()
+    assert (caught.value.expected, caught.value.found) == (11, 10)
+    buffer.abandon()
+    assert list(tmp_path.rglob("*.parquet")) == []
 
 
 def test_a_sorted_table_gets_sorted_files(layout_of: LayoutOf) -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.table import Table
+from pyiceberg.types import DoubleType, LongType, NestedField
 
 import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import connect
-from frazil.sinks.entries import BLOCK_ENTRIES
+from frazil.sinks.entries import BLOCK_ENTRIES, as_added, read_entries, write_entries
+from frazil.sinks.files import WrittenFile
 from frazil.sinks.partitioning import partition_spec
+from tests.lake import lake_catalog
 
+REALS = Schema(NestedField(1, "v", DoubleType()))
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 SYNC_BYTES = 16  # they end the header and every block, and so the file
 FILES = 2 * BLOCK_ENTRIES + 1
@@ -33,3 +42,28 @@ def test_the_entries_of_a_manifest_are_packed_together(tmp_path: Path) -> None:
         content = table.io.new_input(manifest.manifest_path).open().read()
         assert (manifest.added_files_count, len(manifest.fetch_manifest_entry(table.io))) == (FILES, FILES)
         assert content.count(content[-SYNC_BYTES:]) - 1 == 3
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[Table]:
+    with lake_catalog() as catalog:
+        yield catalog.create_table("lake.reals", REALS, partition_spec=partition_spec(REALS, ["v"]))
+
+
+def write(table: Table, *values: float) -> ManifestFile:
+    files = [WrittenFile(f"file:///f{number}.parquet", 1, 1, (value,)).to_data_file() for number, value in enumerate(values)]
+    return write_entries(table, [as_added(file, 1) for file in files], spec_id=0, snapshot_id=1)
+
+
+def test_doubles_of_a_partition_are_read_with_all_their_bits(table: Table) -> None:
+    values = (0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, math.inf, math.nan)
+    found = [entry.data_file.partition[0] for entry in read_entries(table, write(table, *values))]
+    assert [repr(value) for value in found] == [repr(value) for value in values]
+    assert found[-1] is math.nan  # one NaN, so that it can be looked up
+
+
+@pytest.mark.parametrize("values", [(-0.0, 0.0), (0.0, -0.0), (0.0,), (-0.0,), (-1.0, -0.0, 0.0), (0.0, -0.0, 1.0), (-1.0, 1.0)])
+def test_bounds_of_a_manifest_have_minus_zero_before_zero(table: Table, values: tuple[float, ...]) -> None:
+    (summary,) = write(table, *values).partitions or []
+    ordered = sorted(values, key=lambda value: (value, math.copysign(1, value)))
+    assert (summary.lower_bound, summary.upper_bound) == (struct.pack("<d", ordered[0]), struct.pack("<d", ordered[-1]))

@@ -14,8 +14,9 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from frazil.errors import ProgressMismatch, RowRefused, SchemaMismatch
+from frazil.errors import ProgressMismatch, RowRefused, RowsLost, SchemaMismatch
 from frazil.sinks.buffer import BufferLimits
+from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE
 from frazil.sinks.spark_job import check_reports, join_reports
@@ -135,3 +136,9 @@ def test_rows_that_another_writer_has_brought_in_since_are_refused() -> None:
 def test_a_plan_shows_no_keys(plan: TaskPlan) -> None:
     secret = replace(plan, layout=replace(plan.layout, io_properties={"s3.secret-access-key": "hunter2"}))
     assert "hunter2" not in repr(secret) + repr(secret.layout)
+
+
+def test_a_report_whose_files_lack_rows_is_refused() -> None:
+    report = TaskReport((WrittenFile("f", 1, 2),), counts=Counts(rows=3))
+    with pytest.raises(RowsLost, match="t: internal error: 3 rows were taken, and the files written for them hold 2"):
+        check_reports([report], reached={}, table="t")
