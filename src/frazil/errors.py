@@ -16,6 +16,7 @@
     ├── HistoryError                 a snapshot, time, branch or tag that the table does not have, or a change of them that is refused
     ├── UpkeepError                  a table cannot be looked after as asked; says what was left as it is
     │   └── RowsMismatch             a rewrite would have changed the rows; nothing of it was committed
+    ├── ReferencesUnknown            a table may lead to a file that would be deleted, and cannot be read; nothing was deleted
     ├── ScanError                    a scan that cannot be planned; names the column, the value or the snapshot, and near ones
     │   ├── ManifestUnreadable       a manifest or manifest list is damaged; names it
     │   └── DataFileUnreadable       a data or delete file is damaged, or of a kind that is not read here; names it
@@ -223,6 +224,17 @@ class RowsMismatch(UpkeepError):
         self.table = table
         self.expected, self.found = expected, found
         self.first_file = first_file
+
+
+class ReferencesUnknown(FrazilError):
+    """Which files a table leads to cannot be told, so no file is deleted that it might lead to."""
+
+    def __init__(self, table: str, path: str, reason: str) -> None:
+        super().__init__(
+            f"no file is deleted: {table} cannot be read, so which files it leads to is unknown ({path}: {reason})",
+            hint=f"restore the file, go back to an older version (frazil table recover {table}), or drop the table",
+        )
+        self.table, self.path = table, path
 
 
 class ScanError(FrazilError):

@@ -35,6 +35,11 @@ class VersionCache:
                 self._entries.move_to_end(location)
             return version
 
+    def peek(self, location: str) -> Version | None:
+        """A version, if it is here; whoever looks at all tables does not count as their user."""
+        with self._lock:
+            return self._entries.get(location)
+
     def neighbour(self, location: str) -> Version | None:
         """A version that lies in the same folder, so most likely an older one of the same table."""
         with self._lock:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
 from frazil.catalog.store.database import Database
 from frazil.catalog.telemetry import Telemetry
@@ -74,6 +75,7 @@ class Context:
     warehouses: Warehouses
     files: MetadataFiles
     locks: TableLocks = field(init=False)
+    guard: Guard = field(init=False)
     background: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="frazil-background"))
     clock: Callable[[], int] = now_ms
     new_uuid: Callable[[], str] = new_uuid
@@ -84,6 +86,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.locks = TableLocks(self.database)
+        self.guard = Guard(self)
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))

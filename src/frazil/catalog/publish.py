@@ -87,7 +87,7 @@ def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequenc
         raise
     except CommitUnknown:
         answer = _look_again(ctx, warehouse, plans, response)
-    _remember(ctx, plans)
+    _remember(ctx, warehouse, plans)
     faults.reach("commit.before-reply")
     return answer
 
@@ -113,7 +113,7 @@ def _publish_locked(ctx: Context, request: Request, warehouse: Warehouse, change
         raise CommitConflict(f"Cannot commit {', '.join(str(c.name) for c in changes)}: another commit was faster; retry") from None
     except CommitUnknown:
         answer = _look_again(ctx, warehouse, plans, respond([plan.result for plan in plans]))
-    _remember(ctx, plans)
+    _remember(ctx, warehouse, plans)
     return answer
 
 
@@ -152,7 +152,7 @@ def _look_again(ctx: Context, warehouse: Warehouse, plans: Sequence[Plan], respo
     )
 
 
-def _remember(ctx: Context, plans: Sequence[Plan]) -> None:
+def _remember(ctx: Context, warehouse: Warehouse, plans: Sequence[Plan]) -> None:
     for plan in plans:
         if plan.new is None:
             continue
@@ -160,14 +160,14 @@ def _remember(ctx: Context, plans: Sequence[Plan]) -> None:
         if plan.base is not None:
             ctx.files.cache.drop(plan.base.location)
             if plan.kind == "table":
-                _delete_expired(ctx, plan.base, plan.new)
+                _delete_expired(ctx, warehouse, plan.base, plan.new)
 
 
-def _delete_expired(ctx: Context, base: Version, new: Version) -> None:
+def _delete_expired(ctx: Context, warehouse: Warehouse, base: Version, new: Version) -> None:
     """Deletes the metadata files that fell out of the log, for tables that ask for it."""
     if new.metadata["properties"].get(DELETE_AFTER_COMMIT, "false").lower() != "true":
         return
     kept = {entry["metadata-file"] for entry in new.metadata["metadata-log"]}
-    for entry in base.metadata["metadata-log"]:
-        if entry["metadata-file"] not in kept:
-            ctx.background.submit(ctx.files.delete, entry["metadata-file"])
+    gone = [entry["metadata-file"] for entry in base.metadata["metadata-log"] if entry["metadata-file"] not in kept]
+    if gone:
+        ctx.background.submit(ctx.guard.delete_versions, warehouse, new, gone)

@@ -1,73 +1,131 @@
 """Deleting the files of a table that was dropped with a purge.
 
-Only files that the table's own metadata leads to are deleted, and only those that lie where this warehouse may write. Deepest first:
-data files, then manifests, then the metadata files, so that a purge that is interrupted can still be understood.
+A table's metadata is written by clients and may name any path. So only files in folders that are the table's own are read or deleted
+(see guard.py), and none that another table or view of any warehouse leads to. Deepest first: data files, then manifests, then the metadata
+files, so that a purge that is interrupted can still be understood.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
+from frazil.catalog.guard import OwnFolders, read_or_missing
 from frazil.catalog.store import relations
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import CatalogError
+from frazil.errors import CatalogError, FrazilError, ReferencesUnknown
+from frazil.scan.references import Candidates, in_portions
+
+if TYPE_CHECKING:
+    from frazil.scan.manifests import ManifestCache
 
 log = logging.getLogger("frazil.catalog")
+AT_ONCE = 1000  # files between two looks whether the table was registered again
 
 
 def purge_table(ctx: Context, warehouse: Warehouse, location: str) -> None:
     """Deletes what the metadata file leads to, and it last. The pointer is gone already: a failure leaves orphans, no broken table."""
     try:
-        metadata = ctx.files.read(location)
-        if relations.location_is_used(ctx.database.read(), metadata["location"]):
-            log.warning("purge: another table lives at %s; its files were left", metadata["location"])
+        if importlib.util.find_spec("pyarrow") is None:
+            log.warning("purge of %s: the files were left; deleting them needs pyarrow (pip install 'frazil[sinks]')", location)
             return
-        count = 0
-        for path in _reachable(ctx, metadata, location):
-            count += _delete(ctx, warehouse, path)
-        log.info("purged table %s: %d files", metadata["location"], count)
+        metadata = ctx.files.read(location)
+        pointers = ctx.guard.pointers()
+        own = ctx.guard.own_folders(warehouse, metadata, pointers)
+        candidates = Candidates(Purge(ctx, metadata, location, own).files())
+        ctx.guard.spare(candidates, pointers)
+        for path, label in candidates.referenced.items():
+            log.warning("purge of %s: %s was left: %s leads to it", metadata["location"], path, label)
+        count = _delete(ctx, metadata, candidates.left)
+        log.info("purged table %s: %d files", metadata["location"], count, extra={"table": metadata["location"], "deleted": count})
+    except ReferencesUnknown as exc:
+        log.warning("purge of %s: all files were left: %s", location, exc.message)
     except Exception:
         log.exception("purge of %s stopped; the files that are left are orphans", location)
 
 
-def _delete(ctx: Context, warehouse: Warehouse, path: str) -> int:
-    try:
-        ctx.warehouses.check(warehouse, path)
-    except CatalogError:
-        log.warning("purge: %s lies outside the warehouse and was left", path)
-        return 0
-    ctx.files.delete(path)
-    return 1
+def _delete(ctx: Context, metadata: Json, paths: list[str]) -> int:
+    count = 0
+    for some in in_portions(paths, AT_ONCE):
+        if relations.uuid_is_used(ctx.database.read(), metadata["table-uuid"]):
+            log.warning("purge of %s stopped: the table was registered again", metadata["location"])
+            break
+        for path in some:
+            count += ctx.files.delete(path)
+        log.info("purge of %s: deleted %d files", metadata["location"], len(some), extra={"files": some})
+    return count
 
 
-def _reachable(ctx: Context, metadata: Json, location: str) -> Iterator[str]:
-    """Every file of the table once, the deepest first."""
-    if metadata["properties"].get("gc.enabled", "true").lower() != "false":
-        yield from _data_files(ctx, metadata)
-    yield from dict.fromkeys(s["manifest-list"] for s in metadata["snapshots"] if "manifest-list" in s)
-    for file in (*metadata["statistics"], *metadata["partition-statistics"]):
-        yield file["statistics-path"]
-    for entry in metadata["metadata-log"]:
-        yield entry["metadata-file"]
-    yield location
+@dataclass(frozen=True)
+class Purge:
+    """The files that a dropped table's metadata leads to, as far as they lie in its own folders."""
 
+    ctx: Context
+    metadata: Json
+    location: str
+    own: OwnFolders
 
-def _data_files(ctx: Context, metadata: Json) -> Iterator[str]:
-    from frazil.catalog.manifests import ManifestFile, MemoryIO, read_manifest_list
+    def files(self) -> Iterator[str]:
+        """Every file once, the deepest first."""
+        seen: set[str] = set()
+        left = 0
+        for path in self._named():
+            if path in seen:
+                continue
+            seen.add(path)
+            if self.own.contain(path):
+                yield path
+            else:
+                left += 1
+                log.debug("purge of %s: %s was left: it is not in the table's own folders", self.metadata["location"], path)
+        if left:
+            log.warning("purge of %s: %d files were left: they are not in the table's own folders", self.metadata["location"], left)
 
-    io, seen = MemoryIO(ctx.files.read_bytes), set[str]()
-    manifests: dict[str, ManifestFile] = {}
-    for snapshot in metadata["snapshots"]:
-        if "manifest-list" in snapshot:
-            for manifest in read_manifest_list(io.new_input(snapshot["manifest-list"])):
-                manifests.setdefault(manifest.manifest_path, manifest)
-    for path, manifest in manifests.items():
-        # An entry that says "deleted" names a file that an older manifest holds as well: it is deleted with that one.
-        for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-            if entry.data_file.file_path not in seen:
-                seen.add(entry.data_file.file_path)
-                yield entry.data_file.file_path
-        yield path
+    def _named(self) -> Iterator[str]:
+        lists = dict.fromkeys(one["manifest-list"] for one in self.metadata["snapshots"] if "manifest-list" in one)
+        if self.metadata["properties"].get("gc.enabled", "true").lower() != "false":
+            yield from self._data_files(lists)
+        yield from lists
+        for file in (*self.metadata["statistics"], *self.metadata["partition-statistics"]):
+            yield file["statistics-path"]
+        for entry in self.metadata["metadata-log"]:
+            yield entry["metadata-file"]
+        yield self.location
+
+    def _data_files(self, lists: dict[str, None]) -> Iterator[str]:
+        from frazil.scan.manifests import ManifestCache
+
+        cache = ManifestCache(lambda path: read_or_missing(self.ctx.files, path), max_bytes=16 << 20)
+        manifests = dict.fromkeys(manifest for path in lists for manifest in self._manifests(cache, path))
+        for path in manifests:
+            # An entry that says "deleted" names a file that an older manifest holds as well: it is deleted with that one.
+            yield from self._files(cache, path)
+            yield path
+
+    def _manifests(self, cache: ManifestCache, path: str) -> list[str]:
+        if not self.own.contain(path):
+            return []
+        try:
+            return list(cache.manifest_list(path).columns["path"])
+        except (FrazilError, OSError, ValueError) as exc:
+            self._unreadable(path, exc)
+            return []
+
+    def _files(self, cache: ManifestCache, path: str) -> list[str]:
+        if not self.own.contain(path):
+            return []
+        try:
+            found: list[str] = cache.manifest(path).columns["path"].to_pylist()
+        except (FrazilError, OSError, ValueError) as exc:
+            self._unreadable(path, exc)
+            return []
+        return found
+
+    def _unreadable(self, path: str, exc: Exception) -> None:
+        reason = exc.message if isinstance(exc, CatalogError) else str(exc)
+        log.warning("purge of %s: what %s names was left: %s", self.metadata["location"], path, reason)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.fields import Json
-from frazil.catalog.files import FileStore
+from frazil.catalog.files import FileStore, NotReadable
 from frazil.catalog.files.local import LocalFiles
 from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.catalog.routing import RESERVED_PREFIXES
 from frazil.catalog.views import normalise_view, view_version
-from frazil.errors import ConfigError, LocationRefused, MetadataMissing, NoSuchWarehouse, Unavailable
+from frazil.errors import ConfigError, LocationRefused, MetadataCorrupt, MetadataMissing, NoSuchWarehouse, Unavailable
 from frazil.properties import STRICT, PropertyRule
 
 SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there after it was seen
@@ -154,6 +154,8 @@ class MetadataFiles:
             raise MetadataMissing(location) from exc
         except (IsADirectoryError, NotADirectoryError) as exc:
             raise MetadataMissing(location) from exc
+        except NotReadable as exc:
+            raise MetadataCorrupt(location, str(exc)) from exc
         except OSError as exc:
             raise Unavailable(f"cannot read {location}: {exc}") from exc
 
@@ -179,11 +181,15 @@ class MetadataFiles:
                 f"cannot write {version.location}: {exc}", hint="check the room and the permissions of the warehouse"
             ) from exc
 
-    def delete(self, location: str) -> None:
-        """Deletes a file, as far as that works: one that stays is found by the sweeper."""
+    def delete(self, location: str) -> bool:
+        """Whether a file was deleted, as far as that works: one that stays is found by the sweeper. Links and devices stay."""
         self.cache.drop(location)
         place = parse_location(location)
+        store = self.store(place)
         try:
-            self.store(place).delete(place)
+            if not store.is_regular(place):
+                return False
+            store.delete(place)
         except (OSError, Unavailable):
-            return
+            return False
+        return True

@@ -22,6 +22,7 @@ from pyiceberg.catalog.rest import (
 )
 from pyiceberg.catalog.rest.response import _handle_non_200_response
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableRequest, CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -112,6 +113,10 @@ class FrazilCatalog(RestCatalog):
     def _commit(self, path: str, request: IcebergBaseModel, changes: Sequence[Change]) -> Response | None:
         body = request.model_dump_json().encode()
         return end_commit(lambda: self._session.post(self.url(path), data=body), self._look, changes)
+
+    @staticmethod
+    def _delete_old_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:
+        """Deletes nothing: the server deletes old metadata files, and knows which of them another table needs."""
 
     def _look(self, identifier: Identifier) -> TableMetadata | None:
         try:

@@ -28,6 +28,8 @@ _DOUBLE = struct.Struct("<d")
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 MOST_ITEMS = 1_000_000  # columns, or splits of a file
+LEAST_ROOM_BYTES = 64 << 20  # a file may always unpack to so much
+MOST_RATIO = 100  # and else to so many times its size
 NUMBERS = ("int", "long")
 DAMAGE = (
     EOFError,
@@ -237,16 +239,37 @@ def _open(content: bytes) -> AvroFile:
     decoder.read(len(MAGIC))
     properties = _properties(decoder, len(content))
     sync, total, blocks = decoder.read(SYNC_BYTES), 0, []
-    codec = KNOWN_CODECS[properties.get("avro.codec", "null")]  # type: ignore[index]
+    codec, room = properties.get("avro.codec", "null"), max(LEAST_ROOM_BYTES, MOST_RATIO * len(content))
     while decoder.tell() < len(content):
         count, block = decoder.read_int(), _bytes(decoder, len(content))
-        blocks.append(codec.decompress(block) if codec else block)
+        blocks.append(_unpack(codec, block, room))
+        room -= len(blocks[-1])
         if decoder.read(SYNC_BYTES) != sync:
             raise AvroError("a block does not end where it should")
         if not 0 <= count <= len(blocks[-1]):
             raise AvroError(f"a block of {len(blocks[-1])} bytes says that it has {count} records")
         total += count
     return AvroFile(json.loads(properties["avro.schema"]), total, b"".join(blocks), content)
+
+
+def _unpack(codec: str, block: bytes, room: int) -> bytes:
+    """A block's records. A few kilobytes can say that they are gigabytes: what does not fit into the room is refused."""
+    if codec == "deflate":
+        packed = zlib.decompressobj(-15)
+        made = packed.decompress(block, room + 1)
+        if not packed.eof and len(made) <= room:
+            raise AvroError("a block ends too early")
+    elif codec == "zstandard":
+        from zstandard import ZstdDecompressor
+
+        with ZstdDecompressor().stream_reader(block) as reader:
+            made = reader.read(room + 1)
+    else:
+        known = KNOWN_CODECS[codec]  # type: ignore[index]
+        made = known.decompress(block) if known else block
+    if len(made) > room:
+        raise AvroError("it unpacks to far more than a file of its size holds")
+    return made
 
 
 def _properties(decoder: BinaryDecoder, end: int) -> dict[str, str]:

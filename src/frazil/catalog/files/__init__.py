@@ -8,7 +8,13 @@ from typing import Protocol
 
 from frazil.catalog.locations import Place
 
-__all__ = ["Entry", "FileStore", "Place"]
+__all__ = ["MOST_BYTES", "Entry", "FileStore", "NotReadable", "Place"]
+
+MOST_BYTES = 256 * 1024 * 1024  # of a metadata file, a manifest list or a manifest
+
+
+class NotReadable(OSError):
+    """A FIFO, a device or a socket where a file should be, or a file larger than any that Iceberg writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +31,16 @@ class FileStore(Protocol):
 
     remote: bool  # a look costs a round trip
 
-    def read(self, place: Place) -> bytes: ...
+    def read(self, place: Place) -> bytes:
+        """The whole file. `NotReadable`: it is not a regular file, or larger than `MOST_BYTES`."""
 
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         """Writes a file that did not exist; when it returns, the file is durable."""
 
     def exists(self, place: Place) -> bool: ...
+
+    def is_regular(self, place: Place) -> bool:
+        """Whether there is an ordinary file at this place, as far as that can be told without a round trip."""
 
     def delete(self, place: Place) -> None:
         """Deletes a file; it is no error when there is none."""

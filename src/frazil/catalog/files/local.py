@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 
 from frazil.catalog import faults
-from frazil.catalog.files import Entry
+from frazil.catalog.files import MOST_BYTES, Entry, NotReadable
 from frazil.catalog.locations import Place
 
 
@@ -14,8 +16,12 @@ class LocalFiles:
     remote = False
 
     def read(self, place: Place) -> bytes:
-        with open(place.path, "rb") as file:  # noqa: PTH123  # a tenth of a commit's Python time would go into Path objects
-            return file.read()
+        # O_NONBLOCK: opening a FIFO would otherwise wait for a writer that never comes.
+        descriptor = os.open(place.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return _read_regular(descriptor, place.path)
+        finally:
+            os.close(descriptor)
 
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -44,6 +50,13 @@ class LocalFiles:
             return False
         return True
 
+    def is_regular(self, place: Place) -> bool:
+        """Whether there is a regular file at this place itself, not behind a symbolic link."""
+        try:
+            return stat.S_ISREG(os.lstat(place.path).st_mode)
+        except OSError:
+            return False
+
     def delete(self, place: Place) -> None:
         try:
             os.unlink(place.path)  # noqa: PTH108
@@ -58,4 +71,18 @@ class LocalFiles:
                     found = os.lstat(path)
                 except FileNotFoundError:
                     continue
+                if not stat.S_ISREG(found.st_mode):
+                    continue
                 yield Entry(f"file://{path}", found.st_size, int(found.st_mtime * 1000))
+
+
+def _read_regular(descriptor: int, path: str) -> bytes:
+    found = os.fstat(descriptor)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(found.st_mode):
+        raise NotReadable(f"{path} is not a regular file")
+    if found.st_size > MOST_BYTES:
+        raise NotReadable(f"{path} has {found.st_size:,} bytes; at most {MOST_BYTES:,} are read")
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(found.st_size + 1)  # files never change: one that grows while it is read is not ours

@@ -12,7 +12,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from frazil.catalog.files import Entry
+from frazil.catalog.files import MOST_BYTES, Entry, NotReadable
 from frazil.catalog.locations import Place
 from frazil.storage_errors import store_unavailable
 
@@ -49,7 +49,13 @@ class S3Files:
             return self._stores[bucket]
 
     def read(self, place: Place) -> bytes:
-        return _call(place, lambda: bytes(obstore.get(self._store(place.bucket), place.path).bytes()))
+        return _call(place, lambda: self._read(place))
+
+    def _read(self, place: Place) -> bytes:
+        found = obstore.get(self._store(place.bucket), place.path)
+        if found.meta["size"] > MOST_BYTES:
+            raise NotReadable(f"{place.path} has {found.meta['size']:,} bytes; at most {MOST_BYTES:,} are read")
+        return bytes(found.bytes())
 
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         # The name holds a fresh UUID: a file that is already there is our own first try, whose answer was lost.
@@ -65,6 +71,9 @@ class S3Files:
         except FileNotFoundError:
             return False
         return True
+
+    def is_regular(self, place: Place) -> bool:
+        return bool(place.path)  # an object store has nothing else; a look would cost a round trip
 
     def delete(self, place: Place) -> None:
         try:

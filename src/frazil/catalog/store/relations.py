@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.catalog.names import SEPARATOR, Name
@@ -93,9 +94,48 @@ def location_is_used(sql: Sql, location: str) -> bool:
     return bool(sql.rows("SELECT 1 FROM relations WHERE location = ? LIMIT 1", location))
 
 
+def uuid_is_used(sql: Sql, uuid: str) -> bool:
+    """Whether a table or view of any warehouse has this UUID."""
+    return bool(sql.rows("SELECT 1 FROM relations WHERE uuid = ? LIMIT 1", uuid))
+
+
 def metadata_locations(sql: Sql, warehouse: str) -> list[tuple[str, str, str, str]]:
     """(namespace key, name, kind, metadata location) of all tables and views of a warehouse."""
     return [
         (row[0], row[1], row[2], row[3])
         for row in sql.rows("SELECT namespace, name, kind, metadata_location FROM relations WHERE warehouse = ?", warehouse)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A table or view of any warehouse, and the metadata files that its row names."""
+
+    warehouse: str
+    namespace: str  # as a key
+    name: str
+    kind: str
+    uuid: str
+    metadata_location: str
+    previous_location: str | None
+    location: str
+
+    @property
+    def label(self) -> str:
+        return ".".join((*self.namespace.split(SEPARATOR), self.name))
+
+
+_POINTER = "warehouse, namespace, name, kind, uuid, metadata_location, previous_location, location"
+
+
+def all_pointers(sql: Sql) -> list[Pointer]:
+    """Every table and view of every warehouse in the database, also of warehouses that this server does not have."""
+    statement = f"SELECT {_POINTER} FROM relations ORDER BY uuid, warehouse, namespace, name"  # noqa: S608  # a constant
+    return [Pointer(*row) for row in sql.rows(statement)]
+
+
+def pointers_with(sql: Sql, uuid: str, locations: Sequence[str]) -> list[Pointer]:
+    """The tables and views of any warehouse that have this UUID, or point to one of these metadata files."""
+    marks = ", ".join("?" * len(locations))
+    where = f"uuid = ? OR metadata_location IN ({marks}) OR previous_location IN ({marks})"
+    return [Pointer(*row) for row in sql.rows(f"SELECT {_POINTER} FROM relations WHERE {where}", uuid, *locations, *locations)]  # noqa: S608
