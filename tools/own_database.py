@@ -12,16 +12,22 @@ from frazil.services import ports
 from frazil.services.postgres import DATABASE, USER, Postgres
 
 
+class _Postgres(Postgres):
+    """Tests make databases of their own on it."""
+
+    role_options = "LOGIN NOSUPERUSER CREATEDB"
+
+
 @contextlib.contextmanager
 def postgres_database(folder: Path) -> Iterator[str]:
     """The URL of an empty database, served from below `folder` on a free port."""
     port = ports.free_port()
     flags = {"stack.folder": str(folder), "stack.ports.postgres": str(port)}
     settings = load_settings(flags=flags, environ={})
-    server = Postgres(settings)
+    server = _Postgres(settings)
     server.start()
     try:
-        password = settings.stack.postgres_password.get_secret_value()
+        password = server.settings.stack.postgres_password.get_secret_value()
         yield f"postgresql://{USER}:{password}@{ports.HOST}:{port}/{DATABASE}"
     finally:
         server.stop()

@@ -23,6 +23,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
+from frazil import local_stack
 from frazil.errors import ConfigError
 
 FILE_NAME = "frazil.toml"
@@ -87,8 +88,8 @@ class StackSettings(_Section):
     folder: Path = Path(".frazil")
     bucket: str = "lakehouse"
     access_key_id: str = "frazil"
-    secret_access_key: SecretStr = SecretStr("frazil-local-secret")
-    postgres_password: SecretStr = SecretStr("frazil-local-secret")
+    secret_access_key: SecretStr = SecretStr("")  # empty: made at random at the first `up`, and kept in the folder
+    postgres_password: SecretStr = SecretStr("")
     ready_seconds: float = Field(default=180.0, gt=0)
     ports: Ports = Ports()
 
@@ -167,9 +168,43 @@ def load_settings(
         for key, _ in _leaves(tree):
             sources[key] = f"FRAZIL_{key.upper().replace('.', '__')}" if source == "environment" else source
     try:
-        return Settings.model_validate({**_resolve(merged, environ, sources), "profile": chosen, "sources": sources})
+        settings = Settings.model_validate({**_resolve(merged, environ, sources), "profile": chosen, "sources": sources})
     except ValidationError as exc:
         raise _explain(exc, sources) from exc
+    return with_stack_secrets(settings, folder / settings.stack.folder)
+
+
+# --- the local stack's own secrets -----------------------------------------------------------------------------------------------
+
+
+def with_stack_secrets(settings: Settings, folder: Path, *, make: bool = False) -> Settings:
+    """The settings with each secret of the stack that is not set replaced by the one in the stack's folder, if there is one.
+
+    With `make`, secrets that the folder does not have are made first.
+    """
+    unset = [name for name in local_stack.SECRETS if not getattr(settings.stack, name).get_secret_value()]
+    if not unset:
+        return settings
+    stored = (local_stack.make_secrets if make else local_stack.read_secrets)(folder)
+    known = {name: SecretStr(stored[name]) for name in unset if name in stored}
+    sources = settings.sources | {f"stack.{name}": str(local_stack.secrets_file(folder)) for name in known}
+    return settings.model_copy(update={"stack": settings.stack.model_copy(update=known), "sources": sources})
+
+
+def stack_s3(settings: Settings) -> S3Settings | None:
+    """How the object store of this project's local stack is reached, keys included; None before its first `frazil up`."""
+    stack = settings.stack
+    if not stack.secret_access_key.get_secret_value():
+        return None
+    port = stack.ports.object_store or local_stack.read_ports(stack.folder).get("object_store")
+    if not port:
+        return None
+    return S3Settings(
+        endpoint=f"http://127.0.0.1:{port}",
+        region=settings.s3.region,
+        access_key_id=SecretStr(stack.access_key_id),
+        secret_access_key=stack.secret_access_key,
+    )
 
 
 # --- the sources -----------------------------------------------------------------------------------------------------------------

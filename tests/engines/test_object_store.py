@@ -25,9 +25,10 @@ def store(tmp_path: Path) -> Iterator[ObjectStore]:
     service.stop()
 
 
-def s3(service: ObjectStore, secret: str = "frazil-local-secret"):
+def s3(service: ObjectStore, secret: str | None = None):
     import boto3
 
+    secret = secret or service.settings.stack.secret_access_key.get_secret_value()
     keys = {"aws_access_key_id": "frazil", "aws_secret_access_key": secret, "region_name": "us-east-1"}
     return boto3.client("s3", endpoint_url=service.endpoint, **keys)
 
@@ -42,6 +43,22 @@ def test_objects_survive_a_restart_and_wrong_keys_are_refused(store: ObjectStore
     assert s3(store).get_object(Bucket="lakehouse", Key="a/b.txt")["Body"].read() == b"ice"
     with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
         s3(store, secret="wrong").list_objects_v2(Bucket="lakehouse")
+
+
+def test_no_port_serves_an_object_without_keys(store: ObjectStore) -> None:
+    """The filer would serve every path, and the others list and write: each port is asked over plain HTTP."""
+    import requests
+
+    store.start()
+    s3(store).put_object(Bucket="lakehouse", Key="a/b.txt", Body=b"iceberg")
+    for port in {store.port, *store.state()["ports"].values()}:
+        for path in ("/buckets/lakehouse/a/b.txt", "/lakehouse/a/b.txt", "/buckets/", "/"):
+            try:
+                answer = requests.get(f"http://127.0.0.1:{port}{path}", timeout=10)
+            except requests.RequestException:
+                continue
+            assert "iceberg" not in answer.text
+            assert not ("b.txt" in answer.text and answer.ok)
 
 
 def test_every_port_is_on_loopback(store: ObjectStore) -> None:

@@ -17,8 +17,6 @@ from frazil.services import ports, postgres
 from frazil.services.postgres import Install, Postgres
 from tests.engines.conftest import AS_USER, USER_ID, Project, make_project
 
-PASSWORD = "frazil-local-secret"
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Postgres]:
@@ -31,18 +29,39 @@ def server(tmp_path: Path) -> Iterator[Postgres]:
         shutil.rmtree(path)
 
 
-def ask(service: Postgres, sql: str, *, password: str = PASSWORD) -> list[tuple[object, ...]]:
-    with psycopg.connect(service.endpoint, password=password, connect_timeout=60) as connection:
+def password_of(service: Postgres) -> str:
+    return service.settings.stack.postgres_password.get_secret_value()
+
+
+def ask(service: Postgres, sql: str, *, password: str | None = None) -> list[tuple[object, ...]]:
+    with psycopg.connect(service.endpoint, password=password or password_of(service), connect_timeout=60) as connection:
         return connection.execute(sql).fetchall()
 
 
 def test_the_database_frazil_is_there_and_rows_survive_a_restart(server: Postgres) -> None:
     server.start()
-    with psycopg.connect(server.endpoint, password=PASSWORD) as connection:
+    with psycopg.connect(server.endpoint, password=password_of(server)) as connection:
         connection.execute("CREATE TABLE t AS SELECT 'ice' AS word")
     server.stop()
     server.start()
     assert ask(server, "SELECT word, current_user, current_database() FROM t") == [("ice", "frazil", "frazil")]
+
+
+def test_the_role_is_an_ordinary_one_that_owns_its_database_only(server: Postgres) -> None:
+    server.start()
+    role = "SELECT rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls FROM pg_roles WHERE rolname = current_user"
+    assert ask(server, role) == [(False, False, False, False, False)]
+    assert ask(server, "SELECT datname FROM pg_database WHERE datdba = current_user::regrole") == [("frazil",)]
+    for statement in ("COPY (SELECT 1) TO PROGRAM 'true'", "SELECT pg_read_file('/etc/passwd')", "CREATE ROLE other"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ask(server, statement)
+
+
+@pytest.mark.parametrize("user", ["postgres", "nobody"])
+def test_no_other_role_can_log_in(server: Postgres, user: str) -> None:
+    server.start()
+    with pytest.raises(psycopg.OperationalError, match=r"no pg_hba\.conf entry"):
+        psycopg.connect(server.endpoint.replace("frazil@", f"{user}@"), password="", connect_timeout=60)
 
 
 def test_the_server_never_runs_as_root(server: Postgres) -> None:
@@ -84,7 +103,7 @@ def test_programs_in_a_private_folder_are_copied_to_where_the_server_may_run_the
 
 def test_a_killed_server_recovers_with_its_rows(server: Postgres) -> None:
     server.start()
-    with psycopg.connect(server.endpoint, password=PASSWORD) as connection:
+    with psycopg.connect(server.endpoint, password=password_of(server)) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS n")
     os.kill(server.state()["pid"], signal.SIGKILL)
     server.start()

@@ -282,11 +282,11 @@ def test_a_file_of_nothing_but_bad_lines_is_in_the_quarantine_whole(project: Pro
 def bucket(tmp_path: Path) -> Iterator[dict[str, str]]:
     """How a bucket on a SeaweedFS of this test is reached, in PyIceberg's words."""
     flags = {"stack.folder": str(tmp_path / "store"), "stack.ports.object_store": str(ports.free_port())}
-    stack = load_settings(flags=flags, environ={}, folder=tmp_path)
-    store = ObjectStore(stack)
+    store = ObjectStore(load_settings(flags=flags, environ={}, folder=tmp_path))
     store.start()
-    secret = stack.stack.secret_access_key.get_secret_value()
-    yield {"s3.endpoint": store.endpoint, "s3.access-key-id": stack.stack.access_key_id, "s3.secret-access-key": secret}
+    stack = store.settings.stack
+    secret = stack.secret_access_key.get_secret_value()
+    yield {"s3.endpoint": store.endpoint, "s3.access-key-id": stack.access_key_id, "s3.secret-access-key": secret}
     store.stop()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -34,14 +35,33 @@ def test_up_prints_endpoints_and_names_of_keys_but_no_secret(live_stack: Project
     assert f"http://127.0.0.1:{live_stack.settings.stack.ports.catalog}" in said
     assert "AWS_SECRET_ACCESS_KEY" in said
     assert "frazil down" in said
-    assert "frazil-local-secret" not in said
+    stack = live_stack.settings.stack
+    for secret in (stack.secret_access_key, stack.postgres_password):
+        assert len(secret.get_secret_value()) >= 32
+        assert secret.get_secret_value() not in said
+
+
+def test_no_secret_is_in_a_command_line_or_a_log(live_stack: Project) -> None:
+    stack, rows = live_stack.settings.stack, live_stack.status()
+    texts = [Path(f"/proc/{row['pid']}/cmdline").read_text() for row in rows.values()]
+    texts += [Path(row["log"]).read_text(errors="replace") for row in rows.values()]
+    for secret in (stack.secret_access_key, stack.postgres_password):
+        assert not any(secret.get_secret_value() in text for text in texts)
+
+
+def test_the_stacks_folder_is_closed_to_others(live_stack: Project) -> None:
+    modes = {
+        name: (live_stack.folder / ".frazil" / name).stat().st_mode & 0o777 for name in ("", "secrets.json", "catalog/data/catalog.db")
+    }
+    assert modes == {"": 0o700, "secrets.json": 0o600, "catalog/data/catalog.db": 0o600}
 
 
 def test_an_object_comes_back_from_s3(live_stack: Project) -> None:
     import boto3
 
     endpoint = live_stack.status()["object-store"]["endpoint"]
-    keys = {"aws_access_key_id": "frazil", "aws_secret_access_key": "frazil-local-secret", "region_name": "us-east-1"}
+    secret = live_stack.settings.stack.secret_access_key.get_secret_value()
+    keys = {"aws_access_key_id": "frazil", "aws_secret_access_key": secret, "region_name": "us-east-1"}
     s3 = boto3.client("s3", endpoint_url=endpoint, **keys)
     s3.put_object(Bucket="lakehouse", Key="landing/a.csv", Body=b"1,2\n")
     assert s3.get_object(Bucket="lakehouse", Key="landing/a.csv")["Body"].read() == b"1,2\n"
@@ -51,7 +71,7 @@ def test_postgres_answers_a_query(live_stack: Project) -> None:
     import psycopg
 
     endpoint = live_stack.status()["postgres"]["endpoint"]
-    with psycopg.connect(endpoint, password="frazil-local-secret") as connection:
+    with psycopg.connect(endpoint, password=live_stack.settings.stack.postgres_password.get_secret_value()) as connection:
         assert connection.execute("SELECT 6 * 7").fetchall() == [(42,)]
 
 
@@ -86,7 +106,8 @@ def test_a_table_written_by_trino_through_the_catalog_is_read_by_pyiceberg(live_
     rows, schema = live_stack.status(), f"s{uuid.uuid4().hex[:8]}"
     ask_trino(live_stack, f"CREATE SCHEMA iceberg.{schema}")
     ask_trino(live_stack, f"CREATE TABLE iceberg.{schema}.t AS SELECT 1 AS n, 'ice' AS word")
-    keys = {"s3.access-key-id": "frazil", "s3.secret-access-key": "frazil-local-secret", "s3.endpoint": rows["object-store"]["endpoint"]}
+    secret = live_stack.settings.stack.secret_access_key.get_secret_value()
+    keys = {"s3.access-key-id": "frazil", "s3.secret-access-key": secret, "s3.endpoint": rows["object-store"]["endpoint"]}
     catalog = load_catalog("lake", type="rest", uri=rows["catalog"]["endpoint"], **keys)
     table = catalog.load_table(f"{schema}.t")
     assert table.scan().to_arrow().to_pylist() == [{"n": 1, "word": "ice"}]

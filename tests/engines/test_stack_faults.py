@@ -65,12 +65,13 @@ def test_a_catalog_that_cannot_open_its_database_shows_the_end_of_its_log(projec
 def test_the_catalog_keeps_its_tables_in_the_stacks_postgres_when_told_so(project: Project) -> None:
     port = project.settings.stack.ports.postgres
     with (project.folder / "frazil.toml").open("a") as file:
-        file.write(f'[server]\ndatabase = "postgresql://frazil:frazil-local-secret@127.0.0.1:{port}/frazil"\n')
+        file.write(f'[server]\ndatabase = "postgresql://frazil@127.0.0.1:{port}/frazil"\n')
     project.frazil("up", "--with", "postgres")
-    with psycopg.connect(project.status()["postgres"]["endpoint"], password="frazil-local-secret") as connection:
+    password = project.settings.stack.postgres_password.get_secret_value()
+    with psycopg.connect(project.status()["postgres"]["endpoint"], password=password) as connection:
         assert connection.execute("SELECT count(*) > 0 FROM frazil_schema").fetchall() == [(True,)]
     command_lines = [Path(f"/proc/{row['pid']}/cmdline").read_text() for row in project.status().values()]
-    assert not any("frazil-local-secret" in line for line in command_lines)
+    assert not any(password in line for line in command_lines)
 
 
 def test_a_deadline_too_short_is_reported_as_not_ready(project: Project) -> None:

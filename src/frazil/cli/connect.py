@@ -26,7 +26,7 @@ def connect(context: Context, engine: str, output: Path | None, show_secrets: bo
     if output is None:
         click.echo(text, nl=False)
         return
-    from frazil.services.service import write_private
+    from frazil.local_stack import write_private
 
     try:
         write_private(output, text)

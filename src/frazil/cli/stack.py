@@ -15,6 +15,7 @@ from rich.table import Table
 from frazil.cli.context import Context
 from frazil.cli.stack_display import show_events
 from frazil.errors import FrazilError
+from frazil.local_stack import secrets_file
 from frazil.services.progress import folder_bytes
 from frazil.services.service import ServiceStatus
 from frazil.services.stack import PLAIN, Stack, check_name
@@ -118,7 +119,7 @@ def _connection(stack: Stack) -> str:
     text = (
         f"\nS3: AWS_ENDPOINT_URL={store} AWS_REGION={settings.s3.region}, bucket s3://{settings.stack.bucket}/ (the warehouse 'default')\n"
         "  AWS_ACCESS_KEY_ID      is the setting stack.access_key_id\n"
-        "  AWS_SECRET_ACCESS_KEY  is the setting stack.secret_access_key\n"
+        f"  AWS_SECRET_ACCESS_KEY  is the setting stack.secret_access_key, kept in {_short(str(secrets_file(stack.folder)))}\n"
         f"Data and logs: {_short(str(stack.folder))}\n"
     )
     if (settings.catalog.uri, settings.s3.endpoint) != (catalog, store):

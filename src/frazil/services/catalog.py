@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import frazil
 from frazil.services import ports
+from frazil.services.postgres import USER
 from frazil.services.processes import Launch
 from frazil.services.service import Report, Service, silent
 
@@ -59,15 +60,26 @@ class Catalog(Service):
     def _owns_database(self) -> bool:
         if self.settings.source_of("server.database") == "default":
             return (self.data / "catalog.db").exists()  # the server itself makes a new one
-        parts = urlsplit(self.database)
+        return self._is_in_stack(self.settings.server.database.get_secret_value())
+
+    def _is_in_stack(self, url: str) -> bool:
+        parts = urlsplit(url)
         return (parts.hostname, parts.port) == (ports.HOST, self.settings.stack.ports.postgres)
 
     @property
     def database(self) -> str:
         """Where the server keeps its pointers."""
         if self.settings.source_of("server.database") != "default":
-            return self.settings.server.database.get_secret_value()
+            url = self.settings.server.database.get_secret_value()
+            return self._with_own_password(url) if self._is_in_stack(url) else url
         return f"sqlite:///{self.data / 'catalog.db'}"
+
+    def _with_own_password(self, url: str) -> str:
+        """The URL of the stack's PostgreSQL with the password that the stack has set, whatever password it was written with."""
+        parts, password = urlsplit(url), self.settings.stack.postgres_password.get_secret_value()
+        if parts.username not in (None, USER) or not password:
+            return url
+        return urlunsplit(parts._replace(netloc=f"{USER}:{quote(password, safe='')}@{parts.hostname}:{parts.port}"))
 
     @property
     def warehouses(self) -> dict[str, str]:

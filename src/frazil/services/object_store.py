@@ -56,6 +56,7 @@ class ObjectStore(Service):
             "webdav": "false",
             "admin.ui": "false",
             "master.telemetry": "false",
+            "disableHttp": "true",  # the filer's port would serve every object without keys
             "volume.preStopSeconds": 0,  # there is no other node that must hear of the end
             **{name: self.extra_port(name) for name in self.extra_ports},
         }

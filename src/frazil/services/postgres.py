@@ -1,4 +1,8 @@
-"""PostgreSQL on loopback, with the user and the database `frazil`; runs as root's guest account when root asks for it."""
+"""PostgreSQL on loopback, with the ordinary role `frazil` and its database; runs as root's guest account when root asks for it.
+
+The superuser `postgres` has no password and no way to log in. Clusters that were made before there was a separate role keep `frazil` as
+their superuser: PostgreSQL does not let its first role lose that right.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from frazil.config import Settings
 from frazil.errors import MissingExtra, ServiceError
@@ -48,6 +53,7 @@ class Postgres(Service):
     """The database server. Settings win over what the first start set: the password is set again at each start."""
 
     name = "postgres"
+    role_options: ClassVar[str] = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"
     scheme = "postgresql"
     stop_signal = signal.SIGINT  # "fast": ends sessions; SIGTERM would wait for the last client to leave
     min_free_bytes = 256 * 1024 * 1024
@@ -160,13 +166,14 @@ class Postgres(Service):
         draft = home / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
         # No password yet: `reject` keeps everyone out until the last step of this start has set one.
-        method = ["--auth=reject", f"--username={USER}"]
+        method = ["--auth=reject", "--username=postgres"]
         self._run(
             [str(self.programs / "bin/initdb"), "-D", str(draft), "--encoding=UTF8", "--locale=C", "--no-instructions", *method], home=home
         )
-        self._run_sql(f"CREATE DATABASE {DATABASE}", data=draft)
+        self._run_sql(f"CREATE ROLE {USER} {self.role_options}", data=draft)
+        self._run_sql(f"CREATE DATABASE {DATABASE} OWNER {USER}", data=draft)
         hba = draft / "pg_hba.conf"
-        hba.write_text(f"host all all {ports.HOST}/32 scram-sha-256\n")
+        hba.write_text(f"host all {USER} {ports.HOST}/32 scram-sha-256\n")
         draft.rename(home / "data")
 
     def _run_sql(self, statement: str, *, data: Path | None = None) -> None:

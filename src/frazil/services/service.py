@@ -24,8 +24,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from frazil.config import Settings
+from frazil.config import Settings, with_stack_secrets
 from frazil.errors import DiskFull, PortInUse, ServiceDied, ServiceError, ServiceNotReady
+from frazil.local_stack import make_private_folder, write_private
 from frazil.services import ports, processes
 from frazil.services.processes import Launch, ProcessId
 
@@ -62,7 +63,7 @@ class Service(ABC):
     min_free_bytes: ClassVar[int] = 64 * 1024 * 1024
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.settings = with_stack_secrets(settings, settings.stack.folder.absolute())
         self.folder = settings.stack.folder.absolute() / self.name
         self.data = self.folder / "data"
         self.log = self.folder / "server.log"
@@ -110,6 +111,7 @@ class Service(ABC):
     def start(self, report: Report = silent) -> bool:
         """The server runs and is ready. True if it was started now, False if it was left alone."""
         with self._translated_errors(), self._lock():
+            self.settings = with_stack_secrets(self.settings, self.folder.parent, make=True)
             running = self.process()
             if running and self._unchanged() and self._adopt(running, report):
                 return False
@@ -302,7 +304,7 @@ class Service(ABC):
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
         """Only one process at a time starts or stops this service; the lock goes with its holder, so a killed one leaves none."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         with (self.folder / "lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -323,18 +325,6 @@ class Service(ABC):
 _START_MARK = "---- frazil starts"
 _LOG_BYTES = 32 * 1024 * 1024  # a longer log is put aside at the next start
 DYING_SECONDS = 10.0
-
-
-def write_private(path: Path, text: str) -> None:
-    """The file holds the text, whole or not at all, and only its owner may read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(text)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _fingerprint(launch: Launch) -> str:

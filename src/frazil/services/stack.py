@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from frazil.config import Settings
+from frazil.config import Settings, with_stack_secrets
 from frazil.errors import ConfigError
+from frazil.local_stack import make_private_folder, ports_file, read_ports, secrets_file, write_private
 from frazil.services import ports
-from frazil.services.service import Service, ServiceStatus, write_private
+from frazil.services.service import Service, ServiceStatus
 
 # In the order of starting; `down` goes the other way. Loaded on use: a stack without Kafka imports nothing of it.
 SERVICES: dict[str, str] = {
@@ -47,7 +48,7 @@ class Stack:
 
     def __init__(self, settings: Settings) -> None:
         self.folder = settings.stack.folder.absolute()
-        self.settings = _with_known_ports(settings, self.folder)
+        self.settings = with_stack_secrets(_with_known_ports(settings, self.folder), self.folder)
 
     def service(self, name: str) -> Service:
         """The service of that name, whether it runs or not."""
@@ -63,6 +64,7 @@ class Stack:
         """The services run and are ready. Those that do not wait for each other start at the same time; raises the first error."""
         chosen = {check_name(name) for name in names}
         _make_folder(self.folder)
+        self.settings = with_stack_secrets(self.settings, self.folder, make=True)
         self.settings = _choose_ports(self.settings, self.folder, chosen)
         starts = {name: _Start(self.service(name)) for name in SERVICES if name in chosen}
         threads = [threading.Thread(target=start.run, args=(starts, listener), daemon=True) for start in starts.values()]
@@ -96,7 +98,7 @@ class Stack:
         """The stack's data is gone; call it after `down`."""
         for path in self.purge_paths():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for leftover in (_ports_file(self.folder), self.folder / "lock"):
+        for leftover in (ports_file(self.folder), secrets_file(self.folder), self.folder / "lock"):
             leftover.unlink(missing_ok=True)
 
 
@@ -110,7 +112,7 @@ def check_name(name: str) -> str:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         (folder / "lock").touch()
     except OSError as exc:
         reason = exc.strerror or str(exc)
@@ -154,21 +156,9 @@ class _Start:
 # --- ports -----------------------------------------------------------------------------------------------------------------------
 
 
-def _ports_file(folder: Path) -> Path:
-    return folder / "ports.json"
-
-
-def _read_ports(folder: Path) -> dict[str, int]:
-    try:
-        known: dict[str, int] = json.loads(_ports_file(folder).read_text())
-    except (OSError, ValueError):
-        return {}
-    return known
-
-
 def _with_known_ports(settings: Settings, folder: Path) -> Settings:
     """The settings with each port 0 replaced by the one that this stack uses, if it has one."""
-    known = _read_ports(folder)
+    known = read_ports(folder)
     update = {key: known[key] for key, port in settings.stack.ports if port == 0 and key in known}
     chosen = settings.stack.ports.model_copy(update=update)
     return settings.model_copy(update={"stack": settings.stack.model_copy(update={"ports": chosen})})
@@ -178,10 +168,10 @@ def _choose_ports(settings: Settings, folder: Path, names: Iterable[str]) -> Set
     """The settings with a real port for every service; under a lock, so that two starts at once agree."""
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        known = _read_ports(folder)
+        known = read_ports(folder)
         for key in [name.replace("-", "_") for name in names]:
             if getattr(settings.stack.ports, key) == 0 and key not in known:
                 taken = [*known.values(), *(port for _, port in settings.stack.ports)]
                 known[key] = ports.free_port(avoid=taken)
-                write_private(_ports_file(folder), json.dumps(known, indent=2))
+                write_private(ports_file(folder), json.dumps(known, indent=2))
     return _with_known_ports(settings, folder)

@@ -205,3 +205,12 @@ def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, and it is long enough to be read as one" * 20)
     with pytest.raises(Unavailable, match="cannot open"):
         open_database(f"sqlite:///{tmp_path / 'text.db'}")
+
+
+def test_the_files_of_a_new_database_can_be_read_by_their_owner_only(tmp_path: Path) -> None:
+    database = SqliteDatabase(str(tmp_path / ".frazil" / "catalog" / "catalog.db"))
+    database.write(lambda sql: sql.run("CREATE TABLE t (n INTEGER)"))
+    files = {path.name: path.stat().st_mode & 0o777 for path in database.path.parent.iterdir()}
+    database.close()
+    assert files == dict.fromkeys(("catalog.db", "catalog.db-wal", "catalog.db-shm", "catalog.db-gate"), 0o600)
+    assert (tmp_path / ".frazil").stat().st_mode & 0o777 == 0o700

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from frazil.config import Settings, load_settings
+from frazil.config import Settings, load_settings, stack_s3
 from frazil.errors import ConfigError
+from frazil.local_stack import make_secrets, read_secrets
 from frazil.services import stack as stacks
 from frazil.services.object_store import ObjectStore
 from frazil.services.stack import SERVICES, Stack, check_name
@@ -93,7 +95,7 @@ def test_the_socket_of_a_deep_folder_is_short_enough_for_the_system(tmp_path: Pa
 
 
 def test_the_keys_of_the_object_store_are_readable_by_their_owner_only(settings: Settings) -> None:
-    from frazil.services.service import write_private
+    from frazil.local_stack import write_private
 
     path = settings.stack.folder / "s3.json"
     write_private(path, "secret")
@@ -111,3 +113,51 @@ def test_a_fault_that_nobody_foresaw_is_an_error_of_up_not_a_line_in_a_thread(tm
     monkeypatch.setattr(Stack, "service", lambda self, name: BrokenStore(self.settings))
     with pytest.raises(TypeError, match="a fault of ours"):
         Stack(with_port_zero(tmp_path)).up(["object-store"], lambda event: None)
+
+
+def test_secrets_are_made_once_at_random_and_readable_by_their_owner_only(tmp_path: Path) -> None:
+    folders = [tmp_path / "a" / ".frazil", tmp_path / "b" / ".frazil"]
+    first, other = (make_secrets(folder) for folder in folders)
+    assert make_secrets(folders[0]) == first == read_secrets(folders[0])
+    assert len({*first.values(), *other.values()}) == 4
+    assert min(len(value) for value in first.values()) >= 32
+    assert (folders[0] / "secrets.json").stat().st_mode & 0o777 == 0o600
+    assert folders[0].stat().st_mode & 0o777 == 0o700
+
+
+def test_two_first_starts_at_once_agree_on_the_secrets(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: make_secrets(tmp_path / "stack"), range(8)))
+    assert all(one == made[0] for one in made)
+
+
+def test_a_project_finds_its_stacks_secrets_and_a_setting_wins_over_them(tmp_path: Path) -> None:
+    made = make_secrets(tmp_path / ".frazil")
+    found = load_settings(folder=tmp_path, environ={}, flags={"stack.postgres_password": "mine"})
+    assert found.stack.secret_access_key.get_secret_value() == made["secret_access_key"]
+    assert found.stack.postgres_password.get_secret_value() == "mine"
+    assert found.source_of("stack.secret_access_key") == str(tmp_path / ".frazil" / "secrets.json")
+    assert made["secret_access_key"] not in repr(found)
+
+
+def test_the_stacks_object_store_is_known_once_it_has_keys(tmp_path: Path) -> None:
+    flags = {"stack.ports.object_store": "0", "stack.folder": str(tmp_path / ".frazil")}
+    assert stack_s3(load_settings(folder=tmp_path, environ={}, flags=flags)) is None
+    made = make_secrets(tmp_path / ".frazil")
+    (tmp_path / ".frazil" / "ports.json").write_text('{"object_store": 4711}')
+    found = stack_s3(load_settings(folder=tmp_path, environ={}, flags=flags))
+    assert found is not None
+    assert found.secret_access_key is not None
+    assert (found.endpoint, found.secret_access_key.get_secret_value()) == ("http://127.0.0.1:4711", made["secret_access_key"])
+
+
+def test_a_folder_of_an_earlier_version_is_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / ".frazil").mkdir(mode=0o755)
+    make_secrets(tmp_path / ".frazil")
+    assert (tmp_path / ".frazil").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_the_user_chose_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o755)
+    make_secrets(tmp_path / "shared")
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755

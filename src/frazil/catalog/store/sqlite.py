@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from frazil.catalog import faults
 from frazil.catalog.store.database import ConstraintBroken, Row, Sql
 from frazil.errors import CommitUnknown, Unavailable
+from frazil.local_stack import FOLDER_NAME, make_private_folder
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class SqliteDatabase:
     def __init__(self, path: str) -> None:
         self.path = Path(path)
         self.is_new = not self.path.exists() or self.path.stat().st_size == 0
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        _make_private(self.path)
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._mutex = threading.Lock()  # guards _waiting and _connections
@@ -99,7 +100,7 @@ class SqliteDatabase:
         self._writer = self._connect()
         self._writer_sql = _WriterSql(self._writer)
         # Between processes SQLite itself waits by polling, with sleeps of up to 100 ms; a lock of the kernel wakes the next one at once.
-        self._gate = os.open(f"{self.path}-gate", os.O_RDWR | os.O_CREAT, 0o644)
+        self._gate = os.open(f"{self.path}-gate", os.O_RDWR | os.O_CREAT, 0o600)
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -252,6 +253,23 @@ class SqliteDatabase:
             if self._gate >= 0:
                 os.close(self._gate)
                 self._gate = -1
+
+
+def _make_private(path: Path) -> None:
+    """The file exists. A new one can be read by its owner only; SQLite gives its log and its shared memory the same mode."""
+    try:
+        make_private_folder(path.parent) if _in_own_folder(path) else path.parent.mkdir(parents=True, exist_ok=True)
+        # Only a file that nobody has open: closing it would give up the locks that this process has on it.
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return  # another process was faster
+    except OSError as exc:
+        raise Unavailable(f"cannot open the catalog's database {path}: {exc}") from exc
+
+
+def _in_own_folder(path: Path) -> bool:
+    return FOLDER_NAME in path.absolute().parts
 
 
 def _error_code(exc: BaseException) -> int:
