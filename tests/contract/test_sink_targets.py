@@ -288,6 +288,40 @@ def test_a_source_that_ended_leaves_no_entry(lake: Lake) -> None:
     assert lake.ids() == list(range(11))
 
 
+@pytest.mark.requirement("sink.exactly-once")
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "waiting"])
+@pytest.mark.parametrize("position", [5, {"a": 5, "b": 2}], ids=["plain", "by source"])
+def test_the_same_batch_at_the_same_position_is_not_appended_again(lake: Lake, position: Any, committed: bool) -> None:
+    lake.create()
+    sink = lake.open_sink()
+    sink.write(arrow(0, 5), position=position)
+    if committed:
+        sink.close()
+        sink = lake.open_sink()
+    with pytest.raises(ProgressMismatch, match="is reached: the rows before it are in"):
+        sink.write(arrow(0, 5), position=position)
+    assert lake.ids() == (list(range(5)) if committed else [])
+
+
+def test_rows_may_come_from_one_of_several_sources(lake: Lake) -> None:
+    lake.create()
+    with lake.open_sink() as sink:
+        sink.write(arrow(0, 5), position={"a": 5, "b": 2})
+        sink.write(arrow(5, 1), position={"a": 6, "b": 2})
+        sink.write([], position={"a": 6, "b": 2})  # nothing new, and nothing that could come twice
+    assert (lake.ids(), lake.open_sink().position) == (list(range(6)), {"a": 6, "b": 2})
+
+
+@pytest.mark.parametrize("offsets", [[0, 1, 2, 3, 4], [0], [0, None]], ids=["too many", "too few", "one is missing"])
+@pytest.mark.parametrize("as_rows", [rows, arrow, lambda *n: arrow(*n).to_reader()], ids=["dicts", "arrow", "stream"])
+def test_each_row_has_one_offset(lake: Lake, offsets: list[int | None], as_rows: Callable[..., Any]) -> None:
+    lake.create()
+    sink = lake.open_sink()
+    with pytest.raises(ProgressMismatch, match=f"2 rows with {len(offsets)} offsets|a row without an offset"):
+        sink.write_with_offsets(as_rows(0, 2), source="p", offsets=pa.array(offsets, pa.int64()))
+    assert (lake.ids(), lake.open_sink().position) == ([], {})
+
+
 def test_a_position_may_move_without_rows(lake: Lake) -> None:
     lake.create()
     with lake.open_sink() as sink:

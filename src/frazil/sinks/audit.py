@@ -143,6 +143,8 @@ class _Walk:
         self.problems += [f"{step.id}: {text}" for text in compare_steps(known, after, step.claim)]
         if step.claim is not None:
             self._count(step, step.claim)
+            if step.added and is_standing(step.claim):
+                self.problems.append(f"{step.id}: part '{step.claim['part']}': {_rows(step.added)} came in at a position reached before")
         self.state.update(after.parts)
         self.said[step.ref] = after
 
@@ -263,6 +265,15 @@ def _compare_range(start: int | None, end: int, reached: int | None) -> str | No
         kind = "overlap" if reached is not None and (start is None or start < reached) else "gap"
         return f"{kind}: {_at(start)} to {end} follows {_at(reached)}"
     return f"overlap: it goes back from {start} to {end}" if start is not None and end < start else None
+
+
+def is_standing(claim: Mapping[str, Any]) -> bool:
+    """Whether a commit names source partitions, and none of them moved in it.
+
+    >>> is_standing({"from": {"a": 5}, "to": {"a": 5}}), is_standing({"from": {"a": 5}, "to": {"a": 5, "b": 1}}), is_standing({"to": {}})
+    (True, False, False)
+    """
+    return bool(claim["to"]) and all(claim["from"].get(source) == end for source, end in claim["to"].items())
 
 
 def before_claim(part: PartProgress, claim: Mapping[str, Any]) -> PartProgress:

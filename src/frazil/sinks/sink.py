@@ -134,7 +134,8 @@ class ArrowSink:
     def write(self, rows: Any, *, position: int | Mapping[str, int] | None = None, done: Iterable[str] = ()) -> None:
         """Takes rows: Arrow of any library, a dictionary, or a list of them.
 
-        `position` is where the source stands after these rows. `done` names source partitions that are finished for good, such
+        `position` is where the source stands after these rows: rows at a position that was reached before are refused, for they are
+        in. Rows of one position belong in one call. `done` names source partitions that are finished for good, such
         as a file that was read to its end. Rows wait in bounded memory until they are committed, see `FlushPolicy`.
         """
         end = {ONLY_SOURCE: position} if isinstance(position, int) else dict(position or {})
@@ -143,6 +144,8 @@ class ArrowSink:
             before = 0
             for piece in _pieces(rows):
                 found = self._accept(piece)
+                if found.rows.num_rows or found.rejected:
+                    self._check_moves(end)
                 self._reject([(row, position_in_batch(before + row.number, end), end) for row in found.rejected])
                 self._buffer.add(found.rows)
                 before += found.rows.num_rows + len(found.rejected)
@@ -155,6 +158,10 @@ class ArrowSink:
         """
         with self._closing_on_error():
             numbers = offsets if isinstance(offsets, pa.Array) else pa.array(offsets, pa.int64())
+            rows = [rows] if isinstance(rows, Mapping) else rows if _are_dicts(rows) else as_table(rows)
+            if len(rows) != len(numbers) or numbers.null_count:
+                what = f"{len(rows)} rows with {len(numbers)} offsets" if len(rows) != len(numbers) else "a row without an offset"
+                raise ProgressMismatch(f"{self._target.layout.name}: source partition '{source}': {what}", hint="give each row its offset")
             if not pc.all(pc.greater_equal(numbers[1:], numbers[:-1]), min_count=0).as_py():
                 raise ProgressMismatch(f"{self._target.layout.name}: offsets of source partition '{source}' do not rise")
             reached = self._end.get(source, self._progress.offsets.get(source))
@@ -292,6 +299,15 @@ class ArrowSink:
                     f"{self._target.layout.name}: rows up to {offset} of source partition '{name}' were offered, but {reached} is reached",
                     hint="let the source go on from sink.position, or use write_with_offsets, which leaves out what is in",
                 )
+
+    def _check_moves(self, end: Mapping[str, int]) -> None:
+        """Refuses rows at a position where the source stood before them: it has sent the batch again, or rows of one position apart."""
+        if end and all(offset == self._end.get(name, self._progress.offsets.get(name)) for name, offset in end.items()):
+            at = ", ".join(f"{offset} of source partition '{name}'" for name, offset in end.items())
+            raise ProgressMismatch(
+                f"{self._target.layout.name}: rows up to {at} were offered, but that is reached: the rows before it are in",
+                hint="let the source go on from sink.position, and give all rows of one position in one call",
+            )
 
     def _renew(self) -> None:
         """Takes up what others have changed in the table: columns, partitioning, properties."""

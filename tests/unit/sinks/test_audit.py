@@ -103,6 +103,13 @@ def test_two_commits_of_one_range_are_an_overlap() -> None:
     )
 
 
+def test_rows_at_a_position_that_was_reached_are_a_problem() -> None:
+    first, again = step(2, 1, {"a": 5}, {}, {"a": 5}, added=5), step(3, 2, {"a": 5}, {"a": 5}, {"a": 5}, added=5)
+    report = look(TAKEN, first, again, now={"a": 5}, commits=2)
+    assert report.problems == ("3: part 's/0': 5 rows came in at a position reached before",)
+    assert look(TAKEN, first, replace(again, added=0), now={"a": 5}, commits=2).problems == ()
+
+
 def test_rows_of_a_branch_that_was_published_count_where_they_are() -> None:
     """The same sink, begun anew on a branch, brings rows in again that main has: publishing the branch makes them twins."""
     main, branch = step(2, 1, {"a": 5}, {}, {"a": 5}), step(3, 1, {"a": 9}, {}, {"a": 9}, ref="b")
