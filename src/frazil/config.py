@@ -72,6 +72,7 @@ class ServerSettings(_Section):
     warehouses: dict[str, str] = Field(default_factory=lambda: {"default": ".frazil/warehouse"})
     allow_locations: CommaList = ()
     allow_properties: CommaList = ()  # patterns of properties that are refused otherwise, see frazil.properties
+    allow_overlap: bool = False
 
 
 class Ports(_Section):

@@ -42,6 +42,7 @@
     │   ├── NamespaceNotEmpty
     │   ├── LocationRefused          outside the warehouse and every allowed prefix
     │   ├── PropertyRefused          a property by which clients would load code or reach other hosts
+    │   ├── LocationOccupied         overlaps a place of another table, view or namespace; names it
     │   ├── Unprocessable            well-formed, and contradicts itself
     │   │   ├── KeyReused            an idempotency key sent with another request
     │   │   └── MetadataCorrupt      the metadata file is there, and is no table metadata
@@ -400,6 +401,17 @@ class PropertyRefused(CatalogError):
             hint="set it in the client's own configuration, or start the server with --allow-property NAME",
         )
         self.names = list(names)
+
+
+class LocationOccupied(CatalogError):
+    """A location that overlaps the folders of another table or view, or contains a namespace's folder or a warehouse."""
+
+    def __init__(self, location: str, *, occupant: str) -> None:
+        super().__init__(
+            f"Location {location} overlaps {occupant}",
+            hint="use a location that neither contains nor lies in another one, or start the server with --allow-overlap",
+        )
+        self.location, self.occupant = location, occupant
 
 
 class Unprocessable(CatalogError):

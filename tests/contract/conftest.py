@@ -39,6 +39,13 @@ def server(database: str, tmp_path: Path) -> Iterator[EmbeddedCatalog]:
 
 
 @pytest.fixture
+def overlapping(database: str, tmp_path: Path) -> Iterator[EmbeddedCatalog]:
+    """A running catalog whose tables may lie in each other's folders, as in lakes from before that was refused."""
+    with running_catalog(tmp_path, database=database, allow_overlap=True) as running:
+        yield running
+
+
+@pytest.fixture
 def client(server: EmbeddedCatalog) -> Iterator[Client]:
     client = Client(server.uri)
     yield client

@@ -128,6 +128,7 @@ def test_a_table_is_not_written_outside_its_warehouse(server: EmbeddedCatalog, l
     body: dict[str, Any] = {"name": f"l{abs(hash(location))}", "schema": SCHEMA, "location": place}
     assert client.post("/namespaces/ns/tables", {**body, "stage-create": True}).status == status
     assert client.post("/namespaces/ns/tables", body).status == status
+    client.delete(f"/namespaces/ns/tables/{body['name']}")  # no two tables have one place
     assert client.commit({"action": "set-location", "location": place}).status == status
     moved = client.commit({"action": "set-properties", "updates": {"write.metadata.path": place}})
     assert moved.status == status

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.store.migrations import latest_version
 from frazil.cli.main import cli
 from tests.catalog_databases import Client
 
@@ -115,7 +116,7 @@ def test_recover_of_an_unknown_table_or_file_says_so(client: Client, run: Any) -
 
 def test_migrate_says_where_the_schema_is(run: Any, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(cli, ["catalog", "migrate", "--database", database])
-    assert result.output.endswith("the schema is at version 1\n")
+    assert result.output.endswith(f"the schema is at version {latest_version()}\n")
 
 
 def test_a_server_refuses_a_schema_that_is_behind_or_ahead(database: str, tmp_path: Path) -> None:
@@ -126,7 +127,8 @@ def test_a_server_refuses_a_schema_that_is_behind_or_ahead(database: str, tmp_pa
         pass
     for version, error, text in ((99, Unavailable, "knows up to"), (0, SchemaBehind, "frazil catalog migrate")):
         opened = open_database(database)
-        opened.write(lambda sql, v=version: sql.run("UPDATE frazil_schema SET version = ?", v))
+        opened.write(lambda sql: sql.run("DELETE FROM frazil_schema"))
+        opened.write(lambda sql, v=version: sql.run("INSERT INTO frazil_schema (version) VALUES (?)", v))
         opened.close()
         with pytest.raises(error) as raised, running_catalog(tmp_path, database=database):
             pass

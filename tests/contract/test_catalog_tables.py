@@ -156,7 +156,8 @@ def test_a_purge_deletes_the_tables_own_files_and_nothing_else(client: Client, s
     assert [path for path in folder.rglob("*") if path.is_file()] == [stranger]
 
 
-def test_a_purge_spares_files_that_another_table_of_the_same_place_needs(client: Client, server: EmbeddedCatalog) -> None:
+def test_a_purge_spares_files_that_another_table_of_the_same_place_needs(overlapping: EmbeddedCatalog) -> None:
+    client, server = Client(overlapping.uri), overlapping
     made = client.create()
     client.post("/namespaces/ns/register", {"name": "twin", "metadata-location": made["metadata-location"]})
     assert client.delete(ONE, purgeRequested="true").status == 204

@@ -107,6 +107,7 @@ def test_a_view_is_renamed_and_registered(client: Client) -> None:
     assert client.post("/views/rename", move).status == 204
     assert client.post("/views/rename", move).error == (404, "NoSuchViewException", "View does not exist: ns.v")
     body = {"name": "v", "metadata-location": made["metadata-location"]}
+    assert client.delete("/namespaces/ns/views/w").status == 204
     assert client.post("/namespaces/ns/register-view", body).body == made
     assert client.post("/namespaces/ns/register-view", body).error[2] == "View already exists: ns.v"
 

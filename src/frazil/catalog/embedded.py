@@ -51,6 +51,7 @@ def running_catalog(
     warehouses: Mapping[str, str] | None = None,
     allow_locations: Sequence[str] = (),
     allow_properties: Sequence[str] = (),
+    allow_overlap: bool = False,
     limits: Limits | None = None,
 ) -> Iterator[EmbeddedCatalog]:
     """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
@@ -62,6 +63,7 @@ def running_catalog(
             allow_locations,
             limits or Limits(),
             allow_properties=allow_properties,
+            allow_overlap=allow_overlap,
         )
         app = build_app(options)
         with _serving(app) as port:

@@ -38,6 +38,16 @@ class Place:
         return other.path == self.path or other.path.startswith(self.path.rstrip("/") + "/") or self.path in ("", "/")
 
     @property
+    def key(self) -> str:
+        """The place as text that every place below it starts with.
+
+        >>> Place("s3", "bucket", "a/b").key, Place("s3", "bucket", "").key, Place("file", "", "/w").key
+        ('s3:/bucket/a/b/', 's3:/bucket/', 'file:/w/')
+        """
+        parts = [part for part in (self.bucket, self.path.strip("/")) if part]
+        return "/".join((f"{self.scheme}:", *parts, ""))
+
+    @property
     def real(self) -> Place:
         """The place with symbolic links followed, as far as the path exists."""
         return Place("file", "", os.path.realpath(self.path)) if self.scheme == "file" else self
@@ -67,6 +77,16 @@ def parse_location(location: str) -> Place:
             raise MalformedLocation(f"Location {location!r} names no valid bucket")
         return Place("s3", bucket, _clean(key, location).lstrip("/"))
     raise MalformedLocation(f"Location {location!r}: the scheme '{scheme}' is not supported; use file:// or s3://")
+
+
+def keys_above(key: str) -> list[str]:
+    """The keys of the places that contain the place of this key.
+
+    >>> keys_above("s3:/bucket/a/b/"), keys_above("file:/w/")
+    (['s3:/bucket/', 's3:/bucket/a/'], ['file:/'])
+    """
+    parts = key.split("/")[:-1]
+    return ["/".join((*parts[:count], "")) for count in range(1 + key.startswith("s3:"), len(parts))]
 
 
 def _file_path(rest: str, location: str) -> str:

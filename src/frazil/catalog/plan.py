@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from frazil.catalog import places
 from frazil.catalog.commit import Change, decide
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
-from frazil.catalog.locations import default_location
 from frazil.catalog.metadata import Version, table_version
 from frazil.catalog.names import Name, show
+from frazil.catalog.places import METADATA_PATH as METADATA_PATH
+from frazil.catalog.places import PATH_PROPERTIES as PATH_PROPERTIES
 from frazil.catalog.store import namespaces, relations
 from frazil.catalog.store.database import Sql
 from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import AlreadyExists, MetadataCorrupt, MetadataMissing, NoSuchNamespace, NoSuchTable, PropertyRefused, Unavailable
-
-METADATA_PATH = "write.metadata.path"
-PATH_PROPERTIES = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Plan:
     base: Version | None
     new: Version | None
     kind: str = "table"
+    claims: Mapping[str, str] = field(default_factory=dict)  # the places that it adds, and how they were spelled
 
     @property
     def result(self) -> Version:
@@ -45,11 +46,12 @@ def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) ->
     metadata = decide(old, change, base_location=old_location, now_ms=ctx.clock(), new_uuid=ctx.new_uuid())
     if metadata is None:
         return Plan(change.name, base, None)
+    chosen = None
     if base is None and "location" not in metadata:
-        metadata["location"] = new_location(ctx, sql, warehouse, change.name)
-    check_places(ctx, warehouse, metadata, old)
+        chosen = metadata["location"] = new_location(ctx, sql, warehouse, change.name)
+    claims = check_places(ctx, sql, warehouse, change.name, metadata, old, chosen=chosen)
     location = metadata_location(metadata, old_location, ctx.new_uuid())
-    return Plan(change.name, base, table_version(location, metadata, base, rule=ctx.files.rule))
+    return Plan(change.name, base, table_version(location, metadata, base, rule=ctx.files.rule), claims=claims)
 
 
 def _check_free(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, relation: Relation | None) -> Version | None:
@@ -80,24 +82,24 @@ def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool =
 
 
 def new_location(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name) -> str:
-    """A place for a table whose creator names none: after its name, unless another table lives there (a renamed one, say)."""
-    properties = namespaces.find(sql, warehouse.name, name.namespace) or {}
-    location = default_location(warehouse.root, name, properties.get("location"))
-    if relations.location_is_used(sql, location):
-        return f"{location}-{ctx.new_uuid()[:8]}"
-    return location
+    """A place for a table or view whose creator names none."""
+    return places.choose_location(sql, ctx.warehouses, warehouse, name, suffix=ctx.new_uuid()[:8])
 
 
-def check_places(ctx: Context, warehouse: Warehouse, metadata: Json, base: Json | None) -> None:
-    """Passes when every place that the table says it writes to is allowed; places that it had before are not looked at again."""
+def check_places(
+    ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, metadata: Json, base: Json | None, *, chosen: str | None = None
+) -> dict[str, str]:
+    """The places that the metadata adds to those of its base, if the table or view may have them; `chosen` is known to be free."""
     check_properties(ctx, metadata, base)
-    if base is None or base["location"] != metadata["location"]:
-        ctx.warehouses.check(warehouse, metadata["location"])
-    properties = metadata["properties"]
-    if base is None or properties is not base["properties"]:
-        for key in PATH_PROPERTIES:
-            if key in properties and (base is None or base["properties"].get(key) != properties[key]):
-                ctx.warehouses.check(warehouse, properties[key])
+    locations = places.new_locations(metadata, base)
+    if not locations:
+        return {}
+    for location in locations:
+        ctx.warehouses.check(warehouse, location)
+    claims = places.keys_of(locations)
+    unknown = {key: location for key, location in claims.items() if location != chosen}
+    places.check_free(sql, ctx.warehouses, warehouse, name, unknown)
+    return claims
 
 
 def check_properties(ctx: Context, metadata: Json, base: Json | None) -> None:

@@ -28,6 +28,8 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),
     errors.LocationRefused: (403, "ForbiddenException"),
     errors.PropertyRefused: (403, "ForbiddenException"),
+    # 403 as in other catalogs: a 409 would make Java retry a commit that can never succeed.
+    errors.LocationOccupied: (403, "ForbiddenException"),
     errors.Unprocessable: (422, "UnprocessableEntityException"),
     errors.KeyReused: (422, "UnprocessableEntityException"),
     errors.MetadataCorrupt: (422, "UnprocessableEntityException"),

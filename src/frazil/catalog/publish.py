@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from frazil.catalog import faults
+from frazil.catalog import faults, places
 from frazil.catalog.commit import Change
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response
@@ -47,13 +47,20 @@ def commit_changes(ctx: Context, request: Request, warehouse: Warehouse, changes
     keys = [(warehouse.name, name.key, name.name) for name in names]
     with certain_failures(creates=any(change.creates for change in changes)), ctx.locks.hold(keys):
         for _ in range(FREE_TRIES):
-            plans = [plan_change(ctx, ctx.database.read(), warehouse, change) for change in changes]
+            plans = _plan_all(ctx, ctx.database.read(), warehouse, changes)
             faults.reach("commit.decided")
             try:
                 return publish(ctx, request, warehouse, plans, respond([plan.result for plan in plans]))
             except LostRace:
                 continue
         return _publish_locked(ctx, request, warehouse, changes, respond)
+
+
+def _plan_all(ctx: Context, sql: Sql, warehouse: Warehouse, changes: Sequence[Change]) -> list[Plan]:
+    plans = [plan_change(ctx, sql, warehouse, change) for change in changes]
+    if len(plans) > 1 and not ctx.warehouses.allow_overlap:
+        places.check_apart([(plan.name, plan.claims) for plan in plans if plan.claims])
+    return plans
 
 
 @contextmanager
@@ -79,7 +86,7 @@ def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequenc
     try:
         ctx.files.write_versions(changed)
         faults.reach("metadata.written")
-        answer = transact(ctx, request, lambda sql: _swap_all(sql, warehouse, plans, response))
+        answer = transact(ctx, request, lambda sql: _swap_all(ctx, sql, warehouse, plans, response))
     except LostRace:
         # Certain: the transaction was undone, so no pointer can ever lead to these files.
         for version in changed:
@@ -103,9 +110,9 @@ def _publish_locked(ctx: Context, request: Request, warehouse: Warehouse, change
     def work(sql: Sql) -> Response:
         for name in sorted((change.name for change in changes), key=_order):
             relations.lock(sql, warehouse.name, name)
-        plans[:] = [plan_change(ctx, sql, warehouse, change) for change in changes]
+        plans[:] = _plan_all(ctx, sql, warehouse, changes)
         ctx.files.write_versions([plan.new for plan in plans if plan.new is not None])
-        return _swap_all(sql, warehouse, plans, respond([plan.result for plan in plans]))
+        return _swap_all(ctx, sql, warehouse, plans, respond([plan.result for plan in plans]))
 
     try:
         answer = transact(ctx, request, work)
@@ -122,7 +129,7 @@ def _order(name: Name) -> tuple[str, str]:
     return name.key, name.name
 
 
-def _swap_all(sql: Sql, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
+def _swap_all(ctx: Context, sql: Sql, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
     for plan in sorted(plans, key=lambda plan: _order(plan.name)):
         old = plan.base.location if plan.base else None
         target = plan.result  # a table that is only looked at must still be where it was when the others move
@@ -134,6 +141,8 @@ def _swap_all(sql: Sql, warehouse: Warehouse, plans: Sequence[Plan], response: R
             raise NoSuchNamespace(show(plan.name.namespace)) from exc
         if not moved:
             raise LostRace
+    if not places.claim(sql, ctx.warehouses, warehouse, [(plan.name, plan.claims) for plan in plans]):
+        raise LostRace  # another commit took a place that overlaps: decide again
     return response
 
 

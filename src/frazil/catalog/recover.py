@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from frazil.catalog import places
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.history import list_metadata_files, number_of, read_or_reason
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.names import Name
+from frazil.catalog.store import places as place_store
 from frazil.catalog.store import relations
+from frazil.catalog.store.database import Sql
 from frazil.catalog.store.relations import Relation, Swap
 from frazil.catalog.updates import NO_SNAPSHOT
 from frazil.catalog.warehouse import Warehouse
@@ -79,5 +82,13 @@ def roll_back(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation
         raise BadRequest(f"{target.location} cannot be read: {target.reason}")
     metadata = ctx.files.read(target.location)
     swap = Swap(name, "table", relation.metadata_location, target.location, metadata["table-uuid"], metadata["location"])
-    if not ctx.database.write(lambda sql: relations.swap(sql, warehouse.name, swap)):
+    claims = places.keys_of(places.new_locations(metadata, None))
+
+    def point_back(sql: Sql) -> bool:
+        moved = relations.swap(sql, warehouse.name, swap)
+        for key in claims if moved else ():  # it had them before: a repair is not refused
+            place_store.claim(sql, key, warehouse=warehouse.name, name=name, allow_overlap=True)
+        return moved
+
+    if not ctx.database.write(point_back):
         raise CommitConflict(f"Table {name} was changed at the same time; look again")

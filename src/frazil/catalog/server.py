@@ -17,6 +17,7 @@ from frazil.catalog.app import CatalogApp, endpoints
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.context import Context, Limits
 from frazil.catalog.logs import log_to_stderr
+from frazil.catalog.places import store_missing_places
 from frazil.catalog.protocol import CatalogProtocol
 from frazil.catalog.store import open_database
 from frazil.catalog.store.migrations import check_schema, migrate
@@ -37,23 +38,25 @@ class ServerOptions:
     log_level: str = "info"
     allow_properties: Sequence[str] = ()  # patterns
     metrics_folder: str | None = None  # where several workers put their counts together
+    allow_overlap: bool = False  # tables and warehouses may lie in each other
 
 
 def open_context(options: ServerOptions) -> Context:
     """The context of a server. A new SQLite file gets its schema; any other database must have it."""
-    warehouses = Warehouses(options.warehouses, options.allow_locations)
+    warehouses = Warehouses(options.warehouses, options.allow_locations, allow_overlap=options.allow_overlap)
     database = open_database(options.database)
     try:
         if isinstance(database, SqliteDatabase) and database.is_new:
             migrate(database)
         check_schema(database, options.database)
+        cache = VersionCache(options.limits.cache_bytes)
+        files = MetadataFiles(cache, PropertyRule(options.allow_properties))
+        store_missing_places(database, files)
     except BaseException:
         database.close()
         raise
-    cache = VersionCache(options.limits.cache_bytes)
     telemetry = Telemetry(Path(options.metrics_folder) if options.metrics_folder else None)
     telemetry.watch(cache.gauges)
-    files = MetadataFiles(cache, PropertyRule(options.allow_properties))
     return Context(database, warehouses, files, limits=options.limits, endpoints=tuple(endpoints()), telemetry=telemetry)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,11 +41,14 @@ class Warehouse:
 class Warehouses:
     """All warehouses of a server, and the prefixes outside of them that its operator allowed."""
 
-    def __init__(self, roots: Mapping[str, str], allowed: Iterable[str] = ()) -> None:
+    def __init__(self, roots: Mapping[str, str], allowed: Iterable[str] = (), *, allow_overlap: bool = False) -> None:
         if not roots:
             raise ConfigError("the server has no warehouse", hint="frazil serve --warehouse FOLDER or --warehouse NAME=s3://bucket/path")
         self._by_name = {name: _open(name, root) for name, root in roots.items()}
         self.allowed = [parse_location(_absolute(prefix)) for prefix in allowed]
+        self.allow_overlap = allow_overlap
+        if not allow_overlap:
+            _check_apart(list(self))
 
     @property
     def default(self) -> Warehouse:
@@ -82,6 +86,16 @@ def _open(name: str, root: str) -> Warehouse:
     absolute = _absolute(root)
     place = parse_location(absolute)
     return Warehouse(name, absolute if place.scheme == "s3" else f"file://{place.path}", place)
+
+
+def _check_apart(warehouses: Sequence[Warehouse]) -> None:
+    """Passes when no warehouse lies in another one, also when symbolic links are followed."""
+    for outer, inner in itertools.permutations(warehouses, 2):
+        if outer.place.contains(inner.place) or outer.place.real.contains(inner.place.real):
+            raise ConfigError(
+                f"warehouse '{inner.name}' ({inner.root}) lies in warehouse '{outer.name}' ({outer.root})",
+                hint="give each warehouse a folder of its own, or start the server with --allow-overlap",
+            )
 
 
 def _absolute(location: str) -> str:

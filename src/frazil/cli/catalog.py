@@ -36,17 +36,52 @@ def catalog() -> None:
 @click.pass_obj
 def migrate(context: Context, database: str | None) -> None:
     """Bring the database's schema up to date; creates it in an empty database."""
+    from frazil.catalog.cache import VersionCache
+    from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.store import open_database
     from frazil.catalog.store.migrations import current_version
     from frazil.catalog.store.migrations import migrate as take_steps
+    from frazil.catalog.warehouse import MetadataFiles
 
     opened = open_database(context.settings_with(server__database=database).server.database.get_secret_value())
     try:
         for step in take_steps(opened):
             click.echo(f"migrated: {step}")
+        stored = store_missing_places(opened, MetadataFiles(VersionCache(0)))
+        if stored:
+            count = len(find_overlaps(opened.read()))
+            hint = "; frazil catalog overlaps lists them, they keep working" if count else ""
+            click.echo(f"stored the folders of {stored} tables and views: {count} overlaps{hint}")
         click.echo(f"the schema is at version {current_version(opened)}")
     finally:
         opened.close()
+
+
+@catalog.command()
+@DATABASE
+@OUTPUT
+@click.pass_obj
+def overlaps(context: Context, database: str | None, output: str) -> None:
+    """List tables and views whose folders lie in each other. They keep working; new ones are refused."""
+    from dataclasses import asdict
+
+    from frazil.catalog.places import find_overlaps
+    from frazil.catalog.store import open_database
+    from frazil.catalog.store.migrations import check_schema
+
+    url = context.settings_with(server__database=database).server.database.get_secret_value()
+    opened = open_database(url)
+    try:
+        check_schema(opened, url)
+        found = find_overlaps(opened.read())
+    finally:
+        opened.close()
+    if output == "json":
+        click.echo(json.dumps({"overlaps": [asdict(overlap) for overlap in found]}, indent=2))
+        return
+    for overlap in found:
+        click.echo(f"{overlap.inner} ({overlap.inner.place}) lies in {overlap.outer} ({overlap.outer.place})")
+    click.echo(f"{len(found)} overlaps")
 
 
 @catalog.command()
@@ -92,12 +127,12 @@ def opened_server(context: Context, database: str | None, warehouses: Sequence[s
     if database is None and not warehouses and stack.state_file.exists():
         click.echo(f"the catalog of the stack in {stack.folder.parent}", err=True)
         os.environ.update({**stack.s3_place(), **stack.s3_keys()})
-        options = ServerOptions(stack.database, stack.warehouses, settings.allow_locations, allow_properties=settings.allow_properties)
+        url, roots = stack.database, stack.warehouses
     else:
-        roots = parse_warehouses(warehouses) or dict(settings.warehouses)
-        options = ServerOptions(
-            settings.database.get_secret_value(), roots, settings.allow_locations, allow_properties=settings.allow_properties
-        )
+        url, roots = settings.database.get_secret_value(), parse_warehouses(warehouses) or dict(settings.warehouses)
+    options = ServerOptions(
+        url, roots, settings.allow_locations, allow_properties=settings.allow_properties, allow_overlap=settings.allow_overlap
+    )
     server = open_context(options)
     try:
         yield server

@@ -39,6 +39,7 @@ from frazil.errors import ConfigError, PortInUse
     metavar="PATTERN",
     help="A table property that is accepted though clients act on it, such as write.location-provider.impl or s3.*. May be repeated.",
 )
+@click.option("--allow-overlap", is_flag=True, default=None, help="Tables, and warehouses, may lie in each other's folders.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 @click.pass_obj
 def serve(
@@ -50,10 +51,12 @@ def serve(
     warehouses: Sequence[str],
     allowed: Sequence[str],
     properties: Sequence[str],
+    allow_overlap: bool | None,
     log_level: str,
 ) -> None:
     """Serve the Iceberg REST catalog."""
-    settings = context.settings_with(server__host=host, server__port=port, server__workers=workers, server__database=database).server
+    flags = {"host": host, "port": port, "workers": workers, "database": database, "allow_overlap": allow_overlap}
+    settings = context.settings_with(**{f"server__{key}": value for key, value in flags.items()}).server
     from frazil.catalog.server import ServerOptions, listen
     from frazil.catalog.workers import serve as run
 
@@ -63,6 +66,7 @@ def serve(
         tuple(allowed) or settings.allow_locations,
         allow_properties=tuple(properties) or settings.allow_properties,
         log_level=log_level,
+        allow_overlap=settings.allow_overlap,
     )
     try:
         listener = listen(settings.host, settings.port)

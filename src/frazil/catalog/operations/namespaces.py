@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.catalog import fields
+from frazil.catalog import fields, places
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
 from frazil.catalog.idempotency import transact
@@ -41,6 +41,8 @@ def create_namespace(ctx: Context, request: Request) -> Response:
     def create(sql: Sql) -> Response:
         try:
             store.create(sql, warehouse.name, namespace, properties)
+            if "location" in properties:
+                places.set_namespace_place(sql, warehouse, namespace, properties["location"])
         except ConstraintBroken as exc:  # the parent went away in between
             raise NoSuchNamespace(show(namespace[:-1])) from exc
         return response
@@ -95,6 +97,8 @@ def _change(sql: Sql, warehouse: Warehouse, namespace: Namespace, removals: list
     changed = {k: v for k, v in (seen | updates).items() if k not in removals}
     if not store.update(sql, warehouse.name, namespace, changed, seen=seen):
         raise CommitConflict(f"Properties of {show(namespace)} were changed at the same time; retry")
+    if "location" in updates or "location" in removals:
+        places.set_namespace_place(sql, warehouse, namespace, changed.get("location"))
     answer = {
         "updated": sorted(updates),
         "removed": sorted(set(removals) & set(seen)),
@@ -106,3 +110,4 @@ def _change(sql: Sql, warehouse: Warehouse, namespace: Namespace, removals: list
 def _check_location(ctx: Context, warehouse: Warehouse, properties: dict[str, str]) -> None:
     if "location" in properties:
         ctx.warehouses.check(warehouse, properties["location"])
+        places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, None, properties["location"])

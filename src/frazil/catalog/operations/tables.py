@@ -6,9 +6,10 @@ from concurrent.futures import wait
 
 import orjson
 
-from frazil.catalog import fields, metadata, plan, publish
+from frazil.catalog import fields, metadata, places, plan, publish
 from frazil.catalog.commit import new_table
 from frazil.catalog.context import Context
+from frazil.catalog.fields import Json
 from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers, Request, Response, accepts_gzip
 from frazil.catalog.idempotency import transact
 from frazil.catalog.metadata import Version, table_version
@@ -17,6 +18,7 @@ from frazil.catalog.pages import page_of
 from frazil.catalog.plan import Plan
 from frazil.catalog.publish import LostRace
 from frazil.catalog.store import namespaces, relations
+from frazil.catalog.store import places as place_store
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse, WouldBlock
@@ -30,6 +32,7 @@ from frazil.errors import (
     NoSuchTable,
     NoSuchView,
     NotFound,
+    Unavailable,
 )
 
 KINDS = {"table": "Table", "view": "View"}
@@ -139,18 +142,30 @@ def create_table(ctx: Context, request: Request) -> Response:
     """A new table; with `stage-create` only its metadata, for a commit that creates it later."""
     body, warehouse = request.json(), ctx.warehouse(request)
     name = Name(request.namespace, check_name(body.get("name"), "table name"))
-    check_free(ctx.database.read(), warehouse, name, "table")
-    location = fields.text_or_none(body, "location", "Create table")
-    location = location.rstrip("/") if location else plan.new_location(ctx, ctx.database.read(), warehouse, name)
-    found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
-    plan.check_places(ctx, warehouse, found, None)
-    if fields.boolean(body, "stage-create", "Create table", default=False):
-        return Response(200, metadata.staged_reply(found), [JSON_TYPE])
-    version = table_version(plan.metadata_location(found, None, ctx.new_uuid()), found, rule=ctx.files.rule)
-    try:
-        return publish.publish(ctx, request, warehouse, [Plan(name, None, version)], table_response(version))
-    except LostRace:
-        raise _taken(ctx.database.read(), warehouse, name) from None
+    stage = fields.boolean(body, "stage-create", "Create table", default=False)
+    for _ in range(publish.FREE_TRIES):
+        sql = ctx.database.read()
+        check_free(sql, warehouse, name, "table")
+        location, chosen = location_of(ctx, sql, warehouse, name, body, "Create table")
+        found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
+        claims = plan.check_places(ctx, sql, warehouse, name, found, None, chosen=chosen)
+        if stage:
+            return Response(200, metadata.staged_reply(found), [JSON_TYPE])
+        version = table_version(plan.metadata_location(found, None, ctx.new_uuid()), found, rule=ctx.files.rule)
+        try:
+            return publish.publish(ctx, request, warehouse, [Plan(name, None, version, claims=claims)], table_response(version))
+        except LostRace:  # the name or the place was taken meanwhile: the next look says which
+            continue
+    raise Unavailable(f"Cannot create table {name}: other tables were created at the same time, {publish.FREE_TRIES} times in a row")
+
+
+def location_of(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, body: Json, where: str) -> tuple[str, str | None]:
+    """The location of a new table or view, and the same once more if the catalog chose it."""
+    location = fields.text_or_none(body, "location", where)
+    if location:
+        return location.rstrip("/"), None
+    chosen = plan.new_location(ctx, sql, warehouse, name)
+    return chosen, chosen
 
 
 def check_free(sql: Sql, warehouse: Warehouse, name: Name, wanted: str) -> None:
@@ -160,11 +175,6 @@ def check_free(sql: Sql, warehouse: Warehouse, name: Name, wanted: str) -> None:
     relation = relations.find(sql, warehouse.name, name)
     if relation is not None:
         raise taken_error(name, relation.kind, wanted=wanted)
-
-
-def _taken(sql: Sql, warehouse: Warehouse, name: Name) -> AlreadyExists:
-    relation = relations.find(sql, warehouse.name, name)
-    return taken_error(name, relation.kind if relation else "table", wanted="table")
 
 
 def taken_error(name: Name, kind: str, *, wanted: str) -> AlreadyExists:
@@ -182,8 +192,9 @@ def register_table(ctx: Context, request: Request) -> Response:
         check_free(ctx.database.read(), warehouse, name, "table")
     ctx.warehouses.check(warehouse, location)
     version = _read_foreign(ctx, location)
-    plan.check_places(ctx, warehouse, version.metadata, None)
-    return transact(ctx, request, lambda sql: _point_to(sql, warehouse, name, version, overwrite=overwrite))
+    places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
+    claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, version.metadata, None)
+    return transact(ctx, request, lambda sql: _point_to(ctx, sql, warehouse, Plan(name, None, version, claims=claims), overwrite=overwrite))
 
 
 def _read_foreign(ctx: Context, location: str) -> Version:
@@ -193,7 +204,8 @@ def _read_foreign(ctx: Context, location: str) -> Version:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
 
 
-def _point_to(sql: Sql, warehouse: Warehouse, name: Name, version: Version, *, overwrite: bool) -> Response:
+def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *, overwrite: bool) -> Response:
+    name, version = new.name, new.result
     if namespaces.find(sql, warehouse.name, name.namespace) is None:
         raise NoSuchNamespace(show(name.namespace))
     relation = relations.find(sql, warehouse.name, name)
@@ -203,7 +215,17 @@ def _point_to(sql: Sql, warehouse: Warehouse, name: Name, version: Version, *, o
     uuid, place = version.metadata["table-uuid"], version.metadata["location"]
     if not relations.swap(sql, warehouse.name, relations.Swap(name, "table", old, version.location, uuid, place)):
         raise CommitConflict(f"Table {name} was changed at the same time; retry")
+    claim_registered(ctx, sql, warehouse, new, replaced=relation is not None and relation.uuid != uuid)
     return table_response(version)
+
+
+def claim_registered(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *, replaced: bool = False) -> None:
+    """Claims the places of a table or view that is registered; `replaced` gives up those of the one that had its name."""
+    if replaced:
+        place_store.release(sql, warehouse=warehouse.name, name=new.name)
+    if not places.claim(sql, ctx.warehouses, warehouse, [(new.name, new.claims)]):
+        places.check_free(sql, ctx.warehouses, warehouse, new.name, new.claims)  # says which
+        raise CommitConflict(f"{new.name} was registered while a table at the same place was; retry")
 
 
 # --- drop and rename -------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.catalog import fields, plan, publish
+from frazil.catalog import fields, places, plan, publish
 from frazil.catalog.commit import parse_change
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response
@@ -10,8 +10,10 @@ from frazil.catalog.idempotency import transact
 from frazil.catalog.names import Name, check_name, show
 from frazil.catalog.operations.tables import (
     check_free,
+    claim_registered,
     find_relation,
     list_relations,
+    location_of,
     rename_relation,
     table_response,
     taken_error,
@@ -22,7 +24,7 @@ from frazil.catalog.store import namespaces, relations
 from frazil.catalog.store.database import Sql
 from frazil.catalog.views import decide_view, new_view, view_version
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import BadRequest, CommitConflict, MetadataCorrupt, MetadataMissing, NoSuchNamespace
+from frazil.errors import BadRequest, CommitConflict, MetadataCorrupt, MetadataMissing, NoSuchNamespace, Unavailable
 
 
 def list_views(ctx: Context, request: Request) -> Response:
@@ -32,17 +34,18 @@ def list_views(ctx: Context, request: Request) -> Response:
 def create_view(ctx: Context, request: Request) -> Response:
     body, warehouse = request.json(), ctx.warehouse(request)
     name = Name(request.namespace, check_name(body.get("name"), "view name"))
-    check_free(ctx.database.read(), warehouse, name, "view")
-    location = fields.text_or_none(body, "location", "Create view")
-    location = location.rstrip("/") if location else plan.new_location(ctx, ctx.database.read(), warehouse, name)
-    metadata = new_view(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
-    plan.check_places(ctx, warehouse, metadata, None)
-    version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata, rule=ctx.files.rule)
-    try:
-        return publish.publish(ctx, request, warehouse, [Plan(name, None, version, "view")], table_response(version))
-    except LostRace:
-        relation = relations.find(ctx.database.read(), warehouse.name, name)
-        raise taken_error(name, relation.kind if relation else "view", wanted="view") from None
+    for _ in range(publish.FREE_TRIES):
+        sql = ctx.database.read()
+        check_free(sql, warehouse, name, "view")
+        location, chosen = location_of(ctx, sql, warehouse, name, body, "Create view")
+        metadata = new_view(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
+        claims = plan.check_places(ctx, sql, warehouse, name, metadata, None, chosen=chosen)
+        version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata, rule=ctx.files.rule)
+        try:
+            return publish.publish(ctx, request, warehouse, [Plan(name, None, version, "view", claims)], table_response(version))
+        except LostRace:  # the name or the place was taken meanwhile: the next look says which
+            continue
+    raise Unavailable(f"Cannot create view {name}: others were created at the same time, {publish.FREE_TRIES} times in a row")
 
 
 def load_view(ctx: Context, request: Request) -> Response:
@@ -64,12 +67,12 @@ def replace_view(ctx: Context, request: Request) -> Response:
             relation = find_relation(ctx.database.read(), warehouse, name, "view")
             base = ctx.files.load(relation.metadata_location, kind="view")
             metadata = decide_view(base.metadata, change, now_ms=ctx.clock())
-            new = None
+            new, claims = None, dict[str, str]()
             if metadata is not None:
-                plan.check_places(ctx, warehouse, metadata, base.metadata)
+                claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, metadata, base.metadata)
                 location = plan.metadata_location(metadata, base.location, ctx.new_uuid())
                 new = view_version(location, metadata, rule=ctx.files.rule)
-            decided = Plan(name, base, new, "view")
+            decided = Plan(name, base, new, "view", claims)
             try:
                 return publish.publish(ctx, request, warehouse, [decided], table_response(decided.result))
             except LostRace:
@@ -104,15 +107,18 @@ def register_view(ctx: Context, request: Request) -> Response:
         version = ctx.files.load(location, kind="view")
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
-    plan.check_places(ctx, warehouse, version.metadata, None)
-    swap = relations.Swap(name, "view", None, location, version.metadata["view-uuid"], version.metadata["location"])
-    return transact(ctx, request, lambda sql: _point_to(sql, warehouse, swap, table_response(version)))
+    places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
+    claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, version.metadata, None)
+    return transact(ctx, request, lambda sql: _point_to(ctx, sql, warehouse, Plan(name, None, version, "view", claims)))
 
 
-def _point_to(sql: Sql, warehouse: Warehouse, swap: relations.Swap, response: Response) -> Response:
+def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan) -> Response:
+    version = new.result
+    swap = relations.Swap(new.name, "view", None, version.location, version.metadata["view-uuid"], version.metadata["location"])
     if namespaces.find(sql, warehouse.name, swap.name.namespace) is None:
         raise NoSuchNamespace(show(swap.name.namespace))
     if not relations.swap(sql, warehouse.name, swap):
         relation = relations.find(sql, warehouse.name, swap.name)
         raise taken_error(swap.name, relation.kind if relation else "view", wanted="view")
-    return response
+    claim_registered(ctx, sql, warehouse, new)
+    return table_response(version)

@@ -6,7 +6,7 @@ be safe to run again, and must not keep what it read when it raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -23,6 +23,9 @@ class Sql(Protocol):
 
     def run(self, statement: str, *parameters: object) -> int:
         """The number of rows that a statement changed."""
+
+    def lock_numbers(self, *, shared: Collection[int], exclusive: Collection[int]) -> None:
+        """Locks numbers (64 bits, signed) until the transaction ends. Does nothing where there is one writer at a time anyway."""
 
 
 class Database(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import psycopg
@@ -28,6 +28,11 @@ WAIT_SECONDS = 10.0  # for a connection, and for the truth about a lost COMMIT
 # A server that vanished without a word must not hold a commit, nor its locks, for the two hours of TCP's own patience.
 CONNECT = {"connect_timeout": 5, "tcp_user_timeout": 20_000, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3}
 SETTINGS = "SET idle_in_transaction_session_timeout = '20s'; SET lock_timeout = '15s'; SET statement_timeout = '60s'"
+
+_LOCK_NUMBERS = (
+    "SELECT CASE WHEN alone THEN pg_advisory_xact_lock(number)::text ELSE pg_advisory_xact_lock_shared(number)::text END "
+    "FROM unnest(?::bigint[], ?::boolean[]) AS wanted (number, alone)"
+)
 
 
 @functools.cache
@@ -50,6 +55,11 @@ class PostgresSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._execute(statement, parameters).rowcount
 
+    def lock_numbers(self, *, shared: Collection[int], exclusive: Collection[int]) -> None:
+        # In one order everywhere, so that two transactions cannot wait for each other.
+        wanted = sorted([(number, False) for number in shared] + [(number, True) for number in exclusive])
+        self._execute(_LOCK_NUMBERS, ([number for number, _ in wanted], [alone for _, alone in wanted]))
+
     def _execute(self, statement: str, parameters: tuple[object, ...]) -> psycopg.Cursor[Row]:
         try:
             return self._connection.execute(_adapt(statement), parameters)
@@ -70,6 +80,9 @@ class _PooledSql:
 
     def run(self, statement: str, *parameters: object) -> int:
         return self._database.on_connection(lambda connection: PostgresSql(connection).run(statement, *parameters))
+
+    def lock_numbers(self, *, shared: Collection[int], exclusive: Collection[int]) -> None:
+        raise AssertionError("locks belong to a transaction")
 
 
 class _Connections:

@@ -51,8 +51,8 @@ def swap(sql: Sql, warehouse: str, change: Swap) -> bool:
     """Whether the pointer was moved; false when it was no longer at `old` (or, for a new table, when the name is taken)."""
     if change.old is None:
         statement = (
-            "INSERT INTO relations (warehouse, namespace, name, kind, uuid, metadata_location, location) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+            "INSERT INTO relations (warehouse, namespace, name, kind, uuid, metadata_location, location, places_known) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING"
         )
         name = change.name
         return sql.run(statement, warehouse, name.key, name.name, change.kind, change.uuid, change.new, change.location) == 1

@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,9 @@ class SqliteSql:
             return self._connection.execute(statement, parameters).rowcount
         except (sqlite3.Error, MemoryError) as exc:
             raise _translate(exc) from exc
+
+    def lock_numbers(self, *, shared: Collection[int], exclusive: Collection[int]) -> None:
+        """Nothing: there is one writer at a time."""
 
 
 class _WriterSql(SqliteSql):

@@ -1,0 +1,158 @@
+"""The places of tables and views in SQL: every folder that one of them writes to, and which other one has a folder above or below it.
+
+A place is the canonical text of a location (`Place.key`): it ends with `/`, so everything below it is one range of the index, and
+everything above it is a short list of exact values. Rows follow their table or view through renames and drops by foreign key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from frazil.catalog.locations import keys_above
+from frazil.catalog.names import SEPARATOR, Name
+from frazil.catalog.store.database import Row, Sql
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A table or view with a place, or a namespace (its `name` is empty)."""
+
+    warehouse: str
+    namespace: str
+    name: str
+    place: str
+
+    def __str__(self) -> str:
+        levels = ".".join(self.namespace.split(SEPARATOR))
+        return f"{levels}.{self.name} of warehouse {self.warehouse}" if self.name else f"namespace {levels} of warehouse {self.warehouse}"
+
+
+_ROW = "SELECT warehouse, namespace, name, place FROM places WHERE"
+_NAMESPACE_BELOW = "SELECT warehouse, namespace, '', place FROM namespace_places WHERE place >= ? AND place < ?"
+_NAMESPACE = "SELECT warehouse, namespace, '', '' FROM namespaces WHERE warehouse = ? AND namespace = ?"
+_NOT_OWN = "NOT (warehouse = ? AND namespace = ? AND name = ?)"
+
+
+def find_above(sql: Sql, key: str, *, warehouse: str, name: Name | None) -> Occupant | None:
+    """A table or view other than `name` whose place is this one or contains it."""
+    values = [*keys_above(key), key]
+    statement = f"{_ROW} place IN ({_marks(values)}) AND {_NOT_OWN} LIMIT 1"
+    return _first(sql.rows(statement, *values, *_own(warehouse, name)))
+
+
+def find_overlap(sql: Sql, key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]]) -> Occupant | None:
+    """A table or view other than `name` whose place is this one, contains it or lies in it; or a namespace whose location is or lies in it.
+
+    `folders` are the (warehouse, namespace) that have this place as their default folder, if they exist.
+    """
+    above, own = [*keys_above(key), key], _own(warehouse, name)
+    parts = [f"{_ROW} place IN ({_marks(above)}) AND {_NOT_OWN}", f"{_ROW} place > ? AND place < ? AND {_NOT_OWN}"]
+    parts += [_NAMESPACE_BELOW, *(_NAMESPACE for _ in folders)]
+    end = _end(key)
+    values = [*above, *own, key, end, *own, key, end, *(part for folder in folders for part in folder)]
+    return _first(sql.rows(f"{' UNION ALL '.join(parts)} LIMIT 1", *values))
+
+
+def lock(sql: Sql, keys: Iterable[str]) -> None:
+    """Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the end."""
+    exclusive = {_number(key) for key in keys}
+    shared = {_number(above) for key in keys for above in keys_above(key)} - exclusive
+    sql.lock_numbers(shared=shared, exclusive=exclusive)
+
+
+def claim(sql: Sql, key: str, *, warehouse: str, name: Name, allow_overlap: bool) -> bool:
+    """Whether the place belongs to the table or view now; false when it overlaps a place of another one. Needs `lock` before."""
+    above, own = [*keys_above(key), key], _own(warehouse, name)
+    statement = (
+        "INSERT INTO places (place, warehouse, namespace, name) SELECT ?, ?, ?, ? "
+        "WHERE NOT EXISTS (SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?)"
+    )
+    values: list[object] = [key, *own, *own, key]
+    if not allow_overlap:
+        statement += f" AND NOT EXISTS ({_ROW} place IN ({_marks(above)}) AND {_NOT_OWN})"
+        statement += f" AND NOT EXISTS ({_ROW} place > ? AND place < ? AND {_NOT_OWN})"
+        values += [*above, *own, key, _end(key), *own]
+    if sql.run(statement, *values) == 1:
+        return True
+    held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"
+    return bool(sql.rows(held, *own, key))  # one that it had before
+
+
+def release(sql: Sql, *, warehouse: str, name: Name) -> None:
+    """Gives up all places of a table or view."""
+    sql.run("DELETE FROM places WHERE warehouse = ? AND namespace = ? AND name = ?", *_own(warehouse, name))
+
+
+def set_namespace(sql: Sql, *, warehouse: str, namespace: str, key: str | None) -> None:
+    """Makes this the location of a namespace; None when it has none of its own."""
+    sql.run("DELETE FROM namespace_places WHERE warehouse = ? AND namespace = ?", warehouse, namespace)
+    if key is not None:
+        sql.run("INSERT INTO namespace_places (place, warehouse, namespace) VALUES (?, ?, ?)", key, warehouse, namespace)
+
+
+def list_all(sql: Sql) -> list[Occupant]:
+    """Every place of every table and view, in order: each is followed by those that lie in it."""
+    return [Occupant(*row[:4]) for row in sql.rows("SELECT warehouse, namespace, name, place FROM places ORDER BY place")]
+
+
+# --- databases from before places were stored ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A table or view whose places are not stored yet."""
+
+    warehouse: str
+    name: Name
+    kind: str
+    metadata_location: str
+    location: str
+
+
+def list_unplaced(sql: Sql) -> list[Unplaced]:
+    statement = "SELECT warehouse, namespace, name, kind, metadata_location, location FROM relations WHERE places_known = 0"
+    return [Unplaced(row[0], Name(tuple(row[1].split(SEPARATOR)), row[2]), row[3], row[4], row[5]) for row in sql.rows(statement)]
+
+
+def store_unplaced(sql: Sql, relation: Unplaced, keys: Iterable[str], *, complete: bool) -> None:
+    """Stores the places of a table or view as it was read, if it has not changed since; overlaps are stored as they are."""
+    own = _own(relation.warehouse, relation.name)
+    statement = (
+        "UPDATE relations SET places_known = ? "
+        "WHERE warehouse = ? AND namespace = ? AND name = ? AND metadata_location = ? AND places_known = 0"
+    )
+    if sql.run(statement, int(complete), *own, relation.metadata_location) == 1:
+        for key in keys:
+            claim(sql, key, warehouse=relation.warehouse, name=relation.name, allow_overlap=True)
+
+
+def list_unplaced_namespaces(sql: Sql) -> list[Row]:
+    """(warehouse, namespace, properties as JSON text) of the namespaces with a location of their own that is not stored yet."""
+    statement = (
+        "SELECT warehouse, namespace, properties FROM namespaces WHERE NOT EXISTS "
+        "(SELECT 1 FROM namespace_places p WHERE p.warehouse = namespaces.warehouse AND p.namespace = namespaces.namespace)"
+    )
+    return [row for row in sql.rows(statement) if '"location"' in row[2]]
+
+
+def _own(warehouse: str, name: Name | None) -> tuple[str, str, str]:
+    return (warehouse, name.key, name.name) if name is not None else (warehouse, "", "")
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _end(key: str) -> str:
+    """The first text after everything that starts with the key: `0` follows `/`."""
+    return key[:-1] + "0"
+
+
+def _number(key: str) -> int:
+    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
+
+
+def _first(rows: Sequence[Row]) -> Occupant | None:
+    return Occupant(*rows[0]) if rows else None
