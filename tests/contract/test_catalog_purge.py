@@ -8,6 +8,7 @@ import resource
 import shutil
 import uuid
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,21 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from frazil.catalog.embedded import EmbeddedCatalog
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from tests.catalog_databases import Client
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+
+
+@pytest.fixture
+def server(database: str, tmp_path: Path) -> Iterator[EmbeddedCatalog]:
+    """Tables may overlap here, as in lakes from before that was refused: a purge must spare the others' files all the same."""
+    warehouses = {"default": str(tmp_path / "warehouse"), "cold": str(tmp_path / "cold")}
+    allowed = [str(tmp_path / "allowed")]
+    with running_catalog(tmp_path, database=database, warehouses=warehouses, allow_locations=allowed, allow_overlap=True) as running:
+        yield running
 
 
 @pytest.fixture
