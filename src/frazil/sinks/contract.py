@@ -115,6 +115,8 @@ class Contract:
         rows = _assemble(columns, self.layout.arrow)
         for check in self.checks:
             faults.add(_one_chunk(check.fails(pa.Table.from_batches([rows]))), f"check '{check.text}' failed")
+        for rule in self.layout.value_rules:
+            faults.add(rule.fails(rows), rule.reason)
         if faults.reasons is None:
             return _Verdict(_assemble(columns, self.layout.arrow), None, batch.num_rows)
         kept = faults.reasons.is_null()

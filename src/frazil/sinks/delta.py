@@ -6,14 +6,10 @@ rows have a table beside it, written first, exactly once by itself: Delta commit
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -26,15 +22,16 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import Identifier
-from pyiceberg.types import DateType, IcebergType, PrimitiveType, StringType, TimestampType, TimestamptzType
+from pyiceberg.types import BinaryType, FixedType, PrimitiveType, TimestampNanoType, TimestamptzNanoType, TimeType, UUIDType
 
-from frazil.errors import SinkError
+from frazil.errors import PartitionSpecError, SinkError
 from frazil.sinks.delta_log import DeltaLog, create_empty, now_ms
+from frazil.sinks.delta_values import json_bound, partition_text
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import write_files
 from frazil.sinks.part_counts import highest_offsets
-from frazil.sinks.partitioning import partition_keys, partition_spec
+from frazil.sinks.partitioning import Key, partition_keys, partition_spec
 from frazil.sinks.progress import Claim, PartProgress, Progress
 from frazil.sinks.publish import Committed, Patience
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
@@ -43,7 +40,7 @@ from frazil.sinks.schema import arrow_schema
 from frazil.sinks.snapshots import Publishable
 
 DERIVED = "frazil.derived."  # in the table's configuration: column -> the transform that fills it
-_EPOCH = dt.datetime(1970, 1, 1)
+_NO_DELTA_TYPE = (TimeType, UUIDType, TimestampNanoType, TimestamptzNanoType)
 _S3 = {
     "AWS_ACCESS_KEY_ID": "s3.access-key-id",
     "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
@@ -58,6 +55,7 @@ def create_delta_table(
     """A Delta table for rows of an Iceberg schema; a partition with a transform gets a column that holds its values."""
     spec = partition_spec(schema, partition_by)
     keys = partition_keys(schema, spec)
+    _refuse_types(schema, keys)
     derived = [(key, text) for key, text in zip(keys, partition_by, strict=True) if key.path != (key.name,)]
     columns = list(arrow_schema(schema)) + [pa.field(key.name, schema_to_pyarrow(key.result)) for key, _ in derived]
     DeltaTable.create(
@@ -68,6 +66,18 @@ def create_delta_table(
         storage_options=dict(storage_options or {}) or None,
         raise_if_key_not_exists=False,
     )
+
+
+def _refuse_types(schema: Schema, keys: Sequence[Key]) -> None:
+    """Raises for a column that Delta has no type for, and for a partition whose values it cannot spell."""
+    columns = {schema.find_column_name(field_id): schema.find_type(field_id) for field_id in schema.field_ids}
+    for name, kind in columns.items():
+        if isinstance(kind, _NO_DELTA_TYPE):
+            raise SinkError(f"column '{name}': Delta has no type for {kind}", hint="declare it as string, binary, long or timestamp")
+    for key in keys:
+        if isinstance(key.result, BinaryType | FixedType):
+            hint = "partition by a column of another type, or by bucket(n, ...)"
+            raise PartitionSpecError(f"partition field '{key.name}': Delta cannot hold values of {key.result}", hint=hint)
 
 
 @dataclass
@@ -233,27 +243,14 @@ def delta_layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) 
     named = zip(spec.fields, table.metadata().partition_columns, strict=True)
     spec = PartitionSpec(*[one.model_copy(update={"name": name}) for one, name in named])
     properties = {"write.data.path": uri.rstrip("/"), **{key: value for key, value in configuration.items() if key.startswith("write.")}}
-    return TableLayout(uri, schema, spec, UNSORTED_SORT_ORDER, uri, properties, dict(io_properties))
+    return TableLayout(uri, schema, spec, UNSORTED_SORT_ORDER, uri, properties, dict(io_properties), delta=True)
 
 
 def add_action(file: WrittenFile, layout: TableLayout) -> AddAction:
-    """What the log says of a new file."""
+    """What the log says of a new file; delta-rs encodes the path."""
     path = file.path.removeprefix(layout.location.rstrip("/") + "/")
-    values = {key.name: _partition_text(value, key.result) for key, value in zip(layout.keys, file.partition, strict=True)}
-    return AddAction(quote(path, safe="/=:+"), file.size_bytes, values, now_ms(), True, json.dumps(_statistics(file, layout)))
-
-
-def _partition_text(value: Any, kind: IcebergType) -> str | None:
-    """A partition value as Delta's protocol spells it."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(kind, DateType):
-        return (_EPOCH + dt.timedelta(days=value)).date().isoformat()
-    if isinstance(kind, TimestampType | TimestamptzType):
-        return (_EPOCH + dt.timedelta(microseconds=value)).isoformat(sep=" ", timespec="microseconds")
-    return str(value)
+    values = {key.name: partition_text(value, key.result) for key, value in zip(layout.keys, file.partition, strict=True)}
+    return AddAction(path, file.size_bytes, values, now_ms(), True, json.dumps(_statistics(file, layout)))
 
 
 def _statistics(file: WrittenFile, layout: TableLayout) -> dict[str, Any]:
@@ -264,20 +261,6 @@ def _statistics(file: WrittenFile, layout: TableLayout) -> dict[str, Any]:
         if field_id in file.null_counts:
             found["nullCount"][name] = file.null_counts[field_id]
         for key, bounds, up in (("minValues", file.lower_bounds, False), ("maxValues", file.upper_bounds, True)):
-            if field_id in bounds and (value := _json_bound(from_bytes(kind, bounds[field_id]), kind, up=up)) is not None:
+            if field_id in bounds and (value := json_bound(from_bytes(kind, bounds[field_id]), kind, up=up)) is not None:
                 found[key][name] = value
     return found
-
-
-def _json_bound(value: Any, kind: PrimitiveType, *, up: bool) -> Any:
-    if isinstance(kind, DateType):
-        return (_EPOCH + dt.timedelta(days=value)).date().isoformat()
-    if isinstance(kind, TimestampType | TimestamptzType):
-        # Delta keeps milliseconds: round away from the values, or the reader would skip a file that holds one.
-        moment = _EPOCH + dt.timedelta(milliseconds=-(-value // 1000) if up else value // 1000)
-        return moment.isoformat(timespec="milliseconds") + ("Z" if isinstance(kind, TimestamptzType) else "")
-    if isinstance(value, Decimal):
-        return float(value) if abs(value) < 10**15 and Decimal(float(value)) == value else None
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, int | str) and (not isinstance(value, bool) or isinstance(kind, StringType)) else None

@@ -18,6 +18,7 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import DoubleType, FloatType
 
 from frazil.errors import SinkError
+from frazil.sinks.delta_values import ValueRule, hive_folder, value_rules
 from frazil.sinks.erase import eraser
 from frazil.sinks.options import WriteOptions, built_in_locations
 from frazil.sinks.ordering import SortKey, sort_keys
@@ -44,6 +45,7 @@ class TableLayout:
     location: str
     properties: Mapping[str, str]
     io_properties: Mapping[str, str] = field(repr=False)  # may hold keys
+    delta: bool = False  # a Delta table: partition values are spelled in Delta's way, and not all can be held
 
     @classmethod
     def of(cls, table: Table, *, formats: Collection[int] = (1, 2)) -> TableLayout:
@@ -74,6 +76,11 @@ class TableLayout:
     @cached_property
     def keys(self) -> tuple[Key, ...]:
         return partition_keys(self.schema, self.spec)
+
+    @cached_property
+    def value_rules(self) -> tuple[ValueRule, ...]:
+        """What partition values must keep beyond their types: Iceberg holds all of them, Delta does not."""
+        return value_rules(self.keys) if self.delta else ()
 
     @cached_property
     def sort(self) -> tuple[SortKey, ...]:
@@ -132,6 +139,8 @@ class _PartitionPath:
     def to_path(self) -> str:
         """As `PartitionSpec.partition_to_path`, which works out the types of the partition anew for each file."""
         pairs = zip(self.layout.keys, self.partition, strict=True)
+        if self.layout.delta:
+            return "/".join(hive_folder(key.name, value, key.result) for key, value in pairs)
         return "/".join(shorten(f"{_quote(key.name)}={_quote(key.transform.to_human_string(key.result, value))}") for key, value in pairs)
 
 

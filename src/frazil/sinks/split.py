@@ -97,11 +97,11 @@ def _encode(array: pa.Array) -> tuple[pa.Array, int]:
 
 
 def _values_at(arrays: Sequence[pa.Array], firsts: pa.Array, keys: Sequence[Key]) -> list[Partition]:
-    columns = [_internal(array.take(firsts), key.result) for array, key in zip(arrays, keys, strict=True)]
+    columns = [internal_values(array.take(firsts), key.result) for array, key in zip(arrays, keys, strict=True)]
     return list(zip(*columns, strict=True))
 
 
-def _internal(array: pa.Array, kind: IcebergType) -> list[Any]:
+def internal_values(array: pa.Array, kind: IcebergType) -> list[Any]:
     """The values as manifests hold them."""
     if isinstance(kind, _AS_INT32):
         array = array.view(pa.int32())
