@@ -205,7 +205,7 @@ def new_table(request: Json, *, location: str, now_ms: int, uuid: str) -> Json:
 
 def _requested_version(properties: dict[str, str]) -> int:
     text = properties.get("format-version", str(DEFAULT_FORMAT_VERSION))
-    if not text.isdigit() or not 1 <= int(text) <= MAX_FORMAT_VERSION:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:10]) <= MAX_FORMAT_VERSION:
         raise InvalidChange(f"Unsupported format version: v{text[:20]} (supported: v{MAX_FORMAT_VERSION})")
     return int(text)
 

@@ -21,6 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 JSON_TYPE = (b"content-type", b"application/json")
+MAX_DEPTH = 240  # of JSON, as orjson writes at most 254 levels
 GZIP_FROM_BYTES = 4096  # below that the header costs more than it saves
 
 
@@ -76,10 +77,27 @@ class Request:
             value = orjson.loads(self.body)
         except orjson.JSONDecodeError as exc:
             raise BadRequest(f"The body is not valid JSON: {exc}") from exc
+        refuse_deep(self.body, value)
         if not isinstance(value, dict):
             raise BadRequest(f"The body must be a JSON object, found {type(value).__name__}")
         self._json = value
         return value
+
+
+def refuse_deep(text: bytes, value: Any) -> None:
+    """Refuses JSON that is nested more deeply than orjson can write back, in an answer or a metadata file.
+
+    >>> refuse_deep(b"[" * 300 + b"]" * 300, orjson.loads("[" * 300 + "]" * 300))
+    Traceback (most recent call last):
+    ...
+    frazil.errors.BadRequest: The body is nested too deeply; at most 240 levels are accepted
+    """
+    if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
+        return  # almost always: what has so few brackets cannot be deep
+    try:
+        orjson.dumps([[[[[[[[[[[[[[value]]]]]]]]]]]]]])  # it refuses 255 levels; an answer adds a few to those of the request
+    except orjson.JSONEncodeError as exc:
+        raise BadRequest(f"The body is nested too deeply; at most {MAX_DEPTH} levels are accepted") from exc
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ from frazil.catalog.names import Name, Namespace
 from frazil.errors import MalformedLocation
 
 MAX_LENGTH = 4096
+MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MAX_SEGMENTS = 4095, 255, 256  # of local files: PATH_MAX and NAME_MAX; deeper trees are a mistake
+MAX_KEY_BYTES = 1024  # of S3
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\\\\]")
 _ENCODED = re.compile(r"%(2e|2f|5c|00)|[?#]", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -67,15 +69,15 @@ def parse_location(location: str) -> Place:
     if match is None:
         if not location.startswith("/"):
             raise MalformedLocation(f"Location {location!r} is neither absolute nor has a scheme (file:// or s3://)")
-        return Place("file", "", _clean(location, location))
+        return Place("file", "", _check_path(_clean(location, location)))
     scheme, rest = match[1].lower(), match[2]
     if scheme == "file":
-        return Place("file", "", _clean(_file_path(rest, location), location))
+        return Place("file", "", _check_path(_clean(_file_path(rest, location), location)))
     if scheme in _S3:
         bucket, _, key = rest.removeprefix("//").partition("/")
         if not rest.startswith("//") or not re.fullmatch(r"[A-Za-z0-9._-]+", bucket):
             raise MalformedLocation(f"Location {location!r} names no valid bucket")
-        return Place("s3", bucket, _clean(key, location).lstrip("/"))
+        return Place("s3", bucket, _check_key(_clean(key, location).lstrip("/")))
     raise MalformedLocation(f"Location {location!r}: the scheme '{scheme}' is not supported; use file:// or s3://")
 
 
@@ -87,6 +89,22 @@ def keys_above(key: str) -> list[str]:
     """
     parts = key.split("/")[:-1]
     return ["/".join((*parts[:count], "")) for count in range(1 + key.startswith("s3:"), len(parts))]
+
+
+def _check_path(path: str) -> str:
+    """The path, if a file system can have it: else every write would fail, and look like a file system that is away."""
+    segments = path.split("/")
+    if len(path.encode()) > MAX_PATH_BYTES or len(segments) > MAX_SEGMENTS:
+        raise MalformedLocation(f"Location {path[:60]}... is longer than {MAX_PATH_BYTES} bytes or {MAX_SEGMENTS} folders")
+    if longest := next((segment for segment in segments if len(segment.encode()) > MAX_SEGMENT_BYTES), None):
+        raise MalformedLocation(f"Location ...{longest[:60]}... has a name of more than {MAX_SEGMENT_BYTES} bytes")
+    return path
+
+
+def _check_key(key: str) -> str:
+    if len(key.encode()) > MAX_KEY_BYTES:
+        raise MalformedLocation(f"Location {key[:60]}... is a key of more than {MAX_KEY_BYTES} bytes")
+    return key
 
 
 def _file_path(rest: str, location: str) -> str:
@@ -123,9 +141,9 @@ def folder_name(name: str) -> str:
     >>> folder_name("orders"), folder_name("a/b"), folder_name("..")
     ('orders', 'a_b-c14cddc0', '__-5ec1f7e7')
     """
-    if _SAFE_SEGMENT.fullmatch(name) and name.strip(".") == name and len(name) <= 120:
+    if _SAFE_SEGMENT.fullmatch(name) and name.strip(".") == name and len(name) <= 120 and len(name.encode()) <= MAX_SEGMENT_BYTES:
         return name
-    readable = re.sub(r"[^\w=@+~-]", "_", name)[:80]
+    readable = re.sub(r"[^\w=@+~-]", "_", name)[:80].encode("utf-8", "replace")[:200].decode("utf-8", "ignore")
     return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 

@@ -23,6 +23,7 @@ from frazil.catalog import schemas
 from frazil.catalog.fields import Json
 from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
+from frazil.catalog.metadata_types import check_table, text_properties
 from frazil.catalog.updates import MAX_FORMAT_VERSION, NO_SNAPSHOT
 from frazil.errors import MetadataCorrupt
 from frazil.properties import STRICT, PropertyRule, safe_properties
@@ -47,6 +48,10 @@ class Version:
     _refs_reply: bytes | None = None
     _packed: dict[str, bytes] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def kind(self) -> str:
+        return "view" if self.snapshots_at < 0 else "table"
 
     @property
     def file_bytes(self) -> memoryview:
@@ -200,10 +205,14 @@ def parse_like(content: bytes, like: Version) -> Json | None:
     return {**found, "snapshots": [*like.metadata["snapshots"], *added]}
 
 
-def normalise(found: Json, location: str) -> Json:
-    """Metadata as commits work on it: what older versions leave out or name otherwise is filled in."""
+def normalise(found: Json, location: str, *, known_snapshots: int = 0) -> Json:
+    """Metadata as commits work on it: what older versions leave out or name otherwise is filled in, and the types are checked."""
     try:
-        return _normalise(found)
+        metadata = _normalise(found)
+        check_table(metadata, known_snapshots=known_snapshots)
+        return metadata
+    except RecursionError as exc:
+        raise MetadataCorrupt(location, "it is nested too deeply") from exc
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as exc:
         raise MetadataCorrupt(location, f"it is not table metadata ({type(exc).__name__}: {exc})") from exc
 
@@ -228,9 +237,10 @@ def _normalise(found: Json) -> Json:
     for key, default in _DEFAULTS:
         if out.get(key) is None:
             out[key] = type(default)()
+    out["properties"] = text_properties(out["properties"])
     out["table-uuid"] = str(found["table-uuid"])
     out["location"] = str(found["location"]).rstrip("/")
-    out["last-sequence-number"] = found.get("last-sequence-number", 0)
+    out["last-sequence-number"] = found.get("last-sequence-number") or 0
     out["next-row-id"] = found.get("next-row-id") or 0
     out["last-updated-ms"] = int(found["last-updated-ms"])
     out["last-column-id"] = int(found["last-column-id"])
@@ -244,8 +254,9 @@ def _fill_shape(out: Json, found: Json) -> None:
         out["schemas"] = [{"schema-id": 0, **found["schema"]}]
         out["current-schema-id"] = out["schemas"][0]["schema-id"]
     if "partition-specs" not in found:
-        terms = [{"field-id": schemas.FIRST_PARTITION_ID + i, **f} for i, f in enumerate(found.get("partition-spec", []))]
-        out["partition-specs"], out["default-spec-id"] = [{"spec-id": 0, "fields": terms}], 0
+        out["partition-specs"], out["default-spec-id"] = [{"spec-id": 0, "fields": _with_field_ids(found.get("partition-spec", []))}], 0
+    elif found["format-version"] == 1:  # there, the ids of partition fields are optional
+        out["partition-specs"] = [{**spec, "fields": _with_field_ids(spec["fields"])} for spec in found["partition-specs"]]
     if found.get("last-partition-id") is None:
         ids = [f["field-id"] for s in out["partition-specs"] for f in s["fields"]]
         out["last-partition-id"] = max(ids, default=schemas.FIRST_PARTITION_ID - 1)
@@ -254,6 +265,10 @@ def _fill_shape(out: Json, found: Json) -> None:
     next(s for s in out["schemas"] if s["schema-id"] == out["current-schema-id"])
     next(s for s in out["partition-specs"] if s["spec-id"] == out["default-spec-id"])
     next(o for o in out["sort-orders"] if o["order-id"] == out["default-sort-order-id"])
+
+
+def _with_field_ids(terms: list[Json]) -> list[Json]:
+    return [{"field-id": schemas.FIRST_PARTITION_ID + position, **term} for position, term in enumerate(terms)]
 
 
 def _fill_refs(out: Json) -> None:

@@ -13,6 +13,7 @@ from frazil.catalog.commit import Change, int_property
 from frazil.catalog.fields import LONG_MAX, Json
 from frazil.catalog.locations import parse_location
 from frazil.catalog.metadata import Version, etag_of, reply_head
+from frazil.catalog.metadata_types import check_view, text_properties
 from frazil.catalog.names import check_namespace
 from frazil.catalog.requirements import check_view_requirements
 from frazil.catalog.updates import LAST_ADDED
@@ -275,7 +276,11 @@ def normalise_view(found: Json, location: str) -> Json:
         if found["format-version"] != 1 or not isinstance(found["view-uuid"], str) or not isinstance(found["schemas"], list):
             raise ValueError("it is not view metadata of version 1")
         out["version-log"] = list(found["version-log"])
+        out["properties"] = text_properties(out["properties"])
+        check_view(out)
         current_version(out)
+    except RecursionError as exc:
+        raise MetadataCorrupt(location, "it is nested too deeply") from exc
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as exc:
         raise MetadataCorrupt(location, f"it is not view metadata ({type(exc).__name__}: {exc})") from exc
     return out

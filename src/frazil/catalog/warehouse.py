@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import time
@@ -9,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import orjson
 
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.fields import Json
@@ -19,7 +22,7 @@ from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.catalog.routing import RESERVED_PREFIXES
 from frazil.catalog.views import normalise_view, view_version
-from frazil.errors import ConfigError, LocationRefused, MetadataCorrupt, MetadataMissing, NoSuchWarehouse, Unavailable
+from frazil.errors import ConfigError, LocationRefused, MalformedLocation, MetadataCorrupt, MetadataMissing, NoSuchWarehouse, Unavailable
 from frazil.properties import STRICT, PropertyRule
 
 SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there after it was seen
@@ -124,7 +127,7 @@ class MetadataFiles:
     def load(self, location: str, *, kind: str = "table", inline: bool = False) -> Version:
         """The version of a table or view. A file that vanished is noticed: at once on local files, within seconds in an object store."""
         version = self.cache.get(location)
-        if version is None:
+        if version is None or version.kind != kind:
             if inline:
                 raise WouldBlock
             version = self._read_version(location, kind)
@@ -135,12 +138,18 @@ class MetadataFiles:
         return version
 
     def _read_version(self, location: str, kind: str) -> Version:
-        content = self.read_bytes(location)
+        try:
+            return self._parse_version(location, kind, self.read_bytes(location))
+        except orjson.JSONEncodeError as exc:  # it can be read, and not be written again
+            raise MetadataCorrupt(location, f"it cannot be served: {exc}") from exc
+
+    def _parse_version(self, location: str, kind: str, content: bytes) -> Version:
         if kind == "view":
             return view_version(location, normalise_view(parse_file(location, content), location), rule=self.rule)
         older = self.cache.neighbour(location)
         found = parse_like(content, older) if older is not None and older.snapshots_at > 0 else None
-        metadata = normalise(found or parse_file(location, content), location)
+        known = len(older.metadata["snapshots"]) if older is not None and found else 0
+        metadata = normalise(found or parse_file(location, content), location, known_snapshots=known)
         return table_version(location, metadata, older if found else None, rule=self.rule)
 
     def _look(self, version: Version, *, inline: bool) -> None:
@@ -171,6 +180,8 @@ class MetadataFiles:
         except NotReadable as exc:
             raise MetadataCorrupt(location, str(exc)) from exc
         except OSError as exc:
+            if exc.errno == errno.ENAMETOOLONG:
+                raise MetadataMissing(location) from exc
             raise Unavailable(f"cannot read {location}: {exc}") from exc
 
     def write_versions(self, versions: Sequence[Version]) -> None:
@@ -191,6 +202,8 @@ class MetadataFiles:
         try:
             self.store(version.place).write_new(version.place, content)
         except OSError as exc:
+            if exc.errno == errno.ENAMETOOLONG:
+                raise MalformedLocation(f"Location {version.location[:60]}... is too long for this file system") from exc
             raise Unavailable(
                 f"cannot write {version.location}: {exc}", hint="check the room and the permissions of the warehouse"
             ) from exc

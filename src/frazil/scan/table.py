@@ -59,13 +59,19 @@ class TableState:
         wanted = self.current_schema_id if schema_id is None else schema_id
         for found in self._metadata.get("schemas") or [self._metadata["schema"]]:
             if found.get("schema-id", 0) == wanted:
-                return _schema(json.dumps(found, sort_keys=True))
+                return self._parse_schema(found)
         raise ScanError(f"{self.name} has no schema {wanted}")
+
+    def _parse_schema(self, found: Mapping[str, Any]) -> Schema:
+        try:
+            return _schema(json.dumps(found, sort_keys=True))
+        except (ValueError, RecursionError) as exc:  # pydantic's error is a ValueError
+            raise ScanError(f"{self.name}: schema {found.get('schema-id', 0)} cannot be read: {str(exc).splitlines()[0]}") from exc
 
     def find_dropped(self, field_id: int) -> NestedField:
         """A column that an older schema had, as the last of them had it."""
         for found in sorted(self._metadata.get("schemas") or [], key=lambda one: -one.get("schema-id", 0)):
-            for one in _schema(json.dumps(found, sort_keys=True)).fields:
+            for one in self._parse_schema(found).fields:
                 if one.field_id == field_id:
                     return one
         raise ScanError(f"{self.name}: a delete file compares the field with id {field_id}, which no schema of the table has")
@@ -79,7 +85,13 @@ class TableState:
     @cached_property
     def specs(self) -> dict[int, PartitionSpec]:
         """All partition specs: files of every one of them may still be live."""
-        return {found["spec-id"]: _spec(json.dumps(found, sort_keys=True)) for found in self._metadata.get("partition-specs", [])}
+        return {found["spec-id"]: self._parse_spec(found) for found in self._metadata.get("partition-specs", [])}
+
+    def _parse_spec(self, found: Mapping[str, Any]) -> PartitionSpec:
+        try:
+            return _spec(json.dumps(found, sort_keys=True))
+        except ValueError as exc:
+            raise ScanError(f"{self.name}: partition spec {found['spec-id']} cannot be read: {str(exc).splitlines()[0]}") from exc
 
     @property
     def current_snapshot_id(self) -> int | None:

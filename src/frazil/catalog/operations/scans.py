@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import importlib.util
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +145,8 @@ def _told(action: Any) -> Any:
         raise Unprocessable(exc.message, hint=exc.hint) from exc
     except ScanError as exc:
         raise BadRequest(exc.message, hint=exc.hint) from exc
+    except RecursionError as exc:
+        raise BadRequest(f"{WHERE}: the filter is nested too deeply", hint="use IN for long lists of values") from exc
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------------------
@@ -176,13 +178,12 @@ def _digest(packed: bytes) -> bytes:
 
 def _unpack(text: str, state: TableState, refusal: type[NoSuchPlan] | type[NoSuchPlanTask]) -> _Wanted:
     what = "Plan id" if refusal is NoSuchPlan else "Plan task"
-    token = _open(text)
     try:
+        token = _open(text)
         if token["table"] != state.uuid:
             raise refusal(f"{what} belongs to another table than {state.name}")
-        snapshot_id, start_id, end_id = token["snapshots"]
-        wanted = _Wanted(token["body"], snapshot_id, start_id, end_id, token["schema"], _span(token["span"]))
-    except (KeyError, TypeError, ValueError) as exc:
+        wanted = _read_token(token, state)
+    except (KeyError, TypeError, ValueError, BadRequest) as exc:
         raise refusal(f"{what} does not exist: {text[:40]}{'...' if len(text) > 40 else ''}", hint="Plan the scan again") from exc
     try:
         for pinned in (wanted.snapshot_id, wanted.end_id):
@@ -193,18 +194,33 @@ def _unpack(text: str, state: TableState, refusal: type[NoSuchPlan] | type[NoSuc
     return wanted
 
 
+def _read_token(token: Json, state: TableState) -> _Wanted:
+    """What a token asks for, checked as a request is: its checksum tells damage, not a forgery."""
+    names = ("snapshot-id", "start-snapshot-id", "end-snapshot-id")
+    body = fields.mapping(token, "body", "Token")
+    pins = dict(zip(names, token["snapshots"], strict=True))
+    wanted = _read_request({**body, **pins, "use-snapshot-schema": False, "select": None, "min-rows-requested": None}, state)
+    schema_id = fields.integer(token, "schema", "Token")
+    return replace(wanted, snapshot_id=pins["snapshot-id"], schema_id=schema_id, span=_span(token["span"]))
+
+
 def _span(found: Any) -> Span | None:
     from frazil.scan.pages import Span
 
     if found is None:
         return None
     start, stop = found
-    return Span(_place(start), None if stop is None else _place(stop))
+    span = Span(_place(start), None if stop is None else _place(stop))
+    if span.stop is not None and span.stop < span.start:
+        raise ValueError("a span ends before it starts")
+    return span
 
 
 def _place(found: Any) -> tuple[int, int]:
     number, row = found
-    return int(number), int(row)
+    if type(number) is not int or type(row) is not int or not (0 <= number <= fields.INT_MAX and 0 <= row <= fields.INT_MAX):
+        raise ValueError("a place is two whole numbers")
+    return number, row
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from frazil.catalog import faults
 from frazil.catalog.store.database import ConstraintBroken, Row, Sql
 from frazil.config import redact_url
-from frazil.errors import CommitUnknown, Unavailable
+from frazil.errors import BadRequest, CommitUnknown, Unavailable
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Row]
@@ -65,6 +65,8 @@ class PostgresSql:
             return self._connection.execute(_adapt(statement), parameters)
         except psycopg.IntegrityError as exc:
             raise ConstraintBroken(str(exc)) from exc
+        except psycopg.errors.ProgramLimitExceeded as exc:  # an index holds at most 2704 bytes of a row
+            raise BadRequest(f"The name is too long for the catalog's database: {_first_line(exc)}") from exc
 
 
 class _PooledSql:
