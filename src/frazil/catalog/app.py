@@ -23,7 +23,7 @@ from frazil.catalog.http import GZIP_FROM_BYTES, Headers, Receive, Request, Resp
 from frazil.catalog.idempotency import HEADER as IDEMPOTENCY_KEY
 from frazil.catalog.idempotency import answer_once
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
-from frazil.catalog.operations import commits, config, functions, health, namespaces, reports, scans, tables, views
+from frazil.catalog.operations import commits, config, functions, health, namespaces, references, reports, scans, tables, views
 from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
@@ -72,6 +72,7 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/readyz", "readyz", health.readyz),
     Route("GET", "/metrics", "metrics", health.metrics),
     Route("GET", "/openapi.json", "openapi", health.openapi),
+    Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references),
 )
 
 

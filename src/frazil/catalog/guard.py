@@ -51,16 +51,15 @@ class Guard:
         self._ctx = ctx
         self._versions: OrderedDict[str, TableFiles] = OrderedDict()  # by metadata location
         self._lock = Lock()
+        self.busy = Lock()  # held by whoever looks at all tables for a client
         self._homes: dict[str, Place] = {}  # of tables in warehouses that this server does not have
         self._references: References | None = None
 
     # --- what others lead to -----------------------------------------------------------------------------------------------------
 
-    def pointers(self, *, other_than: Pointer | None = None) -> list[Pointer]:
-        """All tables and views of the database, but for one."""
-        skipped = other_than and (other_than.warehouse, other_than.namespace, other_than.name)
-        found = relations.all_pointers(self._ctx.database.read())
-        return [one for one in found if (one.warehouse, one.namespace, one.name) != skipped]
+    def pointers(self) -> list[Pointer]:
+        """All tables and views of the database."""
+        return relations.all_pointers(self._ctx.database.read())
 
     def spare(self, candidates: Candidates, pointers: Iterable[Pointer]) -> None:
         """Takes out of the candidates what these tables and views lead to. `ReferencesUnknown`: one of them cannot be read."""

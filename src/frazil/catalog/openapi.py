@@ -46,6 +46,7 @@ OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
     "registerView": ("A view for an existing metadata file", "Register", 200, "ViewResult"),
     "listFunctions": ("Functions of a namespace", None, 200, "Functions"),
     "loadFunction": ("Metadata of a function", None, 200, "FunctionResult"),
+    "findReferences": ("Of some files, those that tables lead to", "FindReferences", 200, "References"),
     "livez": ("The process answers", None, 200, None),
     "readyz": ("The database answers too", None, 200, None),
     "metrics": ("Numbers for Prometheus", None, 200, None),

@@ -162,6 +162,11 @@ SCHEMAS: dict[str, Schema] = {
         },
     ),
     "Register": record({"name": TEXT, "metadata-location": TEXT}, {"overwrite": BOOLEAN}),
+    "FindReferences": record({"files": many(TEXT)}, {"other-than": ref("Identifier"), "page-token": many(TEXT)}),
+    "References": record(
+        {"referenced": many(record({"file": TEXT, "table": TEXT}))},
+        {"unknown": _PAGE_TOKEN, "next-page-token": {**many(TEXT), "nullable": True}},
+    ),
     "Rename": record({"source": ref("Identifier"), "destination": ref("Identifier")}),
     "CommitTable": record(
         {"requirements": many(ref("TableRequirement")), "updates": many(ref("TableUpdate"))}, {"identifier": ref("Identifier")}

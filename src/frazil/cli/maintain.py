@@ -191,7 +191,7 @@ def _as_entry(report: StepReport) -> dict[str, Any]:
 def _choose(context: Context, given: Sequence[str]) -> list[Identifier]:
     """The tables that are meant, each once and in order."""
     from frazil.project import FILE_NAME, load_project
-    from frazil.upkeep.orphans import every_table
+    from frazil.upkeep.others import every_table
     from frazil.upkeep.steps import COMPANIONS
 
     catalog = context.catalog

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
+from typing import Any
 
 import requests
 from pydantic import Field
@@ -36,12 +37,13 @@ from frazil.client.sharing import Shared
 from frazil.client.transaction import CatalogTransaction
 from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
-from frazil.errors import TableBroken
+from frazil.errors import ReferencesUnknown, TableBroken
 from frazil.properties import safe_properties
 
 logger = logging.getLogger(__name__)
 
 CACHED_TABLES = 256
+UNKNOWN_ROUTE = (400, 404, 405, 406, 501)  # what servers answer to a path that they do not have
 LOADS_AT_A_TIME = 8  # as many as the session keeps connections for, and two to spare
 COMMIT_TRANSACTION = Endpoint(http_method=HttpMethod.POST, path="/v1/{prefix}/transactions/commit")
 
@@ -124,6 +126,32 @@ class FrazilCatalog(RestCatalog):
             return table.metadata
         except NoSuchTableError:
             return None
+
+    # --- references --------------------------------------------------------------------------------------------------------------
+
+    def find_references(self, files: Sequence[str], *, other_than: Identifier | None = None) -> dict[str, str] | None:
+        """Of these files, those that a table or view of any warehouse leads to, with its name; one table may be left out.
+
+        None: the server is not Frazil's, and does not know. `ReferencesUnknown`: a table cannot be read, and may lead to any of them.
+        """
+        found: dict[str, str] = {}
+        token: list[str] | None = None
+        while True:
+            body: dict[str, Any] = {"files": list(files), "page-token": token}
+            if other_than is not None:
+                body["other-than"] = {"namespace": list(other_than[:-1]), "name": other_than[-1]}
+            response = self._session.post(self.url("tables/references"), json=body)
+            if response.status_code in UNKNOWN_ROUTE and "References request" not in response.text:
+                return None
+            if not response.ok:
+                raise ReferencesUnknown("the catalog", response.url, what_it_said(response))
+            page = response.json()
+            if page.get("unknown"):
+                raise ReferencesUnknown("a table", "the catalog's answer", page["unknown"])
+            found |= {one["file"]: one["table"] for one in page["referenced"]}
+            token = page.get("next-page-token")
+            if not token:
+                return found
 
     # --- loads -------------------------------------------------------------------------------------------------------------------
 

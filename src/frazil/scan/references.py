@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_KNOWN = 200_000  # manifests of which the common start of their paths is kept
 PATH_PROPERTIES = ("write.metadata.path", "write.data.path", "write.object-storage.path", "write.folder-storage.path")
+MOST_ENCODINGS = 8  # a hostile name could be decoded a million times
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(//)?")
 _S3 = ("s3", "s3a", "s3n")
 
@@ -55,7 +56,9 @@ def comparable(path: str) -> str:
 
 def _decoded(text: str) -> str:
     """Until nothing changes: one engine encodes a name that another has encoded before."""
-    while (once := unquote(text)) != text:
+    for _ in range(MOST_ENCODINGS):
+        if (once := unquote(text)) == text:
+            break
         text = once
     return text
 
@@ -72,8 +75,16 @@ class RealPaths:
             return plain
         folder, _, name = plain[5:].rpartition("/")
         if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+            self._folders[folder] = real_folder(folder)
         return f"file:{self._folders[folder]}/{name}"
+
+
+def real_folder(folder: str) -> str:
+    """A local folder with symbolic links followed, as far as it exists."""
+    try:
+        return os.path.realpath(folder or "/").rstrip("/")
+    except ValueError:  # no name of a file: a null character, half a surrogate pair
+        return folder
 
 
 def has_dots(path: str) -> bool:

@@ -23,12 +23,13 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
-from frazil.errors import CommitConflict
+from frazil.errors import CommitConflict, ReferencesUnknown, UpkeepError
 from frazil.sinks.progress import MAIN, property_key
 from frazil.sinks.publish import CommitCatalog, Patience, until_decided
+from frazil.upkeep.others import find_referenced
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.reach import Doomed, find_doomed
-from frazil.upkeep.removing import Removed, remove_files
+from frazil.upkeep.removing import Removed, folders_of, is_own, remove_files
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -107,6 +108,10 @@ class ExpiryPlan:
     table: str
     expired: Expired
     doomed: Doomed = field(default_factory=Doomed)
+    uuid: str = ""  # of the table for which it was planned
+    needed: Mapping[str, str] = field(default_factory=dict)  # files that stay, for another table leads to them
+    outside: int = 0  # files that stay, for they are not in the table's folders
+    doubt: str = ""  # why all files stay: a table that cannot be read may lead to them
 
 
 @dataclass(frozen=True)
@@ -121,12 +126,20 @@ class ExpiryResult:
 def plan_expiry(table: Table, policy: Policy, *, now_ms: int, keep_since_ms: int | None = None) -> ExpiryPlan:
     """What the policy lets go of the table as it was loaded."""
     expired = choose_expired(table.metadata, policy, now_ms=now_ms, keep_since_ms=keep_since_ms)
+    name, uuid = ".".join(table.name()), str(table.metadata.table_uuid)
     if not expired.snapshot_ids or not policy.may_delete:
-        return ExpiryPlan(".".join(table.name()), expired)
+        return ExpiryPlan(name, expired, uuid=uuid)
     gone = set(expired.snapshot_ids)
     before = [one for one in table.metadata.snapshots if one.snapshot_id in gone]
     after = [one for one in table.metadata.snapshots if one.snapshot_id not in gone]
-    return ExpiryPlan(".".join(table.name()), expired, find_doomed(table, before, after))
+    doomed, folders = find_doomed(table, before, after), folders_of(table)
+    own = [path for path in doomed.in_order() if is_own(path, folders)]
+    try:
+        needed = find_referenced(table.catalog, own, other_than=tuple(table.name()))
+    except ReferencesUnknown as exc:
+        return ExpiryPlan(name, expired, uuid=uuid, outside=len(doomed) - len(own), doubt=exc.message)
+    free = doomed.only({*own} - needed.keys())
+    return ExpiryPlan(name, expired, free, uuid, needed, len(doomed) - len(own))
 
 
 @dataclass
@@ -139,6 +152,7 @@ class Expiry:
     clock_ms: Callable[[], int]
     patience: Patience = field(default_factory=Patience)
     keep_since_ms: int | None = None
+    uuid: str | None = None  # of the table for which it was planned: one of the same name that was made anew is left alone
 
     def run(self) -> ExpiryResult:
         """Lets snapshots go, then removes the files that nothing leads to any more."""
@@ -155,6 +169,11 @@ class Expiry:
         def attempt(_: int) -> tuple[Table, Expired]:
             self.patience.on_step("before load")
             table = self.catalog.load_table(self.identifier)
+            if self.uuid and str(table.metadata.table_uuid) != self.uuid:
+                raise UpkeepError(
+                    f"{'.'.join(self.identifier)}: nothing is expired: the table was dropped and created again since the plan was made",
+                    hint="run frazil maintain again",
+                )
             for earlier, expired in sent:
                 if _has_happened(table.metadata, expired):
                     return earlier, expired

@@ -7,7 +7,7 @@ counts (`comparable`), and whatever is in doubt is spared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,11 @@ from pyiceberg.typedef import Identifier
 
 from frazil.errors import TableBroken, UpkeepError
 from frazil.sinks.publish import ignore
+from frazil.upkeep.others import every_table, find_referenced
 from frazil.upkeep.paths import comparable, is_below
 from frazil.upkeep.policy import LEAST_ORPHAN_AGE_MS
 from frazil.upkeep.reach import reachable
-from frazil.upkeep.removing import Removed, folders_of, remove_files
+from frazil.upkeep.removing import Removed, folders_of, is_own, remove_files
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -49,6 +50,8 @@ class OrphanPlan:
     orphans: tuple[Orphan, ...] = ()
     listed: int = 0
     older_than_ms: int = 0
+    uuid: str = ""  # of the table whose orphans they are
+    needed: Mapping[str, str] = field(default_factory=dict)  # files that this table does not lead to, and another one does
 
     @property
     def bytes(self) -> int:
@@ -87,18 +90,6 @@ class Locations:
             ) from exc
 
 
-def every_table(catalog: FrazilCatalog) -> Iterator[Identifier]:
-    """All tables of the catalog, namespace by namespace."""
-
-    def walk(namespace: Identifier) -> Iterator[Identifier]:
-        if namespace:
-            yield from (tuple(one) for one in catalog.list_tables(namespace))
-        for inner in catalog.list_namespaces(namespace):
-            yield from walk(tuple(inner))
-
-    yield from walk(())
-
-
 def plan_orphans(
     load: Callable[[], Table], *, now_ms: int, older_than_ms: int, locations: Locations, on_step: Callable[[str], None] = ignore
 ) -> OrphanPlan:
@@ -119,11 +110,20 @@ def plan_orphans(
         on_step("listed")
         listed += len(some)
         found += _unreferenced(some, load())  # loaded after the listing: what was committed in between is the table's
-    return OrphanPlan(name, tuple(sorted(found, key=lambda one: one.path)), listed, older_than_ms)
+    folders = folders_of(table)
+    found = [one for one in found if is_own(one.path, folders)]  # a symbolic link may have led the listing elsewhere
+    needed = find_referenced(table.catalog, (one.path for one in found), other_than=tuple(table.name()))
+    left = sorted((one for one in found if one.path not in needed), key=lambda one: one.path)
+    return OrphanPlan(name, tuple(left), listed, older_than_ms, str(table.metadata.table_uuid), needed)
 
 
 def remove_orphans(table: Table, plan: OrphanPlan, *, on_step: Callable[[str], None] = ignore) -> Removed:
-    """Removes what was found, and what the table, loaded just now, still does not lead to: a writer may have slept for days."""
+    """Removes what was found, and what the table, loaded just now, still does not lead to: a writer may have slept for days.
+
+    Nothing, if a table of the same name has been made anew since.
+    """
+    if str(table.metadata.table_uuid) != plan.uuid:
+        return Removed()
     return remove_files(table, (orphan.path for orphan in _unreferenced(plan.orphans, table)), on_step=on_step)
 
 

@@ -42,6 +42,13 @@ class Doomed:
         yield from self.lists
         yield from self.statistics
 
+    def only(self, paths: Collection[str]) -> Doomed:
+        """Some of them. Sizes are not known by file: that of all is an upper bound."""
+        data, manifests, lists, statistics = (
+            tuple(path for path in some if path in paths) for some in (self.data, self.manifests, self.lists, self.statistics)
+        )
+        return Doomed(data, manifests, lists, statistics, self.bytes)
+
     def __len__(self) -> int:
         return len(self.data) + len(self.manifests) + len(self.lists) + len(self.statistics)
 

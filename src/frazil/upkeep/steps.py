@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, TimestamptzNanoType, UnknownType
 
-from frazil.errors import UpkeepError
+from frazil.errors import ReferencesUnknown, UpkeepError
 from frazil.sinks.publish import Patience
 from frazil.upkeep import compact, deletes, expire, manifests, orphans
 from frazil.upkeep.compact import Compaction, CompactionPlan, Engine, LocalEngine
@@ -224,6 +224,7 @@ class Keeper:
                 f"remove {count(len(doomed.data), 'data or delete file')} and {count(len(doomed) - len(doomed.data), 'metadata file')} "
                 f"that nothing else leads to ({size(doomed.bytes)})"
             )
+            lines += _say_left(found)
         else:
             lines.append("remove no file: the table's property gc.enabled is false")
         return StepPlan(
@@ -231,7 +232,7 @@ class Keeper:
         )
 
     def _perform_expire(self, table: Table, policy: Policy, plan: ExpiryPlan) -> StepReport:
-        work = Expiry(self.catalog, self.identifier, policy, self.clock_ms, self.patience, self._told_by(table))
+        work = Expiry(self.catalog, self.identifier, policy, self.clock_ms, self.patience, self._told_by(table), plan.uuid)
         made = work.run()
         lines = [f"expired {count(made.snapshots, 'snapshot')}, {_say(made.removed)}"]
         lines += [f"dropped {', '.join(made.refs)}"] if made.refs else []
@@ -257,14 +258,15 @@ class Keeper:
                 locations=self.locations,
                 on_step=self.patience.on_step,
             )
-        except UpkeepError as exc:
+        except (UpkeepError, ReferencesUnknown) as exc:
             return StepPlan(self.name, orphans.STEP, (exc.message,))
+        left = _say_needed(found.needed)
         if not found.orphans:
-            return StepPlan(self.name, orphans.STEP)
+            return StepPlan(self.name, orphans.STEP, left)
         said = (
             f"remove {count(len(found.orphans), 'file')} older than {ms(policy.orphan_age_ms)} that nothing leads to ({size(found.bytes)})"
         )
-        return StepPlan(self.name, orphans.STEP, (said,), files=len(found.orphans), bytes=found.bytes, detail=found)
+        return StepPlan(self.name, orphans.STEP, (said, *left), files=len(found.orphans), bytes=found.bytes, detail=found)
 
     def _perform_orphans(self, table: Table, plan: OrphanPlan) -> StepReport:
         made = remove_orphans(table, plan, on_step=self.patience.on_step)
@@ -308,4 +310,20 @@ def _say(removed: Removed) -> str:
     said = f"removed {count(removed.files, 'file')}"
     said += f", found {removed.missing:,} gone already" if removed.missing else ""
     said += f", could not remove {len(removed.failed):,}" if removed.failed else ""
-    return said + (f", left {removed.outside:,} outside the table's folders" if removed.outside else "")
+    said += f", left {removed.outside:,} outside the table's folders" if removed.outside else ""
+    said += f", left {removed.needed:,} that other tables lead to: {', '.join(removed.needed_by[:3])}" if removed.needed else ""
+    return said + (f", left {removed.unknown:,}: {removed.doubt}" if removed.unknown else "")
+
+
+def _say_left(plan: ExpiryPlan) -> tuple[str, ...]:
+    outside = (f"leave {count(plan.outside, 'file')} outside the table's folders",) if plan.outside else ()
+    return (*_say_needed(plan.needed), *outside, *((plan.doubt,) if plan.doubt else ()))
+
+
+def _say_needed(needed: Mapping[str, str]) -> tuple[str, ...]:
+    """
+    >>> _say_needed({"s3://b/t/f": "lake.twin"})
+    ('leave 1 file that other tables lead to: lake.twin',)
+    """
+    tables = ", ".join(sorted(set(needed.values()))[:3])
+    return (f"leave {count(len(needed), 'file')} that other tables lead to: {tables}",) if needed else ()

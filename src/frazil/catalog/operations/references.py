@@ -1,0 +1,71 @@
+"""Which files tables lead to: what upkeep asks before it deletes. A client sees one warehouse; the server sees all of them."""
+
+from __future__ import annotations
+
+import time
+
+from frazil.catalog import fields
+from frazil.catalog.context import Context
+from frazil.catalog.http import Request, Response, json_response
+from frazil.catalog.names import Name, parse_name
+from frazil.catalog.operations.scans import can_plan
+from frazil.catalog.store.relations import Pointer
+from frazil.errors import BadRequest, ReferencesUnknown, Unavailable
+from frazil.scan.references import Candidates
+
+WHERE = "References request"
+MOST_FILES = 50_000
+PAGE_SECONDS = 15.0  # after so long the answer says where the next request goes on
+WAIT_SECONDS = 60.0
+
+
+def find_references(ctx: Context, request: Request) -> Response:
+    """Of these files, those that a table or view of any warehouse leads to, and which; `other-than` is not looked at.
+
+    With a `next-page-token` more tables are to be looked at: the same files are sent again with it. With `unknown`, a table could not be
+    read: no file may be deleted.
+    """
+    body = request.json()
+    files = fields.texts(body, "files", WHERE)
+    if len(files) > MOST_FILES:
+        raise BadRequest(f"{WHERE}: expected at most {MOST_FILES:,} files, found {len(files):,}")
+    skipped = parse_name(body["other-than"], "other-than") if body.get("other-than") is not None else None
+    after = fields.texts(body, "page-token", WHERE) if body.get("page-token") is not None else []
+    if not can_plan():
+        return json_response({"referenced": [], "unknown": "the server has no pyarrow (pip install 'frazil[sinks]')"})
+    pointers = [one for one in _pointers(ctx, request, skipped) if _key(one) > after]
+    # One at a time: each reads what the one before has learned, and none takes the threads of all other requests.
+    if not ctx.guard.busy.acquire(timeout=WAIT_SECONDS):
+        raise Unavailable("another request for references is under way; retry")
+    try:
+        return json_response(_look(ctx, Candidates(files), pointers))
+    finally:
+        ctx.guard.busy.release()
+
+
+def _pointers(ctx: Context, request: Request, skipped: Name | None) -> list[Pointer]:
+    found = ctx.guard.pointers()
+    if skipped is None:
+        return found
+    own = (ctx.warehouse(request).name, skipped.key, skipped.name)
+    return [one for one in found if (one.warehouse, one.namespace, one.name) != own]
+
+
+def _key(pointer: Pointer) -> list[str]:
+    """The order in which tables are looked at: a rename meanwhile does not move one behind the others."""
+    return [pointer.uuid, pointer.warehouse, pointer.namespace, pointer.name]
+
+
+def _look(ctx: Context, candidates: Candidates, pointers: list[Pointer]) -> dict[str, object]:
+    until, unknown, token = time.monotonic() + PAGE_SECONDS, None, None
+    for pointer in pointers:
+        try:
+            ctx.guard.spare(candidates, [pointer])
+        except ReferencesUnknown as exc:
+            unknown = exc.message
+            break
+        if time.monotonic() > until and pointer is not pointers[-1]:
+            token = _key(pointer)
+            break
+    found = [{"file": file, "table": table} for file, table in candidates.referenced.items()]
+    return {"referenced": found, "unknown": unknown, "next-page-token": token}
