@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -19,14 +20,14 @@ from pyiceberg.types import LongType, NestedField
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
-from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, WriterFenced
+from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriterFenced
 from frazil.sinks import open as open_sink
 from frazil.sinks.audit import audit
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import write_files
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.progress import Claim, PartProgress, progress_at, read_progress
-from frazil.sinks.publish import CommitCatalog, Overtaken, Patience, Publisher, SingleTableCatalog
+from frazil.sinks.publish import CommitCatalog, Overtaken, Patience, Publisher, SingleTableCatalog, until_decided
 from frazil.sinks.snapshots import Append, Move
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
@@ -409,6 +410,19 @@ def test_patience_ends_with_the_last_error(rest_lake: Lake) -> None:
     with pytest.raises(CommitUnknown, match="the request was lost"):
         publisher.publish(writer.append(claim), claim)
     assert rest_lake.ids() == []
+
+
+@pytest.mark.parametrize("last", [CommitConflict("refused"), Unavailable("away"), OSError("away")])
+def test_giving_up_after_an_unknown_outcome_is_unknown(last: Exception) -> None:
+    """The try that was refused says nothing of the one before, whose reply was lost."""
+    ends, seconds = [CommitUnknown("lost"), last], itertools.count()
+
+    def attempt(number: int) -> None:
+        raise ends[number - 1]
+
+    patience = Patience(give_up_seconds=1.5, sleep=lambda _: None, clock=lambda: next(seconds))
+    with pytest.raises(CommitUnknown, match="lost"):
+        until_decided(attempt, name="t", patience=patience)
 
 
 def test_a_snapshot_ref_type_is_a_branch(rest_lake: Lake) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
@@ -22,6 +23,8 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 from pyiceberg.typedef import Identifier
+
+CHERRY_PICKED = "source-snapshot-id"  # in a summary: the snapshot whose changes were applied again
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,31 @@ class Change:
         return moved | {one.ref_name: None for one in self.updates if isinstance(one, RemoveSnapshotRefUpdate)}
 
     def is_outrun_by(self, metadata: TableMetadata) -> bool:
-        """Whether a ref that the change builds on has moved: then it can never be applied any more."""
+        """Whether a ref that the change builds on was moved by others, and not by the change: then it can never be applied any more."""
         guards = [requirement for requirement in self.requirements if isinstance(requirement, AssertRefSnapshotId)]
-        current = {ref: metadata.refs[ref].snapshot_id for ref in metadata.refs}
-        # A ref that is where the change puts it may have come there by the change: that is no sign of somebody else.
-        return any(current.get(guard.ref) not in (guard.snapshot_id, self.moved_refs.get(guard.ref, guard.snapshot_id)) for guard in guards)
+        return any(self._went_another_way(guard, metadata) for guard in guards)
+
+    def _went_another_way(self, guard: AssertRefSnapshotId, metadata: TableMetadata) -> bool:
+        """Whether the ref's history leads back to the guarded snapshot without a gap and without the change.
+
+        Where snapshots have expired in between, the change may have been among them: its files may be in use in later snapshots.
+        """
+        ref = metadata.refs.get(guard.ref)
+        if ref is None or ref.snapshot_id == guard.snapshot_id:
+            return False
+        snapshot = metadata.snapshot_by_id(ref.snapshot_id)
+        while snapshot is not None and not self._may_have_made(snapshot, guard.ref):
+            if snapshot.parent_snapshot_id == guard.snapshot_id:
+                return True
+            parent = snapshot.parent_snapshot_id
+            snapshot = metadata.snapshot_by_id(parent) if parent is not None else None
+        return False
+
+    def _may_have_made(self, snapshot: Snapshot, ref: str) -> bool:
+        """Whether the snapshot is on the ref because of the change: added or moved there by it, or cherry-picked from its snapshot."""
+        source = snapshot.summary.get(CHERRY_PICKED) if snapshot.summary else None
+        ours = self.snapshot_ids | {self.moved_refs.get(ref)}
+        return snapshot.snapshot_id in ours or (source is not None and source.isdecimal() and int(source) in ours)
 
 
 class Verdict(Enum):
@@ -87,9 +110,9 @@ def judge(change: Change, metadata: TableMetadata | None) -> Verdict:
     if metadata is None:
         return Verdict.UNDECIDED  # not created yet, or dropped since
     if change.table_uuid is not None and metadata.table_uuid != change.table_uuid:
-        return Verdict.REFUSED
+        return Verdict.UNDECIDED  # the table that it was meant for may have been renamed or dropped after the commit
     if change.creates:
-        return Verdict.COMMITTED
+        return Verdict.COMMITTED if change.table_uuid is not None else Verdict.UNDECIDED
     if change.snapshot_ids and all(metadata.snapshot_by_id(number) for number in change.snapshot_ids):
         return Verdict.COMMITTED
     return Verdict.REFUSED if change.is_outrun_by(metadata) else Verdict.UNDECIDED

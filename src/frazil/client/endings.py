@@ -16,7 +16,13 @@ from frazil.client.changes import Change, Verdict, judge, judge_all
 from frazil.client.transport import was_repeated
 from frazil.errors import CommitConflict, CommitUnknown, TableBroken
 
-DOUBTFUL = {500, 502, 503, 504}
+# Also a reply that breaks off in the middle: its status was seen by no one.
+LOST_REPLIES = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    requests.exceptions.ContentDecodingError,
+)
 LOOKS_SECONDS = (0.0, 0.2, 0.5, 1.0)  # the server may still be at it when we look first
 
 Look = Callable[[Identifier], TableMetadata | None]
@@ -26,16 +32,17 @@ def end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Chang
     """The reply of a commit that has happened; None when the reply was lost and the tables show that it has."""
     try:
         response = send()
-    except (requests.ConnectionError, requests.Timeout) as exc:
+    except LOST_REPLIES as exc:
         _look_around(look, changes, f"the reply was lost ({exc})", exc)
         return None
     if response.ok:
         return response
     said = what_it_said(response)
-    if response.status_code == 409 and not was_repeated(response):
-        raise CommitConflict(_message(changes, "was refused", said), hint="load the tables again, then repeat the change")
-    if response.status_code == 409 or response.status_code in DOUBTFUL:
+    # An earlier copy of a repeated request may have been carried out, whatever the last one was told.
+    if response.status_code >= 500 or was_repeated(response):
         _look_around(look, changes, f"the catalog answered {response.status_code}: {said}", None)
+    elif response.status_code == 409:
+        raise CommitConflict(_message(changes, "was refused", said), hint="load the tables again, then repeat the change")
     elif lost_its_metadata(response):
         raise TableBroken(", ".join(change.name for change in changes), said)
     else:

@@ -25,7 +25,7 @@ from pyarrow.fs import FileSelector
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from frazil.errors import CommitConflict, ProgressMismatch, SinkError, Unavailable, WriteFailed
+from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriteFailed
 from frazil.sinks.disk import writing
 from frazil.sinks.progress import Claim, PartProgress, Progress, apply_claim, take_over
 from frazil.sinks.publish import Patience
@@ -100,13 +100,14 @@ class DeltaLog:
         # For the audit: the log keeps it as long as it keeps this version.
         said = {"frazil.part": part, "frazil.progress": _dump(after), **({"frazil.commit": claim.summary()} if claim else {})}
         self.patience.on_step("before commit")
-        table.create_write_transaction(
-            list(actions),
-            "append",
-            table.schema(),
-            table.metadata().partition_columns,
-            commit_properties=CommitProperties(app_transactions=transactions, custom_metadata=said),
-        )
+        properties = CommitProperties(app_transactions=transactions, custom_metadata=said)
+        schema, partition_by = table.schema(), table.metadata().partition_columns
+        try:
+            table.create_write_transaction(list(actions), "append", schema, partition_by, commit_properties=properties)
+        except CommitFailedError:
+            raise
+        except (DeltaError, OSError) as exc:
+            raise CommitUnknown(f"{self.uri}: the commit may or may not have happened: {exc}") from exc
         self.patience.on_step("after commit")
         with contextlib.suppress(OSError):  # nobody looks at the older ones; the last few stay for whoever reads an older version
             self.io.delete(self._location(part, _generation_version(after), after.commits - KEPT))
@@ -132,17 +133,24 @@ class DeltaLog:
         return f"{self.uri.rstrip('/')}/_frazil/{quote(part, safe='')}/{generation}-{commits}.json"
 
     def until_decided(self, attempt: Callable[[DeltaTable], T]) -> T:
-        """Tries until it is done or refused; what the table says decides, not what the last error said."""
+        """Tries until it is done or refused; what the table says decides, not what the last error said.
+
+        Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with.
+        """
         start, number = self.patience.clock(), 0
+        doubt: CommitUnknown | None = None
         while True:
             number += 1
             self.patience.on_step("before load")
             try:
                 return attempt(self.load())
-            except (CommitFailedError, DeltaError, OSError, WriteFailed, Unavailable) as exc:
+            except (CommitFailedError, DeltaError, OSError, WriteFailed, Unavailable, CommitUnknown) as exc:
                 if isinstance(exc, WriteFailed) and exc.lasting:
                     raise
+                doubt = exc if isinstance(exc, CommitUnknown) else doubt
                 if self.patience.clock() - start > self.patience.give_up_seconds:
+                    if doubt is not None:
+                        raise doubt from exc
                     if isinstance(exc, CommitFailedError):
                         raise CommitConflict(f"{self.uri}: no commit after {number} attempts: {exc}") from exc
                     raise Unavailable(f"{self.uri}: no commit after {number} attempts: {exc}") from exc

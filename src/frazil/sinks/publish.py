@@ -187,8 +187,12 @@ class Publisher:
 
 
 def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience) -> T:
-    """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in `progress`."""
+    """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in `progress`.
+
+    Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with.
+    """
     start, number = patience.clock(), 0
+    doubt: CommitUnknown | None = None
     while True:
         number += 1
         try:
@@ -196,8 +200,9 @@ def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience)
         except _TRANSIENT as exc:
             if isinstance(exc, Overtaken) or (isinstance(exc, WriteFailed) and exc.lasting):
                 raise
+            doubt = exc if isinstance(exc, CommitUnknown) else doubt
             if patience.clock() - start > patience.give_up_seconds:
-                raise _given_up(exc, name, number) from exc
+                raise doubt or _given_up(exc, name, number) from exc
             patience.pause(number)
 
 
@@ -252,5 +257,5 @@ class SingleTableCatalog:
             self.catalog.commit_table(self.load_table(change.identifier), change.requirements, change.updates)  # type: ignore[attr-defined]
         except CommitFailedException as exc:
             raise CommitConflict(f"the commit to {change.name} was refused: {exc}") from exc
-        except CommitStateUnknownException as exc:
+        except (CommitStateUnknownException, ServerError, ServiceUnavailableError, requests.RequestException) as exc:
             raise CommitUnknown(f"the commit to {change.name} may or may not have happened: {exc}") from exc

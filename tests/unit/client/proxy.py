@@ -23,14 +23,16 @@ class LossyProxy:
         self._lost_replies: list[bytes] = []
         self._lost_requests: list[bytes] = []
         self._gone_after_loss = False
+        self._meanwhile: Callable[[], object] = lambda: None
         self.open = threading.Event()  # while it is not set, requests wait here
         self.open.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def lose_reply(self, start: bytes, *, then_vanish: bool = False) -> None:
-        """The server gets and answers the next request that starts so; the client sees the connection end."""
+    def lose_reply(self, start: bytes, *, then_vanish: bool = False, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """The server gets and answers the next request that starts so; the client sees the connection end, after `meanwhile`."""
         self._lost_replies.append(start)
         self._gone_after_loss = then_vanish
+        self._meanwhile = meanwhile
 
     def lose_request(self, start: bytes) -> None:
         """The next request that starts so never reaches the server."""
@@ -60,7 +62,7 @@ class LossyProxy:
                     if self._taken(self._lost_requests, data):
                         return
                     if self._taken(self._lost_replies, data):
-                        replies.lost = self.close if self._gone_after_loss else lambda: None
+                        replies.lost = self.close if self._gone_after_loss else self._meanwhile
                     server.sendall(data)
 
     @staticmethod
@@ -76,7 +78,7 @@ class _Replies:
 
     def __init__(self, server: socket.socket, client: socket.socket) -> None:
         self.server, self.client = server, client
-        self.lost: Callable[[], None] | None = None
+        self.lost: Callable[[], object] | None = None
 
     def pass_on(self) -> None:
         with contextlib.suppress(OSError):  # the other side has closed
