@@ -16,6 +16,8 @@ from click.testing import CliRunner
 from frazil.catalog import places
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.store import open_database
+from frazil.catalog.store.migrations import _take as take_step
+from frazil.catalog.store.migrations import steps
 from frazil.cli.main import cli
 from frazil.errors import ConfigError
 from tests.catalog_databases import SCHEMA, Client
@@ -246,15 +248,29 @@ def old_lake(database: str, folder: Path) -> None:
             place = f"{running.warehouse}/ns/outer/data/x" if name == "inner" else f"{running.warehouse}/ns/{name}"
             client.create(name, location=place, properties=properties)
         Path(client.load("lost")["metadata-location"].removeprefix("file://")).unlink()
+    take_back_schema(database, folder)
+
+
+def take_back_schema(database: str, folder: Path) -> None:
+    """Gives the catalog's database its first schema, with the namespaces and relations that it holds."""
+    columns = {
+        "namespaces": "warehouse, namespace, parent, properties",
+        "relations": "warehouse, namespace, name, kind, uuid, metadata_location, previous_location, location",
+    }
     opened = open_database(database)
-    for statement in (
-        "DROP TABLE places",
-        "DROP TABLE namespace_places",
-        "DROP INDEX relations_without_places",
-        "ALTER TABLE relations DROP COLUMN places_known",
-        "DELETE FROM frazil_schema WHERE version >= 2",
-    ):
-        opened.write(lambda sql, statement=statement: sql.run(statement))
+    rows = {table: opened.read().rows(f"SELECT {names} FROM {table}") for table, names in columns.items()}
+    if opened.dialect == "postgresql":
+        opened.write(lambda sql: sql.run("DROP SCHEMA public CASCADE") and sql.run("CREATE SCHEMA public"))
+    opened.close()
+    for file in folder.glob("catalog.db*"):
+        file.unlink()
+    opened = open_database(database)
+    opened.write(lambda sql: take_step(sql, dialect=opened.dialect, version=1, text=steps()[1][1]))
+    for table, names in columns.items():
+        marks = ", ".join("?" * len(names.split(",")))
+        for row in rows[table]:
+            insert = f"INSERT INTO {table} ({names}) VALUES ({marks})"
+            opened.write(lambda sql, insert=insert, row=row: sql.run(insert, *row))
     opened.close()
 
 

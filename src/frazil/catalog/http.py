@@ -108,6 +108,8 @@ class Response:
     body: bytes = b""
     headers: Headers = field(default_factory=list)
     metadata_location: str | None = None  # the body can be had again from this file
+    kind: str | None = None  # what that file describes, table or view, and its uuid
+    uuid: str | None = None
 
 
 NO_CONTENT = Response(204)

@@ -13,10 +13,12 @@ from collections.abc import Callable
 
 from frazil.catalog.context import Context
 from frazil.catalog.http import JSON_TYPE, Request, Response
+from frazil.catalog.metadata import Version, parse_file
 from frazil.catalog.problems import problem_response, status_of
 from frazil.catalog.store import idempotency as store
+from frazil.catalog.store import relations
 from frazil.catalog.store.database import Sql
-from frazil.errors import BadRequest, CatalogError, CommitUnknown, KeyReused, MetadataMissing, Unavailable
+from frazil.errors import BadRequest, CatalogError, CommitUnknown, KeyReused, MetadataCorrupt, MetadataMissing, Unavailable
 
 LIFETIME = "PT30M"  # what clients are told
 KEEP_MS = 2 * 30 * 60 * 1000  # what is kept: with an hour, clocks may differ and retries may be late
@@ -52,18 +54,22 @@ def _settle(ctx: Context, request: Request, failure: CatalogError) -> Response:
     COMMIT went unheard: then there is a record, and the failure is only its echo. Else the failure is final, and kept if it may be."""
     try:
         known = _replay(ctx, request)
-        if known is not None:
-            return known
-        if status_of(failure) in FINAL:
-            answer = problem_response(failure)
-            if not ctx.database.write(lambda sql: _keep(ctx, sql, request, answer)):
-                # The same request was carried out by another connection since we looked: its answer is the true one.
-                known = _replay(ctx, request)
-                if known is not None:
-                    return known
-    except (Unavailable, CommitUnknown):
-        pass  # what is said about the request matters more than that it cannot be kept
+        if known is None and status_of(failure) in FINAL and not _keep_final(ctx, request, problem_response(failure)):
+            # The same request was carried out by another connection since we looked: its answer is the true one.
+            known = _replay(ctx, request)
+    except Unavailable:
+        known = None  # what is said about the request matters more than that it cannot be kept
+    if known is not None:
+        return known
     raise failure
+
+
+def _keep_final(ctx: Context, request: Request, answer: Response) -> bool:
+    """Whether the key was free for this answer, or the database cannot tell."""
+    try:
+        return ctx.database.write(lambda sql: _keep(ctx, sql, request, answer))
+    except CommitUnknown:
+        return True
 
 
 def transact(ctx: Context, request: Request, work: Callable[[Sql], Response]) -> Response:
@@ -83,7 +89,7 @@ def _keep(ctx: Context, sql: Sql, request: Request, response: Response) -> bool:
     now = ctx.clock()
     store.forget(sql, before_ms=now - KEEP_MS)
     body = None if response.metadata_location else response.body.decode()
-    record = store.Record(request.fingerprint, response.status, body, response.metadata_location)
+    record = store.Record(request.fingerprint, response.status, body, response.metadata_location, response.kind, response.uuid)
     return store.keep(sql, request.key, record, now_ms=now)
 
 
@@ -97,15 +103,39 @@ def _replay(ctx: Context, request: Request) -> Response | None:
     if record.metadata_location is None:
         return Response(record.status, (record.body or "").encode(), [JSON_TYPE] if record.body else [])
     try:
-        version = ctx.files.load(record.metadata_location, kind=record_kind(request))
-    except MetadataMissing:
-        # It was committed, and later versions have outlived its file: say so without the body.
-        raise BadRequest(f"The request was carried out before; its metadata file {record.metadata_location} is gone since") from None
+        version = ctx.files.load(record.metadata_location, kind=record.kind or _kind_of(ctx, record.metadata_location))
+    except (MetadataMissing, MetadataCorrupt):
+        version = _load_current(ctx, request, record)
     return Response(record.status, version.reply, [JSON_TYPE, (b"etag", version.etag.encode())])
 
 
-def record_kind(request: Request) -> str:
-    return "view" if request.path.rstrip("/").endswith("register-view") or "/views" in request.path else "table"
+def _kind_of(ctx: Context, location: str) -> str:
+    """What a metadata file describes, for a record that does not say so."""
+    return "view" if "view-uuid" in parse_file(location, ctx.files.read_bytes(location)) else "table"
+
+
+def _load_current(ctx: Context, request: Request, record: store.Record) -> Version:
+    """The table or view as it is now, for a request whose own metadata file is gone: its change is part of that.
+
+    If that cannot be had either, the client is told that the outcome is unknown. It must not be told that the request failed: after a
+    4xx Java deletes the files of its commit.
+    """
+    relation = None
+    if record.kind and record.uuid:
+        relation = relations.find_by_uuid(ctx.database.read(), ctx.warehouse(request).name, record.kind, record.uuid)
+    try:
+        if relation is not None:
+            return ctx.files.load(relation.metadata_location, kind=relation.kind)
+    except (MetadataMissing, MetadataCorrupt) as exc:
+        raise _outlived(record) from exc
+    raise _outlived(record)
+
+
+def _outlived(record: store.Record) -> CommitUnknown:
+    return CommitUnknown(
+        f"The request was carried out (status {record.status}), and its metadata file {record.metadata_location} is gone since",
+        hint="load the table: it was changed, dropped or replaced after this request",
+    )
 
 
 def _check_key(text: str) -> str:

@@ -43,7 +43,8 @@ PURGE_SECONDS = 10.0  # how long the answer to a drop waits for the files to be 
 def table_response(version: Version) -> Response:
     """The table as a load answers it."""
     headers: Headers = [JSON_TYPE, (b"etag", version.etag.encode())]
-    return Response(200, version.reply, headers, metadata_location=version.location)
+    kind = "view" if "view-uuid" in version.metadata else "table"
+    return Response(200, version.reply, headers, version.location, kind, version.metadata[f"{kind}-uuid"])
 
 
 # --- read ------------------------------------------------------------------------------------------------------------------------

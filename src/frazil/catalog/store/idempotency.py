@@ -15,20 +15,23 @@ class Record:
     status: int
     body: str | None = None
     metadata_location: str | None = None
+    kind: str | None = None  # of what the metadata file describes: table or view; None in records of older versions
+    uuid: str | None = None
 
 
 def find(sql: Sql, key: str) -> Record | None:
-    rows = sql.rows("SELECT request, status, body, metadata_location FROM idempotency WHERE key = ?", key)
+    rows = sql.rows("SELECT request, status, body, metadata_location, kind, uuid FROM idempotency WHERE key = ?", key)
     return Record(*rows[0]) if rows else None
 
 
 def keep(sql: Sql, key: str, record: Record, *, now_ms: int) -> bool:
     """Whether the key was free. A second request with the same key waits here until the first one's transaction ends."""
     statement = (
-        "INSERT INTO idempotency (key, request, status, body, metadata_location, created_ms) VALUES (?, ?, ?, ?, ?, ?) "
+        "INSERT INTO idempotency (key, request, status, body, metadata_location, kind, uuid, created_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING"
     )
-    return sql.run(statement, key, record.request, record.status, record.body, record.metadata_location, now_ms) == 1
+    answer = (record.request, record.status, record.body, record.metadata_location, record.kind, record.uuid)
+    return sql.run(statement, key, *answer, now_ms) == 1
 
 
 def forget(sql: Sql, *, before_ms: int) -> int:

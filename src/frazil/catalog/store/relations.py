@@ -41,6 +41,13 @@ def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
     return Relation(*rows[0]) if rows else None
 
 
+def find_by_uuid(sql: Sql, warehouse: str, kind: str, uuid: str) -> Relation | None:
+    """The table or view with this uuid, whatever its name is now. Reads all rows of the warehouse."""
+    statement = "SELECT kind, uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND kind = ? AND uuid = ?"
+    rows = sql.rows(statement, warehouse, kind, uuid)
+    return Relation(*rows[0]) if rows else None
+
+
 def lock(sql: Sql, warehouse: str, name: Name) -> None:
     """Keeps others from changing the row until the transaction ends; nothing happens when there is none."""
     statement = "UPDATE relations SET location = location WHERE warehouse = ? AND namespace = ? AND name = ?"
