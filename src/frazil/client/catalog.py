@@ -13,16 +13,18 @@ import requests
 from pydantic import Field
 from pyiceberg.catalog.rest import (
     _RETRY_ARGS,
+    PAGE_SIZE,
     SNAPSHOT_LOADING_MODE,
     Capability,
     Endpoint,
     Endpoints,
     HttpMethod,
+    ListNamespaceResponse,
     RestCatalog,
     TableResponse,
 )
 from pyiceberg.catalog.rest.response import _handle_non_200_response
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableRequest, CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
@@ -244,6 +246,27 @@ class FrazilCatalog(RestCatalog):
             self._ignored.add((identifier, dropped))
             logger.warning("ignoring unsafe properties of table %s: %s", ".".join(identifier), ", ".join(dropped))
         return metadata.model_copy(update={"properties": safe})
+
+    # --- namespaces --------------------------------------------------------------------------------------------------------------
+
+    @retry(**_RETRY_ARGS)  # type: ignore[call-overload, untyped-decorator]  # a dict of arguments, as PyIceberg passes it
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        """The namespaces right below one, or at the top. PyIceberg encodes the parent's name twice, so that `my space` is not found."""
+        self._check_endpoint(Capability.V1_LIST_NAMESPACES)
+        parent = self._namespace_separator.join(self.identifier_to_tuple(namespace))
+        params = {key: value for key, value in (("parent", parent), ("pageSize", self.properties.get(PAGE_SIZE))) if value}
+        namespaces: list[Identifier] = []
+        while True:
+            response = self._session.get(self.url(Endpoints.list_namespaces), params=params)
+            try:
+                response.raise_for_status()
+            except HTTPError as exc:
+                _handle_non_200_response(exc, {404: NoSuchNamespaceError})
+            page = ListNamespaceResponse.model_validate_json(response.text)
+            namespaces += page.namespaces
+            if not page.next_page_token:
+                return namespaces
+            params["pageToken"] = page.next_page_token
 
     # --- the session -------------------------------------------------------------------------------------------------------------
 
