@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.store.migrations import latest_version
 from frazil.cli.main import cli
 from tests.catalog_databases import Client
+from tests.contract.test_catalog_purge import register_elsewhere
 
 
 @pytest.fixture
@@ -76,6 +78,94 @@ def test_versions_that_fell_out_of_the_log_are_no_orphans(client: Client, server
     file = orphan(server, 5)
     found = json.loads(run("catalog", "sweep", "--older-than", "0m", "--output", "json").output)
     assert [o["location"] for o in found["orphans"]] == [f"file://{file}"]
+
+
+def swept(run: Any) -> list[str]:
+    """What a sweep would delete."""
+    return [o["location"] for o in json.loads(run("catalog", "sweep", "--older-than", "0m", "--output", "json").output)["orphans"]]
+
+
+def test_a_sweep_spares_the_versions_of_a_table_that_was_dropped_and_made_anew(client: Client, run: Any) -> None:
+    old = grow(client, 3)
+    client.delete("/namespaces/ns/tables/t")
+    new = client.create(location=str(Path(old[0]).parent.parent).replace("file:/", "file:///"))
+    assert Path(new["metadata-location"]).parent == Path(old[0]).parent
+    assert swept(run) == []
+    assert "deleted 0" in run("catalog", "sweep", "--older-than", "0m", "--yes").output
+    assert all(Path(one.removeprefix("file://")).exists() for one in old)
+
+
+@pytest.mark.parametrize("how", ["recover", "register"])
+def test_a_sweep_spares_the_versions_that_a_pointer_was_set_back_from(client: Client, server: EmbeddedCatalog, run: Any, how: str) -> None:
+    locations = grow(client, 4)
+    if how == "recover":
+        run("table", "recover", "ns.t", "--to", locations[1].rpartition("/")[2], "--yes")
+    else:
+        body = {"name": "t", "metadata-location": locations[1], "overwrite": True}
+        assert client.post("/namespaces/ns/register", body).status == 200
+    for number in range(4):
+        assert client.commit({"action": "set-properties", "updates": {"again": str(number)}}).status == 200
+    file = orphan(server)
+    assert swept(run) == [f"file://{file}"]
+
+
+def test_a_sweep_spares_what_a_recovery_from_lost_versions_left(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+    locations = grow(client, 5)
+    for lost in locations[4:]:
+        Path(lost.removeprefix("file://")).unlink()
+        server.app.ctx.files.cache.drop(lost)
+    run("table", "recover", "ns.t", "--to", locations[1].rpartition("/")[2], "--yes")
+    for number in range(4):
+        assert client.commit({"action": "set-properties", "updates": {"again": str(number)}}).status == 200
+    assert swept(run) == []
+
+
+def test_a_sweep_spares_a_table_that_is_dropped_while_it_looks(
+    client: Client, server: EmbeddedCatalog, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from frazil.catalog import sweep
+
+    grow(client, 3)
+    listing = sweep.list_metadata_files
+
+    def list_then_drop(*arguments: Any) -> Any:
+        found = listing(*arguments)
+        client.delete("/namespaces/ns/tables/t")
+        return found
+
+    monkeypatch.setattr(sweep, "list_metadata_files", list_then_drop)
+    assert swept(run) == []
+
+
+def test_a_sweep_spares_the_versions_of_a_table_that_is_registered_in_two_warehouses(
+    client: Client, server: EmbeddedCatalog, run: Any
+) -> None:
+    locations = grow(client, 1)
+    register_elsewhere(server, locations[-1])
+    cold = Client(server.uri, "cold", client.session)
+    body = {"updates": [{"action": "set-properties", "updates": {"cold": "1"}}], "requirements": []}
+    made = cold.post("/namespaces/ns/tables/twin", body)
+    assert made.status == 200
+    assert Path(made.body["metadata-location"]).parent == Path(locations[-1]).parent
+    client.commit({"action": "set-properties", "updates": {"default": "1"}})
+    file = orphan(server)
+    assert swept(run) == [f"file://{file}"]
+
+
+def test_a_sweep_spares_files_from_before_the_catalog_kept_a_record(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+    grow(client, 3)
+    file = orphan(server)
+    os.utime(file, (1_600_000_000, 1_600_000_000))
+    assert swept(run) == []
+
+
+def test_a_sweep_spares_metadata_of_another_table_or_view(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+    grow(client, 3)
+    for number, content in enumerate(('{"view-uuid": "a-view"}', '{"table-uuid": "another"}')):
+        (metadata_folder(server) / f"0000{number}-0000-other.metadata.json").write_text(content)
+    (metadata_folder(server) / "deep").mkdir()
+    (metadata_folder(server) / "deep" / "00001-0000-deep.metadata.json").write_text("{}")
+    assert swept(run) == []
 
 
 @pytest.mark.parametrize("damage", ["corrupt", "gone"])

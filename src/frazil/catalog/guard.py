@@ -114,6 +114,13 @@ class Guard:
             raise LocationRefused(location, warehouse="any warehouse")
         return read_or_missing(self._ctx.files, location)
 
+    def keeps_metadata_in(self, pointer: Pointer, folder: Place) -> bool:
+        """Whether a folder lies in the location of a table, and is not where a warehouse begins."""
+        own = [parse_location(one) for one in self.files_of(pointer).folders]
+        if any(folder.real.contains(root.real) for root in roots(self._ctx.warehouses)):
+            return False
+        return any(one.contains(folder) and one.real.contains(folder.real) for one in own)
+
     # --- what is a table's own ---------------------------------------------------------------------------------------------------
 
     def own_folders(self, warehouse: Warehouse, metadata: Json, others: Sequence[Pointer]) -> OwnFolders:

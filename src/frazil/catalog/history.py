@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.catalog.fields import Json
 from frazil.catalog.files import Entry
@@ -46,17 +48,31 @@ class Ancestry:
     """The files that were once current, as far back as the logs tell; below `known_from` nobody can say."""
 
     places: frozenset[Place]
-    known_from: int
+    known_from: float  # a number; infinite when nothing is known
+
+    @functools.cached_property
+    def folders(self) -> frozenset[Place]:
+        return frozenset(replace(place, path=place.path.rpartition("/")[0]) for place in self.places)
 
 
 def ancestry(files: MetadataFiles, current: str) -> Ancestry:
     """The table's versions from the current one back. A log holds a hundred or so: its oldest entry's own log goes on from there."""
-    seen: set[Place] = set()
-    known_from = number_of(current) or 0
-    for location in _walk_back(files, current):
-        seen.add(parse_location(location))
-        known_from = min(known_from, number_of(location) or 0)
-    return Ancestry(frozenset(seen), known_from)
+    locations = list(_walk_back(files, current))
+    numbers = [number_of(location) for location in locations]
+    # A file without a number hides how far back the others go: then only what is newer than the current one is certain.
+    known = [math.inf if number is None else number for number in numbers]
+    known_from = known[0] if None in numbers else min(known)
+    return Ancestry(frozenset(map(parse_location, locations)), known_from)
+
+
+def uuid_in(files: MetadataFiles, location: str) -> str | None:
+    """The UUID of the table or view that a metadata file says it is of; None when it does not say."""
+    try:
+        found = parse_file(location, files.read_bytes(location))
+    except (MetadataCorrupt, MetadataMissing, Unavailable):
+        return None
+    uuid = found.get("table-uuid") or found.get("view-uuid")
+    return str(uuid) if uuid else None
 
 
 def _walk_back(files: MetadataFiles, current: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from frazil.catalog.history import list_metadata_files, number_of, read_or_reaso
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.names import Name
 from frazil.catalog.store import places as place_store
-from frazil.catalog.store import relations
+from frazil.catalog.store import relations, versions
 from frazil.catalog.store.database import Sql
 from frazil.catalog.store.relations import Relation, Swap
 from frazil.catalog.updates import NO_SNAPSHOT
@@ -84,7 +84,11 @@ def roll_back(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation
     swap = Swap(name, "table", relation.metadata_location, target.location, metadata["table-uuid"], metadata["location"])
     claims = places.keys_of(places.new_locations(metadata, None))
 
+    # Whatever lies there now may have been current: the logs that tell may be in the files that are lost.
+    present = [entry.location for entry in list_metadata_files(ctx.files, relation.metadata_location)]
+
     def point_back(sql: Sql) -> bool:
+        versions.keep(sql, relation.uuid, (relation.metadata_location, relation.previous_location, *present))
         moved = relations.swap(sql, warehouse.name, swap)
         for key in claims if moved else ():  # it had them before: a repair is not refused
             place_store.claim(sql, key, warehouse=warehouse.name, name=name, allow_overlap=True)

@@ -1,22 +1,26 @@
 """Finding metadata files that never became current: what a commit leaves that was cut short after it wrote its file.
 
-A file counts as an orphan only if it lies in the metadata folder of a table that exists, was never current (the tables' own logs tell),
-and is older than a limit, so that no commit under way is taken for one. Files of dropped tables are left alone: dropping without a purge
-keeps them on purpose.
+A file is an orphan only if it is certain that no table ever pointed to it: it lies in the metadata folder of a table that exists, in that
+table's own location; it is not of another table or view; no log of any version names it, current or former (store/versions.py); no table
+of any warehouse leads to it; and it was written while the catalog kept a record of former versions. It must also be older than a limit, so
+that no commit under way is taken for one. Files of dropped tables are left alone: dropping without a purge keeps them on purpose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from frazil.catalog.context import Context
 from frazil.catalog.files import Entry
-from frazil.catalog.history import Ancestry, ancestry, list_metadata_files, number_of
-from frazil.catalog.locations import parse_location
-from frazil.catalog.names import SEPARATOR
-from frazil.catalog.store import relations
-from frazil.catalog.warehouse import Warehouse
+from frazil.catalog.history import Ancestry, ancestry, list_metadata_files, number_of, uuid_in
+from frazil.catalog.locations import Place, parse_location
+from frazil.catalog.store import versions
+from frazil.catalog.store.relations import Pointer
+from frazil.scan.references import Candidates
+
+log = logging.getLogger("frazil.catalog")
 
 
 @dataclass(frozen=True)
@@ -29,47 +33,86 @@ class Orphan:
     age_ms: int
 
 
+@dataclass(frozen=True)
+class _Listed:
+    """A metadata file, and the table in whose folder it lies."""
+
+    entry: Entry
+    table: Pointer
+
+
 def find_orphans(ctx: Context, *, older_than_ms: int) -> list[Orphan]:
-    """The orphans of all warehouses, the oldest first."""
-    found: list[Orphan] = []
-    for warehouse in ctx.warehouses:
-        found += _find(ctx, warehouse, older_than_ms)
+    """The orphans of all warehouses of this server, the oldest first. `ReferencesUnknown`: a table cannot be read."""
+    # Files are listed before the pointers are read: one that becomes current in between is then seen as current.
+    before = ctx.guard.pointers()
+    listed = _list(ctx, before)
+    after = ctx.guard.pointers()
+    now, since = ctx.clock(), versions.kept_since_ms(ctx.database.read())
+    old = [one for one in listed if now - one.entry.modified_ms >= older_than_ms and one.entry.modified_ms >= since]
+    known = [ancestry(ctx.files, location) for location in _roots(ctx, old, [*before, *after])]
+    never = [one for one in old if not _may_have_been_current(one, known) and _is_of(ctx, one)]
+    candidates = Candidates(one.entry.location for one in never)
+    ctx.guard.spare_named(candidates, after)
+    left = {*candidates.left}
+    found = [
+        Orphan(one.table.label, one.entry.location, one.entry.bytes, now - one.entry.modified_ms)
+        for one in never
+        if one.entry.location in left
+    ]
     return sorted(found, key=lambda orphan: -orphan.age_ms)
 
 
-def _find(ctx: Context, warehouse: Warehouse, older_than_ms: int) -> list[Orphan]:
-    # Files are listed before the pointers are read: one that becomes current in between is then seen as current.
-    tables = _tables(ctx, warehouse)
-    listed: dict[str, tuple[str, Entry]] = {}
-    for name, location in tables:
-        listed |= {e.location: (name, e) for e in list_metadata_files(ctx.files, location)}
-    known = [ancestry(ctx.files, location) for _, location in _tables(ctx, warehouse)]
-    now = ctx.clock()
-    old = ((name, entry) for name, entry in listed.values() if now - entry.modified_ms >= older_than_ms)
-    return [Orphan(name, e.location, e.bytes, now - e.modified_ms) for name, e in old if _is_orphan(e, known)]
+def _list(ctx: Context, pointers: Sequence[Pointer]) -> list[_Listed]:
+    """The files that lie directly in the metadata folders of tables, each folder once."""
+    listed: dict[Place, _Listed] = {}
+    served = {warehouse.name: warehouse for warehouse in ctx.warehouses}
+    for pointer in pointers:
+        folder = parse_location(pointer.metadata_location.rpartition("/")[0])
+        if pointer.kind != "table" or pointer.warehouse not in served or not ctx.guard.keeps_metadata_in(pointer, folder):
+            continue
+        for entry in list_metadata_files(ctx.files, pointer.metadata_location):
+            place = parse_location(entry.location)
+            if place.path.rpartition("/")[0] == folder.path:
+                listed.setdefault(place, _Listed(entry, pointer))
+    return list(listed.values())
 
 
-def _tables(ctx: Context, warehouse: Warehouse) -> list[tuple[str, str]]:
-    rows = relations.metadata_locations(ctx.database.read(), warehouse.name)
-    return [(".".join((*key.split(SEPARATOR), name)), location) for key, name, kind, location in rows if kind == "table"]
+def _roots(ctx: Context, files: Sequence[_Listed], pointers: Iterable[Pointer]) -> list[str]:
+    """The versions whose logs may name one of the files: all current ones, and former ones of the same tables or folders."""
+    if not files:
+        return []
+    uuids = {one.table.uuid for one in files}
+    folders = {_folder(one.entry.location) for one in files}
+    former = [where for where, uuid in versions.all_former(ctx.database.read()) if uuid in uuids or _folder(where) in folders]
+    current = [where for one in pointers for where in (one.metadata_location, one.previous_location) if where]
+    return list(dict.fromkeys((*current, *former)))
 
 
-def _is_orphan(entry: Entry, known: Iterable[Ancestry]) -> bool:
-    place, number = parse_location(entry.location), number_of(entry.location)
-    folder = place.path.rpartition("/")[0]
+def _folder(location: str) -> Place:
+    return parse_location(location.rpartition("/")[0])
+
+
+def _may_have_been_current(file: _Listed, known: Iterable[Ancestry]) -> bool:
+    place, number = parse_location(file.entry.location), number_of(file.entry.location)
+    folder = _folder(file.entry.location)
     for line in known:
         if place in line.places:
-            return False
-        neighbours = any(p.path.rpartition("/")[0] == folder and p.bucket == place.bucket for p in line.places)
-        if neighbours and (number is None or number < line.known_from):
-            return False  # older than what the logs tell: it may have been current once
-    return True
+            return True
+        if folder in line.folders and (number is None or number < line.known_from):
+            return True  # older than what the logs tell
+    return False
+
+
+def _is_of(ctx: Context, file: _Listed) -> bool:
+    """Whether a file is the table's, as far as it says so: a folder may hold two tables, one after the other."""
+    uuid = uuid_in(ctx.files, file.entry.location)
+    return uuid is None or uuid == file.table.uuid
 
 
 def delete_orphans(ctx: Context, orphans: Iterable[Orphan]) -> int:
-    """The number of files that were deleted."""
-    count = 0
-    for orphan in orphans:
-        ctx.files.delete(orphan.location)
-        count += 1
-    return count
+    """The number of files that were deleted. Pointers are read once more: one that has become current meanwhile stays."""
+    candidates = Candidates(orphan.location for orphan in orphans)
+    ctx.guard.spare_named(candidates, ctx.guard.pointers())
+    deleted = [path for path in candidates.left if ctx.files.delete(path)]
+    log.info("swept %d orphan metadata files", len(deleted), extra={"files": deleted})
+    return len(deleted)

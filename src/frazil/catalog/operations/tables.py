@@ -17,7 +17,7 @@ from frazil.catalog.names import Name, Namespace, check_name, parse_name, show
 from frazil.catalog.pages import page_of
 from frazil.catalog.plan import Plan
 from frazil.catalog.publish import LostRace
-from frazil.catalog.store import namespaces, relations
+from frazil.catalog.store import namespaces, relations, versions
 from frazil.catalog.store import places as place_store
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.store.relations import Relation
@@ -214,6 +214,7 @@ def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *, overwr
         raise taken_error(name, relation.kind, wanted="table")
     old = relation.metadata_location if relation else None
     uuid, place = version.metadata["table-uuid"], version.metadata["location"]
+    versions.keep_current(sql, warehouse.name, name)  # the new version's log need not name the one that it replaces
     if not relations.swap(sql, warehouse.name, relations.Swap(name, "table", old, version.location, uuid, place)):
         raise CommitConflict(f"Table {name} was changed at the same time; retry")
     claim_registered(ctx, sql, warehouse, new, replaced=relation is not None and relation.uuid != uuid)
@@ -253,6 +254,7 @@ def drop_table(ctx: Context, request: Request) -> Response:
 
 def _remove(sql: Sql, warehouse: Warehouse, name: Name) -> Relation:
     relation = find_relation(sql, warehouse, name, "table")
+    versions.keep_current(sql, warehouse.name, name)
     if not relations.drop(sql, warehouse.name, name, "table", relation.metadata_location):
         raise CommitConflict(f"Table {name} was changed at the same time; retry")
     return relation

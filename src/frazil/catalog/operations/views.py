@@ -20,7 +20,7 @@ from frazil.catalog.operations.tables import (
 )
 from frazil.catalog.plan import Plan
 from frazil.catalog.publish import LostRace
-from frazil.catalog.store import namespaces, relations
+from frazil.catalog.store import namespaces, relations, versions
 from frazil.catalog.store.database import Sql
 from frazil.catalog.views import decide_view, new_view, view_version
 from frazil.catalog.warehouse import Warehouse
@@ -85,6 +85,7 @@ def drop_view(ctx: Context, request: Request) -> Response:
 
     def drop(sql: Sql) -> Response:
         relation = find_relation(sql, warehouse, name, "view")
+        versions.keep_current(sql, warehouse.name, name)
         if not relations.drop(sql, warehouse.name, name, "view", relation.metadata_location):
             raise CommitConflict(f"View {name} was changed at the same time; retry")
         return NO_CONTENT

@@ -10,9 +10,17 @@ from frazil.config import redact_url
 from frazil.errors import SchemaBehind, Unavailable
 
 _TYPES = {
-    "sqlite": {"{text}": "TEXT", "{serial}": "INTEGER PRIMARY KEY AUTOINCREMENT"},
+    "sqlite": {
+        "{text}": "TEXT",
+        "{serial}": "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "{now_ms}": "CAST(strftime('%s', 'now') AS INTEGER) * 1000",
+    },
     # "C": names are ordered by their bytes, as in SQLite, whatever the database's own language.
-    "postgresql": {"{text}": 'TEXT COLLATE "C"', "{serial}": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"},
+    "postgresql": {
+        "{text}": 'TEXT COLLATE "C"',
+        "{serial}": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "{now_ms}": "CAST(floor(extract(epoch FROM now())) * 1000 AS BIGINT)",
+    },
 }
 
 
