@@ -7,6 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.13; do \
 BIN := .venv/bin
 READY := .venv/.ready
 UV_VERSION := 0.13.7
+LOCK := --generate-hashes --no-header --no-annotate --no-emit-index-url -q
 # uv does not read pip's settings: hand it the index and certificates of this site, if it has any.
 export UV_DEFAULT_INDEX ?= $(if $(PYTHON),$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
 ifeq ($(strip $(UV_DEFAULT_INDEX)),)
@@ -20,13 +21,15 @@ help: ## List these commands
 
 setup: $(READY) ## Make .venv with everything that is pinned (a second run takes no time)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt tools/uv.txt
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer on PATH. Install one, or say make PYTHON=/path/to/python3.12"; exit 1; }
 	@test -x $(BIN)/python && { $(BIN)/python -c 'import uv' || $(BIN)/python -c 'import pip'; } 2>/dev/null || { rm -rf .venv; $(PYTHON) -m venv .venv || \
 		{ echo "error: $(PYTHON) cannot make a virtual environment. On Debian: apt install python3-venv"; exit 1; }; }
-	@$(BIN)/python -c 'import uv' 2>/dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/python -c 'import uv' 2>/dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r tools/uv.txt
 	@echo "installing pinned packages into .venv"
-	@$(BIN)/uv pip install --python $(BIN)/python -c constraints.txt -e '.[all]' --group dev
+	@# Every file must have a pinned hash. An editable install cannot have one: it comes last, alone, built by the pinned hatchling.
+	@$(BIN)/uv pip install --python $(BIN)/python --require-hashes -r constraints.txt
+	@$(BIN)/uv pip install --python $(BIN)/python --no-deps --no-build-isolation -q -e .
 	@touch $@
 
 run: $(READY) ## The main job: catalog, table, Spark pipeline and a first query, in examples/sales
@@ -50,9 +53,9 @@ soak: $(READY) ## Campaigns and property tests at full size; prints the seed tha
 docs: $(READY) ## Write the generated pages of docs/
 	@$(BIN)/python -m tools.docs
 
-lock: $(READY) ## Compile constraints.txt from pyproject.toml (no download addresses)
-	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
-		--no-header --no-annotate --no-emit-index-url -q -o constraints.txt
+lock: $(READY) ## Compile constraints.txt from pyproject.toml: exact versions and hashes (no download addresses)
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 $(LOCK) -o constraints.txt
+	@echo "uv==$(UV_VERSION)" | $(BIN)/uv pip compile - --no-deps --universal --python-version 3.11 $(LOCK) -o tools/uv.txt
 
 clean: ## Remove .venv and the caches of the tools (not .frazil: that may be data)
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
