@@ -14,9 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from click.testing import CliRunner
 from pyiceberg.catalog import load_catalog
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.cli.main import cli
+from frazil.errors import Unavailable
 from tests.catalog_databases import Client
 from tests.catalog_writers import Writer, check_account, running, wait_for
 from tools.own_server import own_server
@@ -175,3 +178,24 @@ def test_embedded_catalogs_say_where_they_are(tmp_path: Path) -> None:
         assert isinstance(server, EmbeddedCatalog)
         assert server.properties == {"type": "rest", "uri": server.uri}
         assert server.warehouse == f"file://{tmp_path}/warehouse"
+
+
+def test_a_sqlite_file_that_was_moved_away_is_not_ready_and_takes_no_writes(tmp_path: Path) -> None:
+    with running_catalog(tmp_path) as server:
+        client, file, away = Client(server.uri), tmp_path / "catalog.db", tmp_path / "away.db"
+        seen = [client.raw("GET", "/readyz").status]
+        file.rename(away)
+        seen += [client.raw("GET", "/readyz").status, client.post("/namespaces", {"namespace": ["lost"]}).status, int(file.exists())]
+        file.write_bytes(b"")  # another file in its place
+        seen += [client.raw("GET", "/readyz").status, client.raw("GET", "/livez").status]
+        away.replace(file)
+        seen += [client.raw("GET", "/readyz").status, client.get("/namespaces/lost").status]
+    assert seen == [200, 503, 503, 0, 503, 200, 200, 404]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_address_is_said_only_when_the_database_is_open(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "catalog.db").write_text("this is no database, and has more than a hundred bytes" * 5)
+    arguments = ["serve", "--port", "0", "--workers", workers, "--database", f"sqlite:///{tmp_path / 'catalog.db'}"]
+    result = CliRunner().invoke(cli, [*arguments, "--warehouse", str(tmp_path / "warehouse")])
+    assert (type(result.exception), "on http://" in result.stderr) == (Unavailable, False)

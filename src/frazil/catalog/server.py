@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,11 +79,14 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve_here(options: ServerOptions, listener: socket.socket) -> None:
-    """Serves in this process until a signal says stop; then finishes what is in flight."""
+def serve_here(options: ServerOptions, listener: socket.socket, *, opened: Callable[[], None] | None = None) -> None:
+    """Serves in this process until a signal says stop; then finishes what is in flight. Calls `opened` once the database is open."""
     log_to_stderr(options.log_level)
     sys.setswitchinterval(0.0005)  # a thread that comes back from an fsync must not wait 5 ms for its turn
-    _Server(uvicorn_config(build_app(options))).run(sockets=[listener])
+    app = build_app(options)
+    if opened is not None:
+        opened()
+    _Server(uvicorn_config(app)).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from types import FrameType
 
@@ -25,12 +26,13 @@ PAUSE_SECONDS = 0.2  # between looks at the workers
 RESTART_SECONDS = 1.0  # a worker that lived shorter than this is not replaced at once
 
 
-def serve(options: ServerOptions, listener: socket.socket, *, workers: int = 1) -> None:
-    """Serves until a signal says stop."""
+def serve(options: ServerOptions, listener: socket.socket, *, workers: int = 1, opened: Callable[[], None] = lambda: None) -> None:
+    """Serves until a signal says stop. Calls `opened` once the database was opened: from then on requests are answered."""
     if workers == 1:
-        serve_here(options, listener)
+        serve_here(options, listener, opened=opened)
         return
     open_context(options).close()  # what is wrong with the settings is said once, not by each worker
+    opened()
     with tempfile.TemporaryDirectory(prefix="frazil-metrics-") as folder:
         _Supervisor(replace(options, metrics_folder=folder), listener, workers).run()
 

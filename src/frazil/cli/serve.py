@@ -77,8 +77,12 @@ def serve(
             f"cannot listen on {settings.host}, port {settings.port}: {exc.strerror}", hint="frazil serve --host 127.0.0.1"
         ) from exc
     address, bound = listener.getsockname()[:2]
-    click.echo(f"Iceberg REST catalog on http://{address}:{bound}", err=True)
-    run(options, listener, workers=settings.workers)
+
+    def announce() -> None:
+        click.echo(f"Iceberg REST catalog on http://{address}:{bound}", err=True)
+
+    with listener:
+        run(options, listener, workers=settings.workers, opened=announce)
 
 
 def parse_warehouses(given: Sequence[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ def livez(_ctx: Context, _request: Request) -> Response:
 
 def readyz(ctx: Context, _request: Request) -> Response:
     """The database answers too; raises Unavailable when it does not."""
-    ctx.database.read().rows("SELECT 1")
+    ctx.database.check()
     return json_response({"status": "ok"})
 
 

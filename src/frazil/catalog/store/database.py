@@ -34,6 +34,9 @@ class Database(Protocol):
     dialect: str
     local: bool  # an indexed lookup is quick enough to be made in the event loop
 
+    def check(self) -> None:
+        """Passes when the database can be used; else raises Unavailable."""
+
     def read(self) -> Sql:
         """Statements outside a transaction; raises Unavailable when the database cannot be reached."""
 

@@ -149,6 +149,9 @@ class PostgresDatabase:
         except Unavailable as exc:
             raise Unavailable(exc.message, hint="is PostgreSQL running, and is the URL right?") from exc
 
+    def check(self) -> None:
+        self.read().rows("SELECT 1")
+
     def read(self) -> Sql:
         return self._sql
 

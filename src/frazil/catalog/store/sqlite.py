@@ -100,12 +100,24 @@ class SqliteDatabase:
         self._mutex = threading.Lock()  # guards _waiting and _connections
         self._turn = threading.Lock()  # held by the one thread that writes
         self._waiting: list[_Ticket] = []
+        self._file = _identity(self.path)
         self._writer = self._connect()
         self._writer_sql = _WriterSql(self._writer)
         # Between processes SQLite itself waits by polling, with sleeps of up to 100 ms; a lock of the kernel wakes the next one at once.
         self._gate = os.open(f"{self.path}-gate", os.O_RDWR | os.O_CREAT, 0o600)
 
+    def check(self) -> None:
+        self._check_file()
+        self.read().rows("SELECT 1")
+
+    def _check_file(self) -> None:
+        """Raises Unavailable if the path leads to another file than the one that is open, or to none: SQLite would go on with the old
+        one, which the next start of the server does not find, and a new connection would open, or create, the other one."""
+        if _identity(self.path) != self._file:
+            raise Unavailable(f"the catalog's database {self.path} was moved, deleted or replaced", hint="put it back, or restart")
+
     def _connect(self) -> sqlite3.Connection:
+        self._check_file()
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
             connection.execute("PRAGMA journal_mode=WAL")
@@ -154,8 +166,9 @@ class SqliteDatabase:
     def _run_batch(self, batch: list[_Ticket]) -> None:
         """Runs the writes in one transaction. If it is rolled back as a whole, each write runs again in its own transaction."""
         try:
+            self._check_file()
             self._writer.execute("BEGIN IMMEDIATE")
-        except (sqlite3.Error, MemoryError) as exc:
+        except (sqlite3.Error, MemoryError, Unavailable) as exc:
             self._roll_back()
             for ticket in batch:
                 ticket.error = self._unavailable(exc)
@@ -269,6 +282,15 @@ def _make_private(path: Path) -> None:
         return  # another process was faster
     except OSError as exc:
         raise Unavailable(f"cannot open the catalog's database {path}: {exc}") from exc
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """The file itself, whatever its name is later; None if there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # a Path object costs more than the call
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _in_own_folder(path: Path) -> bool:
