@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from frazil.config import Settings
+from frazil.pipelines.arrivals import local_digest, with_content
 from frazil.pipelines.sources import SourceFile
 
 COLUMNS = ["query_id", "sql"]
@@ -33,9 +34,13 @@ class QueryFiles:
         """The files that are there now, in order of their path."""
         (whole,) = self.filesystem.get_file_info([self.root])
         if whole.type == fs.FileType.File:
-            return [_identify(whole)]
+            return self._with_content([_identify(whole)])
         found = self.filesystem.get_file_info(fs.FileSelector(self.root, recursive=True, allow_not_found=True))
-        return sorted(_identify(one) for one in found if one.type == fs.FileType.File and one.extension == "parquet")
+        return self._with_content(sorted(_identify(one) for one in found if one.type == fs.FileType.File and one.extension == "parquet"))
+
+    def _with_content(self, files: Sequence[SourceFile]) -> list[SourceFile]:
+        """Local files are identified by their content: one that was touched or copied over itself is the same file."""
+        return with_content(files, local_digest(Path("/"))) if isinstance(self.filesystem, fs.LocalFileSystem) else [*files]
 
     def count_rows(self, file: SourceFile) -> int:
         """How many queries a file holds."""

@@ -21,7 +21,7 @@ from bar import ProgressBar, Watcher
 from files import QueryFiles
 from lakehouse import transpiled
 from slices import Slice, count, cut, share
-from tables import NAME, Ledger, make_delta, source_of
+from tables import NAME, Ledger, identities, make_delta, source_of
 from transpiling import Dialects, quiet, transpile_rows
 
 from frazil.client import connect
@@ -67,19 +67,20 @@ class Job:
     def _new(self) -> Iterator[Slice]:
         finished, position = self.ledger.finished() if self.ledger else set(), self.sink.position
         for file in self.files.list():
-            if file not in finished:
-                total, start = self.files.count_rows(file), position.get(source_of(file), 0)
+            if not identities(file) & finished:
+                total, start = self.files.count_rows(file), position.get(source_of(file, position), 0)
                 if start < total or self.ledger:  # an empty file belongs in the ledger, too
                     yield Slice(file, start, total, total)
 
     def load(self, slices: Sequence[Slice]) -> None:
         """One Spark job, and one commit of its rows, the position reached and the files that are finished."""
-        position = {source_of(one.file): one.end for one in slices if one.rows}
+        known = self.sink.position
+        position = {source_of(one.file, known): one.end for one in slices if one.rows}
         numbers, transpile = self.work(slices)
         staged = self.sink.stage(numbers, through=transpile, position=position)
         done = [one.file for one in slices if one.is_last] if self.ledger else []
         also = {self.ledger.identifier: self.ledger.rows(*done)} if self.ledger and done else {}
-        self.sink.publish(staged, also=also, done=[source_of(file) for file in done])
+        self.sink.publish(staged, also=also, done=[source_of(file, known) for file in done])
         self.watcher.advance(staged.counts.rows, self._errors(staged))
 
     def work(self, slices: Sequence[Slice]) -> tuple[DataFrame, lake.Through]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from bar import ProgressBar, Watcher
 from files import QueryFiles
-from tables import Ledger, open_delta, open_iceberg, source_of
+from tables import Ledger, identities, open_delta, open_iceberg, source_of
 from transpiling import Dialects, quiet
 from workers import NO_QUERIES, Chunk, Transpile, transpiling
 
@@ -50,7 +50,7 @@ class Loop:
         """Every file that is not in yet; then stops, or looks for new ones for ever."""
         with transpiling(self.dialects, self.processes) as transpile:
             while True:
-                new = [file for file in self.files.list() if file not in self._finished]
+                new = [file for file in self.files.list() if not identities(file) & self._finished]
                 self.load(new, transpile)
                 if follow_seconds is None:
                     return
@@ -62,11 +62,11 @@ class Loop:
         """Writes the queries of files, from where the table's progress says."""
         for chunk, rows in transpile(self._chunks(files)):
             self._write(chunk, rows)
-        self._finished.update(files)
+        self._finished.update(*map(identities, files))
 
     def _chunks(self, files: Sequence[SourceFile]) -> Iterator[Chunk]:
         for file in files:
-            total, start = self.files.count_rows(file), self.sink.position.get(source_of(file), 0)
+            total, start = self.files.count_rows(file), self.sink.position.get(source_of(file, self.sink.position), 0)
             self.watcher.begin(total - start)
             if not total and self.ledger:
                 yield Chunk(file, 0, NO_QUERIES, total)  # for the ledger
@@ -74,7 +74,7 @@ class Loop:
                 yield Chunk(file, first, queries, total)
 
     def _write(self, chunk: Chunk, rows: pa.RecordBatch) -> None:
-        source, done = source_of(chunk.file), []
+        source, done = source_of(chunk.file, self.sink.position), []
         if self.ledger and chunk.is_last:
             done = [source]
             self.sink.also(self.ledger.identifier, self.ledger.rows(chunk.file))  # before the write: it may commit

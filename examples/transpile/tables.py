@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from lakehouse import transpiled
 import frazil.sinks
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings
+from frazil.pipelines.arrivals import Tag
 from frazil.pipelines.ledger import ledger_of, ledger_rows, loaded_files
 from frazil.pipelines.sources import SourceFile
 from frazil.tables.apply import apply_steps, plan
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from frazil.sinks import ArrowSink
 
 NAME = "transpile"
+Identity = tuple[str, int, str]
 
 
 @dataclass(frozen=True)
@@ -41,16 +44,24 @@ class Ledger:
     def identifier(self) -> tuple[str, ...]:
         return ledger_of(transpiled).identifier
 
-    def finished(self) -> set[SourceFile]:
-        return loaded_files(self.table, NAME)
+    def finished(self) -> set[Identity]:
+        return set().union(*map(identities, loaded_files(self.table, NAME)))
 
     def rows(self, *files: SourceFile) -> pa.Table:
         return ledger_rows(files, pipeline=NAME, run_id=uuid.uuid4().hex, ledger=self.table)
 
 
-def source_of(file: SourceFile) -> str:
-    """The name of a file in the table's progress: one that was rewritten is another one."""
-    return f"{file.path}@{file.tag}"
+def identities(file: SourceFile) -> set[Identity]:
+    """What a file is known by: its path and content, or its path and modification time, as for files that were loaded without a hash."""
+    tag = Tag.parse(file.tag)
+    return {(file.path, file.size, known) for known in (tag.stamp, tag.content) if known}
+
+
+def source_of(file: SourceFile, position: Mapping[str, int]) -> str:
+    """The name of a file in the table's progress: one with other content is another one. A file begun under its time keeps that name."""
+    tag = Tag.parse(file.tag)
+    by_time = f"{file.path}@{tag.stamp}"
+    return by_time if by_time in position or not tag.content else f"{file.path}@{tag.content}"
 
 
 def open_iceberg(settings: Settings, *, flush_rows: int) -> tuple[ArrowSink, Ledger]:

@@ -10,6 +10,7 @@
     ├── TableBroken                  the catalog has the table, and cannot read its metadata file; names both
     ├── PipelineError                a run stopped; nothing of it was committed
     │   ├── SourceDrift              files have columns that the table does not have, or lack some; names them
+    │   ├── SourceChanged            files that are loaded have other content now; names them
     │   ├── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong with them
     │   ├── MessagesLost             messages are gone from Kafka before they were read; says which
     │   └── AuditFailed              a check of the staged rows failed; main is as it was, the rows are on a branch
@@ -167,6 +168,23 @@ class SourceDrift(PipelineError):
     def __init__(self, message: str, *, columns: tuple[str, ...], hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.columns = columns
+
+
+class SourceChanged(PipelineError):
+    """Files that are loaded have other content now, and the pipeline does not say what that means."""
+
+    def __init__(self, pipeline: str, paths: Sequence[str], *, mode: str) -> None:
+        shown = "".join(f"\n  {path}" for path in paths[:20]) + (f"\n  and {len(paths) - 20:,} more" if len(paths) > 20 else "")
+        meaning = (
+            'on_change="append" loads their whole content again, next to the rows that are there'
+            if mode == "append"
+            else f'on_change="replace" loads them again, by the rules of mode="{mode}"'
+        )
+        super().__init__(
+            f"pipeline '{pipeline}': files that are loaded have other content now:{shown}",
+            hint=f"nothing was committed; put new rows into new files, or declare what a change means: {meaning}",
+        )
+        self.paths = tuple(paths)
 
 
 class TooManyBadRows(PipelineError):

@@ -27,7 +27,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.client.changes import Change
 from frazil.config import Settings, load_settings
-from frazil.errors import PipelineError, SourceDrift, TooManyBadRows
+from frazil.errors import PipelineError, SourceChanged, SourceDrift, TooManyBadRows
 from frazil.pipelines import sources
 from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.runs import RunResult, read_runs
@@ -213,6 +213,51 @@ def test_a_load_replaces_the_partitions_that_it_has_rows_of(project: Project, sp
     assert [row["order_id"] for row in spark.sql("SELECT order_id FROM lake.lakehouse.sales ORDER BY 1").collect()] == ["ORD-1", "ORD-3"]
 
 
+def test_a_file_that_was_touched_or_copied_over_itself_adds_no_rows(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
+    run(project, spark, catalog)
+    (project.folder / "landing/a.csv").touch()
+    assert run(project, spark, catalog).touched == ("landing/a.csv",)
+    shutil.copy(project.folder / "landing/a.csv", project.folder / "landing/b.csv")
+    result = run(project, spark, catalog)  # another path may bring the same rows; it is named
+    assert (result.files, result.copies, ids(catalog)) == (1, {"landing/b.csv": "landing/a.csv"}, ["ORD-1", "ORD-1"])
+    assert run(project, spark, catalog).touched == ()  # the load before has noted it
+
+
+def without_times(orders: DataFrame) -> DataFrame:
+    return orders.drop("updated_at")
+
+
+@pytest.mark.parametrize(
+    ("rules", "rows"),
+    [
+        ({"on_change": "append"}, ["ORD-1", "ORD-1", "ORD-2"]),
+        ({"on_change": "replace", "mode": "replace-partition"}, ["ORD-1", "ORD-2"]),
+        (
+            {
+                "on_change": "replace",
+                "mode": "upsert",
+                "key": ("order_id",),
+                "order_by": (),
+                "transform": lambda orders: orders.drop("updated_at"),
+            },
+            ["ORD-1", "ORD-2"],
+        ),
+    ],
+)
+def test_a_file_with_other_content_is_loaded_as_the_pipeline_says(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog, rules: dict[str, Any], rows: list[str]
+) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
+    run(project, spark, catalog)
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,2", "ORD-2,CUST-1,1.00,ch,2024-01-15,2")
+    with pytest.raises(SourceChanged) as refused:
+        run(project, spark, catalog)
+    assert (refused.value.paths, ids(catalog)) == (("landing/a.csv",), ["ORD-1"])
+    assert run(project, spark, catalog, **rules).changed == ("landing/a.csv",)
+    assert (ids(catalog), run(project, spark, catalog, **rules).files) == (rows, 0)
+
+
 WIDER = HEADER.strip() + ",channel\n"
 
 
@@ -306,7 +351,9 @@ def test_files_on_s3_are_loaded_once_by_path_and_etag(
     first = run(project, spark, catalog, source=source, max_bad_share=0.5)
     again = run(project, spark, catalog, source=source, max_bad_share=0.5)
     put("2024/a.csv", "ORD-3,CUST-3,1.00,ch,2024-01-15,1", "ORD-4,CUST-4,1.00,ch,2024-01-15,1")  # rewritten: another file
-    run(project, spark, catalog, source=source)
+    with pytest.raises(SourceChanged):
+        run(project, spark, catalog, source=source)
+    run(project, spark, catalog, source=source, on_change="append")
     assert [(one.files, one.rows, one.quarantined) for one in (first, again)] == [(1, 1, 1), (0, 0, 0)]
     assert ids(catalog) == ["ORD-1", "ORD-3", "ORD-4"]
     assert quarantined(catalog) == [("s3://lakehouse/landing/2024/a.csv", 3, "field 'amount': expected decimal(12, 2), found 'much'")]

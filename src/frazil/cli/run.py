@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +17,8 @@ from frazil.project import Project, load_project
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from frazil.pipelines.arrivals import Arrivals
     from frazil.pipelines.declare import Pipeline
-    from frazil.pipelines.sources import SourceFile
 
 SHOWN_FILES = 20
 
@@ -30,7 +30,7 @@ SHOWN_FILES = 20
 def run(context: Context, name: str, dry_run: bool) -> None:
     """Run a pipeline: everything new since the last run, then stop."""
     from frazil.client.catalog import catalog_properties
-    from frazil.pipelines.run import new_files, run_pipeline
+    from frazil.pipelines.run import find_arrivals, refuse_changes, run_pipeline
     from frazil.pipelines.sources import KafkaSource
 
     project = load_project(Path.cwd())
@@ -47,12 +47,13 @@ def run(context: Context, name: str, dry_run: bool) -> None:
         click.echo(f"{name}: no file matches '{pipeline.files.pattern}' in {project.folder}; {pipeline.target.name} is unchanged")
         return
     catalog = context.catalog
-    files = new_files(pipeline, catalog, project.folder)
-    if not files:  # Spark takes seconds to start: not for nothing
-        click.echo(describe(RunResult(name, pipeline.target.name)))
+    arrived = find_arrivals(pipeline, catalog, project.folder)
+    if not arrived.files:  # Spark takes seconds to start: not for nothing
+        click.echo(describe(RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))))
     elif dry_run:
-        click.echo(describe_files(pipeline, files))
+        click.echo(describe_files(pipeline, arrived))
     else:
+        refuse_changes(pipeline, arrived, catalog)
         with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name):
             result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
         click.echo(describe(result))
@@ -94,9 +95,11 @@ def describe(result: RunResult) -> str:
     'daily: 1,200 rows from 2 files are in l.sales, snapshot 7'
     >>> describe(RunResult("daily", "l.sales"))
     'daily: no new files; l.sales is unchanged'
+    >>> describe(RunResult("daily", "l.sales", touched=("landing/a.csv",)))
+    'daily: no new files (1 file was touched, its content is loaded); l.sales is unchanged'
     """
     if result.snapshot_id is None:
-        return f"{result.pipeline}: no new files; {result.table} is unchanged"
+        return f"{result.pipeline}: no new files{_touched(result)}; {result.table} is unchanged"
     return f"{result.pipeline}: {result.rows:,} rows from {_files(result.files)} are in {result.table}, snapshot {result.snapshot_id}"
 
 
@@ -110,15 +113,49 @@ def describe_counts(result: RunResult) -> str:
         "quarantined": f"{result.quarantined:,}" + (f"  see {result.table}__quarantine" if result.quarantined else ""),
         "seconds": f"{result.seconds:.1f}",
     }
-    return "\n".join(f"  {name:<12} {value}" for name, value in values.items())
+    notes = [*describe_changes(result.changed), *describe_copies(result.copies)]
+    return "\n".join([*(f"  {name:<12} {value}" for name, value in values.items()), *_shorten([f"  {note}" for note in notes])])
 
 
-def describe_files(pipeline: Pipeline, files: Sequence[SourceFile]) -> str:
-    """The files that a run would load."""
-    shown = [f"  {size(file.size):>9}  {file.path}" for file in files[:SHOWN_FILES]]
-    more = [f"  and {len(files) - SHOWN_FILES:,} more"] if len(files) > SHOWN_FILES else []
+def describe_changes(paths: Sequence[str]) -> list[str]:
+    """A line per file that was loaded before, with other content."""
+    return [f"{path} was loaded before with other content" for path in paths]
+
+
+def describe_copies(copies: Mapping[str, str]) -> list[str]:
+    """A line per file with content that was loaded from another path, too.
+
+    >>> describe_copies({"landing/b.csv": "landing/a.csv"})
+    ['landing/b.csv has the same content as landing/a.csv']
+    """
+    return [f"{copy} has the same content as {path}" for copy, path in copies.items()]
+
+
+def describe_files(pipeline: Pipeline, arrived: Arrivals) -> str:
+    """The files that a run would load; those that were loaded before with other content are named."""
+    files = arrived.files
     total = size(sum(file.size for file in files))
-    return "\n".join([f"{pipeline.name}: would load {_files(len(files))} ({total}) into {pipeline.target.name}", *shown, *more])
+    refused = arrived.changed and pipeline.on_change == "error"
+    would = "would refuse to load" if refused else "would load"
+    lines = [f"{pipeline.name}: {would} {_files(len(files))} ({total}) into {pipeline.target.name}"]
+    lines += _shorten([f"  {size(file.size):>9}  {file.path}" for file in files])
+    return "\n".join(lines + _shorten([f"  {line}" for line in describe_changes([file.path for file in arrived.changed])]))
+
+
+def _shorten(lines: Sequence[str]) -> list[str]:
+    more = [f"  and {len(lines) - SHOWN_FILES:,} more"] if len(lines) > SHOWN_FILES else []
+    return [*lines[:SHOWN_FILES], *more]
+
+
+def _touched(result: RunResult) -> str:
+    """
+    >>> _touched(RunResult("daily", "l.sales", touched=("a", "b")))
+    ' (2 files were touched, their content is loaded)'
+    """
+    if not result.touched:
+        return ""
+    verb, whose = ("was", "its") if len(result.touched) == 1 else ("were", "their")
+    return f" ({_files(len(result.touched))} {verb} touched, {whose} content is loaded)"
 
 
 def size(number: int) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["append", "replace-partition", "upsert"]
 Drift = Literal["evolve", "freeze", "quarantine"]
+OnChange = Literal["error", "append", "replace"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Pipeline:
     branch: str = ""
     sequence: str | None = None
     op: str | Ops | None = None
+    on_change: OnChange = "error"
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         return self.transform(frame)
@@ -87,6 +89,7 @@ def pipeline(
     branch: str | None = None,
     sequence: str | None = None,
     op: str | Ops | None = None,
+    on_change: OnChange = "error",
 ) -> Callable[[Transform], Pipeline]:
     """Declares the decorated function as a pipeline from `source` into `target`.
 
@@ -99,6 +102,8 @@ def pipeline(
     - `audit`: what must hold of the table as it would be, before main has the rows: conditions of every row (`amount < 10000`), or
       queries that find what is wrong (`SELECT order_id FROM {table} GROUP BY 1 HAVING count(*) > 1`). Until they pass, the rows are on
       `branch` alone.
+    - `on_change`: what happens when a file that is loaded has other content now: `error` stops the run; `append` loads its whole content
+      again, for mode `append`; `replace` loads it again by the rules of mode `replace-partition` or `upsert`.
     """
     orders = (order_by,) if isinstance(order_by, str) else tuple(order_by)
 
@@ -107,7 +112,7 @@ def pipeline(
         checks = (audit,) if isinstance(audit, str) else tuple(audit)
         tombstones = isinstance(source, KafkaSource) and source.message_key is not None
         own_op = op or (OWN_OP if tombstones and mode == "upsert" else None)
-        made = replace(made, audit=checks, branch=branch or f"audit-{made.name}", sequence=sequence, op=own_op)
+        made = replace(made, audit=checks, branch=branch or f"audit-{made.name}", sequence=sequence, op=own_op, on_change=on_change)
         _check(made)
         return made
 
@@ -129,6 +134,7 @@ def _check(made: Pipeline) -> None:
     if not 0 <= made.max_bad_share <= 1:
         raise _wrong(made, f"max_bad_share is {made.max_bad_share}, expected a share from 0 to 1")
     _check_upsert(made, names)
+    _check_on_change(made)
     if isinstance(made.source, KafkaSource):
         _check_stream(made)
     _check_audit(made)
@@ -145,6 +151,20 @@ def _check_upsert(made: Pipeline, names: Sequence[str]) -> None:
         raise _wrong(made, "order_by is for other modes: a column of the table decides an upsert", hint=f"sequence='{made.order_by[0]}'")
     if made.sequence and made.sequence not in names:
         raise _wrong(made, f"sequence names column '{made.sequence}', which {made.target.name} does not have; it has {', '.join(names)}")
+
+
+def _check_on_change(made: Pipeline) -> None:
+    if made.on_change not in get_args(OnChange):
+        raise _wrong(made, f"on_change is '{made.on_change}', expected one of {', '.join(get_args(OnChange))}")
+    if made.on_change == "error":
+        return
+    if isinstance(made.source, KafkaSource):
+        raise _wrong(made, "on_change is for files, and the source is Kafka", hint="leave on_change out")
+    if made.on_change == "replace" and made.mode == "append":
+        hint = "mode='replace-partition' or mode='upsert'; or on_change='append'"
+        raise _wrong(made, "on_change is 'replace', but mode 'append' cannot find the rows that a file brought before", hint=hint)
+    if made.on_change == "append" and made.mode != "append":
+        raise _wrong(made, f"on_change is 'append', but mode '{made.mode}' replaces rows", hint="on_change='replace'")
 
 
 def _check_stream(made: Pipeline) -> None:

@@ -5,7 +5,7 @@ A property would grow with every file; a table does not, and any engine can read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ COLUMNS = (
     column("pipeline", "string", required=True, doc="The pipeline that loaded the file"),
     column("path", "string", required=True, doc="The file, relative to the project"),
     column("size", "long", required=True, doc="Its size in bytes"),
-    column("tag", "string", required=True, doc="What changes when the file is rewritten: its modification time or ETag"),
+    column("tag", "string", required=True, doc="What changes with the file: its modification time and content, or ETag"),
     column("run_id", "string", required=True, doc="The run that loaded it"),
 )
 
@@ -44,21 +44,10 @@ def open_beside(declared: Table, catalog: Any) -> LiveTable:
     return found
 
 
-def not_loaded(files: Sequence[SourceFile], ledger: LiveTable, pipeline: str) -> list[SourceFile]:
-    """The files that a pipeline has not committed. The ledger streams by: memory follows the files at hand, not all that ever were."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not files:
-        return []
-    keys = pa.array([f"{file.path}\0{file.size}\0{file.tag}" for file in files])
-    loaded = bytearray(len(files))
+def read_ledger(ledger: LiveTable, pipeline: str) -> Iterator[pa.RecordBatch]:
+    """Path, size and tag of the files that a pipeline has committed, in batches."""
     scan = ledger.scan(row_filter=_equal("pipeline", pipeline), selected_fields=("path", "size", "tag"))
-    for batch in scan.to_arrow_batch_reader():
-        path, size, tag = (pc.cast(batch.column(name), pa.string()) for name in ("path", "size", "tag"))
-        for index in pc.index_in(pc.binary_join_element_wise(path, size, tag, "\0"), value_set=keys).drop_null().to_pylist():
-            loaded[index] = 1
-    return [file for file, done in zip(files, loaded, strict=True) if not done]
+    yield from scan.to_arrow_batch_reader()
 
 
 def loaded_files(ledger: LiveTable, pipeline: str) -> set[SourceFile]:

@@ -16,9 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frazil.errors import CommitUnknown, PipelineError, TooManyBadRows, WriterFenced
+from frazil.errors import CommitUnknown, PipelineError, SourceChanged, TooManyBadRows, WriterFenced
+from frazil.pipelines.arrivals import Arrivals, Tag, compare_with_ledger, find_copies, local_digest, with_content
 from frazil.pipelines.declare import Pipeline
-from frazil.pipelines.ledger import ledger_of, ledger_rows, not_loaded, open_beside
+from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
 from frazil.pipelines.runs import RunResult, note_run, run_rows, runs_of, tell_error
 from frazil.pipelines.sources import SourceFile
 
@@ -38,13 +39,15 @@ if TYPE_CHECKING:
 
 TOP_REASONS = 5
 
-__all__ = ["RunResult", "new_files", "run_pipeline"]
+__all__ = ["RunResult", "find_arrivals", "run_pipeline"]
 
 
 def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCatalog, folder: Path) -> RunResult:
     """Loads what is new since the last run. Safe to call again after any failure."""
-    if not new_files(pipeline, catalog, folder):  # looked at before the take-over, which adds a snapshot
-        return RunResult(pipeline.name, pipeline.target.name)
+    arrived = find_arrivals(pipeline, catalog, folder)  # before the takeover, which adds a snapshot
+    if not arrived.files:
+        return _unchanged(pipeline, arrived)
+    refuse_changes(pipeline, arrived, catalog)
     begun = time.monotonic()
     run = _Run(pipeline, spark, catalog, folder)
     try:
@@ -62,17 +65,45 @@ def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCata
         raise
 
 
-def new_files(pipeline: Pipeline, catalog: FrazilCatalog, folder: Path) -> list[SourceFile]:
-    """The landing files that the table does not hold. Changes nothing."""
+def find_arrivals(pipeline: Pipeline, catalog: FrazilCatalog, folder: Path) -> Arrivals:
+    """The landing files that are new, or changed since they were loaded. Changes nothing."""
+    load_target(pipeline, catalog)
+    listed = pipeline.files.list_files(folder, catalog.properties)
+    ledger = _load_ledger(pipeline, catalog)
+    if ledger is None:
+        return Arrivals(tuple(listed))
+    return compare_with_ledger(listed, ledger, pipeline.name, digest=local_digest(folder))
+
+
+def refuse_changes(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog) -> None:
+    """Raises `SourceChanged` if loaded files have other content now and the pipeline does not say what that means.
+
+    It counts as a failed run.
+    """
+    if refused := _refusal(pipeline, arrived):
+        result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()), error=refused.message)
+        note_run(result, pipeline.target, catalog)
+        raise refused
+
+
+def _refusal(pipeline: Pipeline, arrived: Arrivals) -> SourceChanged | None:
+    if not arrived.changed or pipeline.on_change != "error":
+        return None
+    return SourceChanged(pipeline.name, [file.path for file in arrived.changed], mode=pipeline.mode)
+
+
+def _load_ledger(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable | None:
     from pyiceberg.exceptions import NoSuchTableError
 
-    load_target(pipeline, catalog)
-    found = pipeline.files.list_files(folder, catalog.properties)
     try:
-        ledger = catalog.load_table(ledger_of(pipeline.target).identifier)
+        ledger: LiveTable = catalog.load_table(ledger_of(pipeline.target).identifier)
     except NoSuchTableError:
-        return found  # no run has committed yet
-    return not_loaded(found, ledger, pipeline.name)
+        return None  # no run has committed yet
+    return ledger
+
+
+def _unchanged(pipeline: Pipeline, arrived: Arrivals) -> RunResult:
+    return RunResult(pipeline.name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))
 
 
 class _Run:
@@ -82,6 +113,7 @@ class _Run:
         self.pipeline, self.spark, self.catalog, self.folder = pipeline, spark, catalog, folder
         self.begun = time.monotonic()
         self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
+        self.touched: tuple[SourceFile, ...] = ()
 
     def load(self) -> RunResult:
         """Takes over, stages, and commits."""
@@ -95,10 +127,10 @@ class _Run:
         target = IcebergTarget(self.catalog, self.pipeline.target.identifier, key=self.pipeline.upserted_by)
         part = part_name(self.pipeline.name, 0)
         sink = FrameSink(target, part, options=SinkOptions(checks=self.pipeline.checks))
-        files = new_files(self.pipeline, self.catalog, self.folder)
-        if not files:
-            return RunResult(self.pipeline.name, self.pipeline.target.name)
-        self.result = replace(self.result, files=len(files), bytes=sum(file.size for file in files))
+        arrived = find_arrivals(self.pipeline, self.catalog, self.folder)
+        if not arrived.files:
+            return _unchanged(self.pipeline, arrived)
+        files = self._identify(arrived)
         publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, target, part, sink.generation))
         publisher.clean()
         with ExitStack() as kept:
@@ -107,6 +139,18 @@ class _Run:
             beside, kind = partial(self._beside, files), self._kind(report)
             publisher.publish(sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=beside)
         return self.result
+
+    def _identify(self, arrived: Arrivals) -> list[SourceFile]:
+        """The files to load, with their content in their tags."""
+        if refused := _refusal(self.pipeline, arrived):
+            raise refused
+        files = with_content(arrived.files, local_digest(self.folder))
+        copies = find_copies(files, _load_ledger(self.pipeline, self.catalog), self.pipeline.name)
+        changed, touched = (tuple(file.path for file in kind) for kind in (arrived.changed, arrived.touched))
+        size = sum(file.size for file in files)
+        self.result = replace(self.result, files=len(files), bytes=size, changed=changed, touched=touched, copies=copies)
+        self.touched = arrived.touched
+        return files
 
     def _staging(self, target: IcebergTarget, part: str, files: Sequence[SourceFile], kept: ExitStack) -> Staging:
         from frazil.pipelines.staging import Staging
@@ -143,19 +187,22 @@ class _Run:
     def _check_unchanged(self, files: Sequence[SourceFile]) -> None:
         """A file that grew while it was read would be loaded again as a new one: rows twice."""
         now = {file.path: file for file in self.pipeline.files.list_files(self.folder, self.catalog.properties)}
-        if changed := [file.path for file in files if now.get(file.path, file) != file]:
+        before = [replace(file, tag=Tag.parse(file.tag).stamp) for file in files]
+        if changed := [file.path for file in before if now.get(file.path, file) != file]:
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': {changed[0]} changed while it was read",
                 hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then rename them",
             )
 
     def _beside(self, files: Sequence[SourceFile], snapshot_id: int) -> dict[str | Identifier, pa.Table]:
-        """The rows of ledger and runs for a commit whose rows are in the snapshot."""
+        """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later run hashes them."""
         target = self.pipeline.target
         self.result = replace(self.result, snapshot_id=snapshot_id, seconds=round(time.monotonic() - self.begun, 3))
         ledger, runs = open_beside(ledger_of(target), self.catalog), open_beside(runs_of(target), self.catalog)
         return {
-            ledger_of(target).identifier: ledger_rows(files, pipeline=self.pipeline.name, run_id=self.result.run_id, ledger=ledger),
+            ledger_of(target).identifier: ledger_rows(
+                [*files, *self.touched], pipeline=self.pipeline.name, run_id=self.result.run_id, ledger=ledger
+            ),
             runs_of(target).identifier: run_rows(self.result, runs.schema().as_arrow()),
         }
 

@@ -52,6 +52,9 @@ class RunResult:
     run_id: str = ""
     started_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     error: str | None = None
+    changed: tuple[str, ...] = ()  # files loaded again, because their content is not what was loaded before
+    touched: tuple[str, ...] = ()  # files not loaded again: another modification time, the same content
+    copies: Mapping[str, str] = field(default_factory=dict)  # files loaded, and the path that the same content was loaded from
 
     @property
     def status(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from click.testing import CliRunner, Result
 from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
+from frazil.errors import SourceChanged
+from frazil.pipelines.arrivals import local_digest, with_content
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
 from frazil.pipelines.runs import RunResult, note_run
 from frazil.project import load_project
@@ -87,3 +90,35 @@ def test_a_dry_run_names_the_files_that_are_new_and_loads_none(catalog: FrazilCa
     )
     ledger.refresh().append(ledger_rows([new], pipeline="daily_sales", run_id="2", ledger=ledger))
     assert frazil("run", "daily_sales").output == "daily_sales: no new files; lakehouse.sales is unchanged\n"
+
+
+@pytest.fixture
+def loaded(catalog: FrazilCatalog, tmp_path: Path) -> Path:
+    """A landing file that is loaded, by its content."""
+    path = tmp_path / "landing/a.csv"
+    path.parent.mkdir()
+    path.write_text("order_id\n")
+    pipeline = load_project(tmp_path).pipeline("daily_sales")
+    ledger = open_beside(ledger_of(pipeline.target), catalog)
+    files = with_content(pipeline.files.list_files(tmp_path), local_digest(tmp_path))
+    ledger.append(ledger_rows(files, pipeline="daily_sales", run_id="1", ledger=ledger))
+    return path
+
+
+def test_a_touched_file_is_not_loaded_again_and_the_result_says_so(loaded: Path) -> None:
+    os.utime(loaded, ns=(1, 1))
+    said = "daily_sales: no new files (1 file was touched, its content is loaded); lakehouse.sales is unchanged\n"
+    assert (frazil("run", "daily_sales").output, frazil("run", "daily_sales", "--dry-run").output) == (said, said)
+
+
+def test_a_loaded_file_with_other_content_is_named_and_refused(loaded: Path) -> None:
+    loaded.write_text("order_id\nORD-1\n")
+    error = frazil("run", "daily_sales").exception
+    assert isinstance(error, SourceChanged)
+    assert error.paths == ("landing/a.csv",)
+    (row,) = json.loads(frazil("runs", "daily_sales", "--output", "json").output)
+    assert (row["status"], "landing/a.csv" in row["error"]) == ("failed", True)
+    assert frazil("run", "daily_sales", "--dry-run").output == (
+        "daily_sales: would refuse to load 1 file (15 B) into lakehouse.sales\n"
+        "       15 B  landing/a.csv\n  landing/a.csv was loaded before with other content\n"
+    )

@@ -213,6 +213,16 @@ def test_an_empty_file_and_a_file_that_was_rewritten(lake: Lake) -> None:
     assert lake.rows() == expected("a.parquet", 5, seed=7)
 
 
+def test_a_touched_file_is_not_loaded_again_neither_finished_nor_begun(lake: Lake) -> None:
+    write_queries(lake.folder / "a.parquet", 30, seed=1)
+    lake.start(flush_rows=10, stop_after=20)
+    (lake.folder / "a.parquet").touch()
+    lake.start()
+    (lake.folder / "a.parquet").touch()
+    lake.start()
+    assert lake.rows() == expected("a.parquet", 30, seed=1)
+
+
 def test_a_file_is_read_from_any_row_in_row_groups_of_any_size(lake: Lake) -> None:
     (batch,) = make_queries(95, seed=4)
     pq.write_table(pa.Table.from_batches([batch]), lake.folder / "a.parquet", row_group_size=20)
