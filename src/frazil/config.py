@@ -1,4 +1,4 @@
-"""Settings and profiles: one model, filled by flags > environment > frazil.toml > defaults.
+"""Settings and profiles: one model, filled by flags > environment > frazil.toml > the catalog started here > defaults.
 
     frazil.toml                        environment                      flag
     [stack.ports] kafka = 19092        FRAZIL_STACK__PORTS__KAFKA       frazil --set stack.ports.kafka=19092
@@ -17,7 +17,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 
 from frazil import local_stack
 from frazil.errors import ConfigError
+from frazil.served import FILE_NAME as SERVED_FILE
+from frazil.served import read_served
 
 FILE_NAME = "frazil.toml"
 Tree = dict[str, Any]  # nested settings as read from a source; leaves are what TOML can hold
@@ -50,6 +52,12 @@ class CatalogSettings(_Section):
     warehouse: str | None = None
     token: SecretStr | None = None
     properties: dict[str, str] = Field(default_factory=dict, repr=False)  # may hold credentials under any name
+
+
+class ProjectSettings(_Section):
+    """Who the project in this folder is; its tables remember the name. docs/pipelines.md says when it is compared."""
+
+    name: str | None = None  # without it, the name of the folder
 
 
 class S3Settings(_Section):
@@ -116,6 +124,7 @@ class Settings(_Section):
     """All settings of one profile, and where each value came from."""
 
     profile: str = "local"
+    project: ProjectSettings = ProjectSettings()
     catalog: CatalogSettings = CatalogSettings()
     s3: S3Settings = S3Settings()
     server: ServerSettings = ServerSettings()
@@ -135,7 +144,7 @@ def load_settings(
     folder: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings that hold in `folder`: flags (dotted keys) > environment > files > defaults."""
+    """The settings that hold in `folder`: flags (dotted keys) > environment > files > the catalog started here > defaults."""
     environ = os.environ if environ is None else environ
     folder = folder or Path.cwd()
     file, file_tree = _read_toml(folder, environ)
@@ -161,9 +170,10 @@ def load_settings(
         ("environment", own_env),
         ("flag", _dotted_tree(flags or {})),
     ]
+    served = _served_layer(folder, layers)
     merged: Tree = {}
     sources: dict[str, str] = {}
-    for source, given in layers:
+    for source, given in [*served, *layers]:
         tree = _flatten_free(given, source)
         _merge(merged, tree)
         for key, _ in _leaves(tree):
@@ -248,6 +258,19 @@ def _dotted_tree(values: Mapping[str, str]) -> Tree:
                 raise ConfigError(f"'{section}' is set to a value, and '{key}' to one below it", hint=f"leave out '{section}'")
         node[leaf] = value
     return tree
+
+
+def _served_layer(folder: Path, layers: Sequence[tuple[str, Tree]]) -> list[tuple[str, Tree]]:
+    """The address of the catalog that was started for this project."""
+    stack = Path(_last_value(layers, "stack", "folder") or StackSettings().folder)
+    served = read_served(folder / stack)
+    return [(str(stack / SERVED_FILE), {"catalog": {"uri": served.uri}})] if served else []
+
+
+def _last_value(layers: Sequence[tuple[str, Tree]], section: str, key: str) -> str | None:
+    """What the strongest layer says of a setting."""
+    sections = [node for _, tree in reversed(layers) if isinstance(node := tree.get(section), dict)]
+    return next((str(node[key]) for node in sections if key in node), None)
 
 
 def _catalog_name(flags: Mapping[str, str] | None, *trees: Tree) -> str:

@@ -4,6 +4,7 @@
     ├── ConfigError                  a setting is wrong; names the key and where it came from
     ├── MissingExtra                 a heavy library is not installed; says the install command
     ├── ProjectError                 lakehouse.py is missing, does not load, or lacks what was asked for
+    │   └── OtherProject             tables belong to another project; names them and it
     ├── DeclarationError             a table is declared wrongly, or cannot become what is declared
     │   └── ChangeRefused            the change would break readers or lose data; holds every reason
     ├── StalePlan                    the table has changed since the plan was made; nothing of this step was done
@@ -114,6 +115,21 @@ class MissingExtra(FrazilError):
 
 class ProjectError(FrazilError):
     """`lakehouse.py` is missing, does not load, or lacks what was asked for."""
+
+
+class OtherProject(ProjectError):
+    """Tables that this project would write to belong to another one; `owners` says which."""
+
+    def __init__(self, project: str, owners: Mapping[str, str]) -> None:
+        told = "; ".join(f"{table} belongs to project '{owner}'" for table, owner in owners.items())
+        owner = next(iter(owners.values()))
+        super().__init__(
+            f"{told}, and this is '{project}'; nothing was written",
+            hint=f"if the catalog is the wrong one: frazil --set catalog.uri=...; if both are the same project: [project] name = "
+            f'"{owner}" in frazil.toml; to take the tables over: --adopt',
+        )
+        self.project = project
+        self.owners = dict(owners)
 
 
 class DeclarationError(FrazilError):

@@ -71,6 +71,7 @@ def maintain(
         )
     from frazil.upkeep.orphans import Locations
 
+    context.announce()
     names, manner = _choose(context, tables), Manner(dry_run, asks, rewrite_all, quiet=output == "json")
     with _engine(context, engine) as works:
         session = Session(context.catalog, works, steps, manner, Locations(context.catalog))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from frazil.cli.context import Context
+from frazil.cli.ownership import adopt_option, own_tables
 from frazil.errors import FrazilError, ProjectError
 from frazil.project import Project, load_project
 from frazil.tables.declare import Table
@@ -68,22 +69,27 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
 @click.command()
 @click.argument("plan_file", required=False, type=click.Path(path_type=Path, dir_okay=False), metavar="[PLANFILE]")
 @click.option("--yes", is_flag=True, help="Do not ask before something is dropped or removed.")
+@adopt_option
 @click.pass_obj
-def apply(context: Context, plan_file: Path | None, yes: bool) -> None:
+def apply(context: Context, plan_file: Path | None, yes: bool, adopt: bool) -> None:
     """Make the live tables what lakehouse.py declares."""
     from frazil.tables.apply import apply_steps, plan_all
     from frazil.tables.planfile import load_plan
+    from frazil.tables.steps import AlterTable
 
+    catalog = context.announce()
     if plan_file:
         steps = load_plan(plan_file)  # it was read when it was made: it asks nothing
         nothing = f"no changes: {plan_file} has no steps"
     else:
         project = load_project(Path.cwd())
-        steps = plan_all(project.tables, context.catalog)
+        steps = plan_all(project.tables, catalog)
         nothing = _nothing(len(project.tables))
         if not yes:
             _confirm(steps)
-    for step in apply_steps(steps, context.catalog):
+    altered = [tuple(step.name.split(".")) for step in steps if isinstance(step, AlterTable)]
+    owner = own_tables(context, Path.cwd(), altered, adopt=adopt)
+    for step in apply_steps(steps, catalog, owner=owner):
         click.echo(str(step))
     if not steps:
         click.echo(nothing)

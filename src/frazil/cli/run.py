@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
+from frazil.cli.ownership import adopt_option, own_pipeline
 from frazil.cli.progress import spark_progress
 from frazil.pipelines.runs import RunResult
 from frazil.project import Project, load_project
@@ -26,8 +27,9 @@ SHOWN_FILES = 20
 @click.command()
 @click.argument("name")
 @click.option("--dry-run", is_flag=True, help="Say what would be loaded, and load nothing.")
+@adopt_option
 @click.pass_obj
-def run(context: Context, name: str, dry_run: bool) -> None:
+def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
     """Run a pipeline: everything new since the last run, then stop."""
     from frazil.client.catalog import catalog_properties
     from frazil.pipelines.run import find_arrivals, refuse_changes, run_pipeline
@@ -41,21 +43,22 @@ def run(context: Context, name: str, dry_run: bool) -> None:
         if dry_run:
             show_waiting(context, project, pipeline)
         else:
-            run_once(context, project, pipeline)
+            run_once(context, project, pipeline, adopt=adopt)
         return
     if not pipeline.files.list_files(project.folder, catalog_properties(context.settings)):
         click.echo(f"{name}: no file matches '{pipeline.files.pattern}' in {project.folder}; {pipeline.target.name} is unchanged")
         return
-    catalog = context.catalog
+    catalog = context.announce()
     arrived = find_arrivals(pipeline, catalog, project.folder)
     if not arrived.files:  # Spark takes seconds to start: not for nothing
         click.echo(describe(RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))))
     elif dry_run:
         click.echo(describe_files(pipeline, arrived))
     else:
+        owner = own_pipeline(context, project.folder, pipeline, adopt=adopt)
         refuse_changes(pipeline, arrived, catalog)
         with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name):
-            result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
+            result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner)
         click.echo(describe(result))
         if result.snapshot_id is not None:
             click.echo(describe_counts(result))

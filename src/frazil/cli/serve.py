@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
 from frazil.cli.context import Context
 from frazil.errors import ConfigError, PortInUse
+from frazil.served import Served, reachable_uri, read_all, record_served
+from frazil.services.processes import MARKER
 
 
 @click.command()
@@ -79,10 +83,23 @@ def serve(
     address, bound = listener.getsockname()[:2]
 
     def announce() -> None:
+        if MARKER not in os.environ:  # `frazil up` records what it starts
+            _record(context, reachable_uri(address, bound), options.warehouses)
         click.echo(f"Iceberg REST catalog on http://{address}:{bound}", err=True)
 
     with listener:
         run(options, listener, workers=settings.workers, opened=announce)
+
+
+def _record(context: Context, uri: str, warehouses: Mapping[str, str]) -> None:
+    """Makes this catalog the one that commands in this folder use, and says which one that was before."""
+    folder = context.settings.stack.folder.absolute()
+    other = next((entry for entry in read_all(folder) if entry.command == "up"), None)
+    if other is not None:
+        state = "runs at" if other.is_running else "was at"
+        click.echo(f"note: 'frazil up' has a catalog of its own here, which {state} {other.uri}; its tables are not in this one", err=True)
+    places = {name: place if ":" in place else str(Path(place).absolute()) for name, place in warehouses.items()}
+    record_served(folder, Served("serve", uri, os.getpid(), places))
 
 
 def parse_warehouses(given: Sequence[str]) -> dict[str, str]:

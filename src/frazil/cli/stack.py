@@ -16,6 +16,9 @@ from frazil.cli.context import Context
 from frazil.cli.stack_display import show_events
 from frazil.errors import FrazilError
 from frazil.local_stack import secrets_file
+from frazil.served import FILE_NAME as SERVED_FILE
+from frazil.served import Served, forget_served, read_all, record_served
+from frazil.services.catalog import Catalog
 from frazil.services.progress import folder_bytes
 from frazil.services.service import ServiceStatus
 from frazil.services.stack import PLAIN, Stack, check_name
@@ -37,6 +40,23 @@ def up(context: Context, extra: str) -> None:
         click.echo("interrupted: what was started goes on; 'frazil up' takes it over, 'frazil down' stops it", err=True)
         raise click.Abort from None
     _print_endpoints(stack, running)
+    _record(stack)
+
+
+def _record(stack: Stack) -> None:
+    """Makes the stack's catalog the one that commands in this folder use."""
+    catalog = stack.service("catalog")
+    assert isinstance(catalog, Catalog)
+    process = catalog.process()
+    if process is None:
+        return
+    other = next((entry for entry in read_all(stack.folder) if entry.command == "serve"), None)
+    if other is not None:
+        state = "runs at" if other.is_running else "was at"
+        click.echo(
+            f"note: 'frazil serve' has a catalog of its own here, which {state} {other.uri}; its tables are not in this one", err=True
+        )
+    record_served(stack.folder, Served("up", catalog.endpoint, process.pid, catalog.warehouses))
 
 
 @click.command()
@@ -56,6 +76,7 @@ def down(click_context: click.Context, purge: bool, yes: bool) -> None:
     if purge:
         gone = stack.purge_paths()
         stack.purge()
+        forget_served(stack.folder, "up")
         click.echo("\n".join(f"deleted {path}" for path in gone) or "there was no data")
 
 
@@ -122,14 +143,10 @@ def _connection(stack: Stack) -> str:
         f"  AWS_SECRET_ACCESS_KEY  is the setting stack.secret_access_key, kept in {_short(str(secrets_file(stack.folder)))}\n"
         f"Data and logs: {_short(str(stack.folder))}\n"
     )
-    if (settings.catalog.uri, settings.s3.endpoint) != (catalog, store):
-        text += (
-            "\nFor the tables and pipelines of this project, in frazil.toml:\n"
-            f'  [catalog]\n  uri = "{catalog}"\n'
-            f'  [s3]\n  endpoint = "{store}"\n'
-            "and the two keys in the environment.\n"
-        )
-    return text
+    text += "The commands of this project use this catalog and this store"
+    chosen = settings.source_of("catalog.uri")
+    other = settings.catalog.uri != catalog and not chosen.endswith(SERVED_FILE) and chosen != "default"
+    return f"{text}, if they are not told otherwise: catalog.uri is {settings.catalog.uri} ({chosen})\n" if other else f"{text}.\n"
 
 
 def _print_purge(stack: Stack) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
+from frazil.cli.ownership import adopt_option, own_pipeline
 from frazil.cli.run import pipeline_session
 from frazil.project import Project, load_project
 
@@ -25,20 +26,21 @@ if TYPE_CHECKING:
 @click.argument("name")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS", help="A batch so often.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Answer /metrics and /progress on 127.0.0.1.")
+@adopt_option
 @click.pass_obj
-def stream(context: Context, name: str, interval: float, metrics_port: int | None) -> None:
+def stream(context: Context, name: str, interval: float, metrics_port: int | None, adopt: bool) -> None:
     """Keep a pipeline running: what comes in is in the table a batch later.
 
     Ctrl-C or SIGTERM: the batch under way is finished, and the stream stops.
     """
     project = load_project(Path.cwd())
     pipeline = project.pipeline(name)
-    _run(context, project, pipeline, once=False, interval=interval, metrics_port=metrics_port)
+    _run(context, project, pipeline, once=False, adopt=adopt, interval=interval, metrics_port=metrics_port)
 
 
-def run_once(context: Context, project: Project, pipeline: Pipeline) -> None:
+def run_once(context: Context, project: Project, pipeline: Pipeline, *, adopt: bool) -> None:
     """Everything that is in the topics now, then stop."""
-    _run(context, project, pipeline, once=True)
+    _run(context, project, pipeline, once=True, adopt=adopt)
 
 
 def show_waiting(context: Context, project: Project, pipeline: Pipeline) -> None:
@@ -54,13 +56,22 @@ def show_waiting(context: Context, project: Project, pipeline: Pipeline) -> None
 
 
 def _run(
-    context: Context, project: Project, pipeline: Pipeline, *, once: bool, interval: float = 10.0, metrics_port: int | None = None
+    context: Context,
+    project: Project,
+    pipeline: Pipeline,
+    *,
+    once: bool,
+    adopt: bool,
+    interval: float = 10.0,
+    metrics_port: int | None = None,
 ) -> None:
     from frazil.pipelines.sources import KafkaSource
     from frazil.pipelines.stream import StreamOptions, run_stream
     from frazil.pipelines.stream_progress import StreamProgress, serving_metrics
     from frazil.pipelines.watch import watch_files
 
+    catalog = context.announce()
+    owner = own_pipeline(context, project.folder, pipeline, adopt=adopt)
     progress, stop = StreamProgress(pipeline.name, pipeline.target.name), threading.Event()
     state = context.settings.stack.folder / "streams" / pipeline.name
     state.mkdir(parents=True, exist_ok=True)
@@ -77,8 +88,8 @@ def _run(
             show(now)
 
         work = run_stream if isinstance(pipeline.source, KafkaSource) else watch_files
-        options = StreamOptions(state, once, interval, on_change, stop)
-        work(pipeline, spark=spark, catalog=context.catalog, folder=project.folder, options=options, progress=progress)
+        options = StreamOptions(state, once, interval, on_change, stop, owner=owner)
+        work(pipeline, spark=spark, catalog=catalog, folder=project.folder, options=options, progress=progress)
     for loss in progress.accepted_losses:
         click.echo(f"{pipeline.name}: accepted: {loss}", err=True)
     click.echo(describe(progress))

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from frazil.cli.context import Context
+from frazil.cli.ownership import adopt_option
 from frazil.cli.run import kafka_jars
 from frazil.project import load_project
 
@@ -19,8 +20,9 @@ from frazil.project import load_project
 @click.option("--stream", is_flag=True, help="Keep going, as frazil stream does; else once, as frazil run does.")
 @click.option("--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", help="With --stream: a batch so often.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
+@adopt_option
 @click.pass_obj
-def submit(context: Context, name: str, master: str | None, stream: bool, interval: float | None, dry_run: bool) -> None:
+def submit(context: Context, name: str, master: str | None, stream: bool, interval: float | None, dry_run: bool, adopt: bool) -> None:
     """Run a pipeline on a Spark cluster: pack the project, submit it, show what the driver says.
 
     The exit code is the run's. Ctrl-C and SIGTERM go to the driver.
@@ -36,7 +38,7 @@ def submit(context: Context, name: str, master: str | None, stream: bool, interv
     plan = plan_submission(
         settings,
         folder,
-        arguments=driver_arguments(context.profile, flags, name, stream=stream, interval=interval),
+        arguments=driver_arguments(context.profile, flags, name, stream=stream, interval=interval, adopt=adopt),
         app_name=f"frazil {name}",
         jars=kafka_jars(pipeline),
     )
@@ -49,7 +51,9 @@ def submit(context: Context, name: str, master: str | None, stream: bool, interv
         sys.exit(run_submission(plan))
 
 
-def driver_arguments(profile: str | None, flags: dict[str, str], name: str, *, stream: bool, interval: float | None) -> list[str]:
+def driver_arguments(
+    profile: str | None, flags: dict[str, str], name: str, *, stream: bool, interval: float | None, adopt: bool = False
+) -> list[str]:
     """What the driver calls `frazil` with.
 
     >>> driver_arguments("prod", {"spark.master": "yarn"}, "uplink", stream=True, interval=5.0)
@@ -57,4 +61,5 @@ def driver_arguments(profile: str | None, flags: dict[str, str], name: str, *, s
     """
     chosen = ["--profile", profile] if profile else []
     given = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
-    return [*chosen, *given, "stream" if stream else "run", name, *(["--interval", str(interval)] if interval else [])]
+    options = [*(["--interval", str(interval)] if interval else []), *(["--adopt"] if adopt else [])]
+    return [*chosen, *given, "stream" if stream else "run", name, *options]

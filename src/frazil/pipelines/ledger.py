@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from frazil.ownership import OWNER
 from frazil.pipelines.sources import SourceFile
 from frazil.tables.declare import Table, column
 
@@ -31,15 +32,15 @@ def ledger_of(target: Table) -> Table:
     return Table(f"{target.name}__ledger", *COLUMNS)
 
 
-def open_beside(declared: Table, catalog: Any) -> LiveTable:
-    """A table that accompanies a user's own; made if it is not there. `catalog` is any of PyIceberg's."""
+def open_beside(declared: Table, catalog: Any, *, owner: str | None = None) -> LiveTable:
+    """A table that accompanies a user's own; made if it is not there, for project `owner`. `catalog` is any of PyIceberg's."""
     from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
     try:
         found: LiveTable = catalog.load_table(declared.identifier)
     except NoSuchTableError:
         with suppress(TableAlreadyExistsError):  # another run was faster
-            catalog.create_table(declared.identifier, declared.schema())
+            catalog.create_table(declared.identifier, declared.schema(), properties={OWNER: owner} if owner else {})
         found = catalog.load_table(declared.identifier)
     return found
 

@@ -42,14 +42,14 @@ TOP_REASONS = 5
 __all__ = ["RunResult", "find_arrivals", "run_pipeline"]
 
 
-def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCatalog, folder: Path) -> RunResult:
-    """Loads what is new since the last run. Safe to call again after any failure."""
+def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str | None = None) -> RunResult:
+    """Loads what is new since the last run. Safe to call again after any failure. A ledger that is made belongs to project `owner`."""
     arrived = find_arrivals(pipeline, catalog, folder)  # before the takeover, which adds a snapshot
     if not arrived.files:
         return _unchanged(pipeline, arrived)
     refuse_changes(pipeline, arrived, catalog)
     begun = time.monotonic()
-    run = _Run(pipeline, spark, catalog, folder)
+    run = _Run(pipeline, spark, catalog, folder, owner)
     try:
         return run.load()
     except BaseException as exc:
@@ -109,8 +109,8 @@ def _unchanged(pipeline: Pipeline, arrived: Arrivals) -> RunResult:
 class _Run:
     """One run under way; `result` is what is known of it so far."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path) -> None:
-        self.pipeline, self.spark, self.catalog, self.folder = pipeline, spark, catalog, folder
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str | None) -> None:
+        self.pipeline, self.spark, self.catalog, self.folder, self.owner = pipeline, spark, catalog, folder, owner
         self.begun = time.monotonic()
         self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
         self.touched: tuple[SourceFile, ...] = ()
@@ -198,7 +198,8 @@ class _Run:
         """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later run hashes them."""
         target = self.pipeline.target
         self.result = replace(self.result, snapshot_id=snapshot_id, seconds=round(time.monotonic() - self.begun, 3))
-        ledger, runs = open_beside(ledger_of(target), self.catalog), open_beside(runs_of(target), self.catalog)
+        ledger = open_beside(ledger_of(target), self.catalog, owner=self.owner)
+        runs = open_beside(runs_of(target), self.catalog, owner=self.owner)
         return {
             ledger_of(target).identifier: ledger_rows(
                 [*files, *self.touched], pipeline=self.pipeline.name, run_id=self.result.run_id, ledger=ledger

@@ -56,6 +56,7 @@ class StreamOptions:
     on_change: OnChange = ignore
     stop: threading.Event = field(default_factory=threading.Event)  # when set, the batch under way is finished, and no other begun
     patience: Patience | None = None
+    owner: str | None = None  # the project that companion tables are made for
 
 
 def run_stream(

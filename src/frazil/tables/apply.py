@@ -14,6 +14,7 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import AddSchemaUpdate, AssertCreate, TableRequirement, TableUpdate
 
 from frazil.errors import CatalogError, ChangeRefused, CheckError, CommitConflict, DeclarationError, StalePlan
+from frazil.ownership import OWNER
 from frazil.tables.compare import compare
 from frazil.tables.declare import Table
 from frazil.tables.diff import diff
@@ -82,11 +83,14 @@ def all_of(errors: Mapping[str, Exception]) -> Exception:
     return CatalogError(f"{len(found)} tables cannot be loaded:{lines}")
 
 
-def apply_steps(steps: Sequence[Step], catalog: Catalog) -> Iterator[Step]:
-    """Each step, after it was done. If anything has changed that the plan rests on, StalePlan before the first one is done."""
+def apply_steps(steps: Sequence[Step], catalog: Catalog, *, owner: str | None = None) -> Iterator[Step]:
+    """Each step, after it was done. If anything has changed that the plan rests on, StalePlan before the first one is done.
+
+    Tables that are made belong to project `owner`.
+    """
     _check_fresh(steps, catalog)
     for step in steps:
-        _do(step, catalog)
+        _do(step, catalog, owner)
         yield step
 
 
@@ -120,21 +124,21 @@ def find_table(catalog: Catalog, identifier: tuple[str, ...]) -> LiveTable | Non
         return None
 
 
-def _do(step: Step, catalog: Catalog) -> None:
+def _do(step: Step, catalog: Catalog, owner: str | None) -> None:
     if isinstance(step, CreateNamespace):
         catalog.create_namespace_if_not_exists(step.namespace)
     elif isinstance(step, CreateTable):
-        _create(step, catalog)
+        _create(step, catalog, owner)
     else:
         _alter(step, catalog)
 
 
-def _create(step: CreateTable, catalog: Catalog) -> None:
+def _create(step: CreateTable, catalog: Catalog, owner: str | None) -> None:
     schema = Schema.model_validate(step.schema)
     options: dict[str, Any] = {
         "partition_spec": PartitionSpec.model_validate(step.spec),
         "sort_order": SortOrder.model_validate(step.order),
-        "properties": dict(step.properties),
+        "properties": {**step.properties, **({OWNER: owner} if owner else {})},
         "location": step.location,
     }
     try:

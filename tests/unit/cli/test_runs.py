@@ -85,11 +85,11 @@ def test_a_dry_run_names_the_files_that_are_new_and_loads_none(catalog: FrazilCa
     ledger = open_beside(ledger_of(pipeline.target), catalog)
     loaded, new = pipeline.source.list_files(tmp_path)
     ledger.append(ledger_rows([loaded], pipeline="daily_sales", run_id="1", ledger=ledger))
-    assert frazil("run", "daily_sales", "--dry-run").output == (
+    assert frazil("run", "daily_sales", "--dry-run").stdout == (
         "daily_sales: would load 1 file (9 B) into lakehouse.sales\n        9 B  landing/b.csv\n"
     )
     ledger.refresh().append(ledger_rows([new], pipeline="daily_sales", run_id="2", ledger=ledger))
-    assert frazil("run", "daily_sales").output == "daily_sales: no new files; lakehouse.sales is unchanged\n"
+    assert frazil("run", "daily_sales").stdout == "daily_sales: no new files; lakehouse.sales is unchanged\n"
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def loaded(catalog: FrazilCatalog, tmp_path: Path) -> Path:
 def test_a_touched_file_is_not_loaded_again_and_the_result_says_so(loaded: Path) -> None:
     os.utime(loaded, ns=(1, 1))
     said = "daily_sales: no new files (1 file was touched, its content is loaded); lakehouse.sales is unchanged\n"
-    assert (frazil("run", "daily_sales").output, frazil("run", "daily_sales", "--dry-run").output) == (said, said)
+    assert (frazil("run", "daily_sales").stdout, frazil("run", "daily_sales", "--dry-run").stdout) == (said, said)
 
 
 def test_a_loaded_file_with_other_content_is_named_and_refused(loaded: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_loaded_file_with_other_content_is_named_and_refused(loaded: Path) -> 
     assert error.paths == ("landing/a.csv",)
     (row,) = json.loads(frazil("runs", "daily_sales", "--output", "json").output)
     assert (row["status"], "landing/a.csv" in row["error"]) == ("failed", True)
-    assert frazil("run", "daily_sales", "--dry-run").output == (
+    assert frazil("run", "daily_sales", "--dry-run").stdout == (
         "daily_sales: would refuse to load 1 file (15 B) into lakehouse.sales\n"
         "       15 B  landing/a.csv\n  landing/a.csv was loaded before with other content\n"
     )

@@ -1,0 +1,168 @@
+"""A project and its catalog: commands use the one that was started in the folder, say so, and ask before they write to another's tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from frazil.catalog.embedded import running_catalog
+from frazil.cli.main import cli
+from frazil.client import FrazilCatalog, connect
+from frazil.config import load_settings
+from frazil.errors import OtherProject, Unavailable
+from frazil.ownership import OWNER
+from frazil.served import Served, forget_served, read_served, record_served
+
+PROJECT = """
+from frazil import Table, column, pipeline, sources
+
+sales = Table("lakehouse.sales", column("id", "long"){columns})
+
+
+@pipeline(source=sources.csv("landing/*.csv"), target=sales)
+def daily(rows):
+    return rows
+"""
+
+
+def frazil(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def enter(folder: Path, monkeypatch: pytest.MonkeyPatch, columns: str = "") -> None:
+    """Makes a project in the folder, and the folder the current one."""
+    folder.mkdir(exist_ok=True)
+    (folder / "lakehouse.py").write_text(PROJECT.format(columns=columns))
+    monkeypatch.chdir(folder)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[FrazilCatalog]:
+    with running_catalog(tmp_path / "catalog") as server:
+        yield FrazilCatalog("lake", **server.properties)
+
+
+@pytest.fixture
+def project(tmp_path: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose catalog was started in its folder."""
+    enter(tmp_path / "sales", monkeypatch)
+    record_served(tmp_path / "sales/.frazil", Served("serve", lake.uri, os.getpid(), {"default": "/lake"}))
+    return tmp_path / "sales"
+
+
+def test_serve_records_its_address_and_commands_of_the_folder_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter(tmp_path / "sales", monkeypatch)
+    command = [sys.executable, "-m", "frazil", "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        line = next(line for line in server.stderr if "Iceberg REST catalog on" in line)
+        uri = line.split()[-1]
+        settings = load_settings(environ={})
+        assert (settings.catalog.uri, settings.source_of("catalog.uri")) == (uri, ".frazil/catalog.json")
+        assert connect(settings).list_namespaces() == []
+        server.terminate()
+
+
+def test_a_server_that_has_ended_is_named_with_the_command_that_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter(tmp_path / "sales", monkeypatch)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    record_served(tmp_path / "sales/.frazil", Served("serve", "http://127.0.0.1:27181", ended.pid))
+    error = frazil("apply").exception
+    assert isinstance(error, Unavailable)
+    assert "'frazil serve' at http://127.0.0.1:27181" in error.message
+    assert "frazil serve --port 27181" in str(error.hint)
+
+
+def test_flags_environment_and_file_win_over_what_was_started_here(project: Path) -> None:
+    (project / "frazil.toml").write_text('[catalog]\nuri = "http://file:1"\n')
+    env, flags = {"FRAZIL_CATALOG__URI": "http://env:1"}, {"catalog.uri": "http://flag:1"}
+    found = [load_settings(environ={}), load_settings(environ=env), load_settings(environ=env, flags=flags)]
+    assert [settings.catalog.uri for settings in found] == ["http://file:1", "http://env:1", "http://flag:1"]
+
+
+def test_of_serve_and_up_the_one_that_runs_is_used_then_the_later_one(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    record_served(tmp_path, Served("up", "http://up", os.getpid(), at=1))
+    record_served(tmp_path, Served("serve", "http://serve", ended.pid, at=2))
+    running = read_served(tmp_path)
+    record_served(tmp_path, Served("serve", "http://serve", os.getpid(), at=2))
+    later = read_served(tmp_path)
+    forget_served(tmp_path, "serve")
+    left = read_served(tmp_path)
+    assert [served and served.uri for served in (running, later, left)] == ["http://up", "http://serve", "http://up"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"serve": {"port": 1}}', '{"serve": 1}'])
+def test_a_record_that_cannot_be_understood_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "catalog.json").write_text(text)
+    assert read_served(tmp_path) is None
+
+
+@pytest.mark.parametrize("command", [("apply",), ("maintain", "--dry-run"), ("run", "daily", "--dry-run")])
+def test_commands_that_write_name_catalog_and_warehouse_first(project: Path, lake: FrazilCatalog, command: tuple[str, ...]) -> None:
+    frazil("apply")
+    (project / "landing").mkdir()
+    (project / "landing/a.csv").write_text("id\n1\n")
+    said = frazil(*command)
+    assert said.stderr.splitlines()[0] == f"catalog {lake.uri} (.frazil/catalog.json), warehouse default (/lake)"
+    assert said.exit_code == 0
+
+
+def test_tables_belong_to_the_project_that_made_them(project: Path, lake: FrazilCatalog) -> None:
+    frazil("apply")
+    assert lake.load_table("lakehouse.sales").properties[OWNER] == "sales"
+    assert frazil("plan").stdout == "no changes: the declared table is as declared\n"
+
+
+@pytest.mark.parametrize("command", [("run", "daily"), ("stream", "daily"), ("apply",)])
+def test_another_project_does_not_write_to_these_tables_unless_it_adopts_them(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    frazil("apply")
+    enter(project.with_name("other"), monkeypatch, columns=', column("note", "string")')
+    (project.with_name("other") / "landing").mkdir()
+    (project.with_name("other") / "landing/a.csv").write_text("id,note\n1,x\n")
+    before = lake.load_table("lakehouse.sales").metadata_location
+    error = frazil("--set", f"catalog.uri={lake.uri}", *command).exception
+    assert isinstance(error, OtherProject)
+    assert (error.project, error.owners) == ("other", {"lakehouse.sales": "sales"})
+    assert "--adopt" in str(error.hint)
+    assert lake.load_table("lakehouse.sales").metadata_location == before
+    if command == ("apply",):
+        assert frazil("--set", f"catalog.uri={lake.uri}", "apply", "--adopt").exit_code == 0
+        assert lake.load_table("lakehouse.sales").properties[OWNER] == "other"
+
+
+def test_a_clone_in_a_folder_of_another_name_is_the_same_project_by_its_settings(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frazil("apply")
+    enter(project.with_name("build"), monkeypatch, columns=', column("note", "string")')
+    (project.with_name("build") / "frazil.toml").write_text(f'[catalog]\nuri = "{lake.uri}"\n[project]\nname = "sales"\n')
+    assert frazil("apply").exit_code == 0
+
+
+def test_a_table_without_an_owner_becomes_the_project_s_at_its_next_change(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create_namespace("lakehouse")
+    frazil("--set", "project.name=older", "apply")
+    with lake.load_table("lakehouse.sales").transaction() as change:
+        change.remove_properties(OWNER)
+    enter(project, monkeypatch, columns=', column("note", "string")')
+    assert frazil("apply").exit_code == 0
+    assert lake.load_table("lakehouse.sales").properties[OWNER] == "sales"
+
+
+def test_the_record_can_be_read_by_other_programs(project: Path, lake: FrazilCatalog) -> None:
+    entry = json.loads((project / ".frazil/catalog.json").read_text())["serve"]
+    assert (entry["uri"], entry["warehouses"], entry["pid"]) == (lake.uri, {"default": "/lake"}, os.getpid())
