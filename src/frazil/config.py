@@ -170,10 +170,13 @@ def load_settings(
         ("environment", own_env),
         ("flag", _dotted_tree(flags or {})),
     ]
-    served = _served_layer(folder, layers)
+    stack_folder = Path(_last_value(layers, "stack", "folder") or StackSettings().folder)
+    served = read_served(folder / stack_folder)
+    if served is not None:
+        layers.insert(0, (str(stack_folder / SERVED_FILE), {"catalog": {"uri": served.uri}}))
     merged: Tree = {}
     sources: dict[str, str] = {}
-    for source, given in [*served, *layers]:
+    for source, given in layers:
         tree = _flatten_free(given, source)
         _merge(merged, tree)
         for key, _ in _leaves(tree):
@@ -182,7 +185,8 @@ def load_settings(
         settings = Settings.model_validate({**_resolve(merged, environ, sources), "profile": chosen, "sources": sources})
     except ValidationError as exc:
         raise _explain(exc, sources) from exc
-    return with_stack_secrets(settings, folder / settings.stack.folder)
+    settings = with_stack_secrets(settings, folder / settings.stack.folder)
+    return _with_stack_s3(settings) if served and (served.command, served.uri) == ("up", settings.catalog.uri) else settings
 
 
 # --- the local stack's own secrets -----------------------------------------------------------------------------------------------
@@ -216,6 +220,18 @@ def stack_s3(settings: Settings) -> S3Settings | None:
         access_key_id=SecretStr(stack.access_key_id),
         secret_access_key=stack.secret_access_key,
     )
+
+
+def _with_stack_s3(settings: Settings) -> Settings:
+    """The settings with endpoint and keys of the local stack, for a project that uses its catalog; what is set by the user stays."""
+    store = stack_s3(settings)
+    if store is None or settings.s3.endpoint not in (None, store.endpoint):
+        return settings
+    names = [name for name in ("endpoint", "access_key_id", "secret_access_key") if getattr(settings.s3, name) is None]
+    source = str(settings.stack.folder / SERVED_FILE)
+    sources = settings.sources | {f"s3.{name}": source for name in names}
+    s3 = settings.s3.model_copy(update={name: getattr(store, name) for name in names})
+    return settings.model_copy(update={"s3": s3, "sources": sources})
 
 
 # --- the sources -----------------------------------------------------------------------------------------------------------------
@@ -258,13 +274,6 @@ def _dotted_tree(values: Mapping[str, str]) -> Tree:
                 raise ConfigError(f"'{section}' is set to a value, and '{key}' to one below it", hint=f"leave out '{section}'")
         node[leaf] = value
     return tree
-
-
-def _served_layer(folder: Path, layers: Sequence[tuple[str, Tree]]) -> list[tuple[str, Tree]]:
-    """The address of the catalog that was started for this project."""
-    stack = Path(_last_value(layers, "stack", "folder") or StackSettings().folder)
-    served = read_served(folder / stack)
-    return [(str(stack / SERVED_FILE), {"catalog": {"uri": served.uri}})] if served else []
 
 
 def _last_value(layers: Sequence[tuple[str, Tree]], section: str, key: str) -> str | None:

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from frazil.local_stack import make_private_folder, write_private
+
 FILE_NAME = "catalog.json"
 Command = Literal["serve", "up"]
 
@@ -53,10 +55,8 @@ def forget_served(folder: Path, command: Command) -> None:
 
 def _write(folder: Path, entries: Mapping[Command, Served]) -> None:
     with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = folder / f".{FILE_NAME}.{os.getpid()}"
-        draft.write_text(json.dumps({command: asdict(entry) for command, entry in entries.items()}, indent=2) + "\n")
-        draft.replace(folder / FILE_NAME)
+        make_private_folder(folder)
+        write_private(folder / FILE_NAME, json.dumps({command: asdict(entry) for command, entry in entries.items()}, indent=2) + "\n")
 
 
 def read_served(folder: Path) -> Served | None:

@@ -17,6 +17,7 @@ from frazil.cli.main import cli
 from frazil.client import FrazilCatalog, connect
 from frazil.config import load_settings
 from frazil.errors import OtherProject, Unavailable
+from frazil.local_stack import make_secrets
 from frazil.ownership import OWNER
 from frazil.served import Served, forget_served, read_served, record_served
 
@@ -61,13 +62,14 @@ def test_serve_records_its_address_and_commands_of_the_folder_use_it(tmp_path: P
     enter(tmp_path / "sales", monkeypatch)
     command = [sys.executable, "-m", "frazil", "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        line = next(line for line in server.stderr if "Iceberg REST catalog on" in line)
-        uri = line.split()[-1]
-        settings = load_settings(environ={})
-        assert (settings.catalog.uri, settings.source_of("catalog.uri")) == (uri, ".frazil/catalog.json")
-        assert connect(settings).list_namespaces() == []
-        server.terminate()
+        try:
+            assert server.stderr is not None
+            uri = next(line for line in server.stderr if "Iceberg REST catalog on" in line).split()[-1]
+            settings = load_settings(environ={})
+            assert (settings.catalog.uri, settings.source_of("catalog.uri")) == (uri, ".frazil/catalog.json")
+            assert connect(settings).list_namespaces() == []
+        finally:
+            server.terminate()
 
 
 def test_a_server_that_has_ended_is_named_with_the_command_that_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +101,18 @@ def test_of_serve_and_up_the_one_that_runs_is_used_then_the_later_one(tmp_path: 
     forget_served(tmp_path, "serve")
     left = read_served(tmp_path)
     assert [served and served.uri for served in (running, later, left)] == ["http://up", "http://serve", "http://up"]
+
+
+def test_commands_use_the_keys_of_the_stack_that_was_started_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    secret = make_secrets(tmp_path / ".frazil")["secret_access_key"]
+    before = load_settings(environ={}).s3
+    record_served(tmp_path / ".frazil", Served("up", "http://127.0.0.1:8181", os.getpid()))
+    settings = load_settings(environ={})
+    assert (before.endpoint, settings.s3.endpoint) == (None, "http://127.0.0.1:8333")
+    assert [key and key.get_secret_value() for key in (settings.s3.access_key_id, settings.s3.secret_access_key)] == ["frazil", secret]
+    elsewhere = load_settings(environ={}, flags={"catalog.uri": "http://prod"})
+    assert elsewhere.s3 == before  # the stack's keys are for the stack alone
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"serve": {"port": 1}}', '{"serve": 1}'])
