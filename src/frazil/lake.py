@@ -211,7 +211,7 @@ class LakeTable:
     def changes(
         self, since: Named, to: Named = MAIN, *, key: Sequence[str] = (), columns: Sequence[str] | None = None
     ) -> pa.RecordBatchReader:
-        """What became of the rows between two points: inserts and deletes, and with a key updates, in the column `_change`."""
+        """What became of the rows between two points: inserts and deletes, and with a key updates, in the column `_change_type`."""
         from frazil.scan.changes import read_changes
 
         return read_changes(self.lake, self.name, since, to, key=key, columns=columns)

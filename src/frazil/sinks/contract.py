@@ -15,7 +15,9 @@ from frazil.errors import SchemaMismatch
 from frazil.sinks.checks import Check, compile_checks
 from frazil.sinks.convert import convert, extra_fields, fits, null_violations
 from frazil.sinks.layout import TableLayout
+from frazil.sinks.partitioning import truncated_too_far
 from frazil.sinks.raw import REFUSALS, arrow_array, as_column, as_json, faithful, python_value
+from frazil.sinks.views import plain_table
 
 Extra = Literal["error", "ignore", "evolve"]
 NO_ZONE_IS_GUESSED = "no zone is guessed: cast the column to the table's type where it is known which one is meant"
@@ -55,6 +57,7 @@ class Contract:
 
     def accept(self, rows: pa.Table) -> Accepted:
         """The rows in the table's types. No row is looked at by Python unless one is rejected; no column is copied that fits."""
+        rows = plain_table(rows)
         self.check_fields(rows.schema)
         verdicts = [self._judge(batch) for batch in rows.to_batches()]
         if not verdicts:
@@ -113,6 +116,10 @@ class Contract:
         for values, wanted in zip(columns, self.layout.arrow, strict=True):
             faults.add(null_violations(values, wanted), f"field '{wanted.name}': expected a value, found NULL")
         rows = _assemble(columns, self.layout.arrow)
+        for key in self.layout.keys:
+            mask = truncated_too_far(rows, key)
+            reason = f"field '{'.'.join(key.path)}': its partition, {key.transform}, does not fit {key.source}"
+            faults.add(mask.fill_null(False) if mask is not None and pc.any(mask).as_py() else None, reason)
         for check in self.checks:
             faults.add(_one_chunk(check.fails(pa.Table.from_batches([rows]))), f"check '{check.text}' failed")
         for rule in self.layout.value_rules:
@@ -183,13 +190,13 @@ class _Verdict:
 def as_table(rows: Any) -> pa.Table:
     """Arrow rows of any kind as a table: pyarrow's own, or of any library that speaks the Arrow C interface (polars, DuckDB, ...)."""
     if isinstance(rows, pa.Table):
-        return rows
+        return plain_table(rows)
     if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
+        return plain_table(pa.Table.from_batches([rows]))
     if hasattr(rows, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(rows).read_all()
+        return plain_table(pa.RecordBatchReader.from_stream(rows).read_all())
     if hasattr(rows, "__arrow_c_array__"):
-        return pa.Table.from_batches([pa.record_batch(rows)])
+        return plain_table(pa.Table.from_batches([pa.record_batch(rows)]))
     raise TypeError(f"expected Arrow rows or dictionaries, found {type(rows).__name__}")
 
 
@@ -255,3 +262,30 @@ def _texts(values: pa.Array, wanted: pa.Array) -> list[str]:
     picked = values.filter(wanted)
     found = [python_value(picked.slice(number, 1)) for number in range(len(picked))]
     return [f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}" for value in found]
+
+
+def roots_of(schema: pa.Schema, names: Sequence[str]) -> list[pa.Field]:
+    """The columns that new fields are, or lie in, given their paths; a column's own name may have dots.
+
+    >>> [field.name for field in roots_of(pa.schema([("a.b", pa.int64()), ("s", pa.struct([("x", pa.int8())]))]), ["a.b", "s.x"])]
+    ['a.b', 's']
+    """
+    return [field for field in schema if any(name == field.name or name.startswith(f"{field.name}.") for name in names)]
+
+
+def check_new_names(known: Iterable[pa.Field], wanted: Iterable[pa.Field], *, table: str, path: str = "") -> None:
+    """Refuses new fields whose name differs from another one's by case alone: Spark and Trino could read neither."""
+    names = {field.name: field for field in known}
+    spelled = {name.lower(): name for name in names}
+    for field in wanted:
+        if field.name not in names and (other := spelled.setdefault(field.name.lower(), field.name)) != field.name:
+            raise SchemaMismatch(
+                table,
+                path + field.name,
+                expected=f"'{path}{other}', which differs by case alone",
+                found="another name",
+                hint="name the field as the table does: engines that do not tell cases apart could read neither",
+            )
+        inside = names[field.name].type if field.name in names else pa.struct([])
+        if pa.types.is_struct(field.type):
+            check_new_names(inside if pa.types.is_struct(inside) else [], field.type, table=table, path=f"{path}{field.name}.")

@@ -25,11 +25,12 @@ from pyiceberg.typedef import Identifier
 from pyiceberg.types import BinaryType, FixedType, PrimitiveType, TimestampNanoType, TimestamptzNanoType, TimeType, UUIDType
 
 from frazil.errors import PartitionSpecError, SinkError
+from frazil.sinks.contract import check_new_names, roots_of
 from frazil.sinks.delta_log import DeltaLog, create_empty, now_ms
 from frazil.sinks.delta_values import json_bound, partition_text
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import write_files
+from frazil.sinks.parquet import check_present, write_files
 from frazil.sinks.part_counts import highest_offsets
 from frazil.sinks.partitioning import Key, partition_keys, partition_spec
 from frazil.sinks.progress import Claim, PartProgress, Progress
@@ -139,6 +140,7 @@ class DeltaTarget:
             names = ", ".join(".".join(name) for name in (also or {})) or "a change of another kind"
             raise SinkError(f"{self.uri}: Delta has no commit of several tables, and the sink only appends; found {names}")
         self.patience.on_step("files written")
+        check_present(files, self._layout)
         if quarantine_files:
             self._commit_quarantined(quarantine_files, claim)
         progress = self._log.commit([add_action(file, self._layout) for file in files], claim)
@@ -156,9 +158,10 @@ class DeltaTarget:
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds the fields of the rows that the table does not have, as optional columns."""
-        wanted = pa.schema([schema.field(name).with_nullable(True) for name in names if "." not in name])
-        if len(wanted) != len(names):
-            raise SinkError(f"{self.uri}: a field inside a struct cannot be added to a Delta table: {', '.join(names)}")
+        wanted = pa.schema([field.with_nullable(True) for field in roots_of(schema, names)])
+        if inside := [name for name in wanted.names if name in self._layout.arrow.names]:
+            raise SinkError(f"{self.uri}: a field inside a struct cannot be added to a Delta table: {', '.join(inside)}")
+        check_new_names(self._layout.arrow, wanted, table=self.uri)
         # The types that the sink writes: no 32-bit or view variants, times in microseconds.
         plain = arrow_schema(assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(wanted)))
         table = self._log.load()

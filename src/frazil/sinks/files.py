@@ -34,6 +34,8 @@ class WrittenFile:
     lower_bounds: dict[int, bytes] = field(default_factory=dict)
     upper_bounds: dict[int, bytes] = field(default_factory=dict)
     split_offsets: list[int] = field(default_factory=list)
+    schema_id: int | None = field(default=None, compare=False)  # of the table, when the file was written
+    opened_ms: int | None = field(default=None, compare=False)  # when the file was begun
 
     def to_data_file(self) -> DataFile:
         """The file as PyIceberg's manifest writers take it."""

@@ -12,14 +12,17 @@ from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError, Vali
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
-from frazil.errors import CommitConflict, SchemaMismatch, SinkError
+from frazil.errors import CommitConflict, RowRefused, SchemaMismatch, SinkError
+from frazil.sinks.buffer import Buffer
+from frazil.sinks.contract import Contract, as_table, check_new_names, roots_of
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import write_files
+from frazil.sinks.parquet import check_present, write_files
 from frazil.sinks.progress import MAIN, Claim, PartProgress, Progress
 from frazil.sinks.publish import CommitCatalog, Committed, Patience, Publisher, until_decided
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from frazil.sinks.quarantine import UPSERTED_BY, OpenQuarantine, QuarantinedRow, as_arrow, quarantine_of
+from frazil.sinks.schema import arrow_schema
 from frazil.sinks.snapshots import Append, Publishable, set_properties
 
 if TYPE_CHECKING:
@@ -82,6 +85,7 @@ class IcebergTarget:
     ) -> Committed:
         """The same for files that are all written. `change` takes the place of the append of `files`."""
         self.patience.on_step("files written")
+        check_present([*files, *quarantine_files], self._layout)
         others = [self._append(identifier, rows) for identifier, rows in (also or {}).items()]
         others.append(Append(quarantine_of(self.identifier), quarantine_files))
         published = self._publisher.publish(change or Append(self.identifier, files, self.ref), claim, also=others)
@@ -94,9 +98,10 @@ class IcebergTarget:
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds the fields of the rows that the table does not have, as optional columns; the others stay as they are."""
-        wanted = pa.schema([schema.field(root) for root in dict.fromkeys(name.split(".")[0] for name in names)])
+        wanted = pa.schema(roots_of(schema, names))
         for _ in range(EVOLVE_ATTEMPTS):
             table = self._load(self.identifier)
+            check_new_names(arrow_schema(table.schema()), wanted, table=self._layout.name)
             try:
                 with table.update_schema() as update:
                     update.union_by_name(wanted)
@@ -110,7 +115,17 @@ class IcebergTarget:
 
     def _append(self, identifier: Identifier, rows: pa.Table) -> Append:
         layout = TableLayout.of(self._patiently(lambda: self._load(identifier)))
-        return Append(identifier, write_files(rows.cast(layout.arrow), layout))
+        found = Contract.of(layout).accept(as_table(rows))
+        if found.rejected:
+            first = found.rejected[0]
+            raise RowRefused(layout.name, first.reason, position=f"row {first.number} of also()", row=first.raw)
+        buffer = Buffer(layout)
+        try:
+            buffer.add(found.rows)
+            return Append(identifier, buffer.flush())
+        except BaseException:
+            buffer.abandon()
+            raise
 
     def _quarantine(self) -> Table:
         name = quarantine_of(self.identifier)

@@ -12,7 +12,7 @@ from urllib.parse import quote_plus
 import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema, sanitize_column_names
+from pyiceberg.schema import Schema
 from pyiceberg.table.locations import LocationProvider
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import DoubleType, FloatType
@@ -23,7 +23,7 @@ from frazil.sinks.erase import eraser
 from frazil.sinks.options import WriteOptions, built_in_locations
 from frazil.sinks.ordering import SortKey, sort_keys
 from frazil.sinks.partitioning import Key, partition_keys, struct_path
-from frazil.sinks.schema import arrow_schema, file_schema
+from frazil.sinks.schema import arrow_schema, file_names
 from frazil.sinks.split import Partition
 from frazil.sinks.statistics import ColumnPlan, plan_columns
 
@@ -45,7 +45,7 @@ class TableLayout:
     location: str
     properties: Mapping[str, str]
     io_properties: Mapping[str, str] = field(repr=False)  # may hold keys
-    delta: bool = False  # a Delta table: partition values are spelled in Delta's way, and not all can be held
+    delta: bool = False  # a Delta table: partition values are spelled in Delta's way, and not all can be held; files have the table's names
 
     @classmethod
     def of(cls, table: Table, *, formats: Collection[int] = (1, 2)) -> TableLayout:
@@ -67,7 +67,7 @@ class TableLayout:
 
     @cached_property
     def arrow_in_files(self) -> pa.Schema:
-        return file_schema(self.schema)
+        return arrow_schema(file_names(self.schema, exact=self.delta))
 
     @cached_property
     def options(self) -> WriteOptions:
@@ -89,7 +89,7 @@ class TableLayout:
     @cached_property
     def columns(self) -> dict[str, ColumnPlan]:
         """What to record of each leaf column, by its path in the file."""
-        return plan_columns(sanitize_column_names(self.schema), self.properties, table=self.name)
+        return plan_columns(file_names(self.schema, exact=self.delta), self.properties, table=self.name)
 
     @cached_property
     def float_columns(self) -> list[tuple[int, tuple[str, ...]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.errors import RowsLost, WriteFailed
+from frazil.errors import RowsLost, SinkError, WriteFailed
 from frazil.sinks.disk import writing
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
@@ -22,6 +23,7 @@ from frazil.sinks.statistics import read_statistics
 
 SAMPLE_ROWS = 16_384
 NEARLY_ALL = 0.98
+YOUNG_MS = 30 * 60_000  # upkeep takes no file for an orphan that is younger than an hour
 FULL = 0.95  # the next row group would be a splinter
 
 
@@ -73,6 +75,7 @@ class ParquetFile:
         self.path = path
         self.rows = 0
         self._layout, self._partition, self._is_sorted = layout, partition, is_sorted
+        self._opened_ms = int(time.time() * 1000)
         self._nan_counts: dict[int, int] = {}
         with writing(path):
             self._stream = layout.io.new_output(path).create(overwrite=True)
@@ -117,6 +120,8 @@ class ParquetFile:
             lower_bounds=found.lower_bounds,
             upper_bounds=found.upper_bounds,
             split_offsets=found.split_offsets,
+            schema_id=self._layout.schema.schema_id,
+            opened_ms=self._opened_ms,
         )
 
     def abandon(self) -> None:
@@ -223,6 +228,18 @@ def check_written(files: Iterable[WrittenFile], expected: int, *, table: str) ->
     """Refuses files that do not hold as many rows as were taken: a commit of them would lose rows, or double them."""
     if (found := sum(file.rows for file in files)) != expected:
         raise RowsLost(table, expected=expected, found=found)
+
+
+def check_present(files: Iterable[WrittenFile], layout: TableLayout, *, now_ms: int | None = None) -> None:
+    """Refuses files that have waited long for their commit and are gone: upkeep takes old files that no snapshot names for orphans."""
+    oldest = (int(time.time() * 1000) if now_ms is None else now_ms) - YOUNG_MS
+    for file in files:
+        if file.opened_ms is not None and file.opened_ms < oldest and not layout.io.new_input(file.path).exists():
+            raise SinkError(
+                f"{layout.name}: {file.path} is gone: it was written {(oldest + YOUNG_MS - file.opened_ms) // 60_000:,} minutes ago and "
+                "has waited for its commit since; nothing was committed",
+                hint="open the sink again and go on from its position; commit more often than upkeep removes orphans",
+            )
 
 
 def write_files(rows: pa.Table, layout: TableLayout) -> list[WrittenFile]:

@@ -6,14 +6,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import parse_transform
-from pyiceberg.types import IcebergType, NestedField, StructType
+from pyiceberg.transforms import TruncateTransform, parse_transform
+from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType, NestedField, StructType
 
 from frazil.errors import PartitionSpecError
 from frazil.sinks.transforms import AnyTransform, ArrayFunction, array_transform, check_source
@@ -91,6 +92,21 @@ def canonical_value(value: Any) -> Any:
     (True, 1.5)
     """
     return math.nan if isinstance(value, float) and math.isnan(value) else value
+
+
+def truncated_too_far(rows: pa.RecordBatch, key: Key) -> pa.Array | None:
+    """True for rows whose truncated value does not fit the column's type; None where that cannot be.
+
+    Values are truncated downwards: -99.99 of a decimal(4,2) becomes -100.00, and the smallest integers wrap around.
+    """
+    if not isinstance(key.transform, TruncateTransform) or not isinstance(key.source, DecimalType | IntegerType | LongType):
+        return None
+    source = column_at(rows, key.path)
+    truncated = key.compute(source)
+    if not isinstance(key.source, DecimalType):
+        return pc.greater(truncated, source)
+    least = Decimal((1, (9,) * key.source.precision, -key.source.scale))
+    return pc.less(truncated, pa.scalar(least, truncated.type))
 
 
 def column_at(rows: pa.RecordBatch | pa.Table, path: Sequence[str]) -> pa.Array:

@@ -111,8 +111,31 @@ def property_key(ref: str = MAIN) -> str:
 
 
 def read_progress(metadata: TableMetadata, ref: str = MAIN) -> Progress:
-    """The progress that belongs to a ref of the table."""
-    return Progress.parse(metadata.properties.get(property_key(ref)))
+    """The progress that belongs to a ref of the table.
+
+    The property of a branch outlives it where another tool drops the branch, and speaks of other rows where it makes one of that name
+    anew. So the snapshots that lead to a branch have the last word.
+    """
+    known = Progress.parse(metadata.properties.get(property_key(ref)))
+    return known if ref == MAIN or not known.parts else _progress_on_branch(metadata, ref, known)
+
+
+def _progress_on_branch(metadata: TableMetadata, ref: str, known: Progress) -> Progress:
+    snapshot, is_of_main = metadata.snapshot_by_name(ref), False
+    if snapshot is None:
+        return Progress()  # the branch is gone, and its rows with it
+    while True:
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        text, of_ref = summary.get(SUMMARY_PROGRESS), summary.get(SUMMARY_REF, MAIN)
+        if text and of_ref == ref:
+            return Progress.parse(text)
+        is_of_main = is_of_main or (text is not None and of_ref == MAIN)
+        parent_id = snapshot.parent_snapshot_id
+        parent = metadata.snapshot_by_id(parent_id) if parent_id is not None else None
+        if parent is None:
+            # The end of the line, or older snapshots are expired: those of a branch go before those of main that it grew out of.
+            return Progress() if parent_id is None or is_of_main else known
+        snapshot = parent
 
 
 def progress_at(metadata: TableMetadata, snapshot: Snapshot | None, ref: str = MAIN) -> Progress | None:

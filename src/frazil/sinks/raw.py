@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from numbers import Real
+from numbers import Number, Real
 from typing import Any
 from uuid import UUID
 
@@ -102,7 +102,11 @@ def arrow_array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
     """Refuses what Arrow would take for another time without a word: a moment with a zone for a wall clock or the other way round, the day
-    of a moment for the moment."""
+    of a moment for the moment, a number (of microseconds, of days) for a time."""
+    values = list(values)
+    for value in values:
+        if isinstance(value, Number):
+            raise ValueError(f"{value!r} is a number: of which unit, and since when, it does not say")
     if pa.types.is_timestamp(kind):
         zoned = kind.tz is not None
         for value in values:
@@ -177,6 +181,8 @@ def plain(value: Any) -> Any:
 def _parse(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, str):
         return _parse_text(value, kind)
+    if type(value) is int and pa.types.is_temporal(kind):
+        return _parse_far_time(value, kind)
     if isinstance(value, list) and pa.types.is_map(kind):
         pairs = all(isinstance(one, list) and len(one) == 2 for one in value)
         return [(_parse(key, kind.key_type), _parse(item, kind.item_type)) for key, item in value] if pairs else value
@@ -187,6 +193,19 @@ def _parse(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, dict) and pa.types.is_struct(kind):
         known = {field.name: field.type for field in kind}
         return {name: _parse(one, known[name]) if name in known else one for name, one in value.items()}
+    return value
+
+
+def _parse_far_time(value: int, kind: pa.DataType) -> Any:
+    """A date or moment that Python cannot hold, which was written as its number; the number itself where it is none of these."""
+    try:
+        scalar = pa.scalar(value, pa.timestamp("us", kind.tz)).cast(kind) if pa.types.is_timestamp(kind) else pa.scalar(value, kind)
+    except REFUSALS:
+        return value
+    try:
+        scalar.as_py()
+    except (ValueError, OverflowError):
+        return scalar
     return value
 
 
@@ -233,7 +252,8 @@ def _speaks_for_itself(value: Any, kind: pa.DataType) -> bool:
     """Whether JSON's own types say all of it, as they do of most values; trying each would take its time."""
     if isinstance(value, str):
         return bool(pa.types.is_string(kind))
-    return value is None or (isinstance(value, bool | int | float) and pa.types.is_primitive(kind))
+    is_number = pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
+    return value is None or (isinstance(value, bool | int | float) and is_number)
 
 
 def _same(left: pa.Array, right: pa.Array) -> bool:

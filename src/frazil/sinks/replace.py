@@ -19,7 +19,7 @@ from frazil.sinks.files import WrittenFile
 from frazil.sinks.manifests import rewrite_without, write_added, write_list
 from frazil.sinks.partitioning import canonical_value
 from frazil.sinks.progress import MAIN
-from frazil.sinks.snapshots import count_files, guards, head, move_ref, next_snapshot, set_properties
+from frazil.sinks.snapshots import check_required, count_files, head, move_ref, next_snapshot, set_properties, write_guards
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -42,6 +42,7 @@ class Replace:
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that replaces the partitions, if the ref still is where `table` saw it."""
         metadata = table.metadata
+        check_required(table, self.files)
         if self.snapshot_id is None:
             self.snapshot_id = metadata.new_snapshot_id()
         if self._added is None:
@@ -53,7 +54,7 @@ class Replace:
         counted = count_files(self.files, Operation.OVERWRITE, parent, summary, dropped=dropped)
         snapshot = next_snapshot(metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self.snapshot_id), *set_properties(properties))
-        return Change(self.identifier, guards(metadata, self.ref, parent_id), updates)
+        return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
 
     def _without_replaced(self, table: Table, parent: Snapshot | None) -> tuple[list[ManifestFile], list[DataFile]]:
         kept: list[ManifestFile] = []

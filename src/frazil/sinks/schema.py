@@ -17,9 +17,10 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([_small_field(field) for field in schema_to_pyarrow(schema)])
 
 
-def file_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table's data files: the same types; names that Avro cannot spell are replaced, as all engines do."""
-    return arrow_schema(sanitize_column_names(schema))
+def file_names(schema: Schema, *, exact: bool = False) -> Schema:
+    """The schema with the names that data files have. In Iceberg, names that Avro cannot spell are replaced, as all engines do; readers
+    find columns by id. Delta's readers find them by name: there they are `exact`."""
+    return schema if exact else sanitize_column_names(schema)
 
 
 def _small_field(field: pa.Field) -> pa.Field:

@@ -14,6 +14,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
+    AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
@@ -25,7 +26,7 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
-from frazil.errors import SinkError
+from frazil.errors import SchemaMismatch, SinkError
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.manifests import merge_small, write_added, write_list
 from frazil.sinks.progress import MAIN
@@ -60,6 +61,7 @@ class Append:
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that adds the files as a new snapshot, if the ref still is where `table` saw it."""
         metadata = table.metadata
+        check_required(table, self.files)
         if self.snapshot_id is None:
             self.snapshot_id = metadata.new_snapshot_id()
         if self._added is None:
@@ -71,7 +73,7 @@ class Append:
         counted = count_files(self.files, Operation.APPEND, parent, summary)
         snapshot = next_snapshot(metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self.snapshot_id), *set_properties(properties))
-        return Change(self.identifier, guards(metadata, self.ref, parent_id), updates)
+        return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,33 @@ def next_snapshot(metadata: TableMetadata, parent: Snapshot | None, *, snapshot_
             "summary": summary,
         }
     )
+
+
+def check_required(table: Table, files: Sequence[WrittenFile]) -> None:
+    """Refuses files that may have a NULL in a column which was made required after they were written."""
+    metadata = table.metadata
+    for schema_id in {file.schema_id for file in files if file.schema_id not in (None, metadata.current_schema_id)}:
+        before = next((schema for schema in metadata.schemas if schema.schema_id == schema_id), None)
+        known = {field_id for field_id in before.field_ids if before.find_field(field_id).required} if before else set()
+        for field_id in metadata.schema().field_ids:
+            field = metadata.schema().find_field(field_id)
+            if field.required and field_id not in known and any(_may_have_null(file, field_id, schema_id) for file in files):
+                raise SchemaMismatch(
+                    ".".join(table.name()),
+                    metadata.schema().find_column_name(field_id) or field.name,
+                    expected=f"{field.field_type}, required",
+                    found="NULLs in rows that were taken before it was made required",
+                    hint="open the sink again and go on from its position: these rows are judged anew",
+                )
+
+
+def _may_have_null(file: WrittenFile, field_id: int, schema_id: int | None) -> bool:
+    return file.schema_id == schema_id and file.rows > 0 and file.null_counts.get(field_id) != 0
+
+
+def write_guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> tuple[TableRequirement, ...]:
+    """The same where rows are added: they were judged by this schema, so it must still be the table's."""
+    return (*guards(metadata, ref, snapshot_id), AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}))
 
 
 def guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> tuple[TableRequirement, ...]:

@@ -35,7 +35,7 @@ from frazil.sinks.layout import TableLayout
 from frazil.sinks.manifests import merge_small, rewrite_without, write_added, write_list
 from frazil.sinks.parquet import FileMaker, RollingWriter, check_written
 from frazil.sinks.progress import MAIN
-from frazil.sinks.snapshots import count_files, guards, head, move_ref, next_snapshot, set_properties
+from frazil.sinks.snapshots import count_files, head, move_ref, next_snapshot, set_properties, write_guards
 from frazil.sinks.split import Partition
 from frazil.sinks.upsert_changes import KEEP, PUT, Changes, Decision
 from frazil.sinks.upsert_plan import Candidate, find_candidates
@@ -101,7 +101,7 @@ class Upsert:
         counted = count_files(found.files, found.operation, parent, told, dropped=dropped)
         snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=location, summary=counted)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, new_id), *set_properties(properties))
-        return Change(self.identifier, guards(metadata, self.ref, parent_id), updates)
+        return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
 
     def _apply(self, table: Table, parent: Snapshot | None) -> Rewritten:
         if not len(self.changes):

@@ -9,7 +9,8 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import SinkError
+from frazil.errors import SchemaMismatch, SinkError
+from frazil.sinks.convert import null_violations
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.split import Partition, split
 from frazil.sinks.upsert_keys import NUMBER, KeyIndex, count_up, last_of_each, plain
@@ -107,7 +108,18 @@ class Changes:
             raise SinkError(f"{layout.name}: column '{added[0]}' is new and required, and the waiting changes do not have it")
         sequence = names[self.rules.sequence] if self.rules.sequence else None
         rules = UpsertRules(tuple(names[name] for name in self.rules.key), sequence, self.rules.op)
-        return Changes(relay_columns(self.rows, self.layout, layout), rules, layout)
+        rows = relay_columns(self.rows, self.layout, layout)
+        puts = rows.filter(pc.invert(self.deleted))
+        for field in layout.arrow:
+            if null_violations(plain(puts.column(field.name)), field) is not None:
+                raise SchemaMismatch(
+                    layout.name,
+                    field.name,
+                    expected="a value: the column was made required",
+                    found="NULLs in changes that were taken before",
+                    hint="open the sink again and go on from its position: these changes are judged anew",
+                )
+        return Changes(rows, rules, layout)
 
 
 def relay_columns(rows: pa.Table, old: TableLayout, new: TableLayout) -> pa.Table:

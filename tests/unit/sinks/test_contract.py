@@ -11,6 +11,7 @@ from uuid import UUID
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +42,8 @@ from frazil.errors import SchemaMismatch
 from frazil.sinks.contract import Contract, Extra, Rejected, as_table
 from frazil.sinks.convert import convert
 from frazil.sinks.layout import TableLayout
+from frazil.sinks.parquet import write_files
+from frazil.sinks.raw import parse_row
 
 LayoutOf = Callable[..., TableLayout]
 SALES = Schema(
@@ -193,6 +196,92 @@ def test_a_zone_is_not_guessed_and_no_time_is_cut_also_inside_nested_values(
         found = contract.accept_dicts([{name: shape(good)}, {name: shape(bad)}, {name: shape(None)}])
         assert found.numbers.to_pylist() == [0, 2]
         assert found.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, found ")
+
+
+@pytest.mark.parametrize("kind", [TimestampType(), TimestamptzType(), DateType(), TimeType()], ids=str)
+@pytest.mark.parametrize("number", [5, 5.0, Decimal(5), 10**18], ids=repr)
+def test_a_number_is_no_time_also_inside_nested_values(layout_of: LayoutOf, kind: PrimitiveType, number: Any) -> None:
+    fields = [("plain", kind), ("list", ListType(3, kind, False)), ("map", MapType(6, StringType(), 7, kind))]
+    schema = Schema(*(NestedField(10 + at, name, type_) for at, (name, type_) in enumerate(fields)))
+    contract = Contract.of(layout_of(schema))
+    rows = [{"plain": number}, {"list": [number]}, {"map": {"a": number}}]
+    found = contract.accept_dicts(rows)
+    assert (found.rows.num_rows, [row.number for row in found.rejected]) == (0, [0, 1, 2])
+    again = contract.accept_dicts([parse_row(row.raw, contract.layout.arrow) for row in found.rejected])
+    assert [row.number for row in again.rejected] == [0, 1, 2]  # nor is it one after its time in quarantine
+
+
+LIST, TEXTS = ListType(9, LongType(), False), ListType(9, StringType(), False)
+VIEWS = {
+    "list_view": (LIST, pa.array([[1, 2], None, [], [3]], pa.list_view(pa.int64()))),
+    "large_list_view": (LIST, pa.array([[1, 2], None, [], [3]], pa.large_list_view(pa.int64()))),
+    "slice": (LIST, pa.array([[1, 2], None, [], [3]], pa.large_list_view(pa.int64())).slice(1, 2)),
+    "out of order": (
+        LIST,
+        pa.LargeListViewArray.from_arrays(
+            pa.array([4, 0, 1]), pa.array([2, 2, 3]), pa.array(range(6)), mask=pa.array([False, True, False])
+        ),
+    ),
+    "of texts": (TEXTS, pa.array([["a", None], None, ["b" * 40]], pa.list_view(pa.string_view()))),
+    "inside a list": (ListType(8, LIST, False), pa.array([[[1], None], None, [[]]], pa.list_(pa.list_view(pa.int64())))),
+    "inside a struct": (StructType(NestedField(8, "x", LIST)), pa.array([{"x": [1]}, None], pa.struct([("x", pa.list_view(pa.int64()))]))),
+    "inside a map": (
+        MapType(7, StringType(), 8, LIST),
+        pa.array([[("a", [1])], None, []], pa.map_(pa.string_view(), pa.large_list_view(pa.int64()))),
+    ),
+    "string_view": (StringType(), pa.array(["a", None, "b" * 40], pa.string_view())),
+    "binary_view": (BinaryType(), pa.array([b"a", None, b"b" * 40], pa.binary_view())),
+    "binary_view for fixed": (FixedType(2), pa.array([b"ab", None], pa.binary_view())),
+    "dictionary of views": (StringType(), pa.DictionaryArray.from_arrays(pa.array([0, None, 1]), pa.array(["a", "b"], pa.string_view()))),
+    "run-end encoded": (LongType(), pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), pa.array([1, None, 2]))),
+    "slice of runs": (
+        StringType(),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int16()), pa.array(["a", None, "b"], pa.string_view())).slice(1, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "arrow"), VIEWS.values(), ids=VIEWS)
+def test_views_and_runs_come_out_as_the_values_that_they_are(layout_of: LayoutOf, kind: Any, arrow: pa.Array) -> None:
+    """Arrow's own casts of list views end the process."""
+    found = Contract.of(layout_of(Schema(NestedField(1, "x", kind)))).accept(pa.table({"x": arrow}))
+    found.rows.validate(full=True)
+    (file,) = write_files(found.rows, layout_of(Schema(NestedField(1, "x", kind))))
+    assert (pq.ParquetFile(file.path).read()["x"].to_pylist(), found.rejected) == (arrow.to_pylist(), ())
+
+
+def test_rows_with_views_are_rejected_one_by_one_as_others_are(layout_of: LayoutOf) -> None:
+    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "x", LIST), NestedField(4, "t", StringType()))
+    rows = pa.table(
+        {
+            "id": [1, None, 3],
+            "x": pa.array([[1], [2], None], pa.large_list_view(pa.int64())),
+            "t": pa.array(["a", "b", "c"], pa.string_view()),
+        }
+    )
+    found = Contract.of(layout_of(schema)).accept(rows)
+    assert found.rows.to_pylist() == [{"id": 1, "x": [1], "t": "a"}, {"id": 3, "x": None, "t": "c"}]
+    assert [json.loads(row.raw) for row in found.rejected] == [{"id": None, "x": [2], "t": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "fits", "too_far"),
+    [
+        (DecimalType(4, 2), 100_000, Decimal("99.99"), Decimal("-0.01")),
+        (DecimalType(9, 2), 50, Decimal("-9999999.50"), Decimal("-9999999.99")),
+        (DecimalType(38, 0), 50, Decimal("-" + "9" * 36 + "50"), Decimal("-" + "9" * 38)),
+        (IntegerType(), 10, -(2**31) + 8, -(2**31)),
+        (LongType(), 10, -(2**63) + 8, -(2**63)),
+    ],
+    ids=str,
+)
+def test_a_value_whose_truncated_value_does_not_fit_its_type_is_a_bad_row(
+    layout_of: LayoutOf, kind: PrimitiveType, width: int, fits: Any, too_far: Any
+) -> None:
+    layout = layout_of(Schema(NestedField(1, "v", kind)), f"truncate({width}, v)")
+    found = Contract.of(layout).accept_dicts([{"v": fits}, {"v": too_far}, {"v": None}])
+    assert found.rows["v"].to_pylist() == [fits, None]
+    assert faults(found.rejected) == [(1, f"field 'v': its partition, truncate[{width}], does not fit {kind}")]
 
 
 def test_a_dictionary_with_an_extra_field_follows_the_same_policy(layout_of: LayoutOf) -> None:
