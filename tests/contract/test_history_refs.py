@@ -140,7 +140,7 @@ def test_a_sink_that_is_further_on_main_forbids_the_publication(past: Past) -> N
     past.table.create_ref("dev", "branch")
     with past.sink("s", ref="dev") as sink:
         past.fill(sink, 7)
-    with past.live.transaction() as change:  # as if somebody had set it back
-        change.set_properties({property_key("dev"): Progress({"s/part-0": PartProgress(9, "w", 9, {"0": 2})}).dump()})
-    with pytest.raises(HistoryError, match=r"sink part 's/part-0' has come further on main than on 'dev': \{'0': 5\} against \{'0': 2\}"):
+    with past.live.transaction() as change:  # as if somebody had set it forward
+        change.set_properties({property_key(): Progress({"s/part-0": PartProgress(9, "w", 9, {"0": 9})}).dump()})
+    with pytest.raises(HistoryError, match=r"sink part 's/part-0' has come further on main than on 'dev': \{'0': 9\} against \{'0': 7\}"):
         past.table.publish("dev")
