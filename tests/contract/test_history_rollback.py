@@ -15,7 +15,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
-from frazil.errors import CommitConflict, CommitUnknown, HistoryError, ProgressMismatch, WriterFenced
+from frazil.errors import CommitConflict, CommitUnknown, HistoryError, ProgressMismatch, Unavailable, WriterFenced
 from frazil.history.rollback import PartChange, perform_rollback
 from frazil.sinks.audit import audit
 from frazil.sinks.rollback import roll_back
@@ -153,10 +153,11 @@ def test_a_plan_that_a_writer_has_outrun_is_refused(past: Past) -> None:
 
 @dataclass
 class Line:
-    """A connection to the catalog on which the commit meets a fault."""
+    """A connection to the catalog on which the commit of a snapshot meets a fault, or every commit."""
 
     catalog: FrazilCatalog
     fault: Callable[[Callable[[], None]], None]
+    always: bool = False
 
     def load_table(self, identifier: object) -> Table:
         return self.catalog.load_table(identifier)  # type: ignore[arg-type]
@@ -165,7 +166,10 @@ class Line:
         raise NotImplementedError
 
     def commit_changes(self, changes: Sequence[Change]) -> None:
-        self.fault(lambda: self.catalog.commit_changes(changes))
+        if self.always or any(change.snapshot_ids for change in changes):
+            self.fault(lambda: self.catalog.commit_changes(changes))
+        else:
+            self.catalog.commit_changes(changes)
 
 
 def test_a_writer_that_comes_between_load_and_commit_is_not_undone_unseen(past: Past) -> None:
@@ -196,6 +200,24 @@ def test_after_a_lost_reply_the_table_tells_what_happened(past: Past) -> None:
     assert past.ids() == [1, 2]
     back = roll_back(Line(past.catalog, lose_reply), name, first, with_progress=False)
     assert (past.ids(), past.head()) == ([1], back)
+
+
+def test_a_reply_that_is_lost_before_the_rollback_is_sent_changes_nothing_or_goes_on(past: Past) -> None:
+    first, _ = past.append(1), past.append(2)
+    name = tuple(past.name.split("."))
+
+    def lose_reply(commit: Callable[[], None]) -> None:
+        commit()
+        raise CommitUnknown("the reply was lost")
+
+    def lose_request(commit: Callable[[], None]) -> None:
+        raise CommitUnknown("the request was lost")
+
+    with pytest.raises(Unavailable, match="nothing was rolled back"):
+        roll_back(Line(past.catalog, lose_request, always=True), name, first, with_progress=False)
+    assert past.ids() == [1, 2]
+    back = roll_back(Line(past.catalog, lose_reply, always=True), name, first, with_progress=False)
+    assert (past.ids(), past.head(), set(past.live.metadata.refs)) == ([1], back, {"main"})
 
 
 # --- progress --------------------------------------------------------------------------------------------------------------------

@@ -230,10 +230,23 @@ def _add_snapshot(draft: Draft, update: Json, where: str) -> None:
                 f"{sequence} older than last sequence number {last}"
             )
         metadata["last-sequence-number"] = max(sequence, last)
+    _check_parent(draft, snapshot)
     if version >= 3:
         _count_rows(metadata, snapshot)
     draft.put(snapshots=[*metadata["snapshots"], snapshot])
     draft.added_snapshots.add(snapshot_id)
+
+
+def _check_parent(draft: Draft, snapshot: Json) -> None:
+    """Refuses a snapshot whose parent has expired since the client looked: the files that it shares with the parent may be deleted."""
+    parent = snapshot.get("parent-snapshot-id")
+    if parent in (None, NO_SNAPSHOT) or parent in draft.removed_snapshots:  # removed by this very commit: its files are still there
+        return
+    if not any(known["snapshot-id"] == parent for known in reversed(draft.metadata["snapshots"])):
+        raise CommitConflict(
+            f"Validation failed, please retry: Cannot add snapshot {snapshot['snapshot-id']}: its parent {parent} is not in the table; "
+            "it may have expired"
+        )
 
 
 def _check_snapshot(snapshot: Json, where: str) -> int:

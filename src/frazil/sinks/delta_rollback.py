@@ -3,6 +3,10 @@
 Delta's own RESTORE brings the files back and leaves the application transactions alone: the rows that it takes out stay out, for the
 progress says that they are in. Where the progress is to go back as well, the same commit carries it, under a generation that fences every
 writer. The quarantine table stays as it is: it has progress of its own, so what it holds is not set aside again.
+
+RESTORE looks for every file of the old version before it commits, and the commit fails if another one came first. A vacuum writes no
+commit that it could conflict with: one that runs at that very moment, with a retention shorter than the age of the old version, can still
+remove its files. Delta has nothing to guard against that; keep the retention longer than the way back may be.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ from dataclasses import replace
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from frazil.errors import CommitConflict, ProgressMismatch, SinkError
+from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError
 from frazil.sinks.delta import open_log
 from frazil.sinks.delta_log import DeltaLog
 from frazil.sinks.progress import PartProgress, Progress
+
+_MISSING = "missing file"  # delta-rs has no error of its own for it
 
 
 def roll_back_delta(uri: str, version: int, *, with_progress: bool, storage_options: Mapping[str, str] | None = None) -> int:
@@ -41,7 +47,12 @@ def roll_back_delta(uri: str, version: int, *, with_progress: bool, storage_opti
         now.restore(version, commit_properties=_properties(log, after))
     except CommitFailedError as exc:
         raise CommitConflict(f"{uri}: another commit was faster: {exc}", hint="nothing was changed; try again") from exc
-    return log.load().version()
+    except (DeltaError, OSError) as exc:
+        if _MISSING in str(exc):  # looked for before the commit is sent
+            hint = "a vacuum has removed its files; choose a version that is kept: nothing was changed"
+            raise SinkError(f"{uri}: version {version} cannot be brought back: {exc}", hint=hint) from exc
+        raise CommitUnknown(f"{uri}: the rollback may or may not have happened: {exc}", hint="look at the table's history") from exc
+    return now.version()
 
 
 def _at(log: DeltaLog, version: int) -> DeltaTable:

@@ -6,35 +6,42 @@ files; and it must be said whether the progress goes back with them: then the so
 The new snapshot is a child of the old one, not of the one that is undone. Iceberg's snapshot expiry (as Trino calls it) deletes the files
 that an expired *ancestor* of the current snapshot had removed: a compaction that was undone, but stayed an ancestor, would so take the
 files with it that the rollback has brought back. And a MERGE that began on an undone snapshot finds that one gone from the line, and stops.
+
+The old snapshot must not expire between the look at the table and the commit: expiry deletes its files. So a tag holds it first, and the
+commit requires that the tag is still there, and removes it. A tag that a killed rollback leaves expires after a day.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.exceptions import RESTError, ValidationError
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
-from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError
+from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable
 from frazil.sinks.disk import writing
 from frazil.sinks.manifests import write_list
 from frazil.sinks.options import new_metadata_file
 from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, SUMMARY_REF, Progress, progress_at, property_key, read_progress
 from frazil.sinks.publish import CommitCatalog
-from frazil.sinks.snapshots import guards, head, move_ref, set_properties
+from frazil.sinks.snapshots import at_snapshot, drop_ref, guards, head, move_ref, set_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
 SUMMARY_ROLLBACK = "frazil.rollback-to"
+HOLD_PREFIX = "frazil_rollback_"  # of the tag that holds the old snapshot until the commit
+HOLD_MS = 24 * 3_600_000
 _HINT = "it may have expired; choose one that is kept: frazil log TABLE --all"
 
 
@@ -63,21 +70,60 @@ def roll_back(
             hint="a writer was faster: look at what would be undone now, then decide again",
         )
     after = progress_after(table.metadata, old, with_progress=with_progress, ref=ref)
-    change = return_to(table, identifier, old, progress=after if after.parts else None, ref=ref)
-    (new_id,) = change.snapshot_ids
-    # Built after the table's own: along every commit, a companion's snapshot is never older than the table's (see history.rollback).
-    others = [return_to(other, other.name(), then) for other, then in also]
-    try:
-        catalog.commit_changes([change, *others])
-    except CommitUnknown:
-        # The snapshot's id is new and random: if it is there, the commit has happened.
-        if catalog.load_table(identifier).metadata.snapshot_by_id(new_id) is None:
-            raise
+    held = [(identifier, table, old), *((other.name(), other, then) for other, then in also if then is not None)]
+    with _holding(catalog, held) as tag:
+        change = return_to(table, identifier, old, progress=after if after.parts else None, ref=ref, tag=tag)
+        (new_id,) = change.snapshot_ids
+        # Built after the table's own: along every commit, a companion's snapshot is never older than the table's (see history.rollback).
+        others = [return_to(other, other.name(), then, tag=tag) for other, then in also]
+        try:
+            catalog.commit_changes([change, *others])
+        except CommitUnknown:
+            # The snapshot's id is new and random: if it is there, the commit has happened.
+            if catalog.load_table(identifier).metadata.snapshot_by_id(new_id) is None:
+                raise
     return new_id
 
 
-def return_to(table: Table, identifier: Identifier, old: Snapshot | None, *, progress: Progress | None = None, ref: str = MAIN) -> Change:
-    """The change that gives a ref the rows of `old` (none: it becomes empty) as a new snapshot, if it still is where `table` saw it."""
+@contextlib.contextmanager
+def _holding(catalog: CommitCatalog, held: Sequence[tuple[Identifier, Table, Snapshot]]) -> Iterator[str]:
+    """The name of a tag that keeps each table's snapshot from expiring; to be removed by the commit that builds on it."""
+    tag = f"{HOLD_PREFIX}{uuid.uuid4().hex[:8]}"
+    try:
+        catalog.commit_changes([_hold(identifier, table, snapshot, tag) for identifier, table, snapshot in held])
+    except CommitUnknown as exc:
+        if tag not in catalog.load_table(held[0][0]).metadata.refs:
+            raise Unavailable(f"{'.'.join(held[0][0])}: nothing was rolled back: {exc.message}", hint="try again") from exc
+    except (RESTError, ValidationError, ValueError) as exc:  # as catalogs refuse a tag on a snapshot that is not there
+        for identifier, _, snapshot in held:
+            if catalog.load_table(identifier).metadata.snapshot_by_id(snapshot.snapshot_id) is None:
+                raise SinkError(f"{'.'.join(identifier)} has no snapshot {snapshot.snapshot_id} any more", hint=_HINT) from exc
+        raise
+    try:
+        yield tag
+    except BaseException as exc:
+        if not isinstance(exc, CommitUnknown):  # else the commit may still come, and needs the tag
+            with contextlib.suppress(Exception):
+                catalog.commit_changes([_let_go(identifier, snapshot, tag) for identifier, _, snapshot in held])
+        raise
+
+
+def _hold(identifier: Identifier, table: Table, snapshot: Snapshot, tag: str) -> Change:
+    ref = {"ref-name": tag, "type": "tag", "snapshot-id": snapshot.snapshot_id, "max-ref-age-ms": HOLD_MS}
+    return Change(identifier, (AssertTableUUID(uuid=table.metadata.table_uuid),), (SetSnapshotRefUpdate.model_validate(ref),))
+
+
+def _let_go(identifier: Identifier, snapshot: Snapshot, tag: str) -> Change:
+    return Change(identifier, (at_snapshot(tag, snapshot.snapshot_id),), (drop_ref(tag),))
+
+
+def return_to(
+    table: Table, identifier: Identifier, old: Snapshot | None, *, tag: str, progress: Progress | None = None, ref: str = MAIN
+) -> Change:
+    """The change that gives a ref the rows of `old` (none: it becomes empty) as a new snapshot.
+
+    Only if the ref still is where `table` saw it, and `tag` still holds the old snapshot.
+    """
     metadata, current = table.metadata, head(table.metadata, ref)
     new_id, old_id = metadata.new_snapshot_id(), old.snapshot_id if old else None
     snapshot = Snapshot.model_validate(
@@ -94,7 +140,10 @@ def return_to(table: Table, identifier: Identifier, old: Snapshot | None, *, pro
     )
     properties = set_properties({property_key(ref): progress.dump()} if progress else {})
     updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, ref, new_id), *properties)
-    return Change(identifier, guards(metadata, ref, current.snapshot_id if current else None), updates)
+    required = guards(metadata, ref, current.snapshot_id if current else None)
+    if old is None:
+        return Change(identifier, required, updates)
+    return Change(identifier, (*required, at_snapshot(tag, old_id)), (*updates, drop_ref(tag)))
 
 
 def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: bool, ref: str = MAIN) -> Progress:

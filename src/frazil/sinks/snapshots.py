@@ -89,14 +89,18 @@ class Move:
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that publishes the stage and drops its branch."""
         metadata, staged = table.metadata, table.metadata.snapshot_by_id(self.snapshot_id)
-        if staged is None:
-            raise SinkError(f"{'.'.join(self.identifier)} has no snapshot {self.snapshot_id}", hint="it has expired: stage it again")
+        on_stage = head(metadata, self.stage)
+        if staged is None or on_stage is None or on_stage.snapshot_id != self.snapshot_id:
+            name = ".".join(self.identifier)
+            raise SinkError(f"{name} has no snapshot {self.snapshot_id} on branch '{self.stage}'", hint="it is gone: stage it again")
         new_id = metadata.new_snapshot_id()
         location = write_list(table, staged.manifests(table.io), snapshot_id=new_id, parent_id=staged.snapshot_id, attempt=attempt)
         counted = count_files((), Operation.APPEND, staged, summary)
         record = next_snapshot(metadata, staged, snapshot_id=new_id, manifest_list=location, summary=counted)
         moved = (AddSnapshotUpdate(snapshot=record), move_ref(metadata, self.ref, new_id), drop_ref(self.stage))
-        return Change(self.identifier, guards(metadata, self.ref, self.base_id), (*moved, *set_properties(properties)))
+        # The branch keeps the staged snapshot from expiring, with the files that the new one shares with it.
+        required = (*guards(metadata, self.ref, self.base_id), at_snapshot(self.stage, self.snapshot_id))
+        return Change(self.identifier, required, (*moved, *set_properties(properties)))
 
 
 def head(metadata: TableMetadata, ref: str) -> Snapshot | None:
@@ -149,7 +153,12 @@ def write_guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> 
 
 def guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> tuple[TableRequirement, ...]:
     """What must still hold when the commit arrives: the same table, and the ref at the snapshot that was read."""
-    return (AssertTableUUID(uuid=metadata.table_uuid), AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot_id}))
+    return (AssertTableUUID(uuid=metadata.table_uuid), at_snapshot(ref, snapshot_id))
+
+
+def at_snapshot(ref: str, snapshot_id: int | None) -> AssertRefSnapshotId:
+    """Requires that a ref is at a snapshot; None: that there is no such ref."""
+    return AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot_id})
 
 
 def move_ref(metadata: TableMetadata, ref: str, snapshot_id: int) -> SetSnapshotRefUpdate:

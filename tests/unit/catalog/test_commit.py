@@ -161,6 +161,20 @@ def test_a_stale_sequence_number_is_a_conflict_and_not_an_error() -> None:
         apply(base, add(3, parent=5))
 
 
+def test_a_snapshot_whose_parent_has_expired_is_refused() -> None:
+    base = apply(apply(table(), add(1), main(1), add(2, parent=1), main(2)), remove(1))
+    with pytest.raises(CommitConflict, match="its parent 1 is not in the table"):
+        apply(base, add(3, parent=1), main(3))
+    with pytest.raises(CommitConflict, match="its parent 1 is not in the table"):
+        apply(base, add(3, parent=1))  # staged, on no ref
+
+
+def test_the_parent_may_be_added_or_removed_by_the_same_commit() -> None:
+    base = apply(table(), add(1), main(1))
+    assert [s["snapshot-id"] for s in apply(base, add(2, parent=1), add(3, parent=2), main(3))["snapshots"]] == [1, 2, 3]
+    assert [s["snapshot-id"] for s in apply(base, remove(1), add(2, parent=1), main(2))["snapshots"]] == [2]
+
+
 def test_version_three_counts_rows() -> None:
     base = apply(table(3), add(1, **{"first-row-id": 0, "added-rows": 10}), main(1))
     assert base["next-row-id"] == 10

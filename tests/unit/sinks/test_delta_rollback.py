@@ -93,3 +93,13 @@ def test_a_version_that_is_not_there_or_too_old_is_refused(uri: str) -> None:
         roll_back_delta(uri, versions[0], with_progress=True)
     roll_back_delta(uri, versions[0], with_progress=False)
     assert ids(uri) == [0]
+
+
+def test_a_version_whose_files_were_vacuumed_is_refused_and_the_table_stays_as_it_is(uri: str) -> None:
+    first, _ = write(uri, 2, 6)
+    table = DeltaTable(uri)
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(SinkError, match=f"version {first} cannot be brought back"):
+        roll_back_delta(uri, first, with_progress=True)
+    assert ids(uri) == [0, 1, 2, 4, 5]

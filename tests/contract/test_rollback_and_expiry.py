@@ -1,0 +1,144 @@
+"""A rollback while another client expires snapshots: the table is never left with files that expiry has deleted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.update import RemoveSnapshotsUpdate
+from pyiceberg.typedef import Identifier
+
+from frazil.client import FrazilCatalog
+from frazil.client.changes import Change
+from frazil.errors import CommitConflict, SinkError
+from frazil.sinks.publish import CommitCatalog, SingleTableCatalog
+from frazil.sinks.rollback import HOLD_PREFIX, roll_back
+from frazil.upkeep.policy import DAY_MS
+from tests.contract.history_lake import SCHEMA, rows
+from tests.contract.upkeep_lake import Kept
+
+
+@dataclass
+class Meanwhile:
+    """A catalog in which another client does something before the commit of this number, or before the tables are loaded again."""
+
+    catalog: CommitCatalog
+    action: Callable[[], object]
+    before: int
+    commits: list[Sequence[Change]] = field(default_factory=list)
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        return self.catalog.load_table(identifier)
+
+    def create_table(self, identifier: str | Identifier, schema: Schema) -> Table:
+        return self.catalog.create_table(identifier, schema)
+
+    def commit_changes(self, changes: Sequence[Change]) -> None:
+        self.commits.append(changes)
+        if len(self.commits) == self.before:
+            self.action()
+        self.catalog.commit_changes(changes)
+
+
+@pytest.fixture
+def kept(catalog: FrazilCatalog) -> Kept:
+    """A table whose first snapshot has files that no later one has."""
+    made = Kept(catalog).create("day")
+    made.append(1, 2)
+    made.live.overwrite(made.live.scan().to_arrow().slice(0, 1))
+    return made
+
+
+def first(kept: Kept) -> int:
+    return kept.live.metadata.snapshots[0].snapshot_id
+
+
+def expire(kept: Kept) -> None:
+    """Only the current snapshots of branches and tags are kept; other files are deleted."""
+    kept.expire(now_ms=int(time.time() * 1000) + DAY_MS // 2, max_snapshot_age_ms=0)
+
+
+def tags(kept: Kept) -> list[str]:
+    return [name for name in kept.live.metadata.refs if name.startswith(HOLD_PREFIX)]
+
+
+def test_a_target_that_expires_before_the_rollback_is_refused_and_the_table_is_readable(kept: Kept) -> None:
+    target, before = first(kept), kept.ids()
+    with pytest.raises(SinkError, match=f"has no snapshot {target} any more"):
+        roll_back(Meanwhile(kept.catalog, lambda: expire(kept), before=1), kept.identifier, target, with_progress=False)
+    assert (kept.ids(), tags(kept)) == (before, [])
+
+
+def test_a_target_cannot_expire_during_the_rollback(kept: Kept) -> None:
+    target = first(kept)
+    roll_back(Meanwhile(kept.catalog, lambda: expire(kept), before=2), kept.identifier, target, with_progress=False)
+    assert (kept.ids(), tags(kept)) == ([1, 2], [])
+
+
+def test_a_rollback_that_is_overtaken_leaves_no_tag(kept: Kept) -> None:
+    with pytest.raises(CommitConflict):
+        roll_back(Meanwhile(kept.catalog, lambda: kept.append(9), before=2), kept.identifier, first(kept), with_progress=False)
+    assert (9 in kept.ids(), tags(kept)) == (True, [])
+
+
+def test_the_tag_of_a_killed_rollback_expires(kept: Kept) -> None:
+    target = first(kept)
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    holding = Meanwhile(kept.catalog, stop, before=2)
+    holding.catalog = _WithoutCleaning(kept.catalog)
+    with pytest.raises(KeyboardInterrupt):
+        roll_back(holding, kept.identifier, target, with_progress=False)
+    assert len(tags(kept)) == 1
+    kept.expire(now_ms=int(time.time() * 1000) + 2 * DAY_MS, max_snapshot_age_ms=0)
+    assert (tags(kept), first(kept) == target) == ([], False)
+
+
+@dataclass
+class _WithoutCleaning(Meanwhile):
+    """A process that dies after its first commit: nothing that it sends later arrives."""
+
+    def __init__(self, catalog: CommitCatalog) -> None:
+        super().__init__(catalog, lambda: None, before=0)
+
+    def commit_changes(self, changes: Sequence[Change]) -> None:
+        self.commits.append(changes)
+        if len(self.commits) > 1:
+            raise ConnectionError
+        self.catalog.commit_changes(changes)
+
+
+# --- a catalog that checks nothing -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[SqlCatalog]:
+    """PyIceberg's own catalog: it takes a snapshot whose parent is gone, and drops tags with their snapshots."""
+    catalog = SqlCatalog("plain", uri=f"sqlite:///{tmp_path / 'plain.db'}", warehouse=str(tmp_path))
+    catalog.create_namespace("lake")
+    yield catalog
+    catalog.close()
+
+
+def test_the_commit_itself_is_guarded_in_catalogs_that_do_not_know_parents(plain: SqlCatalog) -> None:
+    plain.create_table("lake.t", SCHEMA)
+    for number in (1, 2):
+        plain.load_table("lake.t").append(rows(number))
+    target = plain.load_table("lake.t").metadata.snapshots[0].snapshot_id
+
+    def remove_target() -> None:
+        update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [target]})
+        plain.commit_table(plain.load_table("lake.t"), (), (update,))
+
+    meanwhile = Meanwhile(SingleTableCatalog(plain), remove_target, before=2)
+    with pytest.raises(CommitConflict):
+        roll_back(meanwhile, ("lake", "t"), target, with_progress=False)
+    assert sorted(plain.load_table("lake.t").scan().to_arrow()["id"].to_pylist()) == [1, 2]
