@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import HistoryError
-from frazil.scan.duck import import_duckdb
+from frazil.scan.duck import connect_closed
 from frazil.scan.points import Point, schema_at
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _later_schema(table: Table, before: Point, after: Point) -> Schema:
 def _workbench() -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB that works in little memory and puts the rest into a folder that goes away."""
     with tempfile.TemporaryDirectory(prefix="frazil-diff-") as folder:
-        con = import_duckdb().connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": folder, "preserve_insertion_order": False})
+        con = connect_closed(memory_limit=MEMORY_LIMIT, temp_directory=folder, preserve_insertion_order=False)
         try:
             yield con
         finally:

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 ATTACHED = "lake"
 EXTENSIONS = ("httpfs", "avro", "iceberg")
+NO_EXTENSIONS = {  # by themselves; and none of the variables of this program as tables
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+}
 
 
 def open_duckdb(settings: Settings, catalog: FrazilCatalog) -> duckdb.DuckDBPyConnection:
@@ -29,7 +36,7 @@ def open_duckdb(settings: Settings, catalog: FrazilCatalog) -> duckdb.DuckDBPyCo
     # The extensions come from wheels, not from DuckDB's site: the first use works offline, too.
     folder = cache_folder() / "duckdb"
     folder.mkdir(parents=True, exist_ok=True)
-    con: duckdb.DuckDBPyConnection = library.connect(config={"extension_directory": str(folder), "allow_persistent_secrets": False})
+    con: duckdb.DuckDBPyConnection = library.connect(config={**NO_EXTENSIONS, "extension_directory": str(folder)})
     try:
         for name in EXTENSIONS:
             try:
@@ -40,9 +47,20 @@ def open_duckdb(settings: Settings, catalog: FrazilCatalog) -> duckdb.DuckDBPyCo
         if secret := _s3_secret(settings, catalog):
             con.execute(secret)
         con.execute(_attach(catalog.properties))
+        con.execute("SET lock_configuration = true")
     except library.Error as exc:
         con.close()
         raise QueryError(f"DuckDB could not open the catalog at {redact_url(catalog.properties['uri'])}: {first_line(exc)}") from exc
+    return con
+
+
+def connect_closed(**settings: str | int | bool) -> duckdb.DuckDBPyConnection:
+    """A DuckDB in memory that reads what is registered and nothing else: no file, no network, no extension, no Python variable.
+
+    SQL may come from anyone who can create a view in the catalog. The settings cannot be changed afterwards, also not by SQL.
+    """
+    con: duckdb.DuckDBPyConnection = import_duckdb().connect(config={**NO_EXTENSIONS, "enable_external_access": False, **settings})
+    con.execute("SET lock_configuration = true")
     return con
 
 

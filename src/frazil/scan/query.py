@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, NoSuchTable, QueryError
-from frazil.scan.duck import first_line, import_duckdb
+from frazil.scan.duck import connect_closed, first_line, import_duckdb
 from frazil.scan.points import MAIN, Named, Point, find_point, find_ref, find_time
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ATTACHED = "lake"  # how a table's name may begin, as in DuckDB with its own ext
 def run_query(lake: Lake, sql: str, *, at: Named | None = None) -> pa.RecordBatchReader:
     """The result of a SELECT as an Arrow stream; EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT are such, too."""
     duckdb = import_duckdb()
-    con = duckdb.connect()
+    con = connect_closed()
     tables = QueryTables(lake, con, at)
     try:
         return _closing(con.execute(tables.resolve(sql)).to_arrow_reader(BATCH_ROWS), tables)
@@ -164,6 +164,8 @@ class QueryTables:
         if failed is not None:
             return failed
         said = first_line(exc)
+        if isinstance(exc, duckdb.PermissionException):
+            return QueryError(f"a query reads the lake's tables, and no files: {said}", hint="load the file into a table first")
         if isinstance(exc, duckdb.CatalogException) and "Table with name" in said:
             known = self._lake.table_names()
             hint = f"tables are named with their namespace: {', '.join(known[:10])}" if known else "the catalog has no tables yet"

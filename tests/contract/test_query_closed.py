@@ -1,0 +1,125 @@
+"""A query reads the lake's tables and nothing else: no files, no network, no extensions, no settings; also out of others' views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from frazil import Lake
+from frazil.errors import FrazilError, QueryError
+from frazil.scan.duck import connect_closed
+from tests.contract.test_query import SCHEMA, make_view, rows
+from tests.lake import lake_catalog
+
+SECRET = "hunter2"
+FUNCTIONS = (
+    "SELECT * FROM read_text('{file}')",
+    "SELECT * FROM read_blob('{file}')",
+    "SELECT * FROM read_csv('{file}')",
+    "SELECT * FROM read_csv_auto('{file}')",
+    "SELECT * FROM read_json('{file}')",
+    "SELECT * FROM read_json_objects('{file}')",
+    "SELECT * FROM read_parquet('{file}')",
+    "SELECT * FROM parquet_metadata('{file}')",
+    "SELECT * FROM parquet_kv_metadata('{file}')",
+    "SELECT * FROM sniff_csv('{file}')",
+    "SELECT * FROM glob('{folder}/*')",
+    "SELECT * FROM read_csv('http://127.0.0.1:9/x.csv')",
+    "SELECT * FROM read_parquet('s3://bucket/x.parquet')",
+    "SELECT * FROM read_text('https://127.0.0.1:9/x')",
+    "SELECT (SELECT content FROM read_text('{file}')) AS secret, id FROM lake.t",
+    "SELECT * FROM query('SELECT * FROM read_text(''{file}'')')",
+    "FROM lake.t WHERE id IN (SELECT size FROM read_text('{file}'))",
+    "WITH stolen AS (SELECT content FROM read_text('{file}')) SELECT * FROM stolen",
+    "PIVOT (SELECT content, id FROM read_text('{file}'), lake.t) ON id USING count(*)",
+    "SELECT * FROM '{file}'",
+    'SELECT * FROM "{file}"',
+    "SUMMARIZE SELECT * FROM read_text('{file}')",
+    "EXPLAIN ANALYZE SELECT * FROM read_text('{file}')",
+)
+STATEMENTS = (
+    "COPY (SELECT 1) TO '{folder}/out.csv'",
+    "COPY lake.t TO '{folder}/out.parquet'",
+    "ATTACH '{folder}/out.db' AS out",
+    "EXPORT DATABASE '{folder}/out'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "RESET lock_configuration",
+    "PRAGMA enable_external_access = true",
+    "PRAGMA database_list",
+    "CALL enable_logging(storage = 'file', storage_path = '{folder}/out')",
+    "CREATE SECRET (TYPE s3, KEY_ID 'a')",
+    "CREATE TABLE x AS SELECT 1",
+    "SELECT 1; COPY (SELECT 1) TO '{folder}/out.csv'",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/out.csv'",
+)
+
+
+@pytest.fixture(scope="module")
+def lake() -> Iterator[Lake]:
+    with lake_catalog() as catalog:
+        catalog.create_table("lake.t", SCHEMA).append(rows((1, "NO"), (2, None)))
+        make_view(catalog, "lake.norway", "SELECT id FROM lake.t WHERE country = 'NO'", "duckdb")
+        yield Lake(catalog=catalog)
+
+
+def fill(sql: str, folder: Path) -> str:
+    (folder / "secret.txt").write_text(f"a,b\n{SECRET},2\n")
+    return sql.format(file=folder / "secret.txt", folder=folder)
+
+
+@pytest.mark.parametrize("sql", [*FUNCTIONS, *STATEMENTS])
+def test_a_query_reads_no_file_and_changes_nothing(lake: Lake, tmp_path: Path, sql: str) -> None:
+    with pytest.raises(FrazilError) as failed:
+        lake.query(fill(sql, tmp_path)).read_all()
+    assert SECRET not in str(failed.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+
+
+@pytest.mark.parametrize("sql", [*FUNCTIONS, *STATEMENTS])
+def test_neither_does_a_stored_view(lake: Lake, tmp_path: Path, sql: str) -> None:
+    make_view(lake.catalog, "lake.evil", fill(sql, tmp_path), "duckdb")
+    try:
+        with pytest.raises(FrazilError) as failed:
+            lake.query("SELECT * FROM lake.evil").read_all()
+    finally:
+        lake.catalog.drop_view("lake.evil")
+    assert SECRET not in str(failed.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+
+
+def test_the_error_says_what_to_do(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="reads the lake's tables") as failed:
+        lake.query(fill(FUNCTIONS[0], tmp_path))
+    assert failed.value.hint
+
+
+def test_variables_of_the_program_are_no_tables(lake: Lake) -> None:
+    for name in ("tables", "con", "sql", "lake"):  # as they are called where the query is run
+        with pytest.raises(QueryError, match="does not exist"):
+            lake.query(f"SELECT * FROM {name}")
+
+
+def test_what_a_query_is_for_still_works(lake: Lake) -> None:
+    asked = {
+        "SELECT count(*) AS n FROM lake.t": [2],
+        "SELECT n.id AS n FROM lake.norway n JOIN lake.t USING (id)": [1],
+        "WITH x AS (SELECT id FROM lake.t) SELECT max(id) AS n FROM x": [2],
+        "SELECT json_extract('{\"a\": 5}', '$.a')::INT AS n": [5],
+        "SELECT extract(year FROM TIMESTAMPTZ '2024-05-01 00:00:00+02') AS n": [2024],
+        "SELECT count(*) AS n FROM range(10)": [10],
+        "SELECT column_name AS n FROM (DESCRIBE lake.t)": ["id", "country"],
+    }
+    assert {sql: lake.query(sql).read_all()["n"].to_pylist() for sql in asked} == asked
+
+
+def test_a_closed_duckdb_spills_to_disk(tmp_path: Path) -> None:
+    con = connect_closed(memory_limit="60MB", threads=1, temp_directory=str(tmp_path))
+    con.register("numbers", pa.table({"i": pa.array(range(1_500_000), pa.int64())}))
+    distinct = "SELECT count(*) FROM (SELECT DISTINCT i, hash(i) AS h, hash(i + 1) AS g FROM numbers)"
+    assert con.execute(distinct).fetchall() == [(1_500_000,)]
+    con.close()
