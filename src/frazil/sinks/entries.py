@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import struct
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from pyiceberg.manifest import (
     ManifestWriterV2,
     write_manifest,
 )
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType
 
 from frazil.errors import SinkError
@@ -119,9 +121,37 @@ def _is_same_zero(value: object, zero: float) -> bool:
 
 def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
     """The live entries of a manifest, with exact partition values: PyIceberg's own reader cuts doubles."""
-    if table.metadata.format_version >= 3:
-        return format3.read_entries(table.io, manifest)
-    return read_files(table.io, manifest)
+    is_third = table.metadata.format_version >= 3
+    entries = format3.read_entries(table.io, manifest) if is_third else read_files(table.io, manifest)
+    _restore_doubles(table, manifest.partition_spec_id, entries)
+    return entries
+
+
+def _restore_doubles(table: Table, spec_id: int, entries: Sequence[ManifestEntry]) -> None:
+    """Gives partitions of double their own value again where a manifest was rewritten through a 32-bit float.
+
+    Earlier versions, and others that use PyIceberg 0.12, wrote 0.10000000149011612 for 0.1. All rows of an identity partition have its
+    value, so the bounds of the column tell what it was.
+    """
+    for place, one in enumerate(table.metadata.specs()[spec_id].fields):
+        sources = [field for schema in table.metadata.schemas if (field := schema._lazy_id_to_field.get(one.source_id))]
+        is_double = any(isinstance(field.field_type, DoubleType) for field in sources)
+        if not isinstance(one.transform, IdentityTransform) or not is_double:
+            continue
+        for file in (entry.data_file for entry in entries):
+            bound = (file.lower_bounds or {}).get(one.source_id)
+            if bound is not None and len(bound) == 8 and bound == (file.upper_bounds or {}).get(one.source_id):
+                (value,) = struct.unpack("<d", bound)
+                if file.partition[place] not in (None, value) and file.partition[place] == _as_float(value):
+                    file.partition[place] = value
+
+
+def _as_float(value: float) -> float:
+    """The value as a 32-bit float; infinity where that is too small."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def read_files(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:

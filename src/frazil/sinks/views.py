@@ -5,6 +5,8 @@ Arrow's kernels know little of these types: a cast of a list view to a list give
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +25,7 @@ def plain_table(rows: pa.Table) -> pa.Table:
     return rows
 
 
+@lru_cache(1024)
 def is_plain(kind: pa.DataType) -> bool:
     """Whether a type, and all types inside it, are such as every kernel takes."""
     t = pa.types

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DoubleType, LongType, NestedField
@@ -67,3 +67,15 @@ def test_bounds_of_a_manifest_have_minus_zero_before_zero(table: Table, values: 
     (summary,) = write(table, *values).partitions or []
     ordered = sorted(values, key=lambda value: (value, math.copysign(1, value)))
     assert (summary.lower_bound, summary.upper_bound) == (struct.pack("<d", ordered[0]), struct.pack("<d", ordered[-1]))
+
+
+def test_a_partition_that_was_rewritten_as_a_32_bit_float_has_its_own_value_again(table: Table) -> None:
+    def file(partition: float, low: float, high: float) -> DataFile:
+        bounds = {"lower_bounds": {1: struct.pack("<d", low)}, "upper_bounds": {1: struct.pack("<d", high)}}
+        return WrittenFile("file:///f.parquet", 1, 1, (partition,), **bounds).to_data_file()
+
+    damaged = [file(0.10000000149011612, 0.1, 0.1), file(math.inf, 1e300, 1e300)]
+    right = [file(0.10000000149011612, 0.10000000149011612, 0.10000000149011612), file(0.0, -0.0, 0.0), file(2.0, 0.1, 3.0)]
+    manifest = write_entries(table, [as_added(one, 1) for one in (*damaged, *right)], spec_id=0, snapshot_id=1)
+    found = [entry.data_file.partition[0] for entry in read_entries(table, manifest)]
+    assert found == [0.1, 1e300, 0.10000000149011612, 0.0, 2.0]
