@@ -23,14 +23,16 @@ from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import FloatType, ListType, LongType, NestedField, StringType
 
+import frazil.sinks
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
-from frazil.errors import Unavailable
+from frazil.errors import Unavailable, WriteFailed
 from frazil.lake import Lake
 from frazil.scan.removals import reading
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
+from frazil.sinks.publish import Patience
 from frazil.storage_errors import StorageFault, classify
 from tests.catalog_databases import SCHEMA, Client
 
@@ -266,3 +268,47 @@ def read_with(library: str, access: dict[str, str]) -> None:
         boto3.client("s3", config=Config(retries={"max_attempts": 0}), **known).get_object(Bucket="lakehouse", Key="x")
     else:
         DeltaTable("s3://lakehouse/x", storage_options=access | {"AWS_ALLOW_HTTP": "true", "max_retries": "0"})
+
+
+def no_pause(_: float) -> None:
+    raise AssertionError("it waits, and tries again")
+
+
+def test_a_sink_with_wrong_keys_ends_at_once_and_names_them(lake: Catalog, server: EmbeddedCatalog) -> None:
+    lake.create_namespace("docs")
+    lake.create_table("docs.denied", EMBEDDINGS)
+    wrong = FrazilCatalog("lake", **{**server.properties, "s3.access-key-id": "frazil", "s3.secret-access-key": "wrong"})
+    with pytest.raises((WriteFailed, Unavailable)) as ended:
+        write_a_row(wrong, "docs.denied")
+    assert ended.value.lasting
+    assert "AWS_ACCESS_KEY_ID" in str(ended.value.hint)
+
+
+def write_a_row(catalog: FrazilCatalog, table: str) -> None:
+    sink = frazil.sinks.open(table, name="s", catalog=catalog, patience=Patience(sleep=no_pause))
+    sink.write(rows(1), position={"s": 1})
+    sink.commit()
+
+
+def test_a_sink_ends_at_once_when_the_catalog_may_not_use_its_store(lake: Catalog, server: EmbeddedCatalog) -> None:
+    lake.create_namespace("docs")
+    lake.create_table("docs.refused", EMBEDDINGS)
+    keys = {key: value for key, value in lake.properties.items() if key.startswith("s3.")}
+    sink = frazil.sinks.open(
+        "docs.refused", name="s", catalog=FrazilCatalog("lake", **{**server.properties, **keys}), patience=Patience(sleep=no_pause)
+    )
+    sink.write(rows(1), position={"s": 1})
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+        server.app.ctx.files._s3 = None  # as a server that starts now
+        with pytest.raises(Unavailable) as ended:
+            sink.commit()
+    server.app.ctx.files._s3 = None
+    assert (ended.value.lasting, "AWS_ACCESS_KEY_ID" in str(ended.value.hint)) == (True, True)
+
+
+def test_a_delta_sink_with_wrong_keys_ends_at_once(store: dict[str, str]) -> None:
+    options = {**store, "AWS_SECRET_ACCESS_KEY": "wrong", "AWS_ALLOW_HTTP": "true", "conditional_put": "etag"}
+    with pytest.raises(Unavailable) as ended:
+        frazil.sinks.open_delta("s3://lakehouse/delta-denied", name="s", storage_options=options, patience=Patience(sleep=no_pause))
+    assert (ended.value.lasting, "AWS_ACCESS_KEY_ID" in str(ended.value.hint)) == (True, True)

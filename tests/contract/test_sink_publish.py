@@ -425,6 +425,42 @@ def test_giving_up_after_an_unknown_outcome_is_unknown(last: Exception) -> None:
         until_decided(attempt, name="t", patience=patience)
 
 
+DENIED = "When uploading to 'm.avro' in bucket 'b': AWS Error ACCESS_DENIED during PutObject operation: Access Denied."
+LASTING = [
+    OSError(DENIED),
+    PermissionError(13, "Permission denied"),
+    Unavailable("no keys", lasting=True),
+    CommitConflict(f"the commit to t was refused: Nothing was committed: the object store failed for s3://b/m: {DENIED}"),
+    OSError("AWS Error NO_SUCH_BUCKET during CreateMultipartUpload operation: The specified bucket does not exist"),
+]
+
+
+@pytest.mark.parametrize("error", LASTING, ids=["put", "local", "ours", "catalog", "bucket"])
+@pytest.mark.parametrize("unknown_before", [False, True])
+def test_a_fault_that_waiting_does_not_end_is_not_tried_again(error: Exception, unknown_before: bool) -> None:
+    ends = [*([CommitUnknown("lost")] if unknown_before else []), error]
+    tried: list[int] = []
+
+    def attempt(number: int) -> None:
+        tried.append(number)
+        raise ends[number - 1]
+
+    with pytest.raises(CommitUnknown if unknown_before else Unavailable) as ended:
+        until_decided(attempt, name="t", patience=Patience(sleep=lambda _: None))
+    assert len(tried) == len(ends)
+    assert unknown_before or getattr(ended.value, "lasting", False)
+
+
+def test_an_unknown_outcome_is_looked_at_once_more_where_waiting_does_not_help() -> None:
+    ends: list[Exception] = [CommitUnknown(f"answered 503: {DENIED}"), CommitUnknown(f"answered 503: {DENIED}")]
+
+    def attempt(number: int) -> None:
+        raise ends[number - 1]
+
+    with pytest.raises(CommitUnknown):
+        until_decided(attempt, name="t", patience=Patience(sleep=lambda _: None))
+
+
 def test_a_snapshot_ref_type_is_a_branch(rest_lake: Lake) -> None:
     rest_lake.writer()
     assert rest_lake.table().metadata.refs["main"].snapshot_ref_type == SnapshotRefType.BRANCH

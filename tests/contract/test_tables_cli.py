@@ -116,9 +116,9 @@ def test_a_plan_for_programs_is_json(project: Project) -> None:
 
 def test_apply_does_it_once(project: Project) -> None:
     project.declare(SECOND)
-    assert project.frazil("apply", "--yes").output == SAID
+    assert project.frazil("apply", "--yes").stdout == SAID
     assert project.columns() == ["id", "country"]
-    assert project.frazil("apply").output == "no changes: all 2 declared tables are as declared\n"
+    assert project.frazil("apply").stdout == "no changes: all 2 declared tables are as declared\n"
 
 
 def test_what_removes_something_is_not_done_unasked(project: Project) -> None:
@@ -127,7 +127,7 @@ def test_what_removes_something_is_not_done_unasked(project: Project) -> None:
     assert isinstance(failed.exception, ProjectError)
     assert failed.exception.message == "the plan removes something from shop.sales, and there is no terminal to ask at"
     project.declare(GENTLE)
-    assert project.frazil("apply").output == "~ table shop.sales\n    + column more string\n"
+    assert project.frazil("apply").stdout == "~ table shop.sales\n    + column more string\n"
 
 
 @pytest.mark.parametrize(("answer", "columns"), [("n\n", ["id", "note"]), ("y\n", ["id", "country"])])
@@ -147,7 +147,7 @@ def test_a_saved_plan_is_applied_as_it_was_read_or_not_at_all(project: Project) 
     project.declare(SECOND)
     assert project.frazil("plan", "--out", "plan.json").output == SAID + "saved: frazil apply plan.json\n"
     project.declare(FIRST)  # what is declared by now does not matter
-    assert project.frazil("apply", "plan.json").output == SAID
+    assert project.frazil("apply", "plan.json").stdout == SAID
     stale = project.frazil("apply", "plan.json")
     assert isinstance(stale.exception, StalePlan)
 

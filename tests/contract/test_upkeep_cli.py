@@ -56,7 +56,7 @@ def test_all_steps_leave_a_healthy_table(server: EmbeddedCatalog, kept: Kept) ->
     assert (kept.ids(), len(kept.paths()), len(kept.live.metadata.snapshots)) == (list(range(6)), 1, 1)
     assert "done: rewrote 6 data files" in result.output
     again = maintain(server, kept.name, "--yes")
-    assert again.output.splitlines()[0] == f"{kept.name}  nothing to do"
+    assert again.stdout.splitlines()[0] == f"{kept.name}  nothing to do"
 
 
 def test_some_steps_alone(server: EmbeddedCatalog, kept: Kept) -> None:

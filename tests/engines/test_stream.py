@@ -406,8 +406,8 @@ def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_w
     )
     try:
         assert process.stderr
-        port = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", process.stderr.readline())
-        assert port is not None
+        said_first = (re.search(r"http://127\.0\.0\.1:(\d+)/metrics", line) for line in process.stderr)
+        port = next(found for found in said_first if found)
         stream.send(*range(50), "?")
         assert wait_until(lambda: f'rows_total{{pipeline="{stream.topic}"}} 50\n' in metrics(port[1]), 240)
         assert wait_until(lambda: f'lag_messages{{pipeline="{stream.topic}"}} 0\n' in metrics(port[1]), 240)

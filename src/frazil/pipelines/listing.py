@@ -6,12 +6,15 @@ import glob
 import os
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from frazil.errors import PipelineError
 from frazil.pipelines.sources import SourceFile
+from frazil.storage_errors import classify, hint_for
 
+LIST_SECONDS = timedelta(seconds=20)
 _WILD = re.compile(r"[*?[]")
 
 
@@ -37,7 +40,8 @@ def list_s3(pattern: str, io_properties: Mapping[str, str]) -> list[SourceFile]:
         pages = obstore.list(_s3_store(bucket, io_properties), prefix=prefix.rstrip("/") or None, chunk_size=1000)
         entries = [entry for page in pages for entry in page]
     except (BaseError, FileNotFoundError) as exc:
-        raise PipelineError(f"cannot list {pattern}: {str(exc)[:500]}", hint="check the bucket, s3.endpoint and the keys") from exc
+        hint = hint_for(classify(exc), pattern) or "check the bucket, s3.endpoint and the keys"
+        raise PipelineError(f"cannot list {pattern}: {str(exc)[:500]}", hint=hint) from exc
     kept = [entry for entry in entries if wanted.fullmatch(entry["path"]) and not _is_hidden(entry["path"][len(prefix) :])]
     return sorted(_identify_object(bucket, entry) for entry in kept)
 
@@ -85,7 +89,11 @@ def _as_regex(pattern: str) -> re.Pattern[str]:
 def _s3_store(bucket: str, io_properties: Mapping[str, str]) -> Any:  # obstore gives no types for its stores' options
     from obstore.store import S3Store
 
-    options: dict[str, Any] = {"region": io_properties.get("s3.region") or os.environ.get("AWS_REGION") or "us-east-1"}
+    # Without keys, obstore asks the cloud machine's metadata service for some; elsewhere nothing answers, for minutes by default.
+    options: dict[str, Any] = {
+        "retry_config": {"max_retries": 3, "retry_timeout": LIST_SECONDS},
+        "region": io_properties.get("s3.region") or os.environ.get("AWS_REGION") or "us-east-1",
+    }
     for key, name in (("s3.access-key-id", "access_key_id"), ("s3.secret-access-key", "secret_access_key"), ("s3.session-token", "token")):
         if value := io_properties.get(key):
             options[name] = value

@@ -28,7 +28,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriteFailed
 from frazil.sinks.disk import writing
 from frazil.sinks.progress import Claim, PartProgress, Progress, apply_claim, take_over
-from frazil.sinks.publish import Patience
+from frazil.sinks.publish import Patience, is_lasting
+from frazil.storage_errors import classify, hint_for
 
 KEPT = 10
 T = TypeVar("T")
@@ -139,15 +140,18 @@ class DeltaLog:
         """
         start, number = self.patience.clock(), 0
         doubt: CommitUnknown | None = None
+        looked = False  # once more after an unknown outcome, even where waiting does not help
         while True:
             number += 1
             self.patience.on_step("before load")
             try:
                 return attempt(self.load())
             except (CommitFailedError, DeltaError, OSError, WriteFailed, Unavailable, CommitUnknown) as exc:
-                if isinstance(exc, WriteFailed) and exc.lasting:
-                    raise
                 doubt = exc if isinstance(exc, CommitUnknown) else doubt
+                if is_lasting(exc):
+                    if looked or not isinstance(exc, CommitUnknown):
+                        raise doubt or _lasting(exc, self.uri) from exc
+                    looked = True
                 if self.patience.clock() - start > self.patience.give_up_seconds:
                     if doubt is not None:
                         raise doubt from exc
@@ -165,7 +169,18 @@ def reaching(uri: str) -> Iterator[None]:
     except TableNotFoundError as exc:
         raise SinkError(f"Delta table {uri} is not there", hint="create it first: a sink makes no tables") from exc
     except (DeltaError, OSError) as exc:
-        raise Unavailable(f"Delta table {uri} cannot be read: {exc}", hint="is the object store up, and are its keys right?") from exc
+        raise _unreadable(exc, uri) from exc
+
+
+def _lasting(error: Exception, uri: str) -> Exception:
+    """An error that waiting does not end, as one of ours."""
+    return error if isinstance(error, WriteFailed | Unavailable) and error.lasting else _unreadable(error, uri)
+
+
+def _unreadable(error: Exception, uri: str) -> Unavailable:
+    fault = classify(error)
+    hint = hint_for(fault, uri) or "is the object store up, and are its keys right?"
+    return Unavailable(f"Delta table {uri} cannot be reached: {error}", hint=hint, lasting=fault.lasting)
 
 
 def create_empty(uri: str, schema: pa.Schema, storage_options: dict[str, str]) -> None:

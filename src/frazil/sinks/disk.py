@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from frazil.errors import WriteFailed
+from frazil.storage_errors import classify, hint_for
 
 _MEANINGS = {
     errno.ENOSPC: ("no space left", "free some space, or point the sink at another folder; nothing of this batch was committed"),
@@ -19,7 +20,7 @@ _MEANINGS = {
     errno.ENOTDIR: ("a part of the path is not a folder", "nothing of this batch was committed"),
 }
 
-_OTHERWISE = "nothing of this batch was committed; write it again when the store answers"
+_UNCOMMITTED = "nothing of this batch was committed"
 
 
 @contextmanager
@@ -28,8 +29,9 @@ def writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
+        fault = classify(exc)
+        if fault.lasting and "://" in path and not path.startswith("file:"):  # a disk says it better by its number
+            raise WriteFailed(path, str(exc), lasting=True, hint=f"{_UNCOMMITTED}; {hint_for(fault, path)}") from exc
         # Arrow wraps the number of the system in a text of its own.
-        reason, hint = _MEANINGS.get(
-            exc.errno or 0, (str(exc), "nothing of this batch was committed; write it again when the store answers")
-        )
+        reason, hint = _MEANINGS.get(exc.errno or 0, (str(exc), f"{_UNCOMMITTED}; write it again when the store answers"))
         raise WriteFailed(path, reason, lasting=exc.errno in _MEANINGS, hint=hint) from exc

@@ -35,6 +35,7 @@ from frazil.sinks.progress import (
     take_over,
 )
 from frazil.sinks.snapshots import Append, Move, Publishable, head
+from frazil.storage_errors import classify, hint_for
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -189,21 +190,41 @@ class Publisher:
 def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience) -> T:
     """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in `progress`.
 
-    Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with.
+    Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with. A fault that waiting does
+    not end, such as wrong keys, is not tried again, except that one more look may decide an unknown outcome.
     """
     start, number = patience.clock(), 0
     doubt: CommitUnknown | None = None
+    looked = False
     while True:
         number += 1
         try:
             return attempt(number)
         except _TRANSIENT as exc:
-            if isinstance(exc, Overtaken) or (isinstance(exc, WriteFailed) and exc.lasting):
+            if isinstance(exc, Overtaken):
                 raise
             doubt = exc if isinstance(exc, CommitUnknown) else doubt
+            if is_lasting(exc):
+                if looked or not isinstance(exc, CommitUnknown):
+                    raise doubt or _lasting(exc, name) from exc
+                looked = True
             if patience.clock() - start > patience.give_up_seconds:
                 raise doubt or _given_up(exc, name, number) from exc
             patience.pause(number)
+
+
+def is_lasting(error: Exception) -> bool:
+    """Whether waiting cannot help: somebody has to change keys, permissions or settings first."""
+    if isinstance(error, CommitConflict):  # the catalog refuses so, too, when its own store fails
+        return classify(str(error)).lasting
+    return getattr(error, "lasting", False) or classify(error).lasting
+
+
+def _lasting(error: Exception, table: str) -> Exception:
+    """An error that waiting does not end, as one of ours, with a hint about keys and permissions."""
+    if isinstance(error, WriteFailed | Unavailable) and error.lasting:
+        return error
+    return Unavailable(f"{table}: {error}", hint=hint_for(classify(error), "s3:"), lasting=True)
 
 
 def _given_up(error: Exception, table: str, attempts: int) -> Exception:
