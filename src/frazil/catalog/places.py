@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from frazil.catalog.fields import Json
-from frazil.catalog.locations import default_location, folder_name, parse_location
+from frazil.catalog.locations import Place, default_location, folder_name, parse_location
 from frazil.catalog.metadata import parse_file
 from frazil.catalog.names import SEPARATOR, Name
 from frazil.catalog.store import namespaces
@@ -55,10 +55,22 @@ def keys_of(locations: Iterable[str]) -> dict[str, str]:
     keys: dict[str, str] = {}
     for location in locations:
         place = parse_location(location)
-        for key in (place.key, place.real.key):
-            if len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
-                raise MalformedLocation(f"Location {location[:60]!r}... is longer than {MAX_KEY_BYTES} bytes")
-            keys.setdefault(key, location)
+        keys |= _keys(location, place, place.real)
+    return keys
+
+
+def checked_keys(warehouses: Warehouses, warehouse: Warehouse, locations: Iterable[str]) -> dict[str, str]:
+    """The same for locations that may be written."""
+    keys: dict[str, str] = {}
+    for location in locations:
+        keys |= _keys(location, *warehouses.check_links(warehouse, location))
+    return keys
+
+
+def _keys(location: str, place: Place, real: Place) -> dict[str, str]:
+    keys = {place.key: location, real.key: location}
+    if any(len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES for key in keys):
+        raise MalformedLocation(f"Location {location[:60]!r}... is longer than {MAX_KEY_BYTES} bytes")
     return keys
 
 
@@ -96,7 +108,7 @@ def check_apart(keys: Iterable[tuple[Name, Mapping[str, str]]]) -> None:
 def _occupant(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, key: str) -> Occupant | str | None:
     folders: list[tuple[str, str]] = []
     for other in warehouses:
-        for root in {other.place.key, other.place.real.key}:
+        for root in {other.place.key, other.real_key}:
             if root.startswith(key):
                 return f"warehouse {other.name}"
             if key.startswith(root):
@@ -117,19 +129,22 @@ def _namespace_at(sql: Sql, warehouse: Warehouse, path: str) -> str:
     return SEPARATOR.join(levels)
 
 
-def choose_location(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, *, suffix: str) -> str:
-    """A free place for a table or view whose creator names none: after its name, with a suffix where that place is taken."""
-    properties = namespaces.find(sql, warehouse.name, name.namespace) or {}
+def choose_location(
+    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, properties: Mapping[str, str], *, suffix: str
+) -> dict[str, str]:
+    """The keys of a free place for a table or view whose creator names none, and its location: after its name and that of its
+    namespace, which has these properties; with a suffix where that place is taken."""
     location = default_location(warehouse.root, name, properties.get("location"))
-    for key in keys_of([location]):
+    keys = checked_keys(warehouses, warehouse, [location])
+    for key in keys:
         occupant = _occupant(sql, warehouses, warehouse, name, key)
         if isinstance(occupant, Occupant) and occupant.name and warehouse.place.key.startswith(occupant.place):
             if warehouses.allow_overlap:
-                return location
+                return keys
             raise LocationOccupied(location, occupant=f"{occupant}, which has the whole warehouse")
         if occupant is not None:
-            return _beside(location, key, occupant, suffix)
-    return location
+            return checked_keys(warehouses, warehouse, [_beside(location, key, occupant, suffix)])
+    return keys
 
 
 def _beside(location: str, key: str, occupant: Occupant | str, suffix: str) -> str:
@@ -153,11 +168,7 @@ def _beside(location: str, key: str, occupant: Occupant | str, suffix: str) -> s
 def claim(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, claims: Iterable[tuple[Name, Mapping[str, str]]]) -> bool:
     """Whether all places could be had; if not, the transaction must be undone. No query when there are none."""
     wanted = [(key, name) for name, keys in claims for key in keys]
-    if not wanted:
-        return True
-    store.lock(sql, [key for key, _ in wanted])
-    allow = warehouses.allow_overlap
-    return all(store.claim(sql, key, warehouse=warehouse.name, name=name, allow_overlap=allow) for key, name in wanted)
+    return not wanted or store.claim(sql, warehouse.name, wanted, allow_overlap=warehouses.allow_overlap)
 
 
 # --- databases from before places were stored, and overlaps from that time ---------------------------------------------------------

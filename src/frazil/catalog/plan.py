@@ -48,7 +48,8 @@ def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) ->
         return Plan(change.name, base, None)
     chosen = None
     if base is None and "location" not in metadata:
-        chosen = metadata["location"] = new_location(ctx, sql, warehouse, change.name)
+        chosen = new_location(ctx, sql, warehouse, change.name, namespaces.find(sql, warehouse.name, change.name.namespace) or {})
+        metadata["location"] = next(iter(chosen.values()))
     claims = check_places(ctx, sql, warehouse, change.name, metadata, old, chosen=chosen)
     location = metadata_location(metadata, old_location, ctx.new_uuid())
     return Plan(change.name, base, table_version(location, metadata, base, rule=ctx.files.rule), claims=claims)
@@ -81,25 +82,30 @@ def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool =
         raise Unavailable(f"{exc.message} (table {name})", hint=exc.hint) from exc
 
 
-def new_location(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name) -> str:
-    """A place for a table or view whose creator names none."""
-    return places.choose_location(sql, ctx.warehouses, warehouse, name, suffix=ctx.new_uuid()[:8])
+def new_location(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, properties: Mapping[str, str]) -> dict[str, str]:
+    """The keys and the location of a place for a table or view whose creator names none; the properties are its namespace's."""
+    return places.choose_location(sql, ctx.warehouses, warehouse, name, properties, suffix=ctx.new_uuid()[:8])
 
 
 def check_places(
-    ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, metadata: Json, base: Json | None, *, chosen: str | None = None
+    ctx: Context,
+    sql: Sql,
+    warehouse: Warehouse,
+    name: Name,
+    metadata: Json,
+    base: Json | None,
+    *,
+    chosen: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The places that the metadata adds to those of its base, if the table or view may have them; `chosen` is known to be free."""
+    """The places that the metadata adds to those of its base, if the table or view may have them; `chosen` are known to be free."""
     check_properties(ctx, metadata, base)
-    locations = places.new_locations(metadata, base)
+    known = dict(chosen or {})
+    locations = [location for location in places.new_locations(metadata, base) if location not in known.values()]
     if not locations:
-        return {}
-    for location in locations:
-        ctx.warehouses.check(warehouse, location)
-    claims = places.keys_of(locations)
-    unknown = {key: location for key, location in claims.items() if location != chosen}
-    places.check_free(sql, ctx.warehouses, warehouse, name, unknown)
-    return claims
+        return known
+    claims = places.checked_keys(ctx.warehouses, warehouse, locations)
+    places.check_free(sql, ctx.warehouses, warehouse, name, claims)
+    return known | claims
 
 
 def check_properties(ctx: Context, metadata: Json, base: Json | None) -> None:

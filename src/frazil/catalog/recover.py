@@ -90,8 +90,8 @@ def roll_back(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation
     def point_back(sql: Sql) -> bool:
         versions.keep(sql, relation.uuid, (relation.metadata_location, relation.previous_location, *present))
         moved = relations.swap(sql, warehouse.name, swap)
-        for key in claims if moved else ():  # it had them before: a repair is not refused
-            place_store.claim(sql, key, warehouse=warehouse.name, name=name, allow_overlap=True)
+        if moved:  # it had them before: a repair is not refused
+            place_store.claim(sql, warehouse.name, [(key, name) for key in claims], allow_overlap=True)
         return moved
 
     if not ctx.database.write(point_back):

@@ -39,6 +39,7 @@ class Warehouse:
     name: str
     root: str
     place: Place
+    real_key: str  # of the place with symbolic links followed, as they were at the start
 
 
 class Warehouses:
@@ -76,11 +77,16 @@ class Warehouses:
 
     def check(self, warehouse: Warehouse, location: str) -> Place:
         """The place, if it may be written: inside the warehouse or an allowed prefix, also when symbolic links are followed."""
+        return self.check_links(warehouse, location)[0]
+
+    def check_links(self, warehouse: Warehouse, location: str) -> tuple[Place, Place]:
+        """The same, and the place with symbolic links followed."""
         place = parse_location(location)
+        real = place.real
         homes = [warehouse.place, *self.allowed]
-        if not any(home.contains(place) for home in homes) or not any(home.real.contains(place.real) for home in homes):
+        if not any(home.contains(place) for home in homes) or not any(home.real.contains(real) for home in homes):
             raise LocationRefused(location, warehouse=f"{warehouse.name} ({warehouse.root})")
-        return place
+        return place, real
 
 
 def _open(name: str, root: str) -> Warehouse:
@@ -88,7 +94,7 @@ def _open(name: str, root: str) -> Warehouse:
         raise ConfigError(f"warehouse name '{name}' is not allowed", hint="use letters, digits, '-', '_' and '.'")
     absolute = _absolute(root)
     place = parse_location(absolute)
-    return Warehouse(name, absolute if place.scheme == "s3" else f"file://{place.path}", place)
+    return Warehouse(name, absolute if place.scheme == "s3" else f"file://{place.path}", place, place.real.key)
 
 
 def _check_apart(warehouses: Sequence[Warehouse]) -> None:

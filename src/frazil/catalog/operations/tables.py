@@ -9,7 +9,6 @@ import orjson
 from frazil.catalog import fields, metadata, places, plan, publish
 from frazil.catalog.commit import new_table
 from frazil.catalog.context import Context
-from frazil.catalog.fields import Json
 from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers, Request, Response, accepts_gzip
 from frazil.catalog.idempotency import transact
 from frazil.catalog.metadata import Version, table_version
@@ -146,8 +145,8 @@ def create_table(ctx: Context, request: Request) -> Response:
     stage = fields.boolean(body, "stage-create", "Create table", default=False)
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
-        check_free(sql, warehouse, name, "table")
-        location, chosen = location_of(ctx, sql, warehouse, name, body, "Create table")
+        properties = check_free(sql, warehouse, name, "table")
+        location, chosen = location_of(ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create table"))
         found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, warehouse, name, found, None, chosen=chosen)
         if stage:
@@ -160,22 +159,25 @@ def create_table(ctx: Context, request: Request) -> Response:
     raise Unavailable(f"Cannot create table {name}: other tables were created at the same time, {publish.FREE_TRIES} times in a row")
 
 
-def location_of(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, body: Json, where: str) -> tuple[str, str | None]:
-    """The location of a new table or view, and the same once more if the catalog chose it."""
-    location = fields.text_or_none(body, "location", where)
-    if location:
-        return location.rstrip("/"), None
-    chosen = plan.new_location(ctx, sql, warehouse, name)
-    return chosen, chosen
+def location_of(
+    ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, properties: dict[str, str], wanted: str | None
+) -> tuple[str, dict[str, str]]:
+    """The location of a new table or view, and its keys if the catalog chose it; the properties are its namespace's."""
+    if wanted:
+        return wanted.rstrip("/"), {}
+    chosen = plan.new_location(ctx, sql, warehouse, name, properties)
+    return next(iter(chosen.values())), chosen
 
 
-def check_free(sql: Sql, warehouse: Warehouse, name: Name, wanted: str) -> None:
-    """Passes when the namespace exists and the name is free."""
-    if namespaces.find(sql, warehouse.name, name.namespace) is None:
+def check_free(sql: Sql, warehouse: Warehouse, name: Name, wanted: str) -> dict[str, str]:
+    """The properties of the namespace, if it exists and the name is free in it."""
+    properties = namespaces.find(sql, warehouse.name, name.namespace)
+    if properties is None:
         raise NoSuchNamespace(show(name.namespace))
     relation = relations.find(sql, warehouse.name, name)
     if relation is not None:
         raise taken_error(name, relation.kind, wanted=wanted)
+    return properties
 
 
 def taken_error(name: Name, kind: str, *, wanted: str) -> AlreadyExists:

@@ -36,8 +36,8 @@ def create_view(ctx: Context, request: Request) -> Response:
     name = Name(request.namespace, check_name(body.get("name"), "view name"))
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
-        check_free(sql, warehouse, name, "view")
-        location, chosen = location_of(ctx, sql, warehouse, name, body, "Create view")
+        properties = check_free(sql, warehouse, name, "view")
+        location, chosen = location_of(ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create view"))
         metadata = new_view(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, warehouse, name, metadata, None, chosen=chosen)
         version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata, rule=ctx.files.rule)

@@ -6,11 +6,12 @@ be safe to run again, and must not keep what it read when it raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+Statement = tuple[str, Sequence[object]]  # with its parameters
 
 
 class Sql(Protocol):
@@ -24,8 +25,11 @@ class Sql(Protocol):
     def run(self, statement: str, *parameters: object) -> int:
         """The number of rows that a statement changed."""
 
-    def lock_numbers(self, *, shared: Collection[int], exclusive: Collection[int]) -> None:
-        """Locks numbers (64 bits, signed) until the transaction ends. Does nothing where there is one writer at a time anyway."""
+    def run_locked(self, statements: Sequence[Statement], *, shared: Collection[int], exclusive: Collection[int]) -> list[int]:
+        """The number of rows that each statement changed, after numbers (64 bits, signed) were locked until the transaction ends.
+
+        Takes one round trip. Where there is one writer at a time, nothing needs to be locked.
+        """
 
 
 class Database(Protocol):

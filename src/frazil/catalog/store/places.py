@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from frazil.catalog.locations import keys_above
 from frazil.catalog.names import SEPARATOR, Name
-from frazil.catalog.store.database import Row, Sql
+from frazil.catalog.store.database import Row, Sql, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,21 @@ def find_overlap(sql: Sql, key: str, *, warehouse: str, name: Name, folders: Seq
     return _first(sql.rows(f"{' UNION ALL '.join(parts)} LIMIT 1", *values))
 
 
-def lock(sql: Sql, keys: Iterable[str]) -> None:
-    """Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the end."""
-    exclusive = {_number(key) for key in keys}
-    shared = {_number(above) for key in keys for above in keys_above(key)} - exclusive
-    sql.lock_numbers(shared=shared, exclusive=exclusive)
+def claim(sql: Sql, warehouse: str, wanted: Sequence[tuple[str, Name]], *, allow_overlap: bool) -> bool:
+    """Whether each place belongs to its table or view now; false when one overlaps a place of another: then undo the transaction.
+
+    Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the end.
+    """
+    exclusive = {_number(key) for key, _ in wanted}
+    shared = {_number(above) for key, _ in wanted for above in keys_above(key)} - exclusive
+    statements = [_claim(key, _own(warehouse, name), allow_overlap=allow_overlap) for key, name in wanted]
+    counts = sql.run_locked(statements, shared=shared, exclusive=exclusive)
+    held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"  # one that it had before
+    return all(count or sql.rows(held, *_own(warehouse, name), key) for (key, name), count in zip(wanted, counts, strict=True))
 
 
-def claim(sql: Sql, key: str, *, warehouse: str, name: Name, allow_overlap: bool) -> bool:
-    """Whether the place belongs to the table or view now; false when it overlaps a place of another one. Needs `lock` before."""
-    above, own = [*keys_above(key), key], _own(warehouse, name)
+def _claim(key: str, own: tuple[str, str, str], *, allow_overlap: bool) -> Statement:
+    above = [*keys_above(key), key]
     statement = (
         "INSERT INTO places (place, warehouse, namespace, name) SELECT ?, ?, ?, ? "
         "WHERE NOT EXISTS (SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?)"
@@ -74,10 +79,7 @@ def claim(sql: Sql, key: str, *, warehouse: str, name: Name, allow_overlap: bool
         statement += f" AND NOT EXISTS ({_ROW} place IN ({_marks(above)}) AND {_NOT_OWN})"
         statement += f" AND NOT EXISTS ({_ROW} place > ? AND place < ? AND {_NOT_OWN})"
         values += [*above, *own, key, _end(key), *own]
-    if sql.run(statement, *values) == 1:
-        return True
-    held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"
-    return bool(sql.rows(held, *own, key))  # one that it had before
+    return statement, values
 
 
 def release(sql: Sql, *, warehouse: str, name: Name) -> None:
@@ -124,8 +126,7 @@ def store_unplaced(sql: Sql, relation: Unplaced, keys: Iterable[str], *, complet
         "WHERE warehouse = ? AND namespace = ? AND name = ? AND metadata_location = ? AND places_known = 0"
     )
     if sql.run(statement, int(complete), *own, relation.metadata_location) == 1:
-        for key in keys:
-            claim(sql, key, warehouse=relation.warehouse, name=relation.name, allow_overlap=True)
+        claim(sql, relation.warehouse, [(key, relation.name) for key in keys], allow_overlap=True)
 
 
 def list_unplaced_namespaces(sql: Sql) -> list[Row]:

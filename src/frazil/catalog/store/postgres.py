@@ -6,17 +6,18 @@ became of that id (`pg_xact_status`): committed, aborted, or still in progress. 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from frazil.catalog import faults
-from frazil.catalog.store.database import ConstraintBroken, Row, Sql
+from frazil.catalog.store.database import ConstraintBroken, Row, Sql, Statement
 from frazil.config import redact_url
 from frazil.errors import BadRequest, CommitUnknown, Unavailable
 
@@ -55,10 +56,18 @@ class PostgresSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._execute(statement, parameters).rowcount
 
-    def lock_numbers(self, *, shared: Collection[int], exclusive: Collection[int]) -> None:
+    def run_locked(self, statements: Sequence[Statement], *, shared: Collection[int], exclusive: Collection[int]) -> list[int]:
         # In one order everywhere, so that two transactions cannot wait for each other.
         wanted = sorted([(number, False) for number in shared] + [(number, True) for number in exclusive])
-        self._execute(_LOCK_NUMBERS, ([number for number, _ in wanted], [alone for _, alone in wanted]))
+        locks = ([number for number, _ in wanted], [alone for _, alone in wanted])
+        # One after the other on the server: each sees what was committed before it began, so also before the locks were had.
+        try:
+            with self._connection.pipeline() if psycopg.Pipeline.is_supported() else contextlib.nullcontext():
+                self._execute(_LOCK_NUMBERS, locks)
+                cursors = [self._execute(statement, tuple(parameters)) for statement, parameters in statements]
+        except psycopg.IntegrityError as exc:
+            raise ConstraintBroken(str(exc)) from exc
+        return [cursor.rowcount for cursor in cursors]
 
     def _execute(self, statement: str, parameters: tuple[object, ...]) -> psycopg.Cursor[Row]:
         try:
@@ -83,7 +92,7 @@ class _PooledSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._database.on_connection(lambda connection: PostgresSql(connection).run(statement, *parameters))
 
-    def lock_numbers(self, *, shared: Collection[int], exclusive: Collection[int]) -> None:
+    def run_locked(self, statements: Sequence[Statement], *, shared: Collection[int], exclusive: Collection[int]) -> list[int]:
         raise AssertionError("locks belong to a transaction")
 
 

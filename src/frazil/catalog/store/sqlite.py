@@ -12,14 +12,14 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from frazil.catalog import faults
-from frazil.catalog.store.database import ConstraintBroken, Row, Sql
+from frazil.catalog.store.database import ConstraintBroken, Row, Sql, Statement
 from frazil.errors import CommitUnknown, Unavailable
 from frazil.local_stack import FOLDER_NAME, make_private_folder
 
@@ -54,8 +54,8 @@ class SqliteSql:
         except (sqlite3.Error, MemoryError) as exc:
             raise _translate(exc) from exc
 
-    def lock_numbers(self, *, shared: Collection[int], exclusive: Collection[int]) -> None:
-        """Nothing: there is one writer at a time."""
+    def run_locked(self, statements: Sequence[Statement], *, shared: Collection[int], exclusive: Collection[int]) -> list[int]:
+        return [self.run(statement, *parameters) for statement, parameters in statements]
 
 
 class _WriterSql(SqliteSql):
