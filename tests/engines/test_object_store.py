@@ -61,6 +61,16 @@ def test_no_port_serves_an_object_without_keys(store: ObjectStore) -> None:
             assert not ("b.txt" in answer.text and answer.ok)
 
 
+def test_the_volume_server_takes_no_write_that_is_not_signed(store: ObjectStore) -> None:
+    import requests
+
+    store.start()
+    s3(store).put_object(Bucket="lakehouse", Key="a/b.txt", Body=b"iceberg")
+    place = f"http://127.0.0.1:{store.extra_port('volume.port')}/1,01637037d6"
+    assert requests.post(place, files={"file": b"other"}, timeout=10).status_code == 401
+    assert requests.delete(place, timeout=10).status_code == 401
+
+
 def test_every_port_is_on_loopback(store: ObjectStore) -> None:
     import psutil
 

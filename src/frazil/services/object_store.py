@@ -61,7 +61,7 @@ class ObjectStore(Service):
             **{name: self.extra_port(name) for name in self.extra_ports},
         }
         argv = [str(find_weed()), "-logtostderr", "mini", *(f"-{name}={value}" for name, value in flags.items())]
-        return Launch(argv, files={keys: self._identities()}, cwd=self.folder)
+        return Launch(argv, files={keys: self._identities()}, secrets=self._signing_keys(), cwd=self.folder)
 
     def choose_port(self, name: str, *, avoid: list[int]) -> int:
         # SeaweedFS' own worker looks for the admin server at port + 10000, whatever admin.port.grpc says.
@@ -111,6 +111,12 @@ class ObjectStore(Service):
         if len(str(path)) < _SOCKET_LENGTH:
             return path
         return Path(tempfile.gettempdir()) / f"frazil-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}-{name}.sock"
+
+    def _signing_keys(self) -> dict[str, str]:
+        """With these, the volume server refuses writes and deletes, and the filer changes of users, that its own parts have not signed."""
+        secret = self.settings.stack.secret_access_key.get_secret_value()
+        names = ("WEED_JWT_SIGNING_KEY", "WEED_JWT_FILER_SIGNING_KEY")
+        return {name: hashlib.sha256(f"{name} {secret}".encode()).hexdigest() for name in names}
 
     def _identities(self) -> str:
         stack = self.settings.stack
