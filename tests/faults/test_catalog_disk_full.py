@@ -4,57 +4,19 @@ from __future__ import annotations
 
 import resource
 import threading
-import uuid
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.store.sqlite import SqliteDatabase
-from tests.catalog_databases import Answer, Client, append_change
+from tests.catalog_databases import Client
+from tests.catalog_writers import Appender, run_together
 from tests.conftest import Campaign
 from tests.faults.test_catalog_kills import KillableServer
 
 WRITERS = 8
-
-
-@dataclass
-class Answers:
-    """What one client was told about the snapshots that it appended to a table of its own."""
-
-    committed: list[int] = field(default_factory=list)
-    refused: list[int] = field(default_factory=list)
-    unknown: list[int] = field(default_factory=list)
-
-    def add(self, snapshot_id: int, answer: Answer) -> None:
-        kinds = {200: self.committed, 409: self.refused, 500: self.unknown, 503: self.unknown}
-        kinds[answer.status].append(snapshot_id)
-
-
-class Appender:
-    """Appends snapshots to a table of its own, so that no other client can make a commit conflict."""
-
-    def __init__(self, client: Client, table: str) -> None:
-        self.client, self.table, self.answers = client, table, Answers()
-
-    def append(self, *, keyed: bool) -> None:
-        metadata = self.client.load(self.table)["metadata"]
-        parent = None if metadata["current-snapshot-id"] == -1 else metadata["current-snapshot-id"]
-        snapshot_id = uuid.uuid4().int >> 66
-        change = append_change(snapshot_id, parent=parent, sequence=metadata["last-sequence-number"] + 1)
-        headers = {"Idempotency-Key": str(uuid.uuid4())} if keyed else {}
-        answer = self.client.post(f"/namespaces/ns/tables/{self.table}", change, headers=headers)
-        self.answers.add(snapshot_id, answer)
-
-    def check(self) -> None:
-        """Nothing answered as committed is missing; nothing answered as refused is in the table."""
-        stored = {snapshot["snapshot-id"] for snapshot in self.client.load(self.table)["metadata"]["snapshots"]}
-        assert set(self.answers.committed) - stored == set()
-        assert set(self.answers.refused) & stored == set()
-        assert stored - {*self.answers.committed, *self.answers.unknown} == set()
 
 
 @pytest.fixture
@@ -140,10 +102,3 @@ def test_no_answer_is_false_while_the_kernel_refuses_writes_to_the_database(tmp_
         assert refused > 0, "the limit was never felt"
     finally:
         server.stop()
-
-
-def run_together(actions: list[Callable[[], None]]) -> None:
-    """Runs each action in a thread of its own; raises the first error."""
-    with ThreadPoolExecutor(len(actions)) as pool:
-        for done in [pool.submit(action) for action in actions]:
-            done.result()

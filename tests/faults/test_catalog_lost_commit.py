@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from tests.catalog_databases import Client, fresh_database
+from tests.catalog_writers import Appender, run_together
+from tests.conftest import Campaign
 from tests.database_proxy import CuttingProxy, cutting_proxy
 
 
@@ -88,3 +92,33 @@ def test_writes_of_every_kind_end_in_the_truth(server: EmbeddedCatalog, proxy: C
     proxy.armed = "before"
     assert client.delete("/namespaces/x").error[:2] == (503, "ServiceUnavailableException")
     assert client.get("/namespaces/x").status == 200
+
+
+def test_no_answer_is_false_while_the_databases_sessions_are_ended(postgres: str, tmp_path: Path, campaign: Campaign) -> None:
+    """An administrator, a timeout or a failing server ends sessions between any two statements of a commit."""
+    with fresh_database("postgresql", tmp_path, postgres) as url, running_catalog(tmp_path, database=url) as server:
+        appenders = [Appender(Client(server.uri), f"t{number}") for number in range(6)]
+        for appender in appenders:
+            appender.client.create(appender.table)
+        stop, ended = threading.Event(), 0
+
+        def append(appender: Appender) -> None:
+            while not stop.is_set():
+                appender.append(keyed=False)
+
+        def end_sessions() -> None:
+            nonlocal ended
+            busy = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+            try:
+                with psycopg.connect(url, autocommit=True) as connection:
+                    while ended < campaign.size(short=60, full=1000):
+                        rows = connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({busy} LIMIT 1) AS s").fetchall()
+                        ended += len(rows)
+            finally:
+                stop.set()
+
+        run_together([lambda a=a: append(a) for a in appenders] + [end_sessions])
+        for appender in appenders:
+            appender.check()
+        assert ended > 0
+        assert any(appender.answers.committed for appender in appenders)
