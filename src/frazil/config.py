@@ -70,6 +70,38 @@ class S3Settings(_Section):
     path_style_access: bool = True
 
 
+KIB, MIB = 1024, 1024 * 1024
+
+
+class Limits(_Section):
+    """What the catalog server accepts from clients, and how long it waits for them; docs/catalog.md explains each."""
+
+    body_bytes: int = Field(default=32 * MIB, gt=0)  # of a body, unpacked
+    body_ratio: int = Field(default=100, ge=1)  # unpacked bytes per packed byte, of bodies and metadata files over 1 MiB
+    body_seconds: float = Field(default=30.0, gt=0)  # for a whole body to arrive
+    first_byte_seconds: float = Field(default=10.0, gt=0)  # for the head of a request, and for the first byte of its body
+    json_values: int = Field(default=500_000, gt=0)  # numbers, texts, lists and objects in one body
+    in_flight_bytes: int = Field(default=256 * MIB, gt=0)  # memory of all requests and unsent answers together, estimated
+    header_bytes: int = Field(default=64 * KIB, gt=0)
+    url_bytes: int = Field(default=16 * KIB, gt=0)
+    idle_seconds: int = Field(default=75, gt=0)  # longer than clients and proxies keep idle connections: they close first
+    write_seconds: float = Field(default=30.0, gt=0)  # for a client to read some of its answer
+    request_seconds: float = Field(default=120.0, gt=0)
+    shutdown_seconds: int = Field(default=30, gt=0)  # for requests in flight at the end of the server
+    connections: int = Field(default=1000, gt=0)  # per worker; the connection that waits longest makes room for a new one
+    concurrent_requests: int = Field(default=512, gt=0)  # per worker, reads from memory not counted
+    threads: int = Field(default=32, gt=0)
+    cache_bytes: int = Field(default=256 * MIB, ge=0)  # parsed metadata files
+    manifest_bytes: int = Field(default=256 * MIB, ge=0)  # decoded manifests, kept for scan planning
+    metadata_bytes: int = Field(default=256 * MIB, gt=0)  # of a metadata file, unpacked
+    plan_files: int = Field(default=5_000, gt=0)  # of a plan, in one answer
+    filter_literals: int = Field(default=10_000, gt=0)  # values and predicates in the filter of a scan
+    filter_bytes: int = Field(default=MIB, gt=0)  # of that filter as JSON
+    commit_updates: int = Field(default=20_000, gt=0)  # updates, and requirements, of one table in a commit
+    namespace_bytes: int = Field(default=256 * KIB, gt=0)  # of the properties of a namespace
+    report_bytes: int = Field(default=64 * KIB, gt=0)  # of a metrics report
+
+
 class ServerSettings(_Section):
     """What `frazil serve` starts."""
 
@@ -81,6 +113,8 @@ class ServerSettings(_Section):
     allow_locations: CommaList = ()
     allow_properties: CommaList = ()  # patterns of properties that are refused otherwise, see frazil.properties
     allow_overlap: bool = False
+    allowed_hosts: CommaList = ()  # names under which clients reach the server, beyond its own address
+    limits: Limits = Limits()
 
 
 class Ports(_Section):

@@ -50,6 +50,12 @@
     │   │   └── MetadataCorrupt      the metadata file is there, and is no table metadata
     │   ├── BodyTooLarge
     │   ├── BodyTooSlow
+    │   ├── RequestTooSlow           the head did not arrive in time
+    │   ├── UrlTooLong
+    │   ├── HeadersTooLarge
+    │   ├── TooBusy                  too many requests at a time; nothing was done
+    │   ├── HostRefused              the Host header names another server
+    │   ├── OriginRefused            a web page of another site sent the request
     │   ├── UnsupportedBody          an encoding of the body that the server does not read
     │   ├── NotSupported             a part of the specification that this server does not have
     │   ├── CommitConflict           certain: nothing was committed; refresh and retry
@@ -482,6 +488,44 @@ class BodyTooLarge(CatalogError):
 
 class BodyTooSlow(CatalogError):
     """The request's body did not arrive in time."""
+
+
+class RequestTooSlow(CatalogError):
+    """The head of a request did not arrive in time."""
+
+
+class UrlTooLong(CatalogError):
+    """The request's URL is longer than the server accepts."""
+
+
+class HeadersTooLarge(CatalogError):
+    """The request's headers are larger than the server accepts."""
+
+
+class TooBusy(CatalogError):
+    """The server has as many requests as it takes at a time; nothing was done, the client may try again."""
+
+
+class HostRefused(CatalogError):
+    """The request's Host is no name of this server, as after DNS rebinding."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"Host {host[:100]!r} is not a name of this server",
+            hint="start the server with --allowed-host NAME for each name under which clients or a proxy reach it",
+        )
+        self.host = host
+
+
+class OriginRefused(CatalogError):
+    """The request was sent by a web page of another site."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(
+            f"Origin {origin[:100]!r} is not this server: web pages of other sites have no access",
+            hint="start the server with --allowed-host NAME if the page belongs to this server",
+        )
+        self.origin = origin
 
 
 class UnsupportedBody(CatalogError):

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import requests
 
-from frazil.catalog.context import Limits
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.config import Limits
 from tests.catalog_databases import SCHEMA, Client
 
 LIMITS = Limits(body_bytes=200_000)
@@ -75,7 +75,10 @@ def test_a_body_that_does_not_arrive_is_408() -> None:
     with running_catalog(limits=Limits(body_seconds=0.5)) as hasty:
         host, port = hasty.uri.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=60) as connection:
-            connection.sendall(b"POST /v1/default/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+            connection.sendall(
+                b"POST /v1/default/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"Content-Length: 1000\r\n\r\n{"
+            )
             assert connection.recv(100).startswith(b"HTTP/1.1 408")
 
 

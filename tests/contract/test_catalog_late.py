@@ -7,8 +7,8 @@ from pathlib import Path
 
 import requests
 
-from frazil.catalog.context import Limits
 from frazil.catalog.embedded import running_catalog
+from frazil.config import Limits
 from frazil.services.processes import wait_until
 
 

@@ -64,7 +64,7 @@ def wire(server: EmbeddedCatalog) -> Iterator[Wire]:
 def test_a_connection_is_used_again(wire: Wire, path: str) -> None:
     bodies = []
     for _ in range(3):
-        wire.send(f"GET {path} HTTP/1.1\nHost: x\n\n")
+        wire.send(f"GET {path} HTTP/1.1\nHost: localhost\n\n")
         status, _, body = wire.answer()
         bodies.append(body)
         assert status == 200
@@ -73,13 +73,13 @@ def test_a_connection_is_used_again(wire: Wire, path: str) -> None:
 
 def test_requests_sent_ahead_are_answered_in_their_order(wire: Wire) -> None:
     order = [QUICK, THREADED, QUICK, "/livez", THREADED, QUICK]
-    wire.send("".join(f"GET {path} HTTP/1.1\nHost: x\nX-Request-ID: r{n}\n\n" for n, path in enumerate(order)))
+    wire.send("".join(f"GET {path} HTTP/1.1\nHost: localhost\nX-Request-ID: r{n}\n\n" for n, path in enumerate(order)))
     assert [wire.answer()[1]["x-request-id"] for _ in order] == [f"r{n}" for n in range(len(order))]
 
 
 @pytest.mark.parametrize("path", [QUICK, THREADED, "/v1/default/namespaces/nope"])
 def test_connection_close_is_kept(wire: Wire, path: str) -> None:
-    wire.send(f"GET {path} HTTP/1.1\nHost: x\nConnection: close\n\n")
+    wire.send(f"GET {path} HTTP/1.1\nHost: localhost\nConnection: close\n\n")
     assert wire.answer()[1]["connection"] == "close"
     assert wire.is_closed()
 
@@ -92,28 +92,31 @@ def test_http_one_point_zero_is_answered_and_closed(wire: Wire) -> None:
 
 def test_a_head_has_no_body_and_the_connection_goes_on(wire: Wire) -> None:
     for path, expected in ((QUICK, 204), (f"{QUICK}x", 404), ("/v1/default/namespaces/ns", 204)):
-        wire.send(f"HEAD {path} HTTP/1.1\nHost: x\n\n")
+        wire.send(f"HEAD {path} HTTP/1.1\nHost: localhost\n\n")
         assert wire.answer(head_only=True)[0] == expected
-    wire.send(f"GET {QUICK} HTTP/1.1\nHost: x\n\n")
+    wire.send(f"GET {QUICK} HTTP/1.1\nHost: localhost\n\n")
     assert wire.answer()[0] == 200
 
 
 def test_a_body_that_waits_for_permission_gets_it(wire: Wire) -> None:
-    wire.send("POST /v1/default/namespaces HTTP/1.1\nHost: x\nContent-Length: 19\nExpect: 100-continue\n\n")
+    wire.send(
+        "POST /v1/default/namespaces HTTP/1.1\nHost: localhost\nContent-Length: 19\nContent-Type: application/json\n"
+        "Expect: 100-continue\n\n"
+    )
     assert wire.answer()[0] == 100
     wire.send('{"namespace":["w"]}')
     assert wire.answer()[0] == 200
 
 
 def test_a_read_with_a_body_is_still_a_read(wire: Wire) -> None:
-    wire.send(f"GET {QUICK} HTTP/1.1\nHost: x\nContent-Length: 5\n\nhello")
+    wire.send(f"GET {QUICK} HTTP/1.1\nHost: localhost\nContent-Length: 5\n\nhello")
     assert wire.answer()[0] == 200
-    wire.send(f"GET {QUICK} HTTP/1.1\nHost: x\n\n")
+    wire.send(f"GET {QUICK} HTTP/1.1\nHost: localhost\n\n")
     assert wire.answer()[0] == 200
 
 
 def test_a_request_in_pieces_is_put_together(wire: Wire) -> None:
-    for piece in (f"GET {QUICK[:10]}", f"{QUICK[10:]} HTTP/1.1\nHo", "st: x\n", "\n"):
+    for piece in (f"GET {QUICK[:10]}", f"{QUICK[10:]} HTTP/1.1\nHo", "st: localhost\n", "\n"):
         wire.send(piece)
     assert wire.answer()[0] == 200
 

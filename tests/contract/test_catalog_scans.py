@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +120,7 @@ def test_a_plan_names_partitions_sizes_and_what_is_left_of_the_filter(orders: Ta
 
 def test_pages_together_have_every_file_once_and_any_server_answers_them(orders: Table, server: EmbeddedCatalog) -> None:
     files = {task.file.file_path for task in orders.scan()._plan_files_local()}
-    with running_catalog(server.folder, limits=replace(server.app.ctx.limits, plan_files=5)) as other:
+    with running_catalog(server.folder, limits=server.app.ctx.limits.model_copy(update={"plan_files": 5})) as other:
         one, two = Client(other.uri), Client(other.uri)
         body = one.post(PLAN, {}).body
         found, pending = paths(body), list(body["plan-tasks"])
@@ -137,7 +136,7 @@ def test_a_plan_stays_with_its_snapshot_while_others_commit(catalog: RestCatalog
     table = catalog.create_table("lake.pinned", SCHEMA, partition_spec=SPEC)
     table.append(rows(0, 30))
     plan = "/namespaces/lake/tables/pinned/plan"
-    with running_catalog(server.folder, limits=replace(server.app.ctx.limits, plan_files=4)) as other:
+    with running_catalog(server.folder, limits=server.app.ctx.limits.model_copy(update={"plan_files": 4})) as other:
         client = Client(other.uri)
         before = client.post(plan, {}).body
         expected = {task.file.file_path for task in table.scan()._plan_files_local()}
@@ -166,7 +165,7 @@ def test_statistics_come_for_the_fields_that_are_asked_for(orders: Table, client
 
 
 def test_a_scan_that_needs_few_rows_gets_few_files(orders: Table, server: EmbeddedCatalog) -> None:
-    with running_catalog(server.folder, limits=replace(server.app.ctx.limits, plan_files=2)) as other:
+    with running_catalog(server.folder, limits=server.app.ctx.limits.model_copy(update={"plan_files": 2})) as other:
         client = Client(other.uri)
         assert "plan-tasks" not in client.post(PLAN, {"min-rows-requested": 1}).body
         assert "plan-tasks" in client.post(PLAN, {"min-rows-requested": 1, "filter": eq("country", "NO")}).body

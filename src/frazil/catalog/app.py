@@ -18,8 +18,22 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from frazil.catalog.bodies import COUNT_FROM_BYTES, Share
+from frazil.catalog.connections import Connections
 from frazil.catalog.context import Context
-from frazil.catalog.http import GZIP_FROM_BYTES, Headers, Receive, Request, Response, Scope, Send, accepts_gzip, pack, read_body
+from frazil.catalog.http import (
+    GZIP_FROM_BYTES,
+    Abandoned,
+    Headers,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    accepts_gzip,
+    pack,
+    read_body,
+)
 from frazil.catalog.idempotency import HEADER as IDEMPOTENCY_KEY
 from frazil.catalog.idempotency import answer_once
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
@@ -27,7 +41,7 @@ from frazil.catalog.operations import commits, config, functions, health, namesp
 from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
-from frazil.errors import CatalogError, MethodNotAllowed, UnknownRoute
+from frazil.errors import BadRequest, CatalogError, MethodNotAllowed, UnknownRoute
 
 _NS = "/v1/{prefix}/namespaces/{namespace}"
 
@@ -46,10 +60,10 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, writes=True),
     Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, quick=True),
     Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics),
-    Route("POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan),
-    Route("GET", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "fetchPlanningResult", scans.fetch_planning_result),
+    Route("POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan, stops=True),
+    Route("GET", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "fetchPlanningResult", scans.fetch_planning_result, stops=True),
     Route("DELETE", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "cancelPlanning", scans.cancel_planning),
-    Route("POST", f"{_NS}/tables/{{table}}/tasks", "fetchScanTasks", scans.fetch_scan_tasks),
+    Route("POST", f"{_NS}/tables/{{table}}/tasks", "fetchScanTasks", scans.fetch_scan_tasks, stops=True),
     Route("POST", f"{_NS}/register", "registerTable", tables.register_table, writes=True, commits=True),
     Route("POST", f"{_NS}/tables/{{table}}/unregister", "unregisterTable", tables.unregister_table, writes=True),
     Route("POST", "/v1/{prefix}/tables/rename", "renameTable", tables.rename_table, writes=True),
@@ -74,6 +88,10 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/openapi.json", "openapi", health.openapi),
     Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references),
 )
+
+
+LOGGED_PATH = 500  # characters
+UNPACK_AT_ONCE = 2  # long bodies in gzip: each takes a core for as long as it lasts
 
 
 class Turns:
@@ -124,8 +142,10 @@ class CatalogApp:
         self.ctx = ctx
         self._router = Router(routes)
         self._threads = ThreadPoolExecutor(ctx.limits.threads, thread_name_prefix="frazil-catalog")
+        self._unpackers = ThreadPoolExecutor(UNPACK_AT_ONCE, thread_name_prefix="frazil-unpack")
         self._quick_inline = ctx.database.local
         self._turns = Turns()
+        self.connections = Connections(ctx.limits)
         self._numbers = itertools.count(1)
         self._run_id = secrets.token_hex(4)
 
@@ -139,14 +159,17 @@ class CatalogApp:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                self.connections.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
+                self.connections.stop()
                 await asyncio.to_thread(self.close)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
     def close(self) -> None:
         """Waits for the work in flight, then closes the database."""
+        self._unpackers.shutdown(wait=True)
         self._threads.shutdown(wait=True)
         self.ctx.close()
 
@@ -157,7 +180,11 @@ class CatalogApp:
         started = time.perf_counter()
         path, _, query = url.partition(b"?")
         found = dict(headers)
+        if len(found) != len(headers):
+            return None  # a header twice: looked at where there is time
+        route: Route | None = None
         try:
+            self.ctx.hosts.check(found)
             route, variables = self._router.find(method.decode(), path)
             if not route.quick or b"content-length" in found or b"transfer-encoding" in found:
                 return None
@@ -165,6 +192,8 @@ class CatalogApp:
         except (UnknownRoute, MethodNotAllowed, WouldBlock):
             return None
         except CatalogError as exc:
+            if route is None:
+                return None
             response = problem_response(exc)
         except Exception:
             return None
@@ -175,14 +204,16 @@ class CatalogApp:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         self.ctx.telemetry.in_flight += 1
+        share = Share(self.ctx.budget)
         try:
             headers = dict(scope["headers"])
             request_id = self._request_id(headers)
-            route, response = await self._answer(scope, headers, receive, request_id)
+            route, response = await self._answer(scope, headers, receive, request_id, share)
             await send({"type": "http.response.start", "status": response.status, "headers": _with_length(response, request_id)})
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else response.body})
         finally:
             self.ctx.telemetry.in_flight -= 1
+            share.release()
         self._count(route, scope["method"], scope["path"], response.status, started, request_id)
 
     def _count(self, route: Route | None, method: str, path: str, status: int, started: float, request_id: bytes) -> None:
@@ -190,7 +221,7 @@ class CatalogApp:
         operation, writes = (route.operation, route.writes) if route else ("unknown", False)
         self.ctx.telemetry.count(operation, status, seconds, commits=route is not None and route.commits)
         if writes or status >= 400 or seconds > SLOW_SECONDS or log.isEnabledFor(logging.DEBUG):
-            facts = {"method": method, "path": path, "operation": operation, "status": status}
+            facts = {"method": method, "path": path[:LOGGED_PATH], "operation": operation, "status": status}
             log_request(request_id.decode(), facts, seconds=seconds, writes=writes)
 
     def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
@@ -201,21 +232,23 @@ class CatalogApp:
         return f"{self._run_id}-{next(self._numbers):x}".encode()
 
     async def _answer(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, request_id: bytes
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, request_id: bytes, share: Share
     ) -> tuple[Route | None, Response]:
         """The response, whatever happens: errors become HTTP here."""
         route = None
         try:
             method = scope["method"]
+            self._check(scope, headers)
             route, variables = self._router.find(method, scope["raw_path"])
             body = b""
             if method == "POST":
-                limits = self.ctx.limits
-                body = await read_body(headers, receive, max_bytes=limits.body_bytes, seconds=limits.body_seconds)
+                body = await read_body(headers, receive, limits=self.ctx.limits, share=share, threads=self._unpackers)
             request = Request(method, scope["path"], variables, scope["query_string"], headers, body)
-            return route, await self._run(route, request)
+            return route, await self._run(route, request, receive)
         except CatalogError as exc:
             return route, problem_response(exc)
+        except Abandoned:
+            return route, problem(499, "ClientClosedRequest", "The client went away")
         except TimeoutError:
             return route, _late(route, self.ctx.limits.request_seconds)
         except Exception as exc:
@@ -223,7 +256,15 @@ class CatalogApp:
             kind = "CommitStateUnknownException" if route and route.commits else "InternalServerError"
             return route, problem(500, kind, f"The server failed ({type(exc).__name__}); its log has the details under this request's id")
 
-    async def _run(self, route: Route, request: Request) -> Response:
+    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        if len(headers) != len(scope["headers"]):
+            names = [name for name, _ in scope["headers"]]
+            for name in (b"host", b"origin", b"content-type", b"content-encoding"):
+                if names.count(name) > 1:
+                    raise BadRequest(f"The request has more than one {name.decode()} header")
+        self.ctx.hosts.check(headers, version=scope["http_version"])
+
+    async def _run(self, route: Route, request: Request, receive: Receive) -> Response:
         if route.quick and self._quick_inline:
             try:
                 request.inline = True
@@ -231,32 +272,42 @@ class CatalogApp:
             except WouldBlock:
                 request.inline = False
         if route.refuse is None or not self._quick_inline or IDEMPOTENCY_KEY in request.headers:
-            return await self._in_thread(route, request)
+            return await self._in_thread(route, request, receive)
         key = (request.variables["namespace"], request.variables["table"])
         waited = not self._turns.enter(key)
         if waited:
             async with asyncio.timeout(self.ctx.limits.request_seconds):
                 await self._turns.wait(key)
         try:
-            if waited:  # the table has just changed: most likely this attempt is stale
+            # The table has just changed: most likely this attempt is stale. A long body is not parsed here.
+            if waited and len(request.body) < COUNT_FROM_BYTES:
                 route.refuse(self.ctx, request)
-            return await self._in_thread(route, request)
+            return await self._in_thread(route, request, receive)
         finally:
             self._turns.leave(key)
 
-    async def _in_thread(self, route: Route, request: Request) -> Response:
+    async def _in_thread(self, route: Route, request: Request, receive: Receive) -> Response:
         """The operation's answer. A future and a timer by hand: `run_in_executor` in `asyncio.timeout` takes twice the time."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Response] = loop.create_future()
         timer = loop.call_later(self.ctx.limits.request_seconds, _expire, answer)
         self._threads.submit(self._work_and_tell, route, request, loop, answer)
+        watch = loop.create_task(_watch(receive, request)) if route.stops else None
         try:
             return await answer
         finally:
             timer.cancel()
+            request.left = True  # nothing waits for the thread any more, whether it has finished or not
+            if watch is not None:
+                watch.cancel()
+            # An exception knows this frame, the frame the future and the future the exception: the request, and a body of megabytes,
+            # would wait for the garbage collector.
+            del answer
 
     def _work_and_tell(self, route: Route, request: Request, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Response]) -> None:
         try:
+            if route.stops:
+                request.check_client()
             response = self._work(route, request)
         except BaseException as exc:
             _tell(loop, answer, answer.set_exception, exc)
@@ -267,6 +318,13 @@ class CatalogApp:
         """The operation, in a thread."""
         response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
         return _packed(request, response)
+
+
+async def _watch(receive: Receive, request: Request) -> None:
+    """Notes in the request when its client goes away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    request.left = True
 
 
 def _tell(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Response], tell: Callable[[Any], None], what: object) -> None:

@@ -44,10 +44,14 @@ class Change:
         return is_create(self.requirements)
 
 
-def parse_change(body: Json, name: Name) -> Change:
-    """The change of one table out of a request's body."""
+def parse_change(body: Json, name: Name, *, most: int = fields.INT_MAX) -> Change:
+    """The change of one table out of a request's body; refuses one with more than `most` updates or requirements."""
     where = f"Commit of {name}"
-    return Change(name, fields.objects(body, "requirements", where, optional=True), fields.objects(body, "updates", where))
+    change = Change(name, fields.objects(body, "requirements", where, optional=True), fields.objects(body, "updates", where))
+    for kind, parts in (("requirements", change.requirements), ("updates", change.updates)):
+        if len(parts) > most:
+            raise BadRequest(f"{where}: {len(parts)} {kind} in one commit; at most {most} are accepted", hint="split the commit")
+    return change
 
 
 def decide(base: Json | None, change: Change, *, base_location: str | None, now_ms: int, new_uuid: str) -> Json | None:

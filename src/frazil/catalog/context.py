@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from frazil.catalog.bodies import Budget
 from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
+from frazil.catalog.origins import HostGuard
 from frazil.catalog.store.database import Database
 from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
+from frazil.config import Limits
 
 if TYPE_CHECKING:
     from frazil.scan.compiled import ScanCache
@@ -54,19 +57,6 @@ class TableLocks:
             yield
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a server accepts, and how long it waits."""
-
-    body_bytes: int = 64 * 1024 * 1024
-    body_seconds: float = 30.0
-    request_seconds: float = 120.0
-    threads: int = 32
-    cache_bytes: int = 256 * 1024 * 1024
-    manifest_bytes: int = 256 * 1024 * 1024  # decoded manifests, kept for scan planning
-    plan_files: int = 5_000  # of a plan, in one answer
-
-
 @dataclass(slots=True)
 class Context:
     """One server's state: nothing of it is the truth; that is in the database and in the files."""
@@ -82,11 +72,14 @@ class Context:
     limits: Limits = field(default_factory=Limits)
     endpoints: tuple[str, ...] = ()
     telemetry: Telemetry = field(default_factory=Telemetry)
+    hosts: HostGuard = field(default_factory=HostGuard)
+    budget: Budget = field(init=False)
     _manifests: dict[str, ScanCache] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locks = TableLocks(self.database)
         self.guard = Guard(self)
+        self.budget = Budget(self.limits.in_flight_bytes)
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))

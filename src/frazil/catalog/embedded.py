@@ -22,8 +22,8 @@ from pathlib import Path
 import uvicorn
 
 from frazil.catalog.app import CatalogApp
-from frazil.catalog.context import Limits
 from frazil.catalog.server import ServerOptions, build_app, listen, uvicorn_config
+from frazil.config import Limits
 
 START_SECONDS = 60.0
 
@@ -61,7 +61,7 @@ def running_catalog(
             database or f"sqlite:///{home / 'catalog.db'}",
             warehouses or {"default": str(home / "warehouse")},
             allow_locations,
-            limits or Limits(),
+            limits=limits or Limits(),
             allow_properties=allow_properties,
             allow_overlap=allow_overlap,
         )

@@ -97,7 +97,7 @@ class Guard:
         version = self._ctx.files.cache.peek(pointer.metadata_location)
         if version is not None:
             return version.metadata
-        found = parse_file(pointer.metadata_location, self._ctx.files.read_bytes(pointer.metadata_location))
+        found = parse_file(pointer.metadata_location, self._ctx.files.read_bytes(pointer.metadata_location), self._ctx.limits)
         return (normalise_view if pointer.kind == "view" else normalise)(found, pointer.metadata_location)
 
     def _open(self, pointer: Pointer) -> References:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import zlib
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
 
+from frazil.catalog.bodies import BODY_WEIGHT, COUNT_FROM_BYTES, VALUE_BYTES, Share, TooLong, Unpackable, count_values, unpack_gzip
 from frazil.catalog.names import Name, Namespace, check_name, split_namespace
+from frazil.catalog.origins import check_type
+from frazil.config import Limits
 from frazil.errors import BadRequest, BodyTooLarge, BodyTooSlow, UnsupportedBody
 
 Scope = dict[str, Any]
@@ -23,6 +30,14 @@ Headers = list[tuple[bytes, bytes]]
 JSON_TYPE = (b"content-type", b"application/json")
 MAX_DEPTH = 240  # of JSON, as orjson writes at most 254 levels
 GZIP_FROM_BYTES = 4096  # below that the header costs more than it saves
+INLINE_GZIP_BYTES = 4096  # of a body: unpacked in the event loop, in less than a millisecond
+LARGE_JSON_BYTES = 128 * 1024
+# A parser does not let go of the interpreter: were several at work, the event loop would wait for all of them.
+_large_json = threading.Lock()
+
+
+class Abandoned(Exception):
+    """The client of a request without effects has left: its work may stop."""
 
 
 @dataclass(slots=True)
@@ -38,6 +53,7 @@ class Request:
     inline: bool = False  # the call runs in the event loop: whatever may block must raise WouldBlock
     key: str | None = None  # the idempotency key, checked
     fingerprint: str = ""  # what the key belongs to
+    left: bool = False  # the client has gone, or will not wait any longer: long work without effects may stop
     _query: dict[str, str] | None = None
     _json: dict[str, Any] | None = None
 
@@ -69,19 +85,33 @@ class Request:
             raise BadRequest(f"Invalid query parameter {name}: expected true or false, found {text!r}")
         return text == "true"
 
+    def check_client(self) -> None:
+        """Raises Abandoned when the client has left; called now and then by long work."""
+        if self.left:
+            raise Abandoned
+
     def json(self) -> dict[str, Any]:
         """The body as a JSON object, parsed once."""
         if self._json is not None:
             return self._json
-        try:
-            value = orjson.loads(self.body)
-        except orjson.JSONDecodeError as exc:
-            raise BadRequest(f"The body is not valid JSON: {exc}") from exc
-        refuse_deep(self.body, value)
+        value, fault = _parse(self.body)
+        if fault:
+            raise BadRequest(f"The body is not valid JSON: {fault}")
         if not isinstance(value, dict):
             raise BadRequest(f"The body must be a JSON object, found {type(value).__name__}")
         self._json = value
         return value
+
+
+def _parse(body: bytes) -> tuple[Any, str]:
+    """The value, and what is wrong with the text. The parser's exception holds a copy of the text: it does not leave this function."""
+    try:
+        with _large_json if len(body) > LARGE_JSON_BYTES else nullcontext():
+            value = orjson.loads(body)
+            refuse_deep(body, value)
+            return value, ""
+    except orjson.JSONDecodeError as exc:
+        return None, str(exc)
 
 
 def refuse_deep(text: bytes, value: Any) -> None:
@@ -119,54 +149,70 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(status, orjson.dumps(value), [JSON_TYPE])
 
 
-async def read_body(headers: dict[bytes, bytes], receive: Receive, *, max_bytes: int, seconds: float) -> bytes:
-    """The whole body, unpacked; refuses one that is too long, packed or not, and one that does not arrive."""
+async def read_body(headers: dict[bytes, bytes], receive: Receive, *, limits: Limits, share: Share, threads: Executor) -> bytes:
+    """The whole body, unpacked; refuses one that is not JSON by its own account, too long, packed or not, or that does not arrive.
+
+    `share` is charged for what the body takes; long gzip is unpacked in one of `threads`.
+    """
     length = headers.get(b"content-length")
-    if length is not None and length.isdigit() and int(length) > max_bytes:
-        raise BodyTooLarge(f"The body has {int(length)} bytes; at most {max_bytes} are accepted")
-    message = await receive()
-    body = message.get("body", b"")
-    if message.get("more_body"):
-        try:
-            body = await asyncio.wait_for(_read_rest(body, receive, max_bytes), seconds)
-        except TimeoutError as exc:
-            raise BodyTooSlow(f"The body did not arrive within {seconds:g} seconds") from exc
-    elif len(body) > max_bytes:
-        raise BodyTooLarge(f"The body has {len(body)} bytes; at most {max_bytes} are accepted")
-    encoding = headers.get(b"content-encoding")
-    return _unpack(body, encoding, max_bytes) if encoding and body else body
+    if b"transfer-encoding" not in headers and length in (None, b"0"):
+        return b""
+    if length is not None and length.isdigit() and int(length) > limits.body_bytes:
+        raise BodyTooLarge(f"The body has {int(length)} bytes; at most {limits.body_bytes} are accepted")
+    check_type(headers)
+    encoding = _encoding(headers)
+    try:
+        body = await _read_all(receive, limits, share)
+    except TimeoutError as exc:
+        raise BodyTooSlow(f"The body did not arrive within {limits.body_seconds:g} seconds") from exc
+    if encoding == b"gzip" and body:
+        loop = asyncio.get_running_loop()
+        unpacking = partial(_unpack, body, limits, share)
+        body = await loop.run_in_executor(threads, unpacking) if len(body) > INLINE_GZIP_BYTES else unpacking()
+    if len(body) >= COUNT_FROM_BYTES:
+        count = count_values(body, limits.json_values)
+        if count > limits.json_values:
+            raise BodyTooLarge(f"The body has more than {limits.json_values} JSON values")
+        share.take(VALUE_BYTES * count)
+    return body
 
 
-async def _read_rest(first: bytes, receive: Receive, max_bytes: int) -> bytes:
-    chunks, size, more = [first], len(first), True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise BadRequest("The client went away before the body was complete")
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
-        if size > max_bytes:
-            raise BodyTooLarge(f"The body has more than {max_bytes} bytes")
-        more = message.get("more_body", False)
+def _encoding(headers: dict[bytes, bytes]) -> bytes:
+    encoding = headers.get(b"content-encoding", b"").strip().lower()
+    if encoding in (b"", b"identity"):
+        return b""
+    if encoding not in (b"gzip", b"x-gzip"):
+        raise UnsupportedBody(f"Content-Encoding {encoding.decode('latin-1')[:40]!r} is not supported; use gzip or none")
+    return b"gzip"
+
+
+async def _read_all(receive: Receive, limits: Limits, share: Share) -> bytes:
+    loop = asyncio.get_running_loop()
+    chunks: list[bytes] = []
+    started, size, more = loop.time(), 0, True
+    async with asyncio.timeout(min(limits.first_byte_seconds, limits.body_seconds)) as deadline:
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise BadRequest("The client went away before the body was complete")
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            if chunk and not chunks:
+                deadline.reschedule(started + limits.body_seconds)
+            size += len(chunk)
+            if size > limits.body_bytes:
+                raise BodyTooLarge(f"The body has more than {limits.body_bytes} bytes")
+            share.take(BODY_WEIGHT * len(chunk))
+            chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _unpack(body: bytes, encoding: bytes, max_bytes: int) -> bytes:
-    if encoding == b"identity":
-        return body
-    if encoding not in (b"gzip", b"x-gzip"):
-        raise UnsupportedBody(f"Content-Encoding {encoding.decode('latin-1')!r} is not supported; use gzip or none")
-    unpacker = zlib.decompressobj(wbits=31)
+def _unpack(body: bytes, limits: Limits, share: Share) -> bytes:
     try:
-        # One byte above the limit tells a bomb from a body that just fits.
-        plain = unpacker.decompress(body, max_bytes + 1)
-    except zlib.error as exc:
+        return unpack_gzip(body, max_bytes=limits.body_bytes, max_ratio=limits.body_ratio, take=lambda size: share.take(BODY_WEIGHT * size))
+    except Unpackable as exc:
         raise BadRequest(f"The body is not valid gzip: {exc}") from exc
-    if len(plain) > max_bytes:
-        raise BodyTooLarge(f"The body unpacks to more than {max_bytes} bytes")
-    if not unpacker.eof:
-        raise BadRequest("The body is not valid gzip: it ends too early")
-    return plain
+    except TooLong as exc:
+        raise BodyTooLarge(f"The body unpacks to {exc}") from exc
 
 
 def pack(body: bytes) -> bytes:

@@ -13,23 +13,25 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from frazil.catalog import schemas
+from frazil.catalog.bodies import COUNT_FROM_BYTES, TooLong, Unpackable, count_values, unpack_gzip
 from frazil.catalog.fields import Json
 from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata_types import check_table, text_properties
 from frazil.catalog.updates import MAX_FORMAT_VERSION, NO_SNAPSHOT
+from frazil.config import Limits
 from frazil.errors import MetadataCorrupt
 from frazil.properties import STRICT, PropertyRule, safe_properties
 
 _SNAPSHOTS = b',"snapshots":['
 _TAIL = b"]}}"
+BYTES_PER_VALUE = 8  # metadata has more: names, paths and numbers of many digits
 
 
 @dataclass(slots=True)
@@ -168,17 +170,31 @@ def _to_write(metadata: Json) -> Json:
 # --- reading ---------------------------------------------------------------------------------------------------------------------
 
 
-def parse_file(location: str, content: bytes) -> Json:
+def parse_file(location: str, content: bytes, limits: Limits | None = None) -> Json:
     """The JSON object that a metadata file holds, packed or not."""
+    limits = limits or Limits()
     try:
         if content[:2] == b"\x1f\x8b":
-            content = zlib.decompress(content, wbits=31)
+            content = unpack_gzip(content, max_bytes=limits.metadata_bytes, max_ratio=limits.body_ratio)
+        _check_size(location, content, limits)
         value = orjson.loads(content)
-    except (zlib.error, orjson.JSONDecodeError) as exc:
+    except TooLong as exc:
+        raise MetadataCorrupt(location, f"it unpacks to {exc}") from exc
+    except (Unpackable, orjson.JSONDecodeError) as exc:
         raise MetadataCorrupt(location, str(exc)) from exc
     if not isinstance(value, dict):
         raise MetadataCorrupt(location, "it is not a JSON object")
     return value
+
+
+def _check_size(location: str, content: bytes, limits: Limits) -> None:
+    """Passes when the file may be parsed: it is not too long, and not made of more values than metadata of its length has."""
+    if len(content) > limits.metadata_bytes:
+        raise MetadataCorrupt(location, f"it has {len(content)} bytes; at most {limits.metadata_bytes} are read")
+    if len(content) >= COUNT_FROM_BYTES:
+        most = limits.json_values + len(content) // BYTES_PER_VALUE
+        if count_values(content, most) > most:
+            raise MetadataCorrupt(location, "it is made of too many tiny values to be metadata")
 
 
 def parse_like(content: bytes, like: Version) -> Json | None:

@@ -7,6 +7,8 @@ import orjson
 from frazil import errors
 from frazil.catalog.http import JSON_TYPE, Response
 
+MESSAGE_LENGTH = 1000  # characters of an error message, and of its hint
+
 # Looked up along the class's ancestors: a subclass without a row of its own answers like its parent, but a test demands a row for each.
 PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.CatalogError: (500, "InternalServerError"),
@@ -35,6 +37,12 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.MetadataCorrupt: (422, "UnprocessableEntityException"),
     errors.BodyTooLarge: (413, "PayloadTooLargeException"),
     errors.BodyTooSlow: (408, "RequestTimeoutException"),
+    errors.RequestTooSlow: (408, "RequestTimeoutException"),
+    errors.UrlTooLong: (414, "UriTooLongException"),
+    errors.HeadersTooLarge: (431, "HeadersTooLargeException"),
+    errors.TooBusy: (429, "TooManyRequestsException"),
+    errors.HostRefused: (403, "ForbiddenException"),
+    errors.OriginRefused: (403, "ForbiddenException"),
     errors.UnsupportedBody: (415, "UnsupportedMediaTypeException"),
     errors.NotSupported: (406, "UnsupportedOperationException"),
     errors.CommitConflict: (409, "CommitFailedException"),
@@ -54,13 +62,22 @@ def _row(kind: type[BaseException]) -> tuple[int, str]:
 def problem_response(error: errors.CatalogError) -> Response:
     """The error in the specification's shape; the hint, when there is one, follows the message."""
     status, kind = _row(type(error))
-    message = f"{error.message}. {error.hint}" if error.hint else error.message
+    message = f"{cut(error.message)}. {cut(error.hint)}" if error.hint else cut(error.message)
     response = problem(status, kind, message)
     if isinstance(error, errors.MethodNotAllowed):
         response.headers.append((b"allow", ", ".join(error.allowed).encode()))
-    elif status == 503:
+    elif status in (429, 503):
         response.headers.append((b"retry-after", b"1"))
     return response
+
+
+def cut(message: str) -> str:
+    """The message at a length that is fit to send: it may repeat what the client sent, and that may be long.
+
+    >>> len(cut("x" * 100_000)), cut("short")
+    (1037, 'short')
+    """
+    return message if len(message) <= MESSAGE_LENGTH else f"{message[:MESSAGE_LENGTH]}... ({len(message)} characters in all)"
 
 
 def problem(status: int, kind: str, message: str) -> Response:

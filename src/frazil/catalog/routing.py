@@ -30,6 +30,7 @@ class Route:
     quick: bool = False  # answers from memory, a stat and an indexed lookup when the database is local
     writes: bool = False  # takes an Idempotency-Key
     commits: bool = False  # a late answer means that the outcome is unknown
+    stops: bool = False  # ends early when the client has left; for long work without effects
     refuse: Callable[[Context, Request], None] | None = None  # raises at once when the operation is bound to fail; takes no time
 
     @property
@@ -90,7 +91,7 @@ def _decode(segment: str) -> str:
     try:
         return unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise BadRequest(f"The path segment {segment!r} is not UTF-8 when decoded") from exc
+        raise BadRequest(f"The path segment {segment[:200]!r} is not UTF-8 when decoded") from exc
 
 
 def _printable(raw_path: bytes) -> str:

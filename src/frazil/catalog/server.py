@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +18,9 @@ import uvicorn
 
 from frazil.catalog.app import CatalogApp, endpoints
 from frazil.catalog.cache import VersionCache
-from frazil.catalog.context import Context, Limits
-from frazil.catalog.logs import log_to_stderr
+from frazil.catalog.context import Context
+from frazil.catalog.logs import log, log_to_stderr
+from frazil.catalog.origins import HostGuard
 from frazil.catalog.places import store_missing_places
 from frazil.catalog.protocol import CatalogProtocol
 from frazil.catalog.store import open_database
@@ -24,7 +28,13 @@ from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
 from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouses
+from frazil.config import Limits
 from frazil.properties import PropertyRule
+
+OTHER_FILES = 512  # that the server has open besides its connections: database, metadata files, libraries
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of malloc.h
+LARGE_BLOCK, ARENAS = 256 * 1024, 2
+END_SECONDS = 5.0  # after the time for requests in flight
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,7 @@ class ServerOptions:
     database: str
     warehouses: Mapping[str, str]
     allow_locations: Sequence[str] = ()
+    allowed_hosts: Sequence[str] = ()  # names of the server, beyond the address that it listens on
     limits: Limits = field(default_factory=Limits)
     log_level: str = "info"
     allow_properties: Sequence[str] = ()  # patterns
@@ -41,8 +52,8 @@ class ServerOptions:
     allow_overlap: bool = False  # tables and warehouses may lie in each other
 
 
-def open_context(options: ServerOptions) -> Context:
-    """The context of a server. A new SQLite file gets its schema; any other database must have it."""
+def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
+    """The context of a server that listens on the address `bound`. A new SQLite file gets its schema; any other database must have it."""
     warehouses = Warehouses(options.warehouses, options.allow_locations, allow_overlap=options.allow_overlap)
     database = open_database(options.database)
     try:
@@ -50,18 +61,26 @@ def open_context(options: ServerOptions) -> Context:
             migrate(database)
         check_schema(database, options.database)
         cache = VersionCache(options.limits.cache_bytes)
-        files = MetadataFiles(cache, PropertyRule(options.allow_properties))
+        files = MetadataFiles(cache, PropertyRule(options.allow_properties), options.limits)
         store_missing_places(database, files)
     except BaseException:
         database.close()
         raise
     telemetry = Telemetry(Path(options.metrics_folder) if options.metrics_folder else None)
     telemetry.watch(cache.gauges)
-    return Context(database, warehouses, files, limits=options.limits, endpoints=tuple(endpoints()), telemetry=telemetry)
+    return Context(
+        database,
+        warehouses,
+        files,
+        limits=options.limits,
+        endpoints=tuple(endpoints()),
+        telemetry=telemetry,
+        hosts=HostGuard(bound, options.allowed_hosts),
+    )
 
 
-def build_app(options: ServerOptions) -> CatalogApp:
-    return CatalogApp(open_context(options))
+def build_app(options: ServerOptions, bound: str = "127.0.0.1") -> CatalogApp:
+    return CatalogApp(open_context(options, bound))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -83,14 +102,48 @@ def serve_here(options: ServerOptions, listener: socket.socket, *, opened: Calla
     """Serves in this process until a signal says stop; then finishes what is in flight. Calls `opened` once the database is open."""
     log_to_stderr(options.log_level)
     sys.setswitchinterval(0.0005)  # a thread that comes back from an fsync must not wait 5 ms for its turn
-    app = build_app(options)
+    allow_open_files(options.limits.connections)
+    return_memory()
+    app = build_app(options, str(listener.getsockname()[0]))
     if opened is not None:
         opened()
     _Server(uvicorn_config(app)).run(sockets=[listener])
 
 
+def return_memory() -> None:
+    """Has the C library give large blocks back to the system as soon as they are free.
+
+    By default glibc keeps blocks of up to 32 MB once some were freed: a few large requests would make the process large for good.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return  # not glibc
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+    mallopt(M_ARENA_MAX, ARENAS)
+
+
+def allow_open_files(connections: int) -> None:
+    """Raises this process's limit on open files where it is too low for the connections, as far as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
+
 class _Server(uvicorn.Server):
-    """uvicorn that ends with success when a signal asked it to end: its own way is to die of the signal once more."""
+    """uvicorn that ends with success when a signal asked it to end: its own way is to die of the signal once more.
+
+    It ends for certain: a thread that hangs, in a file that never ends for one, would keep the process for good. A commit that is cut off
+    then is as after a crash.
+    """
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        ending = threading.Timer((self.config.timeout_graceful_shutdown or 0) + END_SECONDS, _end_now)
+        ending.daemon = True
+        ending.start()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -100,6 +153,11 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _end_now() -> None:
+    log.error("requests in flight did not end in time: the server ends without them")
+    os._exit(1)
 
 
 def uvicorn_config(app: CatalogApp) -> uvicorn.Config:
@@ -112,5 +170,6 @@ def uvicorn_config(app: CatalogApp) -> uvicorn.Config:
         http=CatalogProtocol,
         ws="none",
         proxy_headers=False,
-        timeout_keep_alive=75,  # longer than the idle time after which clients and proxies close: they close first
+        timeout_keep_alive=app.ctx.limits.idle_seconds,
+        timeout_graceful_shutdown=app.ctx.limits.shutdown_seconds,
     )

@@ -22,6 +22,7 @@ from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.catalog.routing import RESERVED_PREFIXES
 from frazil.catalog.views import normalise_view, view_version
+from frazil.config import Limits
 from frazil.errors import ConfigError, LocationRefused, MalformedLocation, MetadataCorrupt, MetadataMissing, NoSuchWarehouse, Unavailable
 from frazil.properties import STRICT, PropertyRule
 
@@ -115,9 +116,10 @@ def _absolute(location: str) -> str:
 class MetadataFiles:
     """Metadata files by location, through the cache."""
 
-    def __init__(self, cache: VersionCache, rule: PropertyRule = STRICT) -> None:
+    def __init__(self, cache: VersionCache, rule: PropertyRule = STRICT, limits: Limits | None = None) -> None:
         self.cache = cache
         self.rule = rule  # which properties are served
+        self._limits = limits or Limits()
         self._local = LocalFiles()
         self._s3: FileStore | None = None
 
@@ -151,11 +153,11 @@ class MetadataFiles:
 
     def _parse_version(self, location: str, kind: str, content: bytes) -> Version:
         if kind == "view":
-            return view_version(location, normalise_view(parse_file(location, content), location), rule=self.rule)
+            return view_version(location, normalise_view(parse_file(location, content, self._limits), location), rule=self.rule)
         older = self.cache.neighbour(location)
         found = parse_like(content, older) if older is not None and older.snapshots_at > 0 else None
         known = len(older.metadata["snapshots"]) if older is not None and found else 0
-        metadata = normalise(found or parse_file(location, content), location, known_snapshots=known)
+        metadata = normalise(found or parse_file(location, content, self._limits), location, known_snapshots=known)
         return table_version(location, metadata, older if found else None, rule=self.rule)
 
     def _look(self, version: Version, *, inline: bool) -> None:
@@ -173,7 +175,7 @@ class MetadataFiles:
 
     def read(self, location: str) -> Json:
         """The metadata at a location, from the file itself."""
-        return normalise(parse_file(location, self.read_bytes(location)), location)
+        return normalise(parse_file(location, self.read_bytes(location), self._limits), location)
 
     def read_bytes(self, location: str) -> bytes:
         place = parse_location(location)

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from types import FrameType
 
-from frazil.catalog.context import Limits
-from frazil.catalog.server import ServerOptions, open_context, serve_here
+from frazil.catalog.server import END_SECONDS, ServerOptions, open_context, serve_here
+from frazil.config import Limits
 
 PAUSE_SECONDS = 0.2  # between looks at the workers
 RESTART_SECONDS = 1.0  # a worker that lived shorter than this is not replaced at once
@@ -39,7 +39,8 @@ def serve(options: ServerOptions, listener: socket.socket, *, workers: int = 1, 
 
 class _Supervisor:
     def __init__(self, options: ServerOptions, listener: socket.socket, count: int) -> None:
-        self._options = json.dumps(asdict(options))
+        self._options = json.dumps({**asdict(options), "limits": options.limits.model_dump()})
+        self._end_seconds = options.limits.shutdown_seconds + 2 * END_SECONDS
         self._listener = listener
         self._lifeline, self._kept_open = os.pipe()
         self._stopping = threading.Event()
@@ -64,8 +65,13 @@ class _Supervisor:
         for process, _ in self._workers:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + self._end_seconds
         for process, _ in self._workers:
-            process.wait()
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping.set()

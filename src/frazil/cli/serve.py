@@ -43,6 +43,13 @@ from frazil.services.processes import MARKER
     metavar="PATTERN",
     help="A table property that is accepted though clients act on it, such as write.location-provider.impl or s3.*. May be repeated.",
 )
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name under which clients or a proxy reach the server; *.example.org for all below. May be repeated.",
+)
 @click.option("--allow-overlap", is_flag=True, default=None, help="Tables, and warehouses, may lie in each other's folders.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 @click.pass_obj
@@ -56,6 +63,7 @@ def serve(
     allowed: Sequence[str],
     properties: Sequence[str],
     allow_overlap: bool | None,
+    allowed_hosts: Sequence[str],
     log_level: str,
 ) -> None:
     """Serve the Iceberg REST catalog."""
@@ -69,6 +77,8 @@ def serve(
         parse_warehouses(warehouses) or dict(settings.warehouses),
         tuple(allowed) or settings.allow_locations,
         allow_properties=tuple(properties) or settings.allow_properties,
+        allowed_hosts=(settings.host, *(allowed_hosts or settings.allowed_hosts)),
+        limits=settings.limits,
         log_level=log_level,
         allow_overlap=settings.allow_overlap,
     )

@@ -34,6 +34,7 @@ class Catalog(Service):
         argv += [part for prefix in server.allow_locations for part in ("--allow-location", prefix)]
         argv += [part for pattern in server.allow_properties for part in ("--allow-property", pattern)]
         argv += ["--allow-overlap"] * server.allow_overlap
+        argv += [part for name in server.allowed_hosts for part in ("--allowed-host", name)]
         env = {**self.s3_place(), "PYTHONUNBUFFERED": "1"}
         # A command line can be read by every user of the machine, an environment cannot: so the database's password goes there too.
         secrets = {**self.s3_keys(), "FRAZIL_SERVER__DATABASE": self.database}

@@ -24,7 +24,7 @@ def refuse_stale(ctx: Context, request: Request) -> None:
     relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, request.name())
     version = ctx.files.cache.get(relation.metadata_location) if relation is not None and relation.kind == "table" else None
     if version is not None:
-        change = parse_change(request.json(), request.name())
+        change = parse_change(request.json(), request.name(), most=ctx.limits.commit_updates)
         if not change.creates:
             check_requirements(version.metadata, change.requirements, table=str(change.name))
 
@@ -34,7 +34,7 @@ def update_table(ctx: Context, request: Request) -> Response:
     body, name = request.json(), request.name()
     if body.get("identifier") is not None and parse_name(body["identifier"], "identifier") != name:
         raise BadRequest(f"The body's identifier is not the table of the path, {name}")
-    change = parse_change(body, name)
+    change = parse_change(body, name, most=ctx.limits.commit_updates)
     return commit_changes(ctx, request, ctx.warehouse(request), [change], lambda versions: table_response(versions[0]))
 
 
@@ -43,5 +43,6 @@ def commit_transaction(ctx: Context, request: Request) -> Response:
     parts = fields.objects(request.json(), "table-changes", "Commit transaction")
     if not 1 <= len(parts) <= MAX_TABLES:
         raise BadRequest(f"Commit transaction: 'table-changes' has {len(parts)} entries; 1 to {MAX_TABLES} are accepted")
-    changes = [parse_change(part, parse_name(part.get("identifier"), f"table-changes[{i}].identifier")) for i, part in enumerate(parts)]
+    names = [parse_name(part.get("identifier"), f"table-changes[{i}].identifier") for i, part in enumerate(parts)]
+    changes = [parse_change(part, name, most=ctx.limits.commit_updates) for part, name in zip(parts, names, strict=True)]
     return commit_changes(ctx, request, ctx.warehouse(request), changes, lambda _: NO_CONTENT)

@@ -61,7 +61,7 @@ def view_exists(ctx: Context, request: Request) -> Response:
 def replace_view(ctx: Context, request: Request) -> Response:
     """Commits updates to a view, if its requirements hold."""
     warehouse, name = ctx.warehouse(request), request.name("view")
-    change = parse_change(request.json(), name)
+    change = parse_change(request.json(), name, most=ctx.limits.commit_updates)
     with publish.certain_failures(creates=False), ctx.locks.hold([(warehouse.name, name.key, name.name)]):
         for _ in range(publish.MAX_TRIES):
             relation = find_relation(ctx.database.read(), warehouse, name, "view")
