@@ -11,8 +11,10 @@ from frazil.catalog.names import SEPARATOR, Namespace, check_namespace, show, sp
 from frazil.catalog.pages import page_of
 from frazil.catalog.store import namespaces as store
 from frazil.catalog.store.database import ConstraintBroken, Sql
-from frazil.catalog.warehouse import Warehouse
+from frazil.catalog.warehouse import Warehouse, WouldBlock
 from frazil.errors import BadRequest, CommitConflict, NamespaceNotEmpty, NoSuchNamespace, Unprocessable
+
+INLINE_LENGTH = 8192  # characters of properties
 
 
 def list_namespaces(ctx: Context, request: Request) -> Response:
@@ -34,6 +36,7 @@ def create_namespace(ctx: Context, request: Request) -> Response:
         raise BadRequest("Create namespace: 'namespace' must be a list of text")
     namespace = check_namespace(levels)
     properties = fields.properties(body, "properties", "Create namespace", optional=True)
+    _check_size(ctx, properties)
     warehouse = ctx.warehouse(request)
     _check_location(ctx, warehouse, properties)
     response = json_response({"namespace": list(namespace), "properties": properties})
@@ -52,7 +55,7 @@ def create_namespace(ctx: Context, request: Request) -> Response:
 
 def load_namespace(ctx: Context, request: Request) -> Response:
     namespace = request.namespace
-    properties = store.load(ctx.database.read(), ctx.warehouse(request).name, namespace)
+    properties = _load(ctx, request)
     return json_response({"namespace": list(namespace), "properties": _shown(ctx.warehouse(request), namespace, properties)})
 
 
@@ -62,8 +65,16 @@ def _shown(warehouse: Warehouse, namespace: Namespace, properties: dict[str, str
 
 
 def namespace_exists(ctx: Context, request: Request) -> Response:
-    store.load(ctx.database.read(), ctx.warehouse(request).name, request.namespace)
+    _load(ctx, request)
     return NO_CONTENT
+
+
+def _load(ctx: Context, request: Request) -> dict[str, str]:
+    """The properties; those of some length are not read in the event loop."""
+    warehouse, namespace = ctx.warehouse(request), request.namespace
+    if request.inline and store.properties_length(ctx.database.read(), warehouse.name, namespace) > INLINE_LENGTH:
+        raise WouldBlock
+    return store.load(ctx.database.read(), warehouse.name, namespace)
 
 
 def drop_namespace(ctx: Context, request: Request) -> Response:
@@ -89,22 +100,30 @@ def update_properties(ctx: Context, request: Request) -> Response:
     if both:
         raise Unprocessable(f"Invalid namespace update, cannot simultaneously set and remove keys: {', '.join(both)}")
     _check_location(ctx, warehouse, updates)
-    return transact(ctx, request, lambda sql: _change(sql, warehouse, namespace, removals, updates))
+    return transact(ctx, request, lambda sql: _change(ctx, sql, warehouse, namespace, set(removals), updates))
 
 
-def _change(sql: Sql, warehouse: Warehouse, namespace: Namespace, removals: list[str], updates: dict[str, str]) -> Response:
+def _change(ctx: Context, sql: Sql, warehouse: Warehouse, namespace: Namespace, removals: set[str], updates: dict[str, str]) -> Response:
     seen = store.load(sql, warehouse.name, namespace)
     changed = {k: v for k, v in (seen | updates).items() if k not in removals}
+    if updates:
+        _check_size(ctx, changed)
     if not store.update(sql, warehouse.name, namespace, changed, seen=seen):
         raise CommitConflict(f"Properties of {show(namespace)} were changed at the same time; retry")
     if "location" in updates or "location" in removals:
         places.set_namespace_place(sql, warehouse, namespace, changed.get("location"))
     answer = {
         "updated": sorted(updates),
-        "removed": sorted(set(removals) & set(seen)),
-        "missing": sorted(set(removals) - set(seen)),
+        "removed": sorted(removals & set(seen)),
+        "missing": sorted(removals - set(seen)),
     }
     return json_response(answer)
+
+
+def _check_size(ctx: Context, properties: dict[str, str]) -> None:
+    size, most = sum(len(key) + len(value) for key, value in properties.items()), ctx.limits.namespace_bytes
+    if size > most:
+        raise BadRequest(f"The namespace's properties have {size} characters; at most {most} are kept")
 
 
 def _check_location(ctx: Context, warehouse: Warehouse, properties: dict[str, str]) -> None:

@@ -17,6 +17,13 @@ def find(sql: Sql, warehouse: str, namespace: Namespace) -> Properties | None:
     return dict(json.loads(rows[0][0])) if rows else None
 
 
+def properties_length(sql: Sql, warehouse: str, namespace: Namespace) -> int:
+    """How many characters the namespace's properties take; 0 when there is no such namespace."""
+    statement = "SELECT length(properties) FROM namespaces WHERE warehouse = ? AND namespace = ?"
+    rows = sql.rows(statement, warehouse, SEPARATOR.join(namespace))
+    return int(rows[0][0]) if rows else 0
+
+
 def load(sql: Sql, warehouse: str, namespace: Namespace) -> Properties:
     properties = find(sql, warehouse, namespace)
     if properties is None:
