@@ -16,7 +16,7 @@ from frazil.catalog.names import Name, Namespace, check_name, parse_name, show
 from frazil.catalog.pages import page_of
 from frazil.catalog.plan import Plan
 from frazil.catalog.publish import LostRace
-from frazil.catalog.store import namespaces, relations, versions
+from frazil.catalog.store import namespaces, relations, reports, versions
 from frazil.catalog.store import places as place_store
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.store.relations import Relation
@@ -259,6 +259,7 @@ def _remove(sql: Sql, warehouse: Warehouse, name: Name) -> Relation:
     versions.keep_current(sql, warehouse.name, name)
     if not relations.drop(sql, warehouse.name, name, "table", relation.metadata_location):
         raise CommitConflict(f"Table {name} was changed at the same time; retry")
+    reports.forget(sql, warehouse.name, name)
     return relation
 
 
@@ -295,4 +296,6 @@ def _rename(sql: Sql, warehouse: Warehouse, source: Name, target: Name, kind: st
         raise AlreadyExists(f"Cannot rename {source} to {target}. {KINDS[kind]} already exists") from exc
     if not renamed:
         raise missing_error(source, kind)
+    if kind == "table":
+        reports.rename(sql, warehouse.name, source, target)
     return NO_CONTENT

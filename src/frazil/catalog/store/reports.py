@@ -29,6 +29,18 @@ def keep(sql: Sql, warehouse: str, name: Name, *, kind: str, report: str, now_ms
     )
 
 
+def forget(sql: Sql, warehouse: str, name: Name) -> None:
+    """Deletes the reports of a table that is dropped: the next one of its name starts without."""
+    sql.run("DELETE FROM reports WHERE warehouse = ? AND namespace = ? AND name = ?", warehouse, name.key, name.name)
+
+
+def rename(sql: Sql, warehouse: str, source: Name, target: Name) -> None:
+    """Gives the reports of a table to its new name; what a former table left there goes."""
+    forget(sql, warehouse, target)
+    statement = "UPDATE reports SET namespace = ?, name = ? WHERE warehouse = ? AND namespace = ? AND name = ?"
+    sql.run(statement, target.key, target.name, warehouse, source.key, source.name)
+
+
 def newest(sql: Sql, warehouse: str, name: Name, *, limit: int = 100) -> list[tuple[int, str, str]]:
     """(received at, kind, report as JSON text), the newest first."""
     statement = "SELECT received_ms, kind, report FROM reports WHERE warehouse = ? AND namespace = ? AND name = ? ORDER BY id DESC LIMIT ?"
