@@ -18,6 +18,8 @@ from frazil.scan.partitions import partition_fields, project
 from frazil.scan.residuals import Residuals
 from frazil.scan.table import TableState
 
+KEPT_LENGTH = 20_000  # of a filter as text: longer ones would fill the memory, and seldom come again
+
 Term = tuple[str, BooleanExpression]  # as people read it, and bound
 
 
@@ -69,6 +71,8 @@ class ScanCache(ManifestCache):
                 self._filters.move_to_end(key)
                 return self._filters[key]
         made = CompiledFilter(expr, table.schema(wanted), table=table.name, case_sensitive=case_sensitive)
+        if len(key[3]) > KEPT_LENGTH:
+            return made
         with self._filter_lock:
             self._filters[key] = made
             while len(self._filters) > self._most_filters:

@@ -54,6 +54,7 @@ SIGNS = {"LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">", "GreaterT
 WORDS = {"IsNull": "IS NULL", "NotNull": "IS NOT NULL", "IsNaN": "IS NAN", "NotNaN": "IS NOT NAN", "In": "IN", "NotIn": "NOT IN"}
 WORDS |= {"StartsWith": "STARTS WITH", "NotStartsWith": "NOT STARTS WITH"}
 SHOWN_VALUES = 5
+NAME_LENGTH = 200  # of a column that does not exist, in messages
 
 
 # --- binding ---------------------------------------------------------------------------------------------------------------------
@@ -97,10 +98,11 @@ def check_column(name: str, schema: Schema, *, table: str, case_sensitive: bool 
     except ValueError:
         ids = schema._name_to_id
         known = sorted(ids, key=lambda one: (one.count("."), ids[one]))
-        near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=2, cutoff=0.6)
+        short = name.lower()[:NAME_LENGTH]
+        near = difflib.get_close_matches(short, [one.lower() for one in known], n=2, cutoff=0.6)
         names = [one for one in known if one.lower() in near] or known[:10]
         hint = f"did you mean {' or '.join(names)}?" if near else f"it has: {', '.join(names)}{', ...' if len(known) > 10 else ''}"
-        raise ScanError(f"{table} has no column '{name}'", hint=hint) from None
+        raise ScanError(f"{table} has no column '{name[:NAME_LENGTH]}'", hint=hint) from None
     return str(schema.find_column_name(field.field_id))
 
 
@@ -182,9 +184,10 @@ class ParsedFilter:
 class FilterReader:
     """Reads filters in the specification's JSON, in its older and in its newer form."""
 
-    def __init__(self, schema: Schema, *, table: str, case_sensitive: bool) -> None:
+    def __init__(self, schema: Schema, *, table: str, case_sensitive: bool, max_literals: int | None = None) -> None:
         self._schema, self._table, self._case_sensitive = schema, table, case_sensitive
         self._complete = True
+        self._literals, self._max_literals = 0, max_literals
 
     def read(self, node: Any) -> ParsedFilter:
         """The filter as an expression without `not`."""
@@ -215,6 +218,7 @@ class FilterReader:
 
     def _predicate(self, kind: str, node: dict[str, Any]) -> BooleanExpression | None:
         """A predicate on a column; None for one on something else, which is right and of no use here."""
+        self._count(1)
         if kind in UNARY:
             name = self._column(node.get("term", node.get("child")))
             return None if name is None else UNARY[kind](name)
@@ -239,7 +243,17 @@ class FilterReader:
             values = values.get("values")
         if not isinstance(values, list):
             raise self._wrong(f"the values of '{kind}' must be a list", values)
+        self._count(len(values))
         return SETS[kind](name, [self._literal(name, one) for one in values])  # type: ignore[no-any-return]
+
+    def _count(self, more: int) -> None:
+        """Refuses a filter of too many values and predicates: each takes time for every manifest."""
+        self._literals += more
+        if self._max_literals is not None and self._literals > self._max_literals:
+            raise ScanError(
+                f"the filter on {self._table} has more than {self._max_literals} values and predicates",
+                hint="use ranges, or join with a table of the values",
+            )
 
     def _column(self, term: Any) -> str | None:
         """The column that a term names; None for a transform or function of one."""

@@ -10,7 +10,7 @@ by their partition, then by the bounds of their columns.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -133,8 +133,18 @@ class ScanPlan:
 class Planner:
     """Plans one scan of one table."""
 
-    def __init__(self, table: TableState, cache: ScanCache, request: ScanRequest, *, lineage: bool = False) -> None:
+    def __init__(
+        self,
+        table: TableState,
+        cache: ScanCache,
+        request: ScanRequest,
+        *,
+        lineage: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check` is called between steps; what it raises ends the planning."""
         self.table, self.request, self._cache, self._lineage = table, request, cache, lineage
+        self.check = check
         self.snapshots = self._resolve()
         self._filter = cache.filter(table, request.schema_id, request.filter, case_sensitive=request.case_sensitive)
         self.schema, self.bound, self.terms = self._filter.schema, self._filter.bound, self._filter.terms
@@ -210,6 +220,7 @@ class Planner:
 
         gone: set[int] = set()
         for term, projected in self.projected(spec_id):
+            self.check()
             mask = skip_mask(projected, ranges)
             hit = set(rows) if mask is True else set() if mask is False else {rows[at] for at in pc.indices_nonzero(mask).to_pylist()}
             fresh = (hit & chosen) - gone
@@ -229,6 +240,7 @@ class Planner:
         return group
 
     def _manifest(self, unit: Unit, content: bytes | None = None) -> Manifest:
+        self.check()
         path = unit.fact("path")
         self.report.manifests_read += not self._cache.has(path)
         return self._cache.manifest(path, bounds_of=self._filter.columns, content=content)
@@ -257,6 +269,7 @@ class Planner:
         layer.total += count
         layer.bytes += size
         for name, term in terms:
+            self.check()
             mask: Skip = skip_mask(term, ranges)
             if mask is False or (mask is not True and not mask.true_count):
                 continue
@@ -322,6 +335,7 @@ class Planner:
 
     def deletes_of(self, group: Group) -> list[list[DeleteFile]]:
         """The delete files of each file of a group."""
+        self.check()
         if not self.deletes.count:
             return [[]] * len(group)
         spec_id = group.unit.fact("spec_id")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from frazil.catalog import fields
+from frazil.catalog.bodies import count_values
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
 from frazil.catalog.operations.tables import find_relation
@@ -33,7 +34,11 @@ Json = dict[str, Any]
 
 WHERE = "Plan request"
 DIGEST_BYTES = 8
-TOKEN_BYTES = 16 * 1024 * 1024  # what a token may unpack to
+TOKEN_BYTES = 4 * 1024 * 1024  # what a token may unpack to
+TOKEN_VALUES = 500_000  # that it may have
+ID_LENGTH = 8 * 1024  # of a plan's id
+ANSWER_BYTES = 16 * 1024 * 1024  # that the filter may take in an answer, with all files and tasks that repeat it
+FILE_BYTES = 1024  # of a file in an answer, about
 
 
 @cache
@@ -48,12 +53,12 @@ def can_plan() -> bool:
 def plan_table_scan(ctx: Context, request: Request) -> Response:
     """A scan's first files, and plan tasks for the others."""
     state = _table(ctx, request)
-    wanted = _read_request(request.json(), state)
+    wanted = _read_request(request.json(), state, most=ctx.limits.filter_literals)
     planned = _Planned(ctx, request, state, wanted)
     planned.check_select()
     page = planned.page()
-    tasks = [] if planned.is_enough(page) else [_pack(planned.token(span)) for span in page.rest]
-    return json_response({"status": "completed", "plan-id": _pack(planned.token(None)), **planned.to_json(page, tasks)})
+    tasks = [] if planned.is_enough(page) else planned.tasks(page)
+    return json_response({"status": "completed", "plan-id": planned.plan_id(), **planned.to_json(page, tasks)})
 
 
 def fetch_planning_result(ctx: Context, request: Request) -> Response:
@@ -62,12 +67,15 @@ def fetch_planning_result(ctx: Context, request: Request) -> Response:
     token = _unpack(request.variables["plan-id"], state, NoSuchPlan)
     planned = _Planned(ctx, request, state, token)
     page = planned.page()
-    return json_response({"status": "completed", **planned.to_json(page, [_pack(planned.token(span)) for span in page.rest])})
+    return json_response({"status": "completed", **planned.to_json(page, planned.tasks(page))})
 
 
 def cancel_planning(ctx: Context, request: Request) -> Response:
     """Nothing is held for a plan, so there is nothing to let go."""
-    _unpack(request.variables["plan-id"], _table(ctx, request), NoSuchPlan)
+    state, text = _table(ctx, request), request.variables["plan-id"]
+    token = _open(text)
+    if not (isinstance(token, dict) and token.get("table") == state.uuid and "id" in token):
+        _unpack(text, state, NoSuchPlan)
     return NO_CONTENT
 
 
@@ -77,7 +85,7 @@ def fetch_scan_tasks(ctx: Context, request: Request) -> Response:
     token = _unpack(fields.text(request.json(), "plan-task", "Fetch scan tasks"), state, NoSuchPlanTask)
     planned = _Planned(ctx, request, state, token)
     page = planned.page()
-    return json_response(planned.to_json(page, [_pack(planned.token(span)) for span in page.rest]))
+    return json_response(planned.to_json(page, planned.tasks(page)))
 
 
 def _table(ctx: Context, request: Request) -> TableState:
@@ -109,7 +117,7 @@ class _Wanted:
     min_rows: int | None = None
 
 
-def _read_request(body: Json, state: TableState) -> _Wanted:
+def _read_request(body: Json, state: TableState, *, most: int) -> _Wanted:
     snapshot, start, end = (_id(body, name) for name in ("snapshot-id", "start-snapshot-id", "end-snapshot-id"))
     if snapshot is not None and (start is not None or end is not None):
         raise BadRequest(f"{WHERE}: 'snapshot-id' and 'start-snapshot-id' with 'end-snapshot-id' exclude each other")
@@ -119,8 +127,7 @@ def _read_request(body: Json, state: TableState) -> _Wanted:
         raise BadRequest(f"{WHERE}: 'end-snapshot-id' needs 'start-snapshot-id'")
     case_sensitive = fields.boolean(body, "case-sensitive", WHERE, default=True)
     of_snapshot = fields.boolean(body, "use-snapshot-schema", WHERE, default=False)
-    select = fields.texts(body, "select", WHERE) if body.get("select") is not None else []
-    stats = fields.texts(body, "stats-fields", WHERE) if body.get("stats-fields") is not None else []
+    select, stats = (_names(body, name, most) for name in ("select", "stats-fields"))
     min_rows = fields.integer_or_none(body, "min-rows-requested", WHERE, most=fields.LONG_MAX)
     if snapshot is None and end is None:
         snapshot = state.current_snapshot_id  # from here on it stays that one, whatever is committed
@@ -131,6 +138,13 @@ def _read_request(body: Json, state: TableState) -> _Wanted:
         schema_id = found.schema_id if of_snapshot and found.schema_id is not None else schema_id
     kept = {"filter": body.get("filter"), "case-sensitive": case_sensitive, "stats-fields": stats}
     return _Wanted(kept, snapshot, start, end, schema_id, select=tuple(select), min_rows=min_rows)
+
+
+def _names(body: Json, name: str, most: int) -> list[str]:
+    names = fields.texts(body, name, WHERE) if body.get(name) is not None else []
+    if len(names) > most:
+        raise BadRequest(f"{WHERE}: '{name}' has {len(names)} names; at most {most} are accepted")
+    return names
 
 
 def _id(body: Json, name: str) -> int | None:
@@ -167,7 +181,8 @@ def _open(text: str) -> Any:
         raw = base64.b64decode((text + "=" * (-len(text) % 4)).encode("ascii"), altchars=b"-_", validate=True)
         if raw[:DIGEST_BYTES] != _digest(raw[DIGEST_BYTES:]):
             return None
-        return orjson.loads(zlib.decompressobj().decompress(raw[DIGEST_BYTES:], TOKEN_BYTES))
+        plain = zlib.decompressobj().decompress(raw[DIGEST_BYTES:], TOKEN_BYTES)
+        return None if count_values(plain, TOKEN_VALUES) > TOKEN_VALUES else orjson.loads(plain)
     except (binascii.Error, ValueError, zlib.error):
         return None
 
@@ -199,7 +214,8 @@ def _read_token(token: Json, state: TableState) -> _Wanted:
     names = ("snapshot-id", "start-snapshot-id", "end-snapshot-id")
     body = fields.mapping(token, "body", "Token")
     pins = dict(zip(names, token["snapshots"], strict=True))
-    wanted = _read_request({**body, **pins, "use-snapshot-schema": False, "select": None, "min-rows-requested": None}, state)
+    own = {"use-snapshot-schema": False, "select": None, "min-rows-requested": None}
+    wanted = _read_request({**body, **pins, **own}, state, most=TOKEN_VALUES)
     schema_id = fields.integer(token, "schema", "Token")
     return replace(wanted, snapshot_id=pins["snapshot-id"], schema_id=schema_id, span=_span(token["span"]))
 
@@ -241,7 +257,11 @@ class _Planned:
 
         wanted, state, body = self._wanted, self._state, self._wanted.body
         schema, case_sensitive, node = state.schema(wanted.schema_id), body["case-sensitive"], body["filter"]
-        reader = FilterReader(schema, table=state.name, case_sensitive=case_sensitive)
+        limits = self._ctx.limits
+        self._filter_bytes = 0 if node is None else len(orjson.dumps(node))
+        if self._filter_bytes > limits.filter_bytes:
+            raise ScanError(f"the filter on {state.name} has {self._filter_bytes} bytes; at most {limits.filter_bytes} are accepted")
+        reader = FilterReader(schema, table=state.name, case_sensitive=case_sensitive, max_literals=limits.filter_literals)
         found = None if node is None else reader.read(node)
         # What cannot be understood here is left to the client, as it was sent.
         self._residual = None if found is None or found.complete else node
@@ -255,7 +275,7 @@ class _Planned:
             case_sensitive=case_sensitive,
             schema_id=wanted.schema_id,
         )
-        return Planner(state, self._ctx.manifests(self._request), request)
+        return Planner(state, self._ctx.manifests(self._request), request, check=self._request.check_client)
 
     def check_select(self) -> None:
         """Passes when the table has every column that the client selects."""
@@ -269,7 +289,8 @@ class _Planned:
         from frazil.scan.pages import PAGE_FILES, Span, make_page
 
         span = self._wanted.span or Span()
-        size = min(PAGE_FILES, self._ctx.limits.plan_files)
+        # Each file has what is left of the filter for it.
+        size = min(PAGE_FILES, self._ctx.limits.plan_files, max(1, ANSWER_BYTES // (FILE_BYTES + self._filter_bytes)))
         page: Page = _told(lambda: make_page(self._planner, span, page_files=size))
         return page
 
@@ -287,6 +308,20 @@ class _Planned:
 
         found: Json = _told(lambda: tasks_to_json(self._planner, page.groups, stats=self._stats, residual=self._residual))
         return {"plan-tasks": tasks, **found} if tasks else found
+
+    def tasks(self, page: Page) -> list[str]:
+        """Tokens for what is not in the page. Each holds the filter: of a long one there are few, and the last stands for all others."""
+        from frazil.scan.pages import Span
+
+        most, rest = max(1, ANSWER_BYTES // (FILE_BYTES + self._filter_bytes)), page.rest
+        if len(rest) > most:
+            rest = [*rest[: most - 1], Span(rest[most - 1].start, rest[-1].stop)]
+        return [_pack(self.token(span)) for span in rest]
+
+    def plan_id(self) -> str:
+        """The id of the plan; it is part of a URL, so one with a long filter cannot be fetched, only cancelled."""
+        packed = _pack(self.token(None))
+        return packed if len(packed) <= ID_LENGTH else _pack({"table": self._state.uuid, "id": packed[:32]})
 
     def token(self, span: Span | None) -> Json:
         wanted = self._wanted
