@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.transforms import TruncateTransform
 
 from frazil.errors import SchemaMismatch
 from frazil.sinks.checks import Check, compile_checks
 from frazil.sinks.convert import convert, extra_fields, fits, null_violations
 from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import truncated_too_far
+from frazil.sinks.partitioning import Key, partition_keys, truncated_too_far
 from frazil.sinks.raw import REFUSALS, arrow_array, as_column, as_json, faithful, python_value
 from frazil.sinks.views import plain_table
 
@@ -116,7 +118,7 @@ class Contract:
         for values, wanted in zip(columns, self.layout.arrow, strict=True):
             faults.add(null_violations(values, wanted), f"field '{wanted.name}': expected a value, found NULL")
         rows = _assemble(columns, self.layout.arrow)
-        for key in self.layout.keys:
+        for key in self._truncated:
             mask = truncated_too_far(rows, key)
             reason = f"field '{'.'.join(key.path)}': its partition, {key.transform}, does not fit {key.source}"
             faults.add(mask.fill_null(False) if mask is not None and pc.any(mask).as_py() else None, reason)
@@ -143,6 +145,13 @@ class Contract:
         kinds = {one.name: one.type for one in self.layout.arrow}
         known = {name: faithful(one, as_column(one, kinds[name]), kinds[name]) for name, one in row.items() if name in kinds}
         return as_json({**row, **known})
+
+    @cached_property
+    def _truncated(self) -> tuple[Key, ...]:
+        """The partition fields whose values may not fit; a delete has the columns of its key alone."""
+        known = self.layout.schema.field_ids
+        fields = [one for one in self.layout.spec.fields if isinstance(one.transform, TruncateTransform) and one.source_id in known]
+        return partition_keys(self.layout.schema, PartitionSpec(*fields))
 
     @cached_property
     def _types(self) -> dict[str, str]:
