@@ -123,6 +123,12 @@ def test_a_table_that_delta_cannot_hold_is_refused_when_it_is_made(kind: Any, pa
     assert not (tmp_path / "t").exists()
 
 
+def test_a_required_column_next_to_a_timestamp_is_listed_as_spark_demands(tmp_path: Path) -> None:
+    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", TimestampType()))
+    create_delta_table(str(tmp_path / "t"), schema)
+    assert "invariants" in (DeltaTable(str(tmp_path / "t")).protocol().writer_features or ())
+
+
 def test_paths_that_were_encoded_twice_are_repaired_in_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = next(case for case in CASES if case.name == "string")
     uri, values = str(tmp_path / "t"), ["ä", "a/b", "%", "plain", None]

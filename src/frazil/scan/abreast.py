@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from frazil.scan.avro import AvroFile, Columns, Json, branch, kind_of, open_avro
-from frazil.scan.lanes import Field, Lanes, NotAbreast, Numbers, Texts
+from frazil.scan.avro import AvroFile, Columns, open_avro
+from frazil.scan.avro_schema import Json, branch, kind_of, null_index
+from frazil.scan.lanes import MARK, Field, Lanes, NotAbreast, Numbers, Texts
 
 PATH = 100  # its field id
 ALIKE = 16  # bytes that the paths start with
@@ -73,12 +74,12 @@ def _flatten(schema: Json, columns: Columns) -> Iterator[Field]:
     """The fields of a record and of the records in it, in the order of their bytes."""
     for field in schema["fields"]:
         field_id, kind = field["field-id"], field["type"]
-        null_at = kind.index("null") if isinstance(kind, list) else -1
+        null_at = null_index(kind)
         if kind_of(kind) != "record":
             yield Field(columns, field_id, kind, kind_of(kind), null_at)
-        elif null_at >= 0:
-            raise NotAbreast("a record that may be missing")
         else:
+            if null_at >= 0:
+                yield Field(columns, field_id, kind, MARK, null_at)
             inner = columns[field_id] = Columns()
             yield from _flatten(branch(kind), inner)
 

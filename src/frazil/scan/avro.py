@@ -11,26 +11,29 @@ import json
 import struct
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 
-Step = Callable[[], None]
-Json = Any  # a piece of an Avro schema: a name, a union as a list, or an object
+from frazil.scan.avro_codecs import unpack
+from frazil.scan.avro_schema import NUMBERS, PRIMITIVES, AvroError, Json, branch, is_map, is_plain, kind_of, null_index, parse_schema
+from frazil.scan.avro_values import MOST_ITEMS, any_reader, encode_bounds, is_regular_list, is_regular_map
 
+Step = Callable[[], None]
+
+NEVER_NULL = frozenset({2, 102})  # the data file of an entry, and its partition
+_64_BITS = 2**64 - 1
 _DOUBLE = struct.Struct("<d")
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
-MOST_ITEMS = 1_000_000  # columns, or splits of a file
 LEAST_ROOM_BYTES = 64 << 20  # a file may always unpack to so much
 MOST_RATIO = 100  # and else to so many times its size
-NUMBERS = ("int", "long")
 DAMAGE = (
     EOFError,
     KeyError,
@@ -43,10 +46,6 @@ DAMAGE = (
     json.JSONDecodeError,
     zlib.error,
 )
-
-
-class AvroError(ValueError):
-    """The bytes are no Avro file that Iceberg could have written."""
 
 
 class Column:
@@ -171,27 +170,6 @@ def arrow_type(schema: Json) -> pa.DataType:
     return pa.int64() if name in NUMBERS else known.get(name, pa.binary())
 
 
-def kind_of(schema: Json) -> str:
-    """
-    >>> kind_of(["null", {"type": "fixed", "size": 16, "logicalType": "uuid"}])
-    'fixed'
-    """
-    plain = branch(schema)
-    return str(plain["type"] if isinstance(plain, dict) else plain)
-
-
-def branch(schema: Json) -> Json:
-    """The schema without `null`; Iceberg has no other unions."""
-    if isinstance(schema, list):
-        others = [one for one in schema if one != "null"]
-        if len(others) != 1:
-            raise AvroError(f"a union that Iceberg does not write: {schema}")
-        return branch(others[0])
-    if isinstance(schema, dict) and isinstance(schema["type"], dict | list):
-        return branch(schema["type"])
-    return schema
-
-
 @dataclass(frozen=True, slots=True)
 class AvroFile:
     """What is in an Avro file: the schema of its records, how many there are, and the bytes of all in a row; and the file as it was."""
@@ -242,34 +220,14 @@ def _open(content: bytes) -> AvroFile:
     codec, room = properties.get("avro.codec", "null"), max(LEAST_ROOM_BYTES, MOST_RATIO * len(content))
     while decoder.tell() < len(content):
         count, block = decoder.read_int(), _bytes(decoder, len(content))
-        blocks.append(_unpack(codec, block, room))
+        blocks.append(unpack(codec, block, room))
         room -= len(blocks[-1])
         if decoder.read(SYNC_BYTES) != sync:
             raise AvroError("a block does not end where it should")
         if not 0 <= count <= len(blocks[-1]):
             raise AvroError(f"a block of {len(blocks[-1])} bytes says that it has {count} records")
         total += count
-    return AvroFile(json.loads(properties["avro.schema"]), total, b"".join(blocks), content)
-
-
-def _unpack(codec: str, block: bytes, room: int) -> bytes:
-    """A block's records. A few kilobytes can say that they are gigabytes: what does not fit into the room is refused."""
-    if codec == "deflate":
-        packed = zlib.decompressobj(-15)
-        made = packed.decompress(block, room + 1)
-        if not packed.eof and len(made) <= room:
-            raise AvroError("a block ends too early")
-    elif codec == "zstandard":
-        from zstandard import ZstdDecompressor
-
-        with ZstdDecompressor().stream_reader(block) as reader:
-            made = reader.read(room + 1)
-    else:
-        known = KNOWN_CODECS[codec]  # type: ignore[index]
-        made = known.decompress(block) if known else block
-    if len(made) > room:
-        raise AvroError("it unpacks to far more than a file of its size holds")
-    return made
+    return AvroFile(parse_schema(properties["avro.schema"]), total, b"".join(blocks), content)
 
 
 def _properties(decoder: BinaryDecoder, end: int) -> dict[str, str]:
@@ -310,18 +268,57 @@ def _record(source: _Source, schema: Json, columns: Columns) -> tuple[Step, ...]
 
 
 def _field(source: _Source, field: Json, columns: Columns) -> tuple[Step, ...]:
-    schema, plain, kind = field["type"], branch(field["type"]), kind_of(field["type"])
-    null_at = schema.index("null") if isinstance(schema, list) else -1
-    field_id = field.get("field-id", -1 - len(columns))
+    schema, field_id = field["type"], field.get("field-id", -1 - len(columns))
+    null_at = null_index(schema)
+    kind = kind_of(schema) if is_plain(schema) else ""
     if kind == "record":
-        if null_at >= 0:
-            raise AvroError(f"the record {field['name']} may be missing, which Iceberg does not write")
         columns[field_id] = inner = Columns()
-        return _record(source, plain, inner)
+        steps = _record(source, branch(schema), inner)
+        return steps if null_at < 0 else (_optional_record(source, field, steps, inner, null_at),)
     if kind == "array":
-        return (_array(source, field_id, plain, columns, null_at),)
+        return (_array(source, field_id, branch(schema), columns, null_at),)
+    if kind not in PRIMITIVES and kind != "fixed":  # no field of Iceberg's
+        return (_discard(any_reader(source.decoder, schema, partial(_reader, source.decoder))),)
     columns[field_id] = column = Column(schema)
-    return (_plain(source.decoder, _reader(source.decoder, kind, plain), column, null_at),)
+    return (_plain(source.decoder, _reader(source.decoder, kind, branch(schema)), column, null_at),)
+
+
+def _optional_record(source: _Source, field: Json, steps: tuple[Step, ...], inner: Columns, null_at: int) -> Step:
+    """A record that may be missing. Sail declares the partition so; only one that is missing indeed is an error."""
+    read_int, is_required = source.decoder.read_int, field.get("field-id") in NEVER_NULL and bool(steps)
+
+    def read_record() -> None:
+        if read_int() != null_at:
+            for step in steps:
+                step()
+        elif is_required:
+            raise AvroError(f"the record {field['name']} is NULL, which Iceberg does not write")
+        else:
+            _append_null(inner)
+
+    return read_record
+
+
+def _append_null(columns: Columns) -> None:
+    for column in columns.values():
+        match column:
+            case Columns():
+                _append_null(column)
+            case Column():
+                column.values.append(None)
+            case BoundsColumn():
+                column.raw.append(None)
+                for values in column.values.values():
+                    values.append(None)
+            case _:
+                column.lengths.append(None)
+
+
+def _discard(read: Callable[[], Any]) -> Step:
+    def read_and_drop() -> None:
+        read()
+
+    return read_and_drop
 
 
 def _reader(decoder: BinaryDecoder, kind: str, schema: Json) -> Callable[[], Any]:
@@ -353,13 +350,17 @@ def _plain(decoder: BinaryDecoder, read: Callable[[], Any], column: Column, null
 
 
 def _array(source: _Source, field_id: int, schema: Json, columns: Columns, null_at: int) -> Step:
-    items = branch(schema["items"])
+    items = schema["items"]
+    if not is_regular_list(schema):
+        return _irregular(source, field_id, schema, columns, null_at)
     if kind_of(items) != "record":
         columns[field_id] = numbers = ListColumn(is_map=False)
         return _numbers(source, numbers, null_at, keep=True)
-    if schema.get("logicalType") != "map":
+    if not is_map(schema):
         columns[field_id] = records = RecordsColumn()
         return _records(source, records, items, null_at)
+    if not is_regular_map(schema):
+        return _irregular(source, field_id, schema, columns, null_at)
     if kind_of(items["fields"][1]["type"]) == "bytes":
         columns[field_id] = bounds = BoundsColumn(source.bounds_of)
         return _bounds(source, bounds, null_at)
@@ -367,6 +368,69 @@ def _array(source: _Source, field_id: int, schema: Json, columns: Columns, null_
     if keep:
         columns[field_id] = counts
     return _numbers(source, counts, null_at, keep=keep)
+
+
+def _irregular(source: _Source, field_id: int, schema: Json, columns: Columns, null_at: int) -> Step:
+    """A list whose items are declared as Iceberg's writers do not: read as it is, and kept where it holds what Iceberg has there."""
+    read = any_reader(source.decoder, schema, partial(_reader, source.decoder))
+    keep: Callable[[list[Any] | None], None]
+    if is_map(_items_unwrapped(schema)):
+        value = kind_of(branch(schema["items"])["fields"][1]["type"]) if is_plain(branch(schema["items"])["fields"][1]["type"]) else ""
+        keep = _keep_pairs(source, field_id, columns, value)
+    elif is_plain(schema["items"]) and kind_of(schema["items"]) in NUMBERS:
+        columns[field_id] = numbers = ListColumn(is_map=False)
+        keep = partial(_keep_numbers, numbers)
+    else:
+        keep = _drop
+
+    def read_list() -> None:
+        keep(None if null_at >= 0 and source.decoder.read_int() == null_at else read())
+
+    return read_list
+
+
+def _drop(_items: list[Any] | None) -> None:
+    """For what Iceberg does not have, or is not wanted."""
+
+
+def _items_unwrapped(schema: Json) -> Json:
+    return {**schema, "items": branch(schema["items"]) if is_plain(schema["items"]) else "null"}
+
+
+def _keep_numbers(column: ListColumn, items: list[Any] | None) -> None:
+    if items is not None and None in items:
+        raise AvroError("a list of numbers holds NULL, which Iceberg does not write")
+    column.lengths.append(None if items is None else len(items))
+    column.numbers.extend(item & _64_BITS for item in items or ())
+
+
+def _keep_pairs(source: _Source, field_id: int, columns: Columns, value: str) -> Callable[[list[Any] | None], None]:
+    """Keeps maps whose keys are field ids: an entry whose value is NULL says nothing of its column."""
+    if value == "bytes":
+        columns[field_id] = bounds = BoundsColumn(source.bounds_of)
+        return lambda pairs: _keep_bounds(bounds, pairs)
+    if value not in NUMBERS or field_id in source.unwanted:
+        return _drop
+    columns[field_id] = counts = ListColumn(is_map=True)
+
+    def keep(pairs: list[Any] | None) -> None:
+        known = _known_pairs(pairs or ())
+        counts.lengths.append(None if pairs is None else len(known))
+        counts.numbers.extend(number & _64_BITS for pair in known for number in pair)
+
+    return keep
+
+
+def _keep_bounds(column: BoundsColumn, pairs: list[Any] | None) -> None:
+    known = dict(_known_pairs(pairs or ()))
+    column.raw.append(None if pairs is None else encode_bounds(known))
+    for field_id, values in column.values.items():
+        values.append(known.get(field_id))
+
+
+def _known_pairs(pairs: Iterable[Any]) -> list[tuple[Any, ...]]:
+    found = [tuple(pair.values()) for pair in pairs if pair is not None]
+    return [pair for pair in found if pair[0] is not None and pair[1] is not None]
 
 
 def _numbers(source: _Source, column: ListColumn, null_at: int, *, keep: bool) -> Step:

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from frazil.errors import ManifestUnreadable
 from frazil.scan.abreast import NotAbreast, read_abreast
-from frazil.scan.avro import AvroError, Column, Columns, Json, open_avro, read_records
+from frazil.scan.avro import Column, Columns, open_avro, read_records
+from frazil.scan.avro_schema import AvroError, Json
 
 # Field ids of the specification: entries, and the data files in them.
 ENTRY = {"status": 0, "snapshot_id": 1, "sequence": 3, "file_sequence": 4}

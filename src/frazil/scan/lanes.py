@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from frazil.scan.avro import NUMBERS, BoundsColumn, Column, Columns, Json, ListColumn, arrow_type, branch, list_array
+from frazil.scan.avro import BoundsColumn, Column, Columns, ListColumn, arrow_type, list_array
+from frazil.scan.avro_schema import NUMBERS, Json, branch
 
 Numbers: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -22,6 +23,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 MOST_BOUNDS = 5_000  # in a map, which is walked one by one: a damaged count must not keep a server busy
 ROWS = 8_192  # records whose lists are looked at together, so that what that takes stays small
 PADDING = bytes(4096)  # so that what is cut out may reach behind the end
+MARK = "record that may be missing"  # a field that is only the number before such a record
 TOO_LONG = "a number of more than 64 bits"
 VALUES: dict[str, np.dtype[Any]] = {"boolean": np.dtype("u1"), "float": np.dtype("<f4"), "double": np.dtype("<f8")}
 
@@ -230,6 +232,10 @@ class Lanes:
         """Makes columns of the fields that follow in each record."""
         for field in fields:
             there = self._there(field.null_at)
+            if field.kind == MARK:
+                if not there.all():
+                    raise NotAbreast("a record that is missing")
+                continue
             with self._only(there):
                 field.owner[field.field_id] = self._read(field.kind, field.schema, there, bounds_of)
 
@@ -258,7 +264,9 @@ class Lanes:
         return self._array(branch(schema), there, bounds_of)
 
     def _array(self, schema: Json, there: Mask, bounds_of: Collection[int]) -> ListColumn | BoundsColumn:
-        items = branch(schema["items"])
+        items = schema["items"]
+        if isinstance(items, list):
+            raise NotAbreast("items that may be missing")
         if items in NUMBERS:
             return self._lists(there, is_map=False)
         kinds = [field["type"] for field in items["fields"]] if schema.get("logicalType") == "map" else []

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import ManifestUnreadable
-from frazil.scan.avro import AvroError, Column, Columns, RecordsColumn, open_avro, read_records
+from frazil.scan.avro import Column, Columns, RecordsColumn, open_avro, read_records
+from frazil.scan.avro_schema import AvroError
 from frazil.scan.bounds import REAL, Range, certain, decode
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from pyiceberg.types import DecimalType, NestedField, StringType
 
 from frazil.scan.abreast import NotAbreast, pick_abreast
-from frazil.scan.avro import Json, branch, pick_bounds
+from frazil.scan.avro import pick_bounds
+from frazil.scan.avro_schema import Json, branch
 from frazil.scan.bounds import BYTES, DAY_UNITS, REAL, WHOLE, CountedRange, Range, decode, exact, stored_type
 from frazil.scan.entries import EntryColumns, read_entries
 from frazil.scan.manifest_list import ManifestList, decode_list

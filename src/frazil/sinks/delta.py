@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
 from deltalake import Schema as DeltaSchema
 from deltalake.transaction import AddAction
 from pyiceberg.conversions import from_bytes
@@ -41,6 +41,7 @@ from frazil.sinks.schema import arrow_schema
 from frazil.sinks.snapshots import Publishable
 
 DERIVED = "frazil.derived."  # in the table's configuration: column -> the transform that fills it
+LISTS_FEATURES = 7  # from this writer version on, a table's protocol lists what it needs
 _NO_DELTA_TYPE = (TimeType, UUIDType, TimestampNanoType, TimestamptzNanoType)
 _S3 = {
     "AWS_ACCESS_KEY_ID": "s3.access-key-id",
@@ -59,7 +60,7 @@ def create_delta_table(
     _refuse_types(schema, keys)
     derived = [(key, text) for key, text in zip(keys, partition_by, strict=True) if key.path != (key.name,)]
     columns = list(arrow_schema(schema)) + [pa.field(key.name, schema_to_pyarrow(key.result)) for key, _ in derived]
-    DeltaTable.create(
+    table = DeltaTable.create(
         uri,
         pa.schema([one.remove_metadata() for one in columns]),
         partition_by=[key.name for key in keys] or None,
@@ -67,6 +68,9 @@ def create_delta_table(
         storage_options=dict(storage_options or {}) or None,
         raise_if_key_not_exists=False,
     )
+    if table.protocol().min_writer_version >= LISTS_FEATURES and any(schema.find_field(one).required for one in schema.field_ids):
+        # delta-rs does not list what NOT NULL needs, and Delta on Spark then refuses the table.
+        table.alter.add_feature(TableFeatures.Invariants)
 
 
 def _refuse_types(schema: Schema, keys: Sequence[Key]) -> None:
