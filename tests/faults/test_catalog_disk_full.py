@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -67,12 +69,52 @@ def test_no_answer_is_false_while_writes_of_other_clients_fill_the_disk(catalog:
     assert all(len(appender.answers.committed) >= unkeyed for appender in appenders)  # they needed no room
 
 
+class ServerOnSmallDisk(KillableServer):
+    """Its database lies on a disk of 2 MB, in a mount namespace that ends with the process."""
+
+    def __init__(self, folder: Path) -> None:
+        disk = folder / "disk"
+        disk.mkdir()
+        super().__init__(folder, f"sqlite:///{disk / 'catalog.db'}")
+        namespace = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--mount", "--map-root-user")
+        script = 'mount -t tmpfs -o size=2m tmpfs "$1" && shift && exec "$@"'
+        self.prefix = (*namespace, "sh", "-c", script, "-", str(disk))
+
+    @contextmanager
+    def broken(self) -> Iterator[None]:
+        """No byte is free on the disk."""
+        assert self.process is not None
+        balloon = Path(f"/proc/{self.process.pid}/root{self.folder}/disk/balloon")
+        with suppress(OSError), balloon.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        yield
+        balloon.unlink()
+
+
+class ServerWithLimit(KillableServer):
+    """The kernel refuses to let its files grow: SQLite gets an I/O error, which it does not take for a full disk."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, f"sqlite:///{folder / 'catalog.db'}")
+
+    @contextmanager
+    def broken(self) -> Iterator[None]:
+        assert self.process is not None
+        size = max((self.folder / "catalog.db-wal").stat().st_size, 200_000) + 6000
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        yield
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
 @pytest.mark.timeout(600)
-def test_no_answer_is_false_while_the_kernel_refuses_writes_to_the_database(tmp_path: Path, campaign: Campaign) -> None:
-    """A limit on the server's file sizes comes and goes, so that SQLite gets I/O errors at every step."""
-    server = KillableServer(tmp_path, f"sqlite:///{tmp_path / 'catalog.db'}")
+@pytest.mark.parametrize("make", [ServerOnSmallDisk, ServerWithLimit])
+def test_no_answer_is_false_while_the_database_cannot_be_written(
+    tmp_path: Path, campaign: Campaign, make: type[ServerOnSmallDisk | ServerWithLimit]
+) -> None:
+    """The fault comes and goes, so that it meets every step of a commit."""
+    server = make(tmp_path)
     server.start()
-    assert server.process is not None
     try:
         appenders = [Appender(server.client(), f"t{number}") for number in range(WRITERS)]
         for appender in appenders:
@@ -83,22 +125,23 @@ def test_no_answer_is_false_while_the_kernel_refuses_writes_to_the_database(tmp_
             while not stop.is_set():
                 appender.append(keyed=False)
 
-        def limit() -> None:
-            wal = tmp_path / "catalog.db-wal"
-            for _ in range(campaign.size(short=40, full=400)):
-                size = max(wal.stat().st_size, 200_000)
-                resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size + 6000, resource.RLIM_INFINITY))
-                stop.wait(0.03)
-                resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-                stop.wait(0.02)
-            stop.set()
+        def break_often() -> None:
+            try:
+                for _ in range(campaign.size(short=40, full=400)):
+                    with server.broken():
+                        stop.wait(0.03)
+                    stop.wait(0.02)
+            finally:
+                stop.set()
 
-        run_together([lambda a=a: append(a) for a in appenders] + [limit])
-        server.stop()  # what SQLite finds in its log at the next start counts
-        server.start()
+        run_together([lambda a=a: append(a) for a in appenders] + [break_often])
+        if make is ServerWithLimit:  # what SQLite finds in its log at the next start counts
+            server.stop()
+            server.start()
         for appender in appenders:
             appender.check()
-        refused = sum(len(a.answers.refused) + len(a.answers.unknown) for a in appenders)
-        assert refused > 0, "the limit was never felt"
+        failed = sum(len(appender.answers.refused) + len(appender.answers.unknown) for appender in appenders)
+        assert failed > 0, "the fault was never met"
+        assert all(appender.answers.committed for appender in appenders)
     finally:
         server.stop()

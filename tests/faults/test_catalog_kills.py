@@ -24,12 +24,15 @@ TABLES = ("a", "b")
 class KillableServer:
     """`frazil serve` on a fixed port, started again after each death."""
 
+    prefix: tuple[str, ...] = ()  # a program that runs it
+
     def __init__(self, folder: Path, database: str) -> None:
         self.folder, self.database, self.port = folder, database, ports.free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, fail_point: str = "") -> None:
-        command = [sys.executable, "-m", "frazil", "serve", "--port", str(self.port), "--warehouse", str(self.folder / "warehouse")]
+        command = [*self.prefix, sys.executable, "-m", "frazil", "serve", "--port", str(self.port)]
+        command += ["--warehouse", str(self.folder / "warehouse")]
         environment = {**os.environ, "FRAZIL_SERVER__DATABASE": self.database, "FRAZIL_FAIL_POINT": fail_point}
         log = self.folder / "server.log"
         with log.open("ab") as output:
