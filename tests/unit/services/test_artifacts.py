@@ -232,7 +232,7 @@ def archive() -> bytes:
 def test_an_archive_is_unpacked_once_without_the_parts_that_are_not_needed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     repository.publish("org.x:s:1", archive(), ext="tar.gz")
     folder = unpack_server("org.x:s:1@tar.gz", keep=["lib/", "plugin/small/"], on_progress=silent)
-    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("[!.]*") if file.is_file()}
     assert files == {"lib/core.jar": b"core", "plugin/small/shared.jar": b"shared"}
     assert [path.name for path in (folder / "plugin").iterdir()] == ["small"]
     assert not jars_folder(["org.x:s:1@tar.gz"]).exists()  # the archive itself is not kept
