@@ -57,6 +57,30 @@ def test_the_role_is_an_ordinary_one_that_owns_its_database_only(server: Postgre
             ask(server, statement)
 
 
+class EarlierPostgres(Postgres):
+    """As clusters were made before there was a separate role: `frazil` is the superuser, with a password that everyone knows."""
+
+    def _create_cluster(self, home: Path) -> None:
+        initdb = [str(self.programs / "bin/initdb"), "-D", str(home / "data"), "--encoding=UTF8", "--locale=C", "--username=frazil"]
+        self._run([*initdb, "--auth=reject"], home=home)
+        self._run_sql("CREATE DATABASE frazil", data=home / "data")
+        (home / "data" / "pg_hba.conf").write_text("host all all 127.0.0.1/32 scram-sha-256\n")
+
+    def _password(self) -> str:
+        return "frazil-local-secret"
+
+
+def test_a_cluster_of_an_earlier_version_keeps_its_rows_and_gets_a_new_password(server: Postgres) -> None:
+    earlier = EarlierPostgres(server.settings)
+    earlier.start()
+    with psycopg.connect(earlier.endpoint, password="frazil-local-secret") as connection:
+        connection.execute("CREATE TABLE t AS SELECT 'ice' AS word")
+    assert server.start() is True  # the password differs: it is started again
+    assert ask(server, "SELECT word FROM t") == [("ice",)]
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        ask(server, "SELECT 1", password="frazil-local-secret")
+
+
 @pytest.mark.parametrize("user", ["postgres", "nobody"])
 def test_no_other_role_can_log_in(server: Postgres, user: str) -> None:
     server.start()
