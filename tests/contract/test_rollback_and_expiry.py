@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +22,11 @@ from frazil.errors import CommitConflict, SinkError
 from frazil.sinks.publish import CommitCatalog, SingleTableCatalog
 from frazil.sinks.rollback import HOLD_PREFIX, roll_back
 from frazil.upkeep.policy import DAY_MS
+from tests.catalog_writers import run_together
+from tests.conftest import Campaign
 from tests.contract.history_lake import SCHEMA, rows
-from tests.contract.upkeep_lake import Kept
+from tests.contract.upkeep_lake import Kept, as_path
+from tests.contract.upkeep_lake import rows as kept_rows
 
 
 @dataclass
@@ -114,6 +119,35 @@ class _WithoutCleaning(Meanwhile):
         if len(self.commits) > 1:
             raise ConnectionError
         self.catalog.commit_changes(changes)
+
+
+def test_a_rollback_and_an_expiry_at_the_same_time_leave_a_table_that_can_be_read(catalog: FrazilCatalog, campaign: Campaign) -> None:
+    """Each snapshot has files of its own, and expiry deletes those of all but the current one; who is first is left to chance."""
+    kept, random, ended = Kept(catalog).create("day"), campaign.random(), Counter[str]()
+    kept.append(0)
+    for number in range(1, campaign.size(short=15, full=400)):
+        kept.live.overwrite(kept_rows([number]))
+        metadata = kept.live.metadata
+        others = [one.snapshot_id for one in metadata.snapshots[:-1] if one.summary and one.summary["total-records"] == "1"]
+        target, together = random.choice(others), threading.Barrier(2)
+
+        def go_back(target: int = target, together: threading.Barrier = together) -> None:
+            together.wait(60)
+            try:
+                roll_back(kept.catalog, kept.identifier, target, with_progress=False)
+                ended["done"] += 1
+            except (CommitConflict, SinkError):
+                ended["refused"] += 1
+
+        def let_go(together: threading.Barrier = together) -> None:
+            together.wait(60)
+            expire(kept)
+
+        run_together([go_back, let_go])
+        assert len(kept.ids()) == 1
+        for snapshot in kept.live.metadata.snapshots:
+            assert set(map(as_path, kept.paths(snapshot.snapshot_id))) <= kept.on_disk()
+    assert ended["done"] > 0
 
 
 # --- a catalog that checks nothing -----------------------------------------------------------------------------------------------
