@@ -103,21 +103,19 @@ def arrow_array(values: list[Any], kind: pa.DataType) -> pa.Array:
 def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
     """Refuses what Arrow would take for another time without a word: a moment with a zone for a wall clock or the other way round, the day
     of a moment for the moment, a number (of microseconds, of days) for a time."""
-    values = list(values)
+    is_moment, is_date = pa.types.is_timestamp(kind), pa.types.is_date(kind)
+    zoned = is_moment and kind.tz is not None
     for value in values:
-        if isinstance(value, Number):
-            raise ValueError(f"{value!r} is a number: of which unit, and since when, it does not say")
-    if pa.types.is_timestamp(kind):
-        zoned = kind.tz is not None
-        for value in values:
-            if isinstance(value, dt.datetime) and (value.tzinfo is not None) is not zoned:
+        if isinstance(value, dt.datetime):
+            if is_moment and (value.tzinfo is not None) is not zoned:
                 raise ValueError(f"{value!r} has {'no' if zoned else 'a'} zone")
-        return
-    for value in values:
-        if isinstance(value, dt.datetime) and pa.types.is_date(kind) and (value.tzinfo is not None or value.time() != dt.time.min):
-            raise ValueError(f"{value!r} is more than a day")
-        if isinstance(value, dt.time) and value.tzinfo is not None:
-            raise ValueError(f"{value!r} has a zone")
+            if is_date and (value.tzinfo is not None or value.time() != dt.time.min):
+                raise ValueError(f"{value!r} is more than a day")
+        elif isinstance(value, dt.time):
+            if value.tzinfo is not None:
+                raise ValueError(f"{value!r} has a zone")
+        elif value is not None and isinstance(value, Number):
+            raise ValueError(f"{value!r} is a number: of which unit, and since when, it does not say")
 
 
 def _check_inside(value: Any, kind: pa.DataType) -> None:
