@@ -168,6 +168,14 @@ def test_a_sweep_spares_metadata_of_another_table_or_view(client: Client, server
     assert swept(run) == []
 
 
+def test_versions_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_it(client: Client, server: EmbeddedCatalog) -> None:
+    client.create(properties={"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"})
+    for number in range(4):
+        client.commit({"action": "set-properties", "updates": {"n": str(number)}})
+    server.app.ctx.background.submit(int).result(timeout=20)
+    assert sorted(path.name[:5] for path in metadata_folder(server).iterdir()) == ["00003", "00004"]
+
+
 @pytest.mark.parametrize("damage", ["corrupt", "gone"])
 def test_recover_goes_back_to_the_version_before(client: Client, server: EmbeddedCatalog, run: Any, damage: str) -> None:
     locations = grow(client, 2)

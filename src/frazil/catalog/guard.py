@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from frazil.catalog.context import Context
 
 log = logging.getLogger("frazil.catalog")
-MOST_VERSIONS = 20_000  # metadata files of which the paths that they name are kept
+MOST_PATHS = 200_000  # paths that metadata files name and that are kept, some 40 MB
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Guard:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._versions: OrderedDict[str, TableFiles] = OrderedDict()  # by metadata location
+        self._paths = 0
         self._lock = Lock()
         self.busy = Lock()  # held by whoever looks at all tables for a client
         self._homes: dict[str, Place] = {}  # of tables in warehouses that this server does not have
@@ -82,15 +84,17 @@ class Guard:
         with self._lock:
             if location in self._versions:
                 self._versions.move_to_end(location)
-                return self._versions[location]
+                return replace(self._versions[location], label=pointer.label)  # one file, maybe two tables
         try:
             made = TableFiles.of_json(pointer.label, location, self._metadata(pointer))
         except CatalogError as exc:
             raise ReferencesUnknown(pointer.label, location, exc.message) from exc
         with self._lock:
-            self._versions[location] = made
-            while len(self._versions) > MOST_VERSIONS:
-                self._versions.popitem(last=False)
+            if location not in self._versions:
+                self._versions[location] = made
+                self._paths += len(made)
+            while self._paths > MOST_PATHS and len(self._versions) > 1:
+                self._paths -= len(self._versions.popitem(last=False)[1])
         return made
 
     def _metadata(self, pointer: Pointer) -> Json:
@@ -110,6 +114,8 @@ class Guard:
     def _read(self, location: str) -> bytes:
         place = parse_location(location)
         known = (*(warehouse.place for warehouse in self._ctx.warehouses), *self._ctx.warehouses.allowed, *self._homes.values())
+        if place.scheme == "file" and not Path(place.path).is_file():
+            raise FileNotFoundError(location)  # a FIFO, a device or nothing: it leads nowhere, and must not keep others from deleting
         if not any(home.contains(place) and home.real.contains(place.real) for home in known):
             raise LocationRefused(location, warehouse="any warehouse")
         return read_or_missing(self._ctx.files, location)

@@ -370,7 +370,9 @@ def _set_partition_statistics(draft: Draft, update: Json, where: str) -> None:
 
 
 def _check_file(file: Json, where: str, *sizes: str) -> None:
-    fields.text(file, "statistics-path", where)
+    path = fields.text(file, "statistics-path", where)
+    if path.endswith(".metadata.json"):  # what a table names is kept for it: old metadata files of another table would stay for ever
+        raise InvalidChange(f"{where}: statistics-path names a metadata file: {path[:200]}")
     for size in ("snapshot-id", *sizes):
         fields.integer(file, size, where, most=LONG_MAX)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from frazil.scan.manifests import ManifestCache
 
-MOST_KNOWN = 200_000  # manifests of which the common start of their paths is kept
+MOST_KNOWN = 100_000  # manifests of which the common start of their paths is kept
 PATH_PROPERTIES = ("write.metadata.path", "write.data.path", "write.object-storage.path", "write.folder-storage.path")
 MOST_ENCODINGS = 8  # a hostile name could be decoded a million times
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(//)?")
@@ -108,6 +108,10 @@ class TableFiles:
     lists: tuple[str, ...] = ()
     manifests: tuple[str, ...] = ()  # of snapshots of format 1 that have no list
     folders: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """How many paths it holds."""
+        return len(self.named) + len(self.lists) + len(self.manifests) + len(self.folders)
 
     @staticmethod
     def of_json(label: str, location: str, metadata: Mapping[str, Any]) -> TableFiles:
