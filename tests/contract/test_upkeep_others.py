@@ -26,7 +26,8 @@ from tests.contract.upkeep_lake import HURRIED, SCHEMA, Kept, as_path, rows
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog]:
     folder = tmp_path_factory.mktemp("others")
-    with running_catalog(folder, warehouses={"default": str(folder / "warehouse"), "cold": str(folder / "cold")}) as running:
+    warehouses = {"default": str(folder / "warehouse"), "cold": str(folder / "cold")}
+    with running_catalog(folder, warehouses=warehouses, allow_overlap=True) as running:
         yield running
 
 
