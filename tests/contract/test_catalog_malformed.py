@@ -61,8 +61,8 @@ def test_the_file_of_a_view_is_not_registered_as_a_table_nor_the_other_way(lake:
 # --- plan tokens -------------------------------------------------------------------------------------------------------------------
 
 
-def forge(token: Any) -> str:
-    packed = zlib.compress(json.dumps(token).encode())
+def forge(token: Any, text: str | None = None) -> str:
+    packed = zlib.compress((json.dumps(token) if text is None else text).encode())
     return base64.urlsafe_b64encode(_digest(packed) + packed).decode().rstrip("=")
 
 
@@ -123,6 +123,13 @@ def test_deep_filters_are_planned_or_refused(lake: Client, kind: str) -> None:
     assert statuses[-1] == 400
     if kind in ("not", "and", "or"):
         assert statuses[:2] == [200, 200]
+
+
+def test_deep_filters_in_plan_tokens_are_refused(lake: Client) -> None:
+    token = genuine(lake)
+    texts = [json.dumps({**token, "body": {**token["body"], "filter": "@"}}).replace('"@"', FILTERS["not"](depth)) for depth in DEPTHS]
+    statuses = [lake.post(f"{ONE}/tasks", {"plan-task": forge(None, text)}).status for text in texts]
+    assert (statuses[:2], set(statuses) <= {200, 400, 404}, statuses[-1]) == ([200, 200], True, 404)
 
 
 @pytest.mark.parametrize(

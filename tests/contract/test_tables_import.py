@@ -122,6 +122,14 @@ def test_tables_of_one_name_in_two_namespaces_get_two_variables(catalog: FrazilC
     assert [table.name for table in declared_in(code)] == ["one.t", "two.t", "one.class"]
 
 
+def test_names_that_are_no_identifiers_get_variables_of_their_own(catalog: FrazilCatalog) -> None:
+    names = ("odd.x²", "odd.x2", "odd.ﬁ", "odd.fi", "odd.日本", "odd.a b", "odd.½", "odd.1")
+    tables = [Table(name, column("a", "int")) for name in names]
+    list(apply_steps(plan_all(tables, catalog), catalog))
+    found = declared_in(write_module([catalog.load_table(table.identifier) for table in tables]))
+    assert [table.name for table in found] == list(names)
+
+
 def test_a_table_that_evolved_is_imported_as_it_is_now(catalog: FrazilCatalog, tmp_path: Path) -> None:
     first = Table("evolved.t", column("a", "int"), column("b", "string"), column("d", "date"), partition_by=["d"], format_version=1)
     second = Table("evolved.t", column("x", "long", renamed_from="a"), column("d", "date"), partition_by=["month(d)"], dropped=["b"])

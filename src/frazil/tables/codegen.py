@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,8 @@ def _quoted(text: str) -> str:
 def _variable(identifier: Sequence[str], taken: set[str]) -> str:
     """A variable for a table: its own name, with its namespace where two tables share it."""
     for parts in (identifier[-1:], identifier):
-        name = "".join(sign if sign.isalnum() or sign == "_" else "_" for sign in "_".join(parts))
+        plain = unicodedata.normalize("NFKC", "_".join(parts))  # as Python reads names: two that become one must be told apart
+        name = "".join(sign if f"_{sign}".isidentifier() else "_" for sign in plain)
         name = name if name.isidentifier() and not keyword.iskeyword(name) else f"t_{name}"
         if name not in taken and not name.startswith("__"):
             break

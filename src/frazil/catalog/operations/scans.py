@@ -20,7 +20,7 @@ import orjson
 from frazil.catalog import fields
 from frazil.catalog.bodies import count_values
 from frazil.catalog.context import Context
-from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
+from frazil.catalog.http import NO_CONTENT, Request, Response, json_response, refuse_deep
 from frazil.catalog.operations.tables import find_relation
 from frazil.catalog.plan import load_current
 from frazil.errors import BadRequest, ManifestUnreadable, NoSuchPlan, NoSuchPlanTask, NotSupported, ScanError, Unprocessable
@@ -182,9 +182,13 @@ def _open(text: str) -> Any:
         if raw[:DIGEST_BYTES] != _digest(raw[DIGEST_BYTES:]):
             return None
         plain = zlib.decompressobj().decompress(raw[DIGEST_BYTES:], TOKEN_BYTES)
-        return None if count_values(plain, TOKEN_VALUES) > TOKEN_VALUES else orjson.loads(plain)
-    except (binascii.Error, ValueError, zlib.error):
+        if count_values(plain, TOKEN_VALUES) > TOKEN_VALUES:
+            return None
+        token = orjson.loads(plain)
+        refuse_deep(plain, token)
+    except (binascii.Error, ValueError, zlib.error, BadRequest):
         return None
+    return token
 
 
 def _digest(packed: bytes) -> bytes:
