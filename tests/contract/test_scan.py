@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -200,6 +201,11 @@ def test_changes_by_key_are_inserts_deletes_and_updates(changed: LakeTable) -> N
     assert found.schema.types[1:] == list(changed.scan().schema.types)
     assert told(found) == expected
     assert told(changed.changes("before", key=["id"], columns=["country"])) == [("DELETE", 1, None), ("INSERT", 7, None)]
+
+
+def test_the_column_that_the_docstring_of_changes_names_is_there(changed: LakeTable) -> None:
+    named = re.findall(r"`(_\w+)`", LakeTable.changes.__doc__ or "")
+    assert named == [name for name in changed.changes("before").schema.names if name.startswith("_")]
 
 
 def test_changes_without_a_key_are_inserts_and_deletes(changed: LakeTable) -> None:
