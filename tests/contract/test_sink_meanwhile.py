@@ -9,7 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from deltalake import Field as DeltaField
+from deltalake.schema import PrimitiveType
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
@@ -184,6 +186,37 @@ def test_a_column_made_required_between_the_look_and_the_commit_is_noticed(catal
     with pytest.raises(SchemaMismatch, match="field 'v'"):
         sink.commit()
     assert ids(catalog, name) == []
+
+
+@pytest.mark.parametrize(
+    ("arrow", "options", "error"),
+    [
+        (pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string(), nullable=False)]), {}, SchemaMismatch),
+        (pa.schema([("id", pa.int64()), ("v", pa.int64())]), {}, SchemaMismatch),
+        (pa.schema([("id", pa.int64()), ("v", pa.string())]), {"partition_by": ["id"]}, SinkError),
+    ],
+    ids=["required", "type", "partitioning"],
+)
+def test_a_delta_table_that_was_made_anew_takes_no_rows_of_its_former_schema(
+    tmp_path: Path, arrow: pa.Schema, options: dict[str, Any], error: type[SinkError]
+) -> None:
+    uri = str(tmp_path / "t")
+    create_delta_table(uri, Schema(NestedField(1, "id", LongType()), NestedField(2, "v", StringType())))
+    sink = frazil.sinks.open_delta(uri, name="s")
+    sink.write([{"id": 0, "v": None}], position=1)
+    write_deltalake(uri, arrow.empty_table(), mode="overwrite", schema_mode="overwrite", **options)
+    with pytest.raises(error):
+        sink.commit()
+    assert DeltaTable(uri).to_pyarrow_table().num_rows == 0
+
+
+def test_a_delta_table_that_got_a_column_meanwhile_takes_the_rows(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    create_delta_table(uri, Schema(NestedField(1, "id", LongType()), NestedField(2, "v", StringType())))
+    with frazil.sinks.open_delta(uri, name="s") as sink:
+        sink.write([{"id": 0, "v": None}], position=1)
+        DeltaTable(uri).alter.add_columns(DeltaField("w", PrimitiveType("long")))
+    assert DeltaTable(uri).to_pyarrow_table().to_pylist() == [{"id": 0, "v": None, "w": None}]
 
 
 # --- files that are removed ------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import BinaryType, FixedType, PrimitiveType, TimestampNanoType, TimestamptzNanoType, TimeType, UUIDType
 
-from frazil.errors import PartitionSpecError, SinkError
+from frazil.errors import PartitionSpecError, SchemaMismatch, SinkError
 from frazil.sinks.contract import check_new_names, roots_of
 from frazil.sinks.delta_log import DeltaLog, create_empty, now_ms
 from frazil.sinks.delta_values import json_bound, partition_text
@@ -147,10 +147,29 @@ class DeltaTarget:
         check_present(files, self._layout)
         if quarantine_files:
             self._commit_quarantined(quarantine_files, claim)
-        progress = self._log.commit([add_action(file, self._layout) for file in files], claim)
+        actions = [add_action(file, self._layout) for file in files]
+        progress = self._log.commit(actions, claim, check=lambda table: self._check_takes(table, files))
         fresh = delta_layout(self.uri, self._log.load(), self._io_properties)
         self._layout = self._layout if fresh == self._layout else fresh
         return Committed(progress)
+
+    def _check_takes(self, table: DeltaTable, files: Sequence[WrittenFile]) -> None:
+        """Refuses files that the table cannot take any more: another tool has changed it since they were written."""
+        now, known = delta_layout(self.uri, table, self._io_properties), self._layout
+        if now == known or not files:
+            return
+        hint = "open the sink again and go on from its position: these rows are judged anew"
+        if [(key.name, str(key.transform)) for key in now.keys] != [(key.name, str(key.transform)) for key in known.keys]:
+            raise SinkError(f"{self.uri}: the table is partitioned in another way since its rows were written", hint=hint)
+        written = {column.name: column for column in known.schema.fields}
+        for column in now.schema.fields:
+            before = written.get(column.name)
+            nulls = any(file.null_counts.get(before.field_id) != 0 for file in files) if before else True
+            if column.required and not (before and before.required) and nulls:
+                raise SchemaMismatch(self.uri, column.name, expected="a value: the column was made required", found="NULLs", hint=hint)
+            if before is not None and str(before.field_type) != str(column.field_type):
+                found = f"rows that were taken as {before.field_type}"
+                raise SchemaMismatch(self.uri, column.name, expected=str(column.field_type), found=found, hint=hint)
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
         """The quarantine table, made if it is not there, and how far it has come by itself; taken over, if the part was."""

@@ -84,13 +84,15 @@ class DeltaLog:
 
         return self.until_decided(attempt)
 
-    def commit(self, actions: Sequence[AddAction], claim: Claim) -> PartProgress:
-        """Adds the files with the progress; or finds that they are in."""
+    def commit(self, actions: Sequence[AddAction], claim: Claim, *, check: Callable[[DeltaTable], None] | None = None) -> PartProgress:
+        """Adds the files with the progress, if `check` has nothing against the table as it is then; or finds that they are in."""
 
         def attempt(table: DeltaTable) -> PartProgress:
             before = Progress({claim.part: self.progress(table, claim.part)})
             after = apply_claim(before, claim, table=self.uri)
             if after is not None:
+                if check is not None:
+                    check(table)
                 self._commit(table, actions, claim.part, after.part(claim.part), claim)
             return (after or before).part(claim.part)
 
