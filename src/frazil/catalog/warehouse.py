@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -215,6 +216,13 @@ class MetadataFiles:
             raise Unavailable(
                 f"cannot write {version.location}: {exc}", hint="check the room and the permissions of the warehouse"
             ) from exc
+
+    def make_folders(self, locations: Iterable[str]) -> None:
+        """Makes folders on a local file system: DuckDB writes the first files of a staged table without making any."""
+        for place in map(parse_location, locations):
+            if place.scheme == "file":
+                with contextlib.suppress(OSError):  # whoever writes there says what is wrong
+                    os.makedirs(place.path, exist_ok=True)  # noqa: PTH103
 
     def delete(self, location: str) -> bool:
         """Whether a file was deleted, as far as that works: one that stays is found by the sweeper. Links and devices stay."""

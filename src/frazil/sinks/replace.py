@@ -20,6 +20,7 @@ from frazil.sinks.manifests import rewrite_without, write_added, write_list
 from frazil.sinks.partitioning import canonical_value
 from frazil.sinks.progress import MAIN
 from frazil.sinks.snapshots import check_required, count_files, head, move_ref, next_snapshot, set_properties, write_guards
+from frazil.sinks.totals import totals_before
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -51,7 +52,7 @@ class Replace:
         carried, dropped = self._without_replaced(table, parent)
         parent_id = parent.snapshot_id if parent else None
         location = write_list(table, [*self._added, *carried], snapshot_id=self.snapshot_id, parent_id=parent_id, attempt=attempt)
-        counted = count_files(self.files, Operation.OVERWRITE, parent, summary, dropped=dropped)
+        counted = count_files(self.files, Operation.OVERWRITE, totals_before(table.io, parent), summary, dropped=dropped)
         snapshot = next_snapshot(metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self.snapshot_id), *set_properties(properties))
         return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)

@@ -16,6 +16,7 @@ from frazil.sinks.files import WrittenFile
 from frazil.sinks.manifests import rewrite_without, write_added, write_list
 from frazil.sinks.progress import MAIN
 from frazil.sinks.snapshots import count_files, guards, move_ref, next_snapshot
+from frazil.sinks.totals import totals_before
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -37,7 +38,7 @@ class Rewrite:
         kept, dropped = self._split(table, parent.manifests(table.io), snapshot_id=new_id)
         manifests = [*write_added(table, self.files, snapshot_id=new_id), *kept]
         location = write_list(table, manifests, snapshot_id=new_id, parent_id=parent.snapshot_id, attempt=attempt)
-        counted = count_files(self.files, Operation.OVERWRITE, parent, summary, dropped=dropped)
+        counted = count_files(self.files, Operation.OVERWRITE, totals_before(table.io, parent), summary, dropped=dropped)
         snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=location, summary=counted)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, MAIN, new_id))
         return Change(self.identifier, guards(metadata, MAIN, parent.snapshot_id), updates)

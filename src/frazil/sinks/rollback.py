@@ -34,8 +34,10 @@ from frazil.sinks.options import new_metadata_file
 from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, SUMMARY_REF, Progress, progress_at, property_key, read_progress
 from frazil.sinks.publish import CommitCatalog
 from frazil.sinks.snapshots import at_snapshot, drop_ref, guards, head, move_ref, set_properties
+from frazil.sinks.totals import TOTALS, totals_before
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
@@ -134,7 +136,7 @@ def return_to(
             "timestamp-ms": max(int(time.time() * 1000), current.timestamp_ms if current else 0),
             "manifest-list": _list_again(table, old, snapshot_id=new_id),
             "schema-id": metadata.current_schema_id,
-            "summary": _summary(old, progress, ref),
+            "summary": _summary(table.io, old, progress, ref),
             **_row_ids(metadata),
         }
     )
@@ -180,9 +182,9 @@ def _row_ids(metadata: TableMetadata) -> Mapping[str, Any]:
     return {"first-row-id": metadata.next_row_id or 0, "added-rows": 0} if isinstance(metadata, TableMetadataV3) else {}
 
 
-def _summary(old: Snapshot | None, after: Progress | None, ref: str) -> Summary:
-    known = old.summary.additional_properties if old and old.summary else {}
-    totals = {key: value for key, value in known.items() if key.startswith("total-")}
+def _summary(io: FileIO, old: Snapshot | None, after: Progress | None, ref: str) -> Summary:
+    known = totals_before(io, old) if old else dict.fromkeys(TOTALS, "0")
+    totals = {key: value for key, value in (known or {}).items() if key in TOTALS}
     said = {SUMMARY_PROGRESS: after.dump(), **({SUMMARY_REF: ref} if ref != MAIN else {})} if after else {}
     # Measured against its parent it changes no rows: a reader that follows the table has nothing to fetch.
     return Summary(Operation.REPLACE, **totals, **said, **{SUMMARY_ROLLBACK: str(old.snapshot_id if old else "empty")})

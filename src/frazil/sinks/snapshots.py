@@ -30,6 +30,7 @@ from frazil.errors import SchemaMismatch, SinkError
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.manifests import merge_small, write_added, write_list
 from frazil.sinks.progress import MAIN
+from frazil.sinks.totals import totals_before
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -70,7 +71,7 @@ class Append:
         carried = merge_small(table, parent.manifests(table.io), snapshot_id=self.snapshot_id) if parent else []
         parent_id = parent.snapshot_id if parent else None
         location = write_list(table, [*self._added, *carried], snapshot_id=self.snapshot_id, parent_id=parent_id, attempt=attempt)
-        counted = count_files(self.files, Operation.APPEND, parent, summary)
+        counted = count_files(self.files, Operation.APPEND, totals_before(table.io, parent), summary)
         snapshot = next_snapshot(metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self.snapshot_id), *set_properties(properties))
         return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
@@ -95,7 +96,7 @@ class Move:
             raise SinkError(f"{name} has no snapshot {self.snapshot_id} on branch '{self.stage}'", hint="it is gone: stage it again")
         new_id = metadata.new_snapshot_id()
         location = write_list(table, staged.manifests(table.io), snapshot_id=new_id, parent_id=staged.snapshot_id, attempt=attempt)
-        counted = count_files((), Operation.APPEND, staged, summary)
+        counted = count_files((), Operation.APPEND, totals_before(table.io, staged), summary)
         record = next_snapshot(metadata, staged, snapshot_id=new_id, manifest_list=location, summary=counted)
         moved = (AddSnapshotUpdate(snapshot=record), move_ref(metadata, self.ref, new_id), drop_ref(self.stage))
         # The branch keeps the staged snapshot from expiring, with the files that the new one shares with it.
@@ -188,12 +189,12 @@ def set_properties(properties: Mapping[str, str]) -> tuple[TableUpdate, ...]:
 def count_files(
     files: Sequence[WrittenFile],
     operation: Operation,
-    parent: Snapshot | None,
+    before: Mapping[str, str] | None,
     extra: Mapping[str, str],
     *,
     dropped: Sequence[DataFile] = (),
 ) -> Summary:
-    """The summary of a snapshot that adds and drops files."""
+    """The summary of a snapshot that adds and drops files; `before` are the totals of its parent."""
     counts = {
         "added-data-files": len(files),
         "added-records": sum(file.rows for file in files),
@@ -204,4 +205,4 @@ def count_files(
         "changed-partition-count": len({(file.spec_id, file.partition) for file in files}),
     }
     counted = {key: json.dumps(value) for key, value in counts.items() if value}
-    return update_snapshot_summaries(Summary(operation, **counted, **extra), parent.summary if parent else None)
+    return update_snapshot_summaries(Summary(operation, **counted, **extra), before)

@@ -37,6 +37,7 @@ from frazil.sinks.parquet import FileMaker, RollingWriter, check_written
 from frazil.sinks.progress import MAIN
 from frazil.sinks.snapshots import count_files, head, move_ref, next_snapshot, set_properties, write_guards
 from frazil.sinks.split import Partition
+from frazil.sinks.totals import totals_before
 from frazil.sinks.upsert_changes import KEEP, PUT, Changes, Decision
 from frazil.sinks.upsert_plan import Candidate, find_candidates
 
@@ -98,7 +99,7 @@ class Upsert:
         manifests = [*write_added(table, found.files, snapshot_id=new_id), *kept]
         location = write_list(table, manifests, snapshot_id=new_id, parent_id=parent_id, attempt=attempt)
         told = {**summary, SUMMARY_UPSERT: json.dumps(found.tally, separators=(",", ":"))}
-        counted = count_files(found.files, found.operation, parent, told, dropped=dropped)
+        counted = count_files(found.files, found.operation, totals_before(table.io, parent), told, dropped=dropped)
         snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=location, summary=counted)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, new_id), *set_properties(properties))
         return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)

@@ -10,12 +10,12 @@ Files of a swap that was left out may be deleted only if no attempt with them is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pyiceberg.manifest import ManifestFile
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.snapshots import Operation, Summary, update_snapshot_summaries
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import Identifier
 
@@ -26,6 +26,7 @@ from frazil.sinks.manifests import write_list
 from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, property_key
 from frazil.sinks.publish import CommitCatalog, Patience, until_decided
 from frazil.sinks.snapshots import guards, move_ref, next_snapshot
+from frazil.sinks.totals import totals_before
 from frazil.upkeep.survey import Survey, manifest_cache
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class Replacement(Generic[S]):
         assert parent is not None  # files to replace come from it
         manifests, counts = self.exchange(survey, swaps, snapshot_id)
         manifests = [one for one in manifests if one.added_snapshot_id == snapshot_id or _has_files(one)]
-        summary = summarise(parent, counts, {SUMMARY_UPKEEP: self.step, **_progress(metadata)})
+        before = totals_before(table.io, parent, most_manifests=None)
+        summary = summarise(before, counts, {SUMMARY_UPKEEP: self.step, **_progress(metadata)})
         where = {"snapshot_id": snapshot_id, "parent_id": parent.snapshot_id, "attempt": attempt}
         row_ids: dict[str, int] = {}
         if metadata.format_version >= 3:
@@ -147,10 +149,10 @@ def _has_files(manifest: ManifestFile) -> bool:
     return None in counts or sum(counts) > 0  # type: ignore[arg-type]  # none of them is None
 
 
-def summarise(parent: Snapshot, counts: Counts, extra: dict[str, str]) -> Summary:
+def summarise(before: Mapping[str, str] | None, counts: Counts, extra: dict[str, str]) -> Summary:
     """The summary of a replace snapshot, with the totals carried on. PyIceberg counts only for other operations; the sums are the same."""
     told = {key: str(value) for key, value in counts.values.items() if value}
-    counted = update_snapshot_summaries(Summary(Operation.OVERWRITE, **told, **extra), parent.summary)
+    counted = update_snapshot_summaries(Summary(Operation.OVERWRITE, **told, **extra), before)
     return Summary(Operation.REPLACE, **counted.additional_properties)
 
 

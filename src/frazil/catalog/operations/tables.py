@@ -150,6 +150,8 @@ def create_table(ctx: Context, request: Request) -> Response:
         found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, warehouse, name, found, None, chosen=chosen)
         if stage:
+            folder = plan.metadata_location(found, None, "").rpartition("/")[0]
+            ctx.files.make_folders([folder, f"{found['location']}/data"])
             return Response(200, metadata.staged_reply(found), [JSON_TYPE])
         version = table_version(plan.metadata_location(found, None, ctx.new_uuid()), found, rule=ctx.files.rule)
         try:
