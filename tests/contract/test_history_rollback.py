@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -13,10 +13,11 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 import frazil.sinks
+from frazil.cli.rollback import describe
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.errors import CommitConflict, CommitUnknown, HistoryError, ProgressMismatch, Unavailable, WriterFenced
-from frazil.history.rollback import PartChange, perform_rollback
+from frazil.history.rollback import LedgerChange, PartChange, perform_rollback
 from frazil.sinks.audit import audit
 from frazil.sinks.rollback import roll_back
 from tests.contract.history_lake import ARROW, Past, rows, tick
@@ -232,6 +233,18 @@ def test_who_does_not_say_what_becomes_of_progress_is_told_to(past: Past) -> Non
     with pytest.raises(HistoryError, match="say what becomes of their progress"):
         past.table.rollback(to=first)
     assert past.ids() == list(range(7))
+
+
+def test_a_pipeline_over_files_is_told_by_its_ledger_and_each_flag_once(past: Past) -> None:
+    first = past.append(1)
+    past.append(2)
+    plan = past.table.plan_rollback(to=first)
+    ledger = LedgerChange("lake.t__ledger", 2, 0, past.live, None)
+    plan = replace(plan, parts=(PartChange("daily/part-0", {}, {}),), ledger=ledger)
+    said = [line.strip() for line in describe(plan)]
+    assert (plan.repeats, plan.resumes) == (True, False)
+    assert [line for line in said if "the beginning" in line or "part-0" in line] == []
+    assert [line.partition(":")[0] for line in said if line.startswith("--")] == ["--with-progress", "--keep-progress"]
 
 
 def test_with_progress_the_rows_come_again_and_the_old_writer_is_fenced(past: Past) -> None:

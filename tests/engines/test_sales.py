@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -256,6 +257,36 @@ def test_a_file_with_other_content_is_loaded_as_the_pipeline_says(
     assert (refused.value.paths, ids(catalog)) == (("landing/a.csv",), ["ORD-1"])
     assert run(project, spark, catalog, **rules).changed == ("landing/a.csv",)
     assert (ids(catalog), run(project, spark, catalog, **rules).files) == (rows, 0)
+
+
+def misspelled(orders: DataFrame) -> DataFrame:
+    return orders.select(orders["cuntry"])
+
+
+def raising(text: str) -> str:
+    raise ValueError(f"cannot map {text}")
+
+
+def with_udf(orders: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return orders.withColumn("country", F.udf(raising, "string")("country"))
+
+
+def test_a_wrong_column_in_the_function_is_told_once(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog, capfd: pytest.CaptureFixture[str]
+) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
+    with pytest.raises(PipelineError, match="cuntry"):
+        run(project, spark, catalog, transform=misspelled)
+    assert '"logger"' not in capfd.readouterr().err
+
+
+def test_an_error_in_a_udf_names_its_line(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
+    line = raising.__code__.co_firstlineno + 1
+    with pytest.raises(PipelineError, match=rf"failed at {re.escape(__file__)}:{line}: .*cannot map ch"):
+        run(project, spark, catalog, transform=with_udf)
 
 
 WIDER = HEADER.strip() + ",channel\n"

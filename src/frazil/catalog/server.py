@@ -55,6 +55,7 @@ class ServerOptions:
 def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
     """The context of a server that listens on the address `bound`. A new SQLite file gets its schema; any other database must have it."""
     warehouses = Warehouses(options.warehouses, options.allow_locations, allow_overlap=options.allow_overlap)
+    warehouses.check_writable()
     database = open_database(options.database)
     try:
         if isinstance(database, SqliteDatabase) and database.is_new:

@@ -56,6 +56,12 @@ class Warehouses:
         if not allow_overlap:
             _check_apart(list(self))
 
+    def check_writable(self) -> None:
+        """Raises `ConfigError` if this process cannot write to a warehouse on this machine. Object stores are not asked."""
+        for warehouse in self:
+            if warehouse.place.scheme == "file":
+                _check_folder(warehouse.name, Path(warehouse.place.path))
+
     @property
     def default(self) -> Warehouse:
         """The one named `default`, else the first."""
@@ -236,3 +242,13 @@ class MetadataFiles:
         except (OSError, Unavailable):
             return False
         return True
+
+
+def _check_folder(name: str, folder: Path) -> None:
+    """The folder, or the nearest one above it that exists, can be written: missing ones are made with the first table."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    reason = (
+        "is not a folder" if not nearest.is_dir() else "" if os.access(nearest, os.W_OK | os.X_OK) else "cannot be written by this user"
+    )
+    if reason:
+        raise ConfigError(f"warehouse '{name}' is {folder}, but {nearest} {reason}", hint="frazil serve --warehouse FOLDER")

@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 
 import frazil
-from frazil.errors import CatalogError, FrazilError
+from frazil.errors import CatalogError, FrazilError, MissingExtra
 
 # name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the modules; a test compares both.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -51,6 +51,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("frazil.cli.serve:serve", "Serve the Iceberg REST catalog."),
     "catalog": ("frazil.cli.catalog:catalog", "Look after the catalog's database and files."),
     "table": ("frazil.cli.table:table", "Repair single tables."),
+}
+
+
+# Libraries that only some commands need, and the extra that each comes with.
+EXTRAS = {
+    **dict.fromkeys(("pyarrow", "numpy", "pyiceberg_core", "sqlglot"), "sinks"),
+    **{name: name for name in ("bytewax", "daft", "duckdb", "pandas", "polars", "trino")},
+    **{"pyspark": "spark", "deltalake": "delta", "confluent_kafka": "kafka", "psycopg": "postgres", "jinja2": "console"},
 }
 
 
@@ -109,6 +117,11 @@ def main(args: Sequence[str] | None = None) -> None:
         cli.main(args=args, prog_name="frazil", standalone_mode=True)
     except FrazilError as exc:
         _fail(exc)
+    except ModuleNotFoundError as exc:
+        library = (exc.name or "").partition(".")[0]
+        if library not in EXTRAS:
+            raise
+        _fail(MissingExtra(library, extra=EXTRAS[library]))
     except Exception as exc:
         # What a catalog answers reaches us as PyIceberg's errors. They are known by name: importing them here would cost every command.
         if not type(exc).__module__.startswith("pyiceberg."):

@@ -85,7 +85,10 @@ def _describe_progress(plan: RollbackPlan) -> Iterator[str]:
         return
     yield "  written by sinks or pipelines, which remember how far they have come:"
     for part in plan.parts:
-        yield f"    sink part {part.part}: now {_offsets(part.now)}, then {_offsets(part.then)}"
+        if part.now or part.then:
+            yield f"    sink part {part.part}: now {_offsets(part.now)}, then {_offsets(part.then)}"
+        elif not plan.ledger:  # a pipeline over files: what it has loaded is in its ledger
+            yield f"    sink part {part.part}: it has written since, and keeps no offsets"
     if plan.ledger:
         said = [f"{count(plan.ledger.forgets, 'file')} loaded since"] if plan.ledger.forgets else []
         said += [f"{count(plan.ledger.remembers, 'file')} loaded then"] if plan.ledger.remembers else []
@@ -96,12 +99,28 @@ def _describe_progress(plan: RollbackPlan) -> Iterator[str]:
         yield f"    {plan.quarantine.table}: {', '.join(said)}"
     if not plan.progress_known:
         yield "    how far they were then is not known any more (expired): only --keep-progress is possible"
-    if plan.repeats:
-        yield "    --with-progress: they go back as well; what was undone is read and written again, and running writers are fenced"
-        yield "    --keep-progress: they stay where they are; what was undone stays out for good"
-    if plan.resumes:
-        yield "    --with-progress: they go on from where they were then, and running writers are fenced"
-        yield "    --keep-progress: they stay where they are; what is brought back is written a second time"
+    yield f"    --with-progress: {_with_progress(repeats=plan.repeats, resumes=plan.resumes)}"
+    yield f"    --keep-progress: {_keep_progress(repeats=plan.repeats, resumes=plan.resumes)}"
+
+
+def _with_progress(*, repeats: bool, resumes: bool) -> str:
+    """
+    >>> _with_progress(repeats=True, resumes=False)
+    'they go back as well; what was undone is read and written again, and running writers are fenced'
+    """
+    said = ["what was undone is read and written again"] if repeats else []
+    said += ["what is brought back counts as written"] if resumes else []
+    return f"they go back as well; {', '.join(said) or 'no row is read again'}, and running writers are fenced"
+
+
+def _keep_progress(*, repeats: bool, resumes: bool) -> str:
+    """
+    >>> _keep_progress(repeats=False, resumes=True)
+    'they stay where they are; what is brought back is written a second time'
+    """
+    said = ["what was undone stays out for good"] if repeats else []
+    said += ["what is brought back is written a second time"] if resumes else []
+    return f"they stay where they are; {', and '.join(said) or 'no row is read again'}"
 
 
 def _offsets(offsets: Mapping[str, int]) -> str:

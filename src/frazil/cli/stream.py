@@ -142,8 +142,10 @@ def describe(progress: StreamProgress) -> str:
     'uplink: 1,200 rows in 2 batches are in l.uplink, 3 in l.uplink__quarantine, snapshot 7'
     >>> describe(StreamProgress("uplink", "l.uplink"))
     'uplink: nothing new; l.uplink is unchanged'
+    >>> describe(StreamProgress("uplink", "l.uplink", batches=3))
+    'uplink: nothing new; l.uplink is unchanged'
     """
-    if not progress.batches:
+    if progress.snapshot_id is None:  # batches without a row, or rows that were in already
         return f"{progress.pipeline}: nothing new; {progress.table} is unchanged"
     batches = "1 batch" if progress.batches == 1 else f"{progress.batches:,} batches"
     aside = f", {progress.quarantined:,} in {progress.table}__quarantine" if progress.quarantined else ""

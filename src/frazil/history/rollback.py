@@ -42,6 +42,11 @@ class PartChange:
         """Whether it had not come as far then."""
         return any(self.then.get(name, -1) < offset for name, offset in self.now.items())
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it had come further then."""
+        return any(self.now.get(name, -1) < offset for name, offset in self.then.items())
+
 
 @dataclass(frozen=True)
 class LedgerChange:
@@ -85,7 +90,7 @@ class RollbackPlan:
     @property
     def resumes(self) -> bool:
         """Whether progress was ahead then: if it stays, rows that are brought back come in a second time."""
-        return any(not part.is_behind for part in self.parts) or bool(self.ledger and self.ledger.remembers)
+        return any(part.is_ahead for part in self.parts) or bool(self.ledger and self.ledger.remembers)
 
 
 def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: str = MAIN) -> RollbackPlan:

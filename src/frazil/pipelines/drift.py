@@ -45,6 +45,20 @@ def decide(
     return Decision(set_aside=files)
 
 
+def check_delimiter(columns: FileColumns, paths: Sequence[str], *, delimiter: str, table: str, known: Sequence[str]) -> None:
+    """Raises `SourceDrift` for a CSV file with one column whose name looks like a whole header with another delimiter."""
+    for path, names in zip(paths, columns.by_file, strict=True):
+        if len(names) != 1 or names[0] in known:
+            continue
+        if sign := next((sign for sign in DELIMITERS if sign in names[0] and sign != delimiter), None):
+            raise SourceDrift(
+                f"{path} has one column, {_quoted(names)}, which {table} does not have: its delimiter seems to be {sign!r}",
+                columns=tuple(names),
+                hint=f"sources.csv(..., delimiter={sign!r})",
+            )
+
+
+DELIMITERS = (";", "\t", "|", ",")
 _HINT = "declare the columns and run: frazil apply; or drop them in the pipeline's function; or set drift='evolve' or drift='quarantine'"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frazil.errors import PipelineError
@@ -33,13 +35,38 @@ def transform(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
 
 
 def failed(pipeline: Pipeline, exc: Exception) -> PipelineError:
-    """What Spark said, as an error of the pipeline."""
-    return PipelineError(f"pipeline '{pipeline.name}': {telling(str(exc))}", hint=NOT_DONE)
+    """What Spark said, as an error of the pipeline; an error in a function of the user's, such as a UDF, names its line."""
+    text = str(exc)
+    where = _line_of(exc, pipeline) or line_in_task(text, file=_file_of(pipeline))
+    return PipelineError(f"pipeline '{pipeline.name}'{f' failed{where}' if where else ''}: {telling(text)}", hint=NOT_DONE)
+
+
+def line_in_task(text: str, *, file: str | None = None) -> str:
+    """Where in the user's code a task failed, out of a message with Python's stack trace: in `file`, else in code that is no library.
+
+    >>> trace = 'Traceback (most recent call last):\\n  File "/p/x.py", line 7, in f\\n  File "/usr/lib/python3.11/json.py", line 3, in g'
+    >>> line_in_task(trace), line_in_task(trace, file="/p/x.py"), line_in_task("no trace")
+    (' at /p/x.py:7', ' at /p/x.py:7', '')
+    """
+    if "frazil.errors." in text:  # a fault that our own code found in the rows
+        return ""
+    frames: list[tuple[str, str]] = re.findall(r'File "([^"]+)", line (\d+)', text)
+    own = [frame for frame in frames if frame[0] == file] or [frame for frame in frames if not _is_library(frame[0])]
+    return f" at {own[-1][0]}:{own[-1][1]}" if own else ""
+
+
+def _is_library(path: str) -> bool:
+    ours = str(Path(__file__).parent.parent)
+    return path.startswith(("<", ours)) or any(part in path for part in ("/site-packages/", "/pyspark/", "/pyspark.zip/", "/lib/python3"))
+
+
+def _file_of(pipeline: Pipeline) -> str | None:
+    return getattr(getattr(pipeline.transform, "__code__", None), "co_filename", None)
 
 
 def _line_of(exc: Exception, pipeline: Pipeline) -> str:
     """Where in the user's file it happened."""
-    file = getattr(getattr(pipeline.transform, "__code__", None), "co_filename", None)
+    file = _file_of(pipeline)
     lines = [number for frame, number in traceback.walk_tb(exc.__traceback__) if frame.f_code.co_filename == file]
     return f" at {file}:{lines[-1]}" if lines else ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -113,6 +114,7 @@ def spark_session(
     On a cluster, executors can import the modules of the folder `project`; `tell` is told which executors there are.
     """
     spark = _started(settings, app_name, log, more_jars)
+    _quiet_query_errors()
     try:
         if not is_local(settings.spark.master):
             _prepare_executors(spark, settings, project, tell)
@@ -145,6 +147,14 @@ def _started(settings: Settings, app_name: str, log: Path, more_jars: Sequence[s
     except Exception as exc:
         java = os.environ.get("JAVA_HOME", "the JVM of spark-submit")
         raise PipelineError(f"Spark did not start with {java}: {exc}", hint=f"see {log}, or run: frazil doctor") from exc
+
+
+def _quiet_query_errors() -> None:
+    """PySpark prints every wrong column or statement as a line of JSON, before the error that says the same."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def is_submitted() -> bool:

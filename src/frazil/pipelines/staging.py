@@ -88,6 +88,7 @@ class Staging:
 
     def _transformed(self, columns: FileColumns, tasks: Sequence[Task]) -> tuple[SourceFrame | None, DataFrame | None, drift.Decision]:
         """What the user's function makes of the files that are not set aside; the table has the columns for it."""
+        self._check_delimiter(columns)
         rows, given = self._call(columns.schema, tasks)
         if given is None:
             return None, None, drift.Decision()
@@ -107,6 +108,13 @@ class Staging:
         elif decision.add:
             self.target.evolve(arrow_schema(given), names=decision.add)
         return rows, given, decision
+
+    def _check_delimiter(self, columns: FileColumns) -> None:
+        """Before the function is called: with the whole header as one column, it would complain about any other."""
+        source = self.pipeline.files
+        if source.format == "csv" and source.csv.header and self.pipeline.drift != "quarantine":
+            paths, known = [file.path for file in self.files], self.target.layout.arrow.names
+            drift.check_delimiter(columns, paths, delimiter=source.csv.delimiter, table=self.pipeline.target.name, known=known)
 
     def _call(self, schema: pa.Schema, tasks: Sequence[Task]) -> tuple[SourceFrame | None, DataFrame | None]:
         if not len(schema) or not tasks:  # nothing but empty files

@@ -10,6 +10,7 @@ No single Java serves both Spark and Trino, so several versions live side by sid
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shlex
@@ -28,6 +29,7 @@ from frazil.services.cache import Work, cache_folder, fill_once
 from frazil.services.progress import OnProgress, watch_folder
 from frazil.services.trust import write_trust_store
 
+logger = logging.getLogger(__name__)
 VECTOR_MODULE = "jdk.incubator.vector"
 
 
@@ -108,6 +110,8 @@ def find_java(
             reason = f"needs Java {need.wanted}, but {java_home} holds {_described(java)}"
             raise JavaMissing(need.consumer, reason, hint="correct or remove the setting that names this folder")
         return _for_consumer(java, need)
+    if search is None:
+        _check_named(need)
     for home in machine_homes() if search is None else search:
         java = read_java(home)
         if java is not None and fits(java, need):
@@ -116,10 +120,27 @@ def find_java(
     return _for_consumer(_from_wheel(need, looked_at, on_progress), need)
 
 
+def _check_named(need: JavaNeed, environ: Mapping[str, str] | None = None) -> None:
+    """Refuses a FRAZIL_JAVA_HOME without a Java, and says so when none of its Javas fits: another one is used then."""
+    environ = os.environ if environ is None else environ
+    homes = _named_homes(environ)
+    javas = [(home, read_java(home)) for home in homes]
+    if absent := [home for home, java in javas if java is None]:
+        reason = f"FRAZIL_JAVA_HOME names {absent[0]}, which holds no Java"
+        raise JavaMissing(need.consumer, reason, hint="correct FRAZIL_JAVA_HOME, or unset it")
+    if javas and not any(java is not None and fits(java, need) for _, java in javas):
+        named = ", ".join(f"{home} ({_described(java)})" for home, java in javas)
+        logger.warning("FRAZIL_JAVA_HOME names %s, but %s needs Java %s: looking for another one", named, need.consumer, need.wanted)
+
+
+def _named_homes(environ: Mapping[str, str]) -> list[Path]:
+    return [Path(part) for part in environ.get("FRAZIL_JAVA_HOME", "").split(os.pathsep) if part]
+
+
 def machine_homes(environ: Mapping[str, str] | None = None) -> list[Path]:
     """Every folder of this machine that may be a Java home, in the order in which they are preferred."""
     environ = os.environ if environ is None else environ
-    named = [Path(part) for part in environ.get("FRAZIL_JAVA_HOME", "").split(os.pathsep) if part]
+    named = _named_homes(environ)
     if environ.get("JAVA_HOME"):
         named.append(Path(environ["JAVA_HOME"]))
     if on_path := shutil.which("java", path=environ.get("PATH", "")):

@@ -82,3 +82,15 @@ def test_what_the_catalog_refuses_is_an_error_of_one_line(project: Path) -> None
 def test_an_address_that_is_not_ours_is_not_called_a_port_in_use(tmp_path: Path, host: str) -> None:
     code, said = frazil("serve", "--host", host, "--port", "0", cwd=tmp_path)
     assert (code, said.startswith(f"error: cannot listen on {host}, port 0: ")) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--database=sqlite:///{file}/catalog.db", "--warehouse={file}/lake"])
+def test_a_server_that_cannot_write_says_so_and_does_not_start(tmp_path: Path, option: str) -> None:
+    (tmp_path / "file").touch()
+    code, said = frazil("serve", "--port", "0", option.format(file=tmp_path / "file"), cwd=tmp_path)
+    assert (code != 0, said.startswith("error: "), f"{tmp_path}/file" in said, "Iceberg REST catalog on" in said) == (
+        True,
+        True,
+        True,
+        False,
+    )

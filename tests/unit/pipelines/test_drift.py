@@ -7,7 +7,7 @@ import pytest
 from frazil.errors import SourceDrift
 from frazil.pipelines.columns import FileColumns
 from frazil.pipelines.declare import Drift
-from frazil.pipelines.drift import Decision, decide
+from frazil.pipelines.drift import Decision, check_delimiter, decide
 from frazil.pipelines.reading import schema_of_text
 
 
@@ -58,3 +58,18 @@ def test_a_column_that_the_function_itself_made_up_is_always_refused(policy: Dri
 
 def test_a_column_that_the_function_drops_is_no_drift() -> None:
     assert decided("freeze", ("a", "b", "x"), given=["a", "b"]) == Decision()
+
+
+@pytest.mark.parametrize(
+    ("header", "delimiter", "hint"), [("a;b", ",", "';'"), ("a\tb", ",", "'\\t'"), ("a,b", ";", "','"), ("a|b", ",", "'|'")]
+)
+def test_a_header_with_another_delimiter_advises_the_delimiter(header: str, delimiter: str, hint: str) -> None:
+    columns = FileColumns((("a", "b"), (header,)), schema_of_text(["a", "b", header]))
+    with pytest.raises(SourceDrift, match=r"1.csv has one column") as raised:
+        check_delimiter(columns, ["0.csv", "1.csv"], delimiter=delimiter, table="l.t", known=["a", "b"])
+    assert raised.value.hint == f"sources.csv(..., delimiter={hint})"
+
+
+def test_a_single_column_of_the_table_is_no_header_with_another_delimiter() -> None:
+    columns = FileColumns((("a;b",), ("x",), ()), schema_of_text(["a;b", "x"]))
+    check_delimiter(columns, ["0.csv", "1.csv", "2.csv"], delimiter=",", table="l.t", known=["a;b"])

@@ -95,6 +95,25 @@ def test_homes_are_taken_from_the_environment_first_and_each_once(tmp_path: Path
     assert len(machine_homes(environ)) == len(set(machine_homes(environ)))
 
 
+def test_a_folder_without_java_in_the_environment_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAZIL_JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(JavaMissing, match=r"FRAZIL_JAVA_HOME names .*nowhere, which holds no Java"):
+        find_java(JavaNeed.SPARK)
+
+
+def test_a_java_of_the_environment_that_does_not_fit_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, right = make_home(tmp_path / "old", "11.0.1"), make_home(tmp_path / "right", "17.0.1")
+    monkeypatch.setenv("FRAZIL_JAVA_HOME", str(old))
+    monkeypatch.setenv("JAVA_HOME", str(right))
+    assert find_java(JavaNeed.SPARK).home == right
+    assert caplog.messages == [f"FRAZIL_JAVA_HOME names {old} (Java 11), but Spark needs Java 17 or 21: looking for another one"]
+    monkeypatch.setenv("FRAZIL_JAVA_HOME", f"{old}{os.pathsep}{right}")
+    caplog.clear()
+    assert (find_java(JavaNeed.SPARK).home, caplog.messages) == (right, [])
+
+
 def test_a_home_that_a_setting_names_must_fit(tmp_path: Path) -> None:
     old = make_home(tmp_path / "old", "11.0.2")
     with pytest.raises(JavaMissing, match=f"Spark: needs Java 17 or 21, but {old} holds Java 11"):
