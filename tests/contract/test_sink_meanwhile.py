@@ -212,11 +212,11 @@ def test_a_delta_table_that_was_made_anew_takes_no_rows_of_its_former_schema(
 
 def test_a_delta_table_that_got_a_column_meanwhile_takes_the_rows(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    create_delta_table(uri, Schema(NestedField(1, "id", LongType()), NestedField(2, "v", StringType())))
+    create_delta_table(uri, SCHEMA)
     with frazil.sinks.open_delta(uri, name="s") as sink:
-        sink.write([{"id": 0, "v": None}], position=1)
+        sink.write(rows(0), position=1)
         DeltaTable(uri).alter.add_columns(DeltaField("w", PrimitiveType("long")))
-    assert DeltaTable(uri).to_pyarrow_table().to_pylist() == [{"id": 0, "v": None, "w": None}]
+    assert DeltaTable(uri).to_pyarrow_table().to_pylist() == [{"id": 0, "v": "a", "s": {"x": 0}, "w": None}]
 
 
 # --- files that are removed ------------------------------------------------------------------------------------------------------

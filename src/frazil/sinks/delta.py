@@ -167,7 +167,7 @@ class DeltaTarget:
             nulls = any(file.null_counts.get(before.field_id) != 0 for file in files) if before else True
             if column.required and not (before and before.required) and nulls:
                 raise SchemaMismatch(self.uri, column.name, expected="a value: the column was made required", found="NULLs", hint=hint)
-            if before is not None and str(before.field_type) != str(column.field_type):
+            if before is not None and known.arrow.field(column.name).type != now.arrow.field(column.name).type:  # ids do not matter
                 found = f"rows that were taken as {before.field_type}"
                 raise SchemaMismatch(self.uri, column.name, expected=str(column.field_type), found=found, hint=hint)
 
