@@ -182,7 +182,7 @@ def _lasting(error: Exception, uri: str) -> Exception:
 def _unreadable(error: Exception, uri: str) -> Unavailable:
     fault = classify(error)
     hint = hint_for(fault, uri) or "is the object store up, and are its keys right?"
-    return Unavailable(f"Delta table {uri} cannot be reached: {error}", hint=hint, lasting=fault.lasting)
+    return Unavailable(f"Delta table {uri} cannot be read: {error}", hint=hint, lasting=fault.lasting)
 
 
 def create_empty(uri: str, schema: pa.Schema, storage_options: dict[str, str]) -> None:
