@@ -17,7 +17,7 @@ from frazil.errors import BadRequest, HostRefused, OriginRefused, UnsupportedBod
 
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 MOST_REMEMBERED = 256  # spellings of the Host header
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@\s]+)(?::[0-9]{1,5})?")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\x00-\x20\x7f-\uffff:\[\]/@]+)(?::[0-9]{1,5})?")
 
 Headers = dict[bytes, bytes]
 

@@ -70,11 +70,13 @@ def namespace_exists(ctx: Context, request: Request) -> Response:
 
 
 def _load(ctx: Context, request: Request) -> dict[str, str]:
-    """The properties; those of some length are not read in the event loop."""
-    warehouse, namespace = ctx.warehouse(request), request.namespace
-    if request.inline and store.properties_length(ctx.database.read(), warehouse.name, namespace) > INLINE_LENGTH:
+    """The properties; those of some length are not parsed in the event loop."""
+    text = store.find_text(ctx.database.read(), ctx.warehouse(request).name, request.namespace)
+    if text is None:
+        raise NoSuchNamespace(show(request.namespace))
+    if request.inline and len(text) > INLINE_LENGTH:
         raise WouldBlock
-    return store.load(ctx.database.read(), warehouse.name, namespace)
+    return store.parse_properties(text)
 
 
 def drop_namespace(ctx: Context, request: Request) -> Response:

@@ -13,15 +13,18 @@ Properties = dict[str, str]
 
 def find(sql: Sql, warehouse: str, namespace: Namespace) -> Properties | None:
     """The namespace's properties, or None when there is no such namespace."""
+    text = find_text(sql, warehouse, namespace)
+    return None if text is None else parse_properties(text)
+
+
+def find_text(sql: Sql, warehouse: str, namespace: Namespace) -> str | None:
+    """The properties as they are stored."""
     rows = sql.rows("SELECT properties FROM namespaces WHERE warehouse = ? AND namespace = ?", warehouse, SEPARATOR.join(namespace))
-    return dict(json.loads(rows[0][0])) if rows else None
+    return str(rows[0][0]) if rows else None
 
 
-def properties_length(sql: Sql, warehouse: str, namespace: Namespace) -> int:
-    """How many characters the namespace's properties take; 0 when there is no such namespace."""
-    statement = "SELECT length(properties) FROM namespaces WHERE warehouse = ? AND namespace = ?"
-    rows = sql.rows(statement, warehouse, SEPARATOR.join(namespace))
-    return int(rows[0][0]) if rows else 0
+def parse_properties(text: str) -> Properties:
+    return dict(json.loads(text))
 
 
 def load(sql: Sql, warehouse: str, namespace: Namespace) -> Properties:

@@ -1,0 +1,143 @@
+"""Limits of the catalog that need a server of their own: planning without a client, answers that are not read, the end of the server."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.names import Name
+from frazil.catalog.store import reports
+from frazil.client import FrazilCatalog
+from frazil.config import Limits
+from frazil.scan.compiled import ScanCache
+from frazil.services.processes import wait_until
+from tests.catalog_databases import Client
+from tests.contract.hostile_clients import NAMESPACES, QUICK, THREADED, TYPE, Target, head, post, talk
+from tools.own_server import own_server
+
+
+@contextlib.contextmanager
+def target_of(server: EmbeddedCatalog) -> Iterator[tuple[Target, socket.socket]]:
+    target = Target(server.uri, server.folder)
+    with target.connect() as connection:
+        yield target, connection
+
+
+def counted(server: EmbeddedCatalog, operation: str, status: int) -> float:
+    return server.app.ctx.telemetry.counts().get(f'frazil_requests_total{{operation="{operation}",status="{status}"}}', 0)
+
+
+def test_planning_stops_when_the_client_leaves() -> None:
+    with running_catalog() as server:
+        lake = FrazilCatalog("lake", **server.properties)
+        lake.create_namespace("ns")
+        table = lake.create_table("ns.t", pa.schema([("id", pa.int64())]))
+        for n in range(2):
+            table.append(pa.table({"id": [n]}))
+        read, reading, go_on = [], threading.Event(), threading.Event()
+
+        def read_slowly(location: str) -> bytes:
+            read.append(location)
+            reading.set()
+            assert go_on.wait(60)
+            return server.app.ctx.files.read_bytes(location)
+
+        server.app.ctx._manifests["default"] = ScanCache(read_slowly)
+        with target_of(server) as (_, connection):
+            connection.sendall(post(f"{QUICK}/plan", b"{}"))
+            assert reading.wait(60)
+        wait_until(lambda: all(one.cycle is None or one.cycle.disconnected for one in list(server.app.connections._open)), 60)
+        go_on.set()
+        wait_until(lambda: counted(server, "planTableScan", 499) == 1, 60)
+        assert len(read) == 1  # the manifest list, and no manifest after it
+
+
+def test_reports_go_with_their_table_and_follow_it_when_it_is_renamed(server: EmbeddedCatalog, client: Client) -> None:
+    client.create()
+    report = {"report-type": "commit-report", "table-name": "t"}
+
+    def kept(name: str) -> int:
+        return len(reports.newest(server.app.ctx.database.read(), "default", Name(("ns",), name)))
+
+    def change_name(source: str, target: str) -> None:
+        names = [{"namespace": ["ns"], "name": name} for name in (source, target)]
+        assert client.post("/tables/rename", {"source": names[0], "destination": names[1]}).status == 204
+
+    assert client.post("/namespaces/ns/tables/t/metrics", report).status == 204
+    change_name("t", "renamed")
+    assert (kept("t"), kept("renamed")) == (0, 1)
+    assert client.delete("/namespaces/ns/tables/renamed").status == 204
+    assert kept("renamed") == 0
+
+
+def test_answers_that_are_not_read_are_dropped_when_they_take_too_much() -> None:
+    with running_catalog(limits=Limits(in_flight_bytes=8_000_000)) as server, contextlib.ExitStack() as stack:
+        Client(server.uri).post("/namespaces", {"namespace": ["long"], "properties": {f"k{n}": "x" * 1000 for n in range(250)}})
+        for _ in range(60):
+            _, deaf = stack.enter_context(target_of(server))
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.sendall(head("GET", f"{NAMESPACES}/long") * 20)
+        wait_until(lambda: len(server.app.connections) < 60, 60)
+        assert server.app.connections._held() <= 4_000_000
+
+
+def test_a_client_that_reads_nothing_is_left_after_a_while() -> None:
+    with running_catalog(limits=Limits(write_seconds=0.4)) as server:
+        Client(server.uri).post("/namespaces", {"namespace": ["long"], "properties": {f"k{n}": "x" * 1000 for n in range(250)}})
+        wait_until(lambda: len(server.app.connections) <= 1, 60)
+        before = len(server.app.connections)
+        with target_of(server) as (_, deaf):
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.sendall(head("GET", f"{NAMESPACES}/long") * 60)
+            wait_until(lambda: len(server.app.connections) > before, 60)
+            wait_until(lambda: len(server.app.connections) <= before, 60)
+
+
+def test_requests_above_the_limit_are_429_and_quick_reads_go_on() -> None:
+    with running_catalog(limits=Limits(concurrent_requests=1)) as server, target_of(server) as (target, waiting):
+        Client(server.uri).create()
+        waiting.sendall(head("POST", NAMESPACES, TYPE, "Content-Length: 20"))  # its body comes later
+        wait_until(lambda: server.app.ctx.telemetry.in_flight == 1, 60)
+        reply = talk(target, [head("GET", THREADED)])
+        assert reply.status == 429
+        assert b"\r\nretry-after: 1\r\n" in reply.content
+        assert talk(target, [head("GET", QUICK)]).status == 200
+        waiting.sendall(b'{"namespace": ["aa"]}'[:20])
+        assert waiting.recv(100).startswith(b"HTTP/1.1 400")
+        assert talk(target, [head("GET", THREADED)]).status == 200
+
+
+def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest() -> None:
+    with running_catalog(limits=Limits(connections=20)) as server, contextlib.ExitStack() as stack:
+        Client(server.uri).create()
+        silent = [stack.enter_context(target_of(server))[1] for _ in range(30)]
+        target = Target(server.uri, server.folder)
+        assert talk(target, [head("GET", QUICK)]).status == 200
+        assert silent[0].recv(1) == b""
+        silent[-1].sendall(head("GET", QUICK))
+        assert silent[-1].recv(100).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_server_ends_in_time_whatever_its_clients_do(workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAZIL_SERVER__LIMITS__SHUTDOWN_SECONDS", "1")
+    with own_server(tmp_path, workers=workers) as (uri, process):
+        target = Target(uri, tmp_path)
+        with target.connect() as idle, target.connect() as half, target.connect() as silent:
+            idle.sendall(head("GET", "/livez"))
+            assert idle.recv(100).startswith(b"HTTP/1.1 200")
+            half.sendall(head("POST", NAMESPACES, TYPE, "Content-Length: 20"))
+            silent.sendall(b"GET /livez HT")
+            started = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            assert time.monotonic() - started < 20
