@@ -60,8 +60,9 @@ def claim(sql: Sql, warehouse: str, wanted: Sequence[tuple[str, Name]], *, allow
 
     Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the end.
     """
-    exclusive = {_number(key) for key, _ in wanted}
-    shared = {_number(above) for key, _ in wanted for above in keys_above(key)} - exclusive
+    contested = [] if allow_overlap else [key for key, _ in wanted]  # without a check there is nothing to wait for
+    exclusive = {_number(key) for key in contested}
+    shared = {_number(above) for key in contested for above in keys_above(key)} - exclusive
     statements = [_claim(key, _own(warehouse, name), allow_overlap=allow_overlap) for key, name in wanted]
     counts = sql.run_locked(statements, shared=shared, exclusive=exclusive)
     held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"  # one that it had before
