@@ -10,9 +10,9 @@ from frazil.client import FrazilCatalog
 
 
 @contextmanager
-def lake_catalog() -> Iterator[FrazilCatalog]:
+def lake_catalog(*, allow_overlap: bool = False) -> Iterator[FrazilCatalog]:
     """A client of a catalog of its own, with the namespace `lake`; both end with the block."""
-    with running_catalog() as server:
+    with running_catalog(allow_overlap=allow_overlap) as server:
         made = FrazilCatalog("lake", **server.properties)
         made.create_namespace("lake")
         yield made

@@ -337,7 +337,7 @@ def test_no_deletion_takes_a_file_that_any_table_leads_to(server: EmbeddedCatalo
     for client in clients.values():
         client.create_namespace("lake")
     world = World(server, campaign.random(), clients)
-    for _ in range(campaign.size(short=150, full=5_000)):
+    for _ in range(campaign.size(short=150, full=3_000)):
         world.step()
     print(dict(world.deleted))
     # It would be easy to delete nothing. Some kinds are rare: a short walk may miss them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ from frazil.sinks.snapshots import Append
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import DAY_MS, HOUR_MS
 from tests.contract.upkeep_lake import Kept, as_path, rows
+from tests.lake import lake_catalog
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Iterator[FrazilCatalog]:
+    """A catalog in which tables may overlap, as in lakes from before that was refused."""
+    with lake_catalog(allow_overlap=True) as made:
+        yield made
 
 
 @pytest.fixture
