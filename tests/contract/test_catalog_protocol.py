@@ -121,6 +121,23 @@ def test_a_request_in_pieces_is_put_together(wire: Wire) -> None:
     assert wire.answer()[0] == 200
 
 
+@pytest.mark.parametrize("path", [QUICK, THREADED])
+def test_an_offer_to_upgrade_is_ignored_and_the_connection_goes_on(wire: Wire, path: str) -> None:
+    asking = f"GET {path} HTTP/1.1\nHost: localhost\nConnection: Upgrade\nUpgrade: TLS/1.2\n\n"  # as Apache's Java client sends it
+    for _ in range(2):
+        wire.send(asking)
+        assert wire.answer()[0] == 200
+    wire.send(asking * 3)
+    assert [wire.answer()[0] for _ in range(3)] == [200] * 3
+
+
+def test_a_body_with_an_offer_to_upgrade_is_read(wire: Wire) -> None:
+    upgrade = "Connection: Upgrade\nUpgrade: h2c\nContent-Type: application/json\nContent-Length: 20"
+    for name in ("u1", "u2"):
+        wire.send(f'POST /v1/default/namespaces HTTP/1.1\nHost: localhost\n{upgrade}\n\n{{"namespace":["{name}"]}}')
+        assert wire.answer()[0] == 200
+
+
 def test_what_is_not_http_is_400(wire: Wire) -> None:
     wire.send("hello\n\n")
     assert wire.answer()[0] == 400

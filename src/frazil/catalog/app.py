@@ -258,10 +258,9 @@ class CatalogApp:
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         if len(headers) != len(scope["headers"]):
-            names = [name for name, _ in scope["headers"]]
             for name in (b"host", b"origin", b"content-type", b"content-encoding"):
-                if names.count(name) > 1:
-                    raise BadRequest(f"The request has more than one {name.decode()} header")
+                if len({value for key, value in scope["headers"] if key == name}) > 1:
+                    raise BadRequest(f"The request has two {name.decode()} headers that differ")
         self.ctx.hosts.check(headers, version=scope["http_version"])
 
     async def _run(self, route: Route, request: Request, receive: Receive) -> Response:

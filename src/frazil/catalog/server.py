@@ -33,7 +33,7 @@ from frazil.properties import PropertyRule
 
 OTHER_FILES = 512  # that the server has open besides its connections: database, metadata files, libraries
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of malloc.h
-LARGE_BLOCK, ARENAS = 256 * 1024, 2
+LARGE_BLOCK, ARENAS = 1024 * 1024, 2
 END_SECONDS = 5.0  # after the time for requests in flight
 
 
