@@ -178,6 +178,13 @@ def test_a_catalog_that_is_not_ours_is_walked(tmp_path: Path) -> None:
         find_referenced(plain, [free])
 
 
+def test_a_catalog_that_does_not_answer_is_in_doubt() -> None:
+    with running_catalog() as running:
+        catalog = FrazilCatalog("gone", **running.properties)
+    with pytest.raises(ReferencesUnknown, match="the catalog"):
+        find_referenced(catalog, ["file:///t/f"])
+
+
 def test_the_server_is_asked_for_a_few_tables_at_a_time(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     borrower = borrow(kept, kept.paths())
     monkeypatch.setattr("frazil.catalog.operations.references.PAGE_SECONDS", 0.0)

@@ -39,7 +39,7 @@ from frazil.client.sharing import Shared
 from frazil.client.transaction import CatalogTransaction
 from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
-from frazil.errors import ReferencesUnknown, TableBroken
+from frazil.errors import ReferencesUnknown, TableBroken, Unavailable
 from frazil.properties import safe_properties
 
 logger = logging.getLogger(__name__)
@@ -142,7 +142,10 @@ class FrazilCatalog(RestCatalog):
             body: dict[str, Any] = {"files": list(files), "page-token": token}
             if other_than is not None:
                 body["other-than"] = {"namespace": list(other_than[:-1]), "name": other_than[-1]}
-            response = self._session.post(self.url("tables/references"), json=body)
+            try:
+                response = self._session.post(self.url("tables/references"), json=body)
+            except (requests.RequestException, Unavailable) as exc:
+                raise ReferencesUnknown("the catalog", self.url("tables/references"), str(exc)) from exc
             if response.status_code in UNKNOWN_ROUTE and "References request" not in response.text:
                 return None
             if not response.ok:
