@@ -37,11 +37,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # hypothesis has marked its tests by then
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave only the tests that grow with --full: campaigns, and searches by hypothesis."""
+    """With --full, leave only the tests that grow with it (campaigns, searches by hypothesis) and those that run with it alone (soak)."""
+    kept = [item for item in items if not item.get_closest_marker("soak")]
     if config.getoption("--full"):
-        growing = [item for item in items if "campaign" in getattr(item, "fixturenames", ()) or item.get_closest_marker("hypothesis")]
-        config.hook.pytest_deselected(items=[item for item in items if item not in growing])
-        items[:] = growing
+        markers = ("hypothesis", "soak")
+        kept = [item for item in items if "campaign" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, markers))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
 
 
 @dataclass(frozen=True)

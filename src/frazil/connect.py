@@ -1,4 +1,4 @@
-"""Configurations with which other engines use this lake: Trino, Spark, PyIceberg, DuckDB and Daft.
+"""Configurations with which other engines use this lake: Trino, Spark, PyIceberg, DuckDB and Daft; others are in `connect_clients`.
 
 Keys and tokens stay out of them: they are named by the variables that the engines read, the usual `AWS_ACCESS_KEY_ID` and
 `AWS_SECRET_ACCESS_KEY`, and `FRAZIL_CATALOG__TOKEN`. Only `show_secrets` puts the values in.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frazil import connect_clients
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -250,7 +251,24 @@ def daft(to: Connection, *, show_secrets: bool = False) -> str:
 
 # ---------------------------------------------------------------------------------------------------------------------------------
 
-ENGINES: dict[str, Callable[..., str]] = {"trino": trino, "spark": spark, "pyiceberg": pyiceberg, "duckdb": duckdb, "daft": daft}
+ENGINES: dict[str, Callable[..., str]] = {
+    "trino": trino,
+    "spark": spark,
+    "pyiceberg": pyiceberg,
+    "duckdb": duckdb,
+    "daft": daft,
+    "polars": connect_clients.polars,
+    "ibis": connect_clients.ibis,
+    "dlt": connect_clients.dlt,
+    "dbt": connect_clients.dbt,
+    "clickhouse": connect_clients.clickhouse,
+    "sail": connect_clients.sail,
+    "flink": connect_clients.flink,
+    "kafka-connect": connect_clients.kafka_connect,
+    "go": connect_clients.go,
+    "rust": connect_clients.rust,
+    "env": connect_clients.variables,
+}
 
 
 def _note(to: Connection, show_secrets: bool, *, mark: str = "#") -> str:

@@ -17,6 +17,9 @@ DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",  # of the log, for each table: 50 tasks otherwise
+    "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "America/St_Johns",  # a value that is read as local time is off by hours
 }
 
@@ -32,7 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def test_spark_finds_the_partition_values_that_were_written(spark: SparkSession, tmp_path: Path) -> None:
     differing = {}
-    for number, case in enumerate(HELD):
+    for number, case in enumerate(case for case in HELD if case.is_identity):
         uri = str(tmp_path / str(number))
         expected = comparable(write(uri, case, holdable(case)))
         found = comparable(rows_of(spark.read.format("delta").load(uri).toArrow()))

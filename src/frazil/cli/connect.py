@@ -20,7 +20,8 @@ def connect(context: Context, engine: str, output: Path | None, show_secrets: bo
     """Print the configuration with which another engine uses this lake.
 
     trino: a catalog file; spark: lines for spark-defaults.conf; pyiceberg: .pyiceberg.yaml; duckdb: SQL for its shell; daft: a module in
-    Python. Keys are named by their variables, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    Python; polars, ibis: modules in Python; dlt, dbt, flink, kafka-connect: their configuration; clickhouse: SQL; sail, env: variables
+    for a shell; go, rust: a function. Keys are named by their variables, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
     """
     text = ENGINES[engine](find_connection(context.settings, lambda: context.catalog), show_secrets=show_secrets)
     if output is None:
