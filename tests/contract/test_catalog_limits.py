@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import requests
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.names import Name
@@ -141,3 +143,27 @@ def test_the_server_ends_in_time_whatever_its_clients_do(workers: int, tmp_path:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
             assert time.monotonic() - started < 20
+
+
+def test_a_thread_that_hangs_does_not_keep_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAZIL_SERVER__LIMITS__SHUTDOWN_SECONDS", "1")
+    with own_server(tmp_path) as (uri, process), contextlib.closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
+        other.execute("BEGIN IMMEDIATE")  # for 30 seconds the server waits for its end
+        with Target(uri, tmp_path).connect() as connection:
+            connection.sendall(post(NAMESPACES, b'{"namespace": ["a"]}'))
+            wait_until(lambda: "frazil_requests_in_flight 2" in metrics(uri), 60)  # the other one is this question
+            started = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 1
+            assert time.monotonic() - started < 25
+
+
+def metrics(uri: str) -> str:
+    return requests.get(f"{uri}/metrics", timeout=30).text
+
+
+def test_names_of_the_server_are_an_option_that_reaches_every_worker(tmp_path: Path) -> None:
+    with own_server(tmp_path, workers=2, options=["--allowed-host", "catalog.example", "--allowed-host", "*.internal"]) as (uri, _):
+        target = Target(uri, tmp_path)
+        names = ("catalog.example", "a.internal:8181", "127.0.0.1", "other.example")
+        assert [talk(target, [head("GET", "/livez", host=name)]).status for name in names] == [200, 200, 200, 403]
