@@ -49,8 +49,12 @@ def record_served(folder: Path, served: Served) -> None:
 
 
 def forget_served(folder: Path, command: Command) -> None:
-    """Removes the entry of a command."""
-    _write(folder, {entry.command: entry for entry in read_all(folder) if entry.command != command})
+    """Removes the entry of a command, and the file with the last one."""
+    others = {entry.command: entry for entry in read_all(folder) if entry.command != command}
+    if others:
+        _write(folder, others)
+    else:
+        (folder / FILE_NAME).unlink(missing_ok=True)
 
 
 def _write(folder: Path, entries: Mapping[Command, Served]) -> None:

@@ -100,6 +100,8 @@ def test_of_serve_and_up_the_one_that_runs_is_used_then_the_later_one(tmp_path: 
     later = read_served(tmp_path)
     forget_served(tmp_path, "serve")
     left = read_served(tmp_path)
+    forget_served(tmp_path, "up")
+    assert list(tmp_path.iterdir()) == []
     assert [served and served.uri for served in (running, later, left)] == ["http://up", "http://serve", "http://up"]
 
 
