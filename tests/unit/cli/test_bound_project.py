@@ -60,11 +60,14 @@ def project(tmp_path: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
 
 def test_serve_records_its_address_and_commands_of_the_folder_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     enter(tmp_path / "sales", monkeypatch)
+    record_served(tmp_path / "sales/.frazil", Served("up", "http://127.0.0.1:1", os.getpid()))
     command = [sys.executable, "-m", "frazil", "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            uri = next(line for line in server.stderr if "Iceberg REST catalog on" in line).split()[-1]
+            note, said = server.stderr.readline(), server.stderr.readline()
+            assert note.startswith("note: 'frazil up' has a catalog of its own here, which runs at http://127.0.0.1:1")
+            uri = said.removeprefix("Iceberg REST catalog on ").strip()
             settings = load_settings(environ={})
             assert (settings.catalog.uri, settings.source_of("catalog.uri")) == (uri, ".frazil/catalog.json")
             assert connect(settings).list_namespaces() == []
