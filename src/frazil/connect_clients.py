@@ -105,7 +105,7 @@ def _python_text(statement: str) -> str:
 
 
 def dlt(to: Connection, *, show_secrets: bool = False) -> str:
-    """`.dlt/config.toml`: the filesystem destination with `table_format="iceberg"` then writes through the catalog."""
+    """`.dlt/secrets.toml`: the filesystem destination with `table_format="iceberg"` then writes through the catalog."""
     store = _store(to, "dlt writes to a bucket")
     # Without a warehouse dlt asks for one called after its own dataset.
     catalog = {"type": "rest", "uri": to.uri, "warehouse": to.warehouse or DEFAULT_WAREHOUSE}
@@ -117,7 +117,7 @@ def dlt(to: Connection, *, show_secrets: bool = False) -> str:
         f"{_left_out(to, show_secrets)}{note}"
         f'[iceberg_catalog]\niceberg_catalog_name = {json.dumps(to.name)}\niceberg_catalog_type = "rest"\n\n'
         f"[iceberg_catalog.iceberg_catalog_config]\n{_toml(catalog)}\n"
-        '[destination.filesystem]\nbucket_url = "s3://lakehouse/dlt"  # for files of dlt\'s own: not inside the warehouse\n\n'
+        '[destination.filesystem]\nbucket_url = "<location of the warehouse>"  # dlt chooses the tables\' places below it\n\n'
         f"[destination.filesystem.credentials]\n{_toml(keys)}"
     )
 

@@ -130,7 +130,8 @@ def test_ibis_reads_with_the_module(stage: Stage) -> None:
 @pytest.mark.soak
 def test_dlt_loads_with_the_configuration(stage: Stage) -> None:
     python = stage.python(["dlt[s3,pyiceberg]==1.31.0", "pyiceberg==0.12.0", "pyiceberg-core<0.11"])
-    stage.write("dlt", ".dlt/config.toml")
+    written = stage.write("dlt", ".dlt/secrets.toml")
+    written.write_text(written.read_text().replace("<location of the warehouse>", f"s3://lakehouse/{stage.folder.parent.name}"))
     load = (
         "import dlt\nrows = dlt.resource([{'id': 1, 'name': 'a'}], name='people', table_format='iceberg')\n"
         "dlt.pipeline('p', destination='filesystem', dataset_name='loaded').run(rows)\n"

@@ -33,6 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.mark.soak
 def test_spark_finds_the_partition_values_that_were_written(spark: SparkSession, tmp_path: Path) -> None:
     differing = {}
     for number, case in enumerate(case for case in HELD if case.is_identity):
