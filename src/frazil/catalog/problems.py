@@ -75,7 +75,7 @@ def cut(message: str) -> str:
     """The message at a length that is fit to send: it may repeat what the client sent, and that may be long.
 
     >>> len(cut("x" * 100_000)), cut("short")
-    (1037, 'short')
+    (1030, 'short')
     """
     return message if len(message) <= MESSAGE_LENGTH else f"{message[:MESSAGE_LENGTH]}... ({len(message)} characters in all)"
 

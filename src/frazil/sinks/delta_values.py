@@ -89,6 +89,7 @@ def _outside_calendar(values: pa.Array) -> pa.Array:
 def partition_text(value: Any, kind: IcebergType) -> str | None:
     """A partition value, as manifests hold it, in the words of Delta's protocol; None for NULL.
 
+    >>> from pyiceberg.types import BooleanType, DecimalType
     >>> partition_text(19782, DateType()), partition_text(Decimal("1E-18"), DecimalType(18, 18)), partition_text(True, BooleanType())
     ('2024-02-29', '0.000000000000000001', 'true')
     >>> partition_text(-1, TimestamptzType())
