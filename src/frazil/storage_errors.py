@@ -135,7 +135,7 @@ def store_unavailable(location: str, error: Exception) -> Unavailable:
 _HINTS = {
     StorageFault.CREDENTIALS: (
         "the object store did not accept the keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that it knows, in this process "
-        "and in the catalog's"
+        "and in the catalog's; frazil connect env lists the variables"
     ),
     StorageFault.DENIED: (
         "the object store refused access: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_REGION, and that these keys are "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,16 @@ def test_trino_needs_an_object_store() -> None:
 def test_what_is_printed_can_be_read(to: Connection) -> None:
     known = yaml.safe_load(ENGINES["pyiceberg"](to, show_secrets=True))["catalog"]["lake"]
     assert (known["uri"], known.get("s3.secret-access-key")) == (to.uri, to.s3.secret if to.s3 else None)
-    compile(ENGINES["daft"](to, show_secrets=True), "lake_daft.py", "exec")
+    for engine in ("daft", "polars", "ibis"):
+        compile(ENGINES[engine](to, show_secrets=True), f"lake_{engine}.py", "exec")
+        compile(ENGINES[engine](to), f"lake_{engine}.py", "exec")
+    (attached,) = yaml.safe_load(ENGINES["dbt"](to, show_secrets=True))["lake"]["outputs"]["dev"]["attach"]
+    assert attached["options"]["endpoint"] == to.uri
+    if to.s3:
+        assert (
+            tomllib.loads(ENGINES["dlt"](to, show_secrets=True))["destination"]["filesystem"]["credentials"]["endpoint_url"]
+            == to.s3.endpoint
+        )
     assert all(len(line.split(maxsplit=1)) == 2 for line in ENGINES["spark"](to).splitlines())
 
 
