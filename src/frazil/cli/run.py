@@ -111,13 +111,26 @@ def describe_counts(result: RunResult) -> str:
     values = {
         "files": f"{result.files:,} ({size(result.bytes)})",
         "rows read": f"{result.rows_in:,}",
-        "written": f"{result.rows:,}",
+        **_written(result),
         "duplicates": f"{result.duplicates:,}",
         "quarantined": f"{result.quarantined:,}" + (f"  see {result.table}__quarantine" if result.quarantined else ""),
         "seconds": f"{result.seconds:.1f}",
     }
     notes = [*describe_changes(result.changed), *describe_copies(result.copies)]
     return "\n".join([*(f"  {name:<12} {value}" for name, value in values.items()), *_shorten([f"  {note}" for note in notes])])
+
+
+def _written(result: RunResult) -> dict[str, str]:
+    """
+    >>> _written(RunResult("daily", "l.sales", rows=1200))
+    {'written': '1,200'}
+    >>> _written(RunResult("daily", "l.sales", rows=3, inserted=1, updated=2, deleted=1, unchanged=0))
+    {'inserted': '1', 'updated': '2', 'deleted': '1', 'unchanged': '0'}
+    """
+    counts = {name: getattr(result, name) for name in ("inserted", "updated", "deleted", "unchanged")}
+    if result.inserted is None:
+        counts = {"written": result.rows}
+    return {name: f"{count:,}" for name, count in counts.items()}
 
 
 def describe_changes(paths: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import CommitUnknown, PipelineError, SourceChanged, TooManyBadRows, WriterFenced
 from frazil.pipelines.arrivals import Arrivals, Tag, compare_with_ledger, find_copies, local_digest, with_content
@@ -114,6 +114,7 @@ class _Run:
         self.begun = time.monotonic()
         self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
         self.touched: tuple[SourceFile, ...] = ()
+        self.changes = 0  # of an upsert: what is to be merged
 
     def load(self) -> RunResult:
         """Takes over, stages, and commits."""
@@ -173,6 +174,7 @@ class _Run:
 
     def _count(self, staged: StagedLoad) -> None:
         report = staged.report
+        self.changes = report.rows
         self.result = replace(
             self.result, rows_in=staged.rows_in, rows=report.rows, duplicates=report.duplicates, quarantined=report.quarantined
         )
@@ -197,7 +199,8 @@ class _Run:
     def _beside(self, files: Sequence[SourceFile], snapshot_id: int) -> dict[str | Identifier, pa.Table]:
         """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later run hashes them."""
         target = self.pipeline.target
-        self.result = replace(self.result, snapshot_id=snapshot_id, seconds=round(time.monotonic() - self.begun, 3))
+        seconds = round(time.monotonic() - self.begun, 3)
+        self.result = replace(self.result, snapshot_id=snapshot_id, seconds=seconds, **self._merged(snapshot_id))
         ledger = open_beside(ledger_of(target), self.catalog, owner=self.owner)
         runs = open_beside(runs_of(target), self.catalog, owner=self.owner)
         return {
@@ -206,6 +209,16 @@ class _Run:
             ),
             runs_of(target).identifier: run_rows(self.result, runs.schema().as_arrow()),
         }
+
+    def _merged(self, snapshot_id: int) -> dict[str, Any]:
+        """What became of the changes of an upsert, by name of the result's fields."""
+        from frazil.pipelines.upsert_merge import merge_counts
+
+        if self.pipeline.mode != "upsert" or not self.changes:
+            return {}
+        staged = load_target(self.pipeline, self.catalog).metadata.snapshot_by_id(snapshot_id)
+        summary = staged.summary.additional_properties if staged and staged.summary else {}
+        return merge_counts(summary, self.changes) or {}
 
     def _kind(self, report: LoadReport) -> type[Append | Replace]:
         from frazil.sinks.replace import Replace

@@ -52,6 +52,10 @@ class RunResult:
     run_id: str = ""
     started_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     error: str | None = None
+    inserted: int | None = None  # of an upsert, with the three below: what became of the changes; `rows` are those inserted or updated
+    updated: int | None = None
+    deleted: int | None = None
+    unchanged: int | None = None  # changes older than the row that is there, and deletes of keys that are not
     changed: tuple[str, ...] = ()  # files loaded again, because their content is not what was loaded before
     touched: tuple[str, ...] = ()  # files not loaded again: another modification time, the same content
     copies: Mapping[str, str] = field(default_factory=dict)  # files loaded, and the path that the same content was loaded from

@@ -21,6 +21,7 @@ from frazil.sinks.snapshots import STAGED_BY, head
 from frazil.sinks.upsert_rules import DELETED, UpsertRules
 
 STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"  # so that the audit knows the staged snapshot for one of ours
+MERGED = "spark.merge-into.num-target-rows-"  # in the summary of a snapshot that a MERGE made
 # Without it the table's rows pass by a hash table of the changes where these are much smaller; with it both sides are sorted.
 PREFER_SORTING = "spark.sql.join.preferSortMergeJoin"
 
@@ -83,6 +84,20 @@ def merge_sql(table: str, view: str, columns: list[str], rules: UpsertRules, end
     given = ", ".join(f"s.{name}" for name in names)
     lines.append(f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({', '.join(names)}) VALUES ({given})")  # noqa: S608  # quoted names
     return "\n".join(lines)
+
+
+def merge_counts(summary: Mapping[str, str | None], changes: int) -> dict[str, int] | None:
+    """What became of the changes, as Iceberg's Spark writer says in the snapshot's summary; None where it does not.
+
+    >>> prefix = "spark.merge-into.num-target-rows-"
+    >>> merge_counts({f"{prefix}inserted": "1", f"{prefix}updated": "2", f"{prefix}deleted": "0"}, changes=5)
+    {'inserted': 1, 'updated': 2, 'deleted': 0, 'unchanged': 2, 'rows': 3}
+    >>> merge_counts({f"{prefix}inserted": "-1"}, changes=5)
+    """
+    found = {name: int(summary.get(f"{MERGED}{name}") or -1) for name in ("inserted", "updated", "deleted")}
+    if min(found.values()) < 0:  # not known
+        return None
+    return {**found, "unchanged": max(changes - sum(found.values()), 0), "rows": found["inserted"] + found["updated"]}
 
 
 def _literal(value: Any) -> str | None:
