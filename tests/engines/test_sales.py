@@ -263,14 +263,10 @@ def misspelled(orders: DataFrame) -> DataFrame:
     return orders.select(orders["cuntry"])
 
 
-def raising(text: str) -> str:
-    raise ValueError(f"cannot map {text}")
-
-
 def with_udf(orders: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
-    return orders.withColumn("country", F.udf(raising, "string")("country"))
+    return orders.withColumn("country", F.udf(lambda text: int(text), "string")("country"))
 
 
 def test_a_wrong_column_in_the_function_is_told_once(
@@ -284,8 +280,8 @@ def test_a_wrong_column_in_the_function_is_told_once(
 
 def test_an_error_in_a_udf_names_its_line(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
-    line = raising.__code__.co_firstlineno + 1
-    with pytest.raises(PipelineError, match=rf"failed at {re.escape(__file__)}:{line}: .*cannot map ch"):
+    line = with_udf.__code__.co_firstlineno + 3
+    with pytest.raises(PipelineError, match=rf"failed at {re.escape(__file__)}:{line}: ValueError: invalid literal .* 'ch'"):
         run(project, spark, catalog, transform=with_udf)
 
 
