@@ -35,7 +35,11 @@ def test_a_bomb_is_stopped_after_the_step_that_exceeds_the_limit() -> None:
         unpack_gzip(gzip.compress(bytes(100 * STEP_BYTES)), max_bytes=1000 * STEP_BYTES, max_ratio=100)
 
 
-@pytest.mark.parametrize("packed", [b"", b"\x1f\x8b", b"nonsense", gzip.compress(b"x" * 999)[:-1], gzip.compress(b"a") + b"b"])
+@pytest.mark.parametrize(
+    "packed",
+    [b"", b"\x1f\x8b", b"nonsense", gzip.compress(b"x" * 999)[:-1], gzip.compress(b"a") + b"b"],
+    ids=["empty", "only the mark", "nonsense", "cut", "followed by more"],  # the bytes hold the time: other names in each worker
+)
 def test_what_is_not_one_whole_gzip_is_refused(packed: bytes) -> None:
     with pytest.raises(Unpackable):
         unpack_gzip(packed, max_bytes=1000, max_ratio=100)
