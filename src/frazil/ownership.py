@@ -6,8 +6,7 @@ frazil.toml, which is the same in every clone and in CI; without it, the name of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
 
 OWNER = "frazil.project"  # a property of tables that a project made or writes
+ATTEMPTS = 3
 
 
 def project_name(settings: Settings, folder: Path) -> str:
@@ -33,12 +33,18 @@ def other_owners(tables: Iterable[LiveTable], project: str) -> dict[str, str]:
     return {name: owner for name, owner in owners.items() if owner != project}
 
 
-def claim_tables(tables: Iterable[LiveTable], project: str, catalog: FrazilCatalog) -> None:
-    """Makes the project the owner of tables that have none or another. If another commit comes first, the next write claims them."""
-    from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+def claim_tables(load: Callable[[], Iterable[LiveTable]], project: str, catalog: FrazilCatalog) -> None:
+    """Makes the project the owner of tables that have none or another: of all of them in one commit, or of none.
 
-    for table in tables:
-        if table.properties.get(OWNER) != project:
-            guard = AssertTableUUID(uuid=table.metadata.table_uuid)
-            with suppress(CommitConflict, CommitUnknown):
-                catalog.commit_table(table, (guard,), (SetPropertiesUpdate(updates={OWNER: project}),))
+    `load` gives the tables as they are when it is called.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with catalog.transaction() as tx:
+                for table in load():
+                    if table.properties.get(OWNER) != project:
+                        tx.table(table).set_properties({OWNER: project})
+            return
+        except (CommitConflict, CommitUnknown):  # the next attempt reads whether the commit happened
+            if attempt == ATTEMPTS:
+                raise

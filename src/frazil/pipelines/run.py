@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -42,12 +42,25 @@ TOP_REASONS = 5
 __all__ = ["RunResult", "find_arrivals", "run_pipeline"]
 
 
-def run_pipeline(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str | None = None) -> RunResult:
-    """Loads what is new since the last run. Safe to call again after any failure. A ledger that is made belongs to project `owner`."""
+def run_pipeline(
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession,
+    catalog: FrazilCatalog,
+    folder: Path,
+    owner: str | None = None,
+    before_write: Callable[[], None] | None = None,
+) -> RunResult:
+    """Loads what is new since the last run. Safe to call again after any failure. A ledger that is made belongs to project `owner`.
+
+    `before_write` is called if there is something to load and nothing is refused, before the first write.
+    """
     arrived = find_arrivals(pipeline, catalog, folder)  # before the takeover, which adds a snapshot
     if not arrived.files:
         return _unchanged(pipeline, arrived)
     refuse_changes(pipeline, arrived, catalog)
+    if before_write is not None:
+        before_write()
     begun = time.monotonic()
     run = _Run(pipeline, spark, catalog, folder, owner)
     try:

@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,7 @@ class StreamOptions:
     stop: threading.Event = field(default_factory=threading.Event)  # when set, the batch under way is finished, and no other begun
     patience: Patience | None = None
     owner: str | None = None  # the project that companion tables are made for
+    before_write: Callable[[], None] | None = None  # called when nothing is refused any more, before the first write
 
 
 def run_stream(
@@ -150,6 +151,8 @@ class _Stream:
         self.checkpoint = self._checkpoint(before)  # whatever is refused, is refused before another stream is fenced
         if self.options.once and not self.operators and not self._is_behind(start):
             return
+        if self.options.before_write is not None:
+            self.options.before_write()
         self.sink = FrameSink(self.target, self.part, options=SinkOptions(checks=self.pipeline.checks))
         self.publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, self.target, self.part, self.sink.generation))
         self.publisher.clean()

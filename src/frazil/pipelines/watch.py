@@ -21,7 +21,7 @@ def watch_files(
 ) -> StreamProgress:
     """Loads new files until it is asked to stop. A run under way is finished."""
     while not options.stop.is_set():
-        result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=folder, owner=options.owner)
+        result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=folder, owner=options.owner, before_write=options.before_write)
         if result.snapshot_id is not None:
             progress.count(result.rows, result.quarantined, result.seconds, result.snapshot_id)
         options.on_change(progress)

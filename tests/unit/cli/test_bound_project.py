@@ -6,20 +6,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from frazil.catalog.embedded import running_catalog
+from frazil.cli.context import Context
 from frazil.cli.main import cli
+from frazil.cli.ownership import check_pipeline
 from frazil.client import FrazilCatalog, connect
+from frazil.client.changes import Change
 from frazil.config import load_settings
-from frazil.errors import OtherProject, Unavailable
+from frazil.errors import JavaMissing, OtherProject, SourceChanged, Unavailable
 from frazil.local_stack import make_secrets
 from frazil.ownership import OWNER
+from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
+from frazil.pipelines.run import run_pipeline
+from frazil.pipelines.runs import runs_of
+from frazil.pipelines.sources import SourceFile
+from frazil.project import load_project
 from frazil.served import Served, forget_served, read_served, record_served
+from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
 
 PROJECT = """
 from frazil import Table, column, pipeline, sources
@@ -159,6 +168,78 @@ def test_another_project_does_not_write_to_these_tables_unless_it_adopts_them(
     if command == ("apply",):
         assert frazil("--set", f"catalog.uri={lake.uri}", "apply", "--adopt").exit_code == 0
         assert lake.load_table("lakehouse.sales").properties[OWNER] == "other"
+
+
+COMPANIONS = ("sales", "sales__ledger", "sales__runs", "sales__quarantine")
+
+
+def other_project_with_all_tables(project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes the tables of a pipeline for project "sales", and enters another project with a file for the same table."""
+    frazil("apply")
+    sales = load_project(project).pipeline("daily").target
+    for companion in (ledger_of(sales), runs_of(sales)):
+        open_beside(companion, lake, owner="sales")
+    lake.create_table("lakehouse.sales__quarantine", QUARANTINE_SCHEMA)
+    other = project.with_name("other")
+    enter(other, monkeypatch)
+    (other / "landing").mkdir()
+    (other / "landing/a.csv").write_text("id\n1\n")
+    return other
+
+
+def owners(lake: FrazilCatalog) -> list[str | None]:
+    return [lake.load_table(f"lakehouse.{name}").properties.get(OWNER) for name in COMPANIONS]
+
+
+@pytest.mark.parametrize("command", ["run", "stream"])
+def test_a_run_that_fails_before_its_first_write_adopts_nothing(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    other_project_with_all_tables(project, lake, monkeypatch)
+    monkeypatch.setenv("FRAZIL_JAVA_HOME", "/nope")
+    before = owners(lake)
+    error = frazil("--set", f"catalog.uri={lake.uri}", command, "daily", "--adopt").exception
+    assert isinstance(error, JavaMissing)
+    assert owners(lake) == before == ["sales", "sales", "sales", None]
+
+
+def test_a_pipeline_adopts_its_table_with_all_companions_in_one_commit(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = other_project_with_all_tables(project, lake, monkeypatch)
+    commits: list[list[str]] = []
+    commit_changes = FrazilCatalog.commit_changes
+
+    def note_commit(catalog: FrazilCatalog, changes: Sequence[Change]) -> None:
+        commits.append(sorted(change.name for change in changes))
+        commit_changes(catalog, changes)
+
+    monkeypatch.setattr(FrazilCatalog, "commit_changes", note_commit)
+    context = Context(None, {"catalog.uri": lake.uri})
+    owner = check_pipeline(context, other, load_project(other).pipeline("daily"), adopt=True)
+    assert (commits, owners(lake)) == ([], ["sales", "sales", "sales", None])
+    owner.claim()
+    owner.claim()
+    assert commits == [sorted(f"lakehouse.{name}" for name in COMPANIONS)]
+    assert owners(lake) == ["other"] * 4
+
+
+def test_a_run_whose_files_are_refused_adopts_nothing(project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = other_project_with_all_tables(project, lake, monkeypatch)
+    daily = load_project(other).pipeline("daily")
+    ledger = lake.load_table("lakehouse.sales__ledger")
+    ledger.append(ledger_rows([SourceFile("landing/a.csv", 1, "1")], pipeline="daily", run_id="r", ledger=ledger))
+    called: list[str] = []
+    with pytest.raises(SourceChanged):
+        run_pipeline(daily, spark=None, catalog=lake, folder=other, before_write=lambda: called.append("claim"))  # type: ignore[arg-type]
+    assert called == []
+
+
+def test_apply_adopts_companion_tables_with_their_table(project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = other_project_with_all_tables(project, lake, monkeypatch)
+    enter(other, monkeypatch, columns=', column("note", "string")')
+    assert frazil("--set", f"catalog.uri={lake.uri}", "apply", "--adopt").exit_code == 0
+    assert owners(lake) == ["other"] * 4
 
 
 def test_a_clone_in_a_folder_of_another_name_is_the_same_project_by_its_settings(
