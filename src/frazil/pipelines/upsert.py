@@ -20,6 +20,7 @@ from frazil.pipelines.stages import Stages
 from frazil.pipelines.upsert_merge import Merge
 from frazil.pipelines.upsert_set import change_set
 from frazil.pipelines.upsert_task import ChangePlan
+from frazil.sinks.arguments import as_checks
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Contract
 from frazil.sinks.iceberg import IcebergTarget
@@ -50,7 +51,7 @@ class UpsertFrames:
         key: str | Sequence[str],
         sequence: str | None = None,
         op: str | Ops | None = None,
-        checks: Sequence[str] = (),
+        checks: str | Sequence[str] = (),
         bad_rows: BadRows = "stop",
         catalog: Any = None,
         patience: Patience | None = None,
@@ -60,7 +61,7 @@ class UpsertFrames:
         identifier = tuple(table.split(".")) if isinstance(table, str) else table
         self._target = IcebergTarget(catalog, identifier, patience=patience or Patience(), key=self._rules.key)
         self._rules.check(self._target.layout)
-        self._part, self._checks = part_name(name, 0), tuple(checks)
+        self._part, self._checks = part_name(name, 0), as_checks(checks)
         self._sink = FrameSink(self._target, self._part, options=SinkOptions(checks=self._checks, bad_rows=bad_rows))
         self._stages = Stages(catalog, self._target, self._part, self._sink.generation)
         self._stages.clean()

@@ -52,6 +52,7 @@ class SinkConfig(ABC):
         for name, least in (("batch_size", 1), ("batch_interval_seconds", 0), ("num_partitions", 1)):
             if getattr(self, name) < least:
                 raise SinkError(f"{name} is {getattr(self, name)}: expected at least {least}")
+        sink_options(**self.options)  # a wrong one is an error here, not in the worker that builds the part
 
     @property
     @abstractmethod

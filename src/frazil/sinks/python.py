@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import MissingExtra, SinkError
+from frazil.sinks.arguments import as_checks, check_names, check_stream, check_values, check_word
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Extra
 from frazil.sinks.iceberg import IcebergTarget
@@ -27,6 +28,7 @@ from frazil.sinks.sink import ArrowSink, BadRows, FlushPolicy, SinkOptions
 from frazil.sinks.upsert_rules import Ops, UpsertRules
 
 Mode = Literal["append", "upsert"]
+OPEN_PARAMETERS = ("catalog", "part", "branch", "patience", "mode", "key", "sequence", "op")
 
 
 def open(  # frazil.sinks.open reads as it should
@@ -51,6 +53,8 @@ def open(  # frazil.sinks.open reads as it should
     With `mode="upsert"`, rows are changes: a row takes the place of the one with its `key`. The column `sequence` says which of two is
     newer, the column `op` which ones are deletes.
     """
+    chosen = _checked(name, part, options, others=OPEN_PARAMETERS)
+    check_word("mode", mode, get_args(Mode))
     identifier = tuple(table.split(".")) if isinstance(table, str) else table
     names = UpsertRules.of(key, sequence, op).key if mode == "upsert" else ()
     target = IcebergTarget(as_catalog(catalog), identifier, branch, patience or Patience(), names)
@@ -58,11 +62,10 @@ def open(  # frazil.sinks.open reads as it should
         from frazil.sinks.upsert_sink import UpsertSink
 
         rules = UpsertRules.of(key, sequence, op)
-        return UpsertSink(target, part_name(name, part), rules, options=sink_options(**options), part_number=part)
-    if mode != "append" or key or sequence or op:
-        wrong = f"mode is '{mode}'" if mode != "append" else "key, sequence and op are for mode='upsert'"
-        raise SinkError(f"{target.layout.name}: {wrong}", hint="mode is 'append' or 'upsert'")
-    return ArrowSink(target, part_name(name, part), options=sink_options(**options), part_number=part)
+        return UpsertSink(target, part_name(name, part), rules, options=chosen, part_number=part)
+    if key or sequence or op:
+        raise SinkError(f"{target.layout.name}: key, sequence and op are for mode='upsert'", hint="mode is 'append' or 'upsert'")
+    return ArrowSink(target, part_name(name, part), options=chosen, part_number=part)
 
 
 def open_delta(
@@ -75,12 +78,13 @@ def open_delta(
     **options: Unpack[Options],
 ) -> ArrowSink:
     """A sink for a Delta table in a folder or bucket; the same calls and promises."""
+    chosen = _checked(name, part, options, others=("storage_options", "part", "patience"))
     try:
         from frazil.sinks.delta import DeltaTarget
     except ModuleNotFoundError as exc:
         raise MissingExtra("deltalake", extra="delta") from exc
     target = DeltaTarget(uri, dict(storage_options or {}), patience or Patience())
-    return ArrowSink(target, part_name(name, part), options=sink_options(**options), part_number=part)
+    return ArrowSink(target, part_name(name, part), options=chosen, part_number=part)
 
 
 class Options(TypedDict, total=False):
@@ -89,7 +93,7 @@ class Options(TypedDict, total=False):
     flush_rows: int | None
     flush_bytes: int | None
     flush_seconds: float | None
-    checks: Sequence[str]
+    checks: str | Sequence[str]
     extra_fields: Extra
     bad_rows: BadRows
     budget_bytes: int
@@ -98,7 +102,9 @@ class Options(TypedDict, total=False):
 
 
 def sink_options(**options: Unpack[Options]) -> SinkOptions:
-    """The options of a sink from flat names, as hosts take them."""
+    """The options of a sink from flat names, as hosts take them; refuses a name or value that is no option."""
+    check_names(options, Options.__annotations__)
+    check_values(options)
     flush = FlushPolicy(options.get("flush_rows", FlushPolicy.rows), options.get("flush_bytes"), options.get("flush_seconds"))
     limits = BufferLimits(
         budget_bytes=options.get("budget_bytes", BufferLimits.budget_bytes),
@@ -108,10 +114,17 @@ def sink_options(**options: Unpack[Options]) -> SinkOptions:
     return SinkOptions(
         flush=flush,
         limits=limits,
-        checks=tuple(options.get("checks", ())),
+        checks=as_checks(options.get("checks", ())),
         extra_fields=options.get("extra_fields", SinkOptions.extra_fields),
         bad_rows=options.get("bad_rows", SinkOptions.bad_rows),
     )
+
+
+def _checked(name: str, part: int, options: Options, *, others: Sequence[str]) -> SinkOptions:
+    """The options of a call, checked before the table is opened."""
+    check_names(options, Options.__annotations__, others=others)
+    check_stream(name, part)
+    return sink_options(**options)
 
 
 def part_name(name: str, part: int) -> str:

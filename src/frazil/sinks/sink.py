@@ -7,13 +7,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import ProgressMismatch, RowRefused, SinkError
+from frazil.sinks.arguments import check_word
 from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.contract import Accepted, Contract, Extra, Rejected, as_table
 from frazil.sinks.files import WrittenFile
@@ -87,6 +88,10 @@ class SinkOptions:
     checks: tuple[str, ...] = ()
     extra_fields: Extra = "error"
     bad_rows: BadRows = "stop"
+
+    def __post_init__(self) -> None:
+        check_word("extra_fields", self.extra_fields, get_args(Extra))
+        check_word("bad_rows", self.bad_rows, get_args(BadRows))
 
 
 class ArrowSink:

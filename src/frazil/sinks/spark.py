@@ -42,6 +42,7 @@ import pyarrow as pa
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import MissingExtra, ProgressMismatch, SinkError
+from frazil.sinks.arguments import as_checks, check_names, check_stream, check_values
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Contract, Extra
 from frazil.sinks.iceberg import IcebergTarget
@@ -85,7 +86,7 @@ class Delta:
 class FrameOptions(TypedDict, total=False):
     """How rows are treated; as for the other hosts. `budget_bytes` is an executor's, shared by the tasks that run there at once."""
 
-    checks: Sequence[str]
+    checks: str | Sequence[str]
     extra_fields: Extra
     bad_rows: BadRows
     budget_bytes: int
@@ -270,8 +271,10 @@ def open(  # frazil.sinks.spark.open reads as it should
     `name` is the stream's own: its progress is kept under it, and whoever opens the same name takes over from the writer before.
     `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST catalog, or nothing: the settings say.
     """
+    check_stream(name)
+    chosen = frame_options(**options)
     target = target_of(table, catalog, branch, patience or Patience())
-    return FrameSink(target, part_name(name, 0), options=frame_options(**options))
+    return FrameSink(target, part_name(name, 0), options=chosen)
 
 
 def write_frame(
@@ -309,6 +312,8 @@ def foreach_batch(
     Without `offsets`, the number of the batch in the query's checkpoint is the position: a batch that Spark repeats changes nothing as long
     as the checkpoint is kept, and a query with another checkpoint under the same name is refused.
     """
+    check_stream(name)
+    frame_options(**options)  # a wrong one is an error here, not in the first batch
 
     def open_sink() -> FrameSink:
         return open(table, name=name, catalog=catalog, branch=branch, patience=patience, **options)
@@ -334,11 +339,13 @@ class _BatchWriter:
 
 
 def frame_options(**options: Unpack[FrameOptions]) -> SinkOptions:
-    """The options of a sink from flat names."""
+    """The options of a sink from flat names; refuses a name or value that is no option."""
+    check_names(options, FrameOptions.__annotations__, others=("catalog", "branch", "patience"))
+    check_values(options)
     limits = BufferLimits(budget_bytes=options.get("budget_bytes", BufferLimits.budget_bytes), spool_folder=options.get("spool_folder"))
     return SinkOptions(
         limits=limits,
-        checks=tuple(options.get("checks", ())),
+        checks=as_checks(options.get("checks", ())),
         extra_fields=options.get("extra_fields", SinkOptions.extra_fields),
         bad_rows=options.get("bad_rows", SinkOptions.bad_rows),
     )

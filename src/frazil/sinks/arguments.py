@@ -1,0 +1,99 @@
+"""Checks the options that a caller gives a sink, before the table is opened and another writer is fenced."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+from frazil.errors import SinkError
+
+
+def check_names(options: Mapping[str, Any], allowed: Collection[str], *, others: Iterable[str] = ()) -> None:
+    """Raises SinkError for an option that does not exist. `others` are parameters of the call that the hint may name, too.
+
+    >>> check_names({"check": ["id > 0"]}, ["checks", "threads"])
+    Traceback (most recent call last):
+    frazil.errors.SinkError: a sink has no option 'check'
+      did you mean 'checks'? The options are checks, threads
+    """
+    for name in options:
+        if name not in allowed:
+            near = difflib.get_close_matches(name, [*allowed, *others], n=3, cutoff=0.6)
+            meant = f"did you mean {' or '.join(repr(one) for one in near)}? " if near else ""
+            known = f"the options are {', '.join(sorted(allowed))}"
+            raise SinkError(f"a sink has no option '{name}'", hint=meant + (known[0].upper() + known[1:] if near else known))
+
+
+def check_word(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raises SinkError if the value is none of the allowed words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise _wrong(name, value, f"one of {', '.join(allowed)}")
+
+
+def check_values(options: Mapping[str, Any]) -> None:
+    """Raises SinkError for a number, check or folder of the wrong type or out of range; words are checked by `SinkOptions`."""
+    for name, (is_right, expected) in _RULES.items():
+        if name in options and not is_right(options[name]):
+            raise _wrong(name, options[name], expected)
+
+
+def check_stream(name: object, part: object = 0) -> None:
+    """Raises SinkError if the name or the part cannot be those of a stream."""
+    if not isinstance(name, str) or not name:
+        raise _wrong("name", name, "the name of the stream, a text that is not empty")
+    if not _is_whole(part, least=0):
+        raise _wrong("part", part, "a whole number from 0")
+
+
+def as_checks(checks: str | Iterable[str]) -> tuple[str, ...]:
+    """The checks as a tuple; a single text is one check.
+
+    >>> as_checks("id > 0"), as_checks(["id > 0", "id < 9"])
+    (('id > 0',), ('id > 0', 'id < 9'))
+    """
+    return (checks,) if isinstance(checks, str) else tuple(checks)
+
+
+def _is_whole(value: object, *, least: int) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def _is_count(value: object) -> bool:
+    return _is_whole(value, least=1)
+
+
+def _is_count_or_none(value: object) -> bool:
+    return value is None or _is_count(value)
+
+
+def _is_seconds_or_none(value: object) -> bool:
+    return value is None or (not isinstance(value, bool) and isinstance(value, Real) and float(value) >= 0)  # NaN is not
+
+
+def _is_path_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str | os.PathLike)
+
+
+def _are_checks(value: object) -> bool:
+    if isinstance(value, str):
+        return True
+    is_list = isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | Mapping)
+    return is_list and (not isinstance(value, Collection) or all(isinstance(one, str) for one in value))
+
+
+_RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "flush_rows": (_is_count_or_none, "a whole number from 1, or None"),
+    "flush_bytes": (_is_count_or_none, "a whole number from 1, or None"),
+    "flush_seconds": (_is_seconds_or_none, "a number of seconds from 0, or None"),
+    "budget_bytes": (_is_count, "a whole number from 1"),
+    "threads": (_is_count, "a whole number from 1"),
+    "spool_folder": (_is_path_or_none, "a folder, or None"),
+    "checks": (_are_checks, "an SQL condition, or a list of them"),
+}
+
+
+def _wrong(name: str, value: object, expected: str) -> SinkError:
+    return SinkError(f"option '{name}' is {value!r:.100}: expected {expected}")
