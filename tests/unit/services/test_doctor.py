@@ -53,6 +53,22 @@ def test_the_cache_is_listed_with_sizes(settings: Settings, tmp_path: Path, monk
     assert cache == [("size", f"3 MB in {tmp_path / 'cache'}"), ("jars", "kafka_2.13, 3 MB")]
 
 
+def test_a_java_home_that_is_named_and_holds_no_java_is_broken(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAZIL_JAVA_HOME", f"{tmp_path / 'nope'}{os.pathsep}{tmp_path}")
+    found = [check for check in examine(settings) if check.subject == "FRAZIL_JAVA_HOME"]
+    assert [(check.state, check.found) for check in found] == [
+        ("broken", f"it names {tmp_path / 'nope'}, which holds no Java"),
+        ("broken", f"it names {tmp_path}, which holds no Java"),
+    ]
+    assert {check.mend for check in found} == {"correct FRAZIL_JAVA_HOME, or unset it"}
+
+
+def test_a_java_home_of_the_settings_that_does_not_fit_spark_is_broken(settings: Settings, tmp_path: Path) -> None:
+    spark = settings.spark.model_copy(update={"java_home": tmp_path})
+    found = find(settings.model_copy(update={"spark": spark}), "Java", "spark.java_home")
+    assert (found.state, found.found) == ("broken", f"it names {tmp_path}, which holds no Java; Spark needs Java 17 or 21")
+
+
 def test_a_machine_without_java_is_told_what_would_be_fetched(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("frazil.services.doctor.machine_homes", list)  # a machine with no Java cannot be had in a test
