@@ -80,10 +80,9 @@ def show_age(milliseconds: int) -> str:
     >>> show_age(604_800_000), show_age(5_400_000)
     ('7d', '90m')
     """
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000)):
-        if milliseconds % size == 0:
-            return f"{milliseconds // size}{unit}"
-    return f"{milliseconds / 60_000:g}m"
+    from frazil.upkeep.words import split_ms
+
+    return " ".join(f"{part}{'ms' if unit == 'ms' else unit[0]}" for part, unit in split_ms(milliseconds))
 
 
 def _create(context: Context, table: str, name: str, kind: RefKind, at: str, **rules: int | None) -> None:

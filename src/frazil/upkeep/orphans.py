@@ -22,6 +22,7 @@ from frazil.upkeep.paths import comparable, is_below
 from frazil.upkeep.policy import LEAST_ORPHAN_AGE_MS
 from frazil.upkeep.reach import reachable
 from frazil.upkeep.removing import Removed, folders_of, is_own, remove_files
+from frazil.upkeep.words import ms
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -96,7 +97,7 @@ def plan_orphans(
     """The orphans of a table that are older than the limit. `load` gives the table as it is when it is called."""
     if older_than_ms < LEAST_ORPHAN_AGE_MS:
         raise UpkeepError(
-            f"orphans younger than an hour are not removed, found a limit of {older_than_ms / 60_000:g} minutes",
+            f"orphans younger than an hour are not removed, found a limit of {ms(older_than_ms)}",
             hint="files of a commit that is under way look like orphans; choose a longer time",
         )
     table = load()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "ms": 1}
+
 
 def count(number: int, noun: str) -> str:
     """
@@ -23,11 +25,25 @@ def size(number: int) -> str:
 
 
 def ms(number: int) -> str:
+    """A number of milliseconds, exactly.
+
+    >>> ms(432_000_000), ms(5_400_000), ms(61_001), ms(0)
+    ('5 days', '90 minutes', '1 minute 1 second 1 ms', '0 minutes')
     """
-    >>> ms(432_000_000), ms(5_400_000), ms(0)
-    ('5 days', '90 minutes', '0 minutes')
+    return " ".join(f"{part:,} ms" if unit == "ms" else count(part, unit) for part, unit in split_ms(number))
+
+
+def split_ms(number: int) -> list[tuple[int, str]]:
+    """A duration as numbers of units: one unit if that is exact in minutes or longer units, else as many as it takes.
+
+    >>> split_ms(129_600_000), split_ms(90_500)
+    ([(36, 'hour')], [(1, 'minute'), (30, 'second'), (500, 'ms')])
     """
-    for unit, length in (("day", 86_400_000), ("hour", 3_600_000)):
-        if number and number % length == 0:
-            return count(number // length, unit)
-    return f"{number / 60_000:g} minutes"
+    if number % 60_000 == 0:
+        unit = next((unit for unit in ("day", "hour") if number and number % UNITS[unit] == 0), "minute")
+        return [(number // UNITS[unit], unit)]
+    parts: list[tuple[int, str]] = []
+    for unit, length in UNITS.items():
+        whole, number = divmod(number, length)
+        parts += [(whole, unit)] if whole else []
+    return parts
