@@ -32,7 +32,7 @@ SHOWN_FILES = 20
 def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
     """Run a pipeline: everything new since the last run, then stop."""
     from frazil.client.catalog import catalog_properties
-    from frazil.pipelines.run import find_arrivals, refuse_changes, run_pipeline
+    from frazil.pipelines.run import expect_copies, find_arrivals, refuse_changes, run_pipeline
     from frazil.pipelines.sources import KafkaSource
 
     project = load_project(Path.cwd())
@@ -53,7 +53,8 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
     if not arrived.files:  # Spark takes seconds to start: not for nothing
         click.echo(describe(RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))))
     elif dry_run:
-        click.echo(describe_files(pipeline, arrived))
+        copies = expect_copies(pipeline, arrived, catalog, project.folder)
+        click.echo(describe_files(pipeline, arrived, copies))
     else:
         owner = check_pipeline(context, project.folder, pipeline, adopt=adopt)
         refuse_changes(pipeline, arrived, catalog)
@@ -149,15 +150,16 @@ def describe_copies(copies: Mapping[str, str]) -> list[str]:
     return [f"{copy} has the same content as {path}" for copy, path in copies.items()]
 
 
-def describe_files(pipeline: Pipeline, arrived: Arrivals) -> str:
-    """The files that a run would load; those that were loaded before with other content are named."""
+def describe_files(pipeline: Pipeline, arrived: Arrivals, copies: Mapping[str, str]) -> str:
+    """The files that a run would load; changed files and copies of loaded ones are named."""
     files = arrived.files
     total = size(sum(file.size for file in files))
     refused = arrived.changed and pipeline.on_change == "error"
     would = "would refuse to load" if refused else "would load"
     lines = [f"{pipeline.name}: {would} {_files(len(files))} ({total}) into {pipeline.target.name}"]
     lines += _shorten([f"  {size(file.size):>9}  {file.path}" for file in files])
-    return "\n".join(lines + _shorten([f"  {line}" for line in describe_changes([file.path for file in arrived.changed])]))
+    notes = [*describe_changes([file.path for file in arrived.changed]), *describe_copies(copies)]
+    return "\n".join(lines + _shorten([f"  {note}" for note in notes]))
 
 
 def _shorten(lines: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -128,6 +129,13 @@ def find_copies(files: Sequence[SourceFile], ledger: LiveTable | None, pipeline:
     for path, size, tag in _rows_of_sizes({size for size, _ in wanted}, ledger, pipeline):
         copies |= {copy: path for copy in wanted.get((size, Tag.parse(tag).content), ()) if copy != path}
     return dict(sorted(copies.items()))
+
+
+def find_same_sizes(files: Sequence[SourceFile], ledger: LiveTable | None, pipeline: str) -> list[SourceFile]:
+    """The files that may be copies by their size alone: another file of the list, or a loaded one, has the same."""
+    counts = Counter(file.size for file in files)
+    loaded = {size for _, size, _ in _rows_of_sizes(set(counts), ledger, pipeline)}
+    return [file for file in files if counts[file.size] > 1 or file.size in loaded]
 
 
 def local_digest(folder: Path) -> Digest:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import CommitUnknown, PipelineError, SourceChanged, TooManyBadRows, WriterFenced
-from frazil.pipelines.arrivals import Arrivals, Tag, compare_with_ledger, find_copies, local_digest, with_content
+from frazil.pipelines.arrivals import Arrivals, Tag, compare_with_ledger, find_copies, find_same_sizes, local_digest, with_content
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
 from frazil.pipelines.runs import RunResult, note_run, run_rows, runs_of, tell_error
@@ -103,6 +103,13 @@ def _refusal(pipeline: Pipeline, arrived: Arrivals) -> SourceChanged | None:
     if not arrived.changed or pipeline.on_change != "error":
         return None
     return SourceChanged(pipeline.name, [file.path for file in arrived.changed], mode=pipeline.mode)
+
+
+def expect_copies(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog, folder: Path) -> dict[str, str]:
+    """The `copies` that the result of a run would name. Reads only files whose size another file has. Changes nothing."""
+    ledger = _load_ledger(pipeline, catalog)
+    files = with_content(find_same_sizes(arrived.files, ledger, pipeline.name), local_digest(folder))
+    return find_copies(files, ledger, pipeline.name)
 
 
 def _load_ledger(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable | None:

@@ -122,3 +122,12 @@ def test_a_loaded_file_with_other_content_is_named_and_refused(loaded: Path) -> 
         "daily_sales: would refuse to load 1 file (15 B) into lakehouse.sales\n"
         "       15 B  landing/a.csv\n  landing/a.csv was loaded before with other content\n"
     )
+
+
+def test_a_dry_run_names_the_path_that_the_content_of_a_copy_was_loaded_from(loaded: Path) -> None:
+    loaded.with_name("b.csv").write_bytes(loaded.read_bytes())
+    said = "daily_sales: would load 1 file (9 B) into lakehouse.sales\n        9 B  landing/b.csv\n"
+    note = "  landing/b.csv has the same content as landing/a.csv\n"
+    assert frazil("run", "daily_sales", "--dry-run").stdout == said + note
+    loaded.unlink()  # renamed
+    assert frazil("run", "daily_sales", "--dry-run").stdout == said + note
