@@ -93,7 +93,8 @@ class Limits(_Section):
     threads: int = Field(default=32, gt=0)
     cache_bytes: int = Field(default=256 * MIB, ge=0)  # parsed metadata files
     manifest_bytes: int = Field(default=256 * MIB, ge=0)  # decoded manifests, kept for scan planning
-    metadata_bytes: int = Field(default=256 * MIB, gt=0)  # of a metadata file, unpacked
+    metadata_bytes: int = Field(default=256 * MIB, gt=0)  # of a metadata file that is read, unpacked
+    new_metadata_bytes: int = Field(default=64 * MIB, gt=0)  # of one that a commit writes or a client registers
     plan_files: int = Field(default=5_000, gt=0)  # of a plan, in one answer
     filter_literals: int = Field(default=10_000, gt=0)  # values and predicates in the filter of a scan
     filter_bytes: int = Field(default=MIB, gt=0)  # of that filter as JSON

@@ -22,7 +22,7 @@ from frazil.client import FrazilCatalog
 from frazil.config import Limits
 from frazil.scan.compiled import ScanCache
 from frazil.services.processes import wait_until
-from tests.catalog_databases import Client
+from tests.catalog_databases import SCHEMA, Client
 from tests.contract.hostile_clients import NAMESPACES, QUICK, THREADED, TYPE, Target, head, post, talk
 from tools.own_server import own_server
 
@@ -90,6 +90,52 @@ def test_answers_that_are_not_read_are_dropped_when_they_take_too_much() -> None
             deaf.sendall(head("GET", f"{NAMESPACES}/long") * 20)
         wait_until(lambda: len(server.app.connections) < 60, 60)
         assert server.app.connections._held() <= 4_000_000
+
+
+def test_one_client_gets_an_answer_of_any_length() -> None:
+    with running_catalog(limits=Limits(in_flight_bytes=4_000_000)) as server:
+        client = Client(server.uri)
+        client.create(properties={f"k{n}": "x" * 100_000 for n in range(8)})
+        for start in range(8, 40, 8):
+            properties = {f"k{n}": "x" * 100_000 for n in range(start, start + 8)}
+            assert client.commit({"action": "set-properties", "updates": properties}).status == 200
+        with requests.get(f"{server.uri}{QUICK}", headers={"Accept-Encoding": "identity"}, stream=True, timeout=60) as answer:
+            assert len(answer.raw.read()) > 4_000_000
+
+
+def test_a_commit_does_not_grow_the_metadata_past_the_limit_and_may_make_it_smaller(tmp_path: Path) -> None:
+    with running_catalog(tmp_path, limits=Limits(new_metadata_bytes=200_000)) as server:
+        client = Client(server.uri)
+        client.create(properties={"long": "x" * 150_000})
+        grown = client.commit({"action": "set-properties", "updates": {"more": "x" * 60_000}})
+        assert (grown.status, "new_metadata_bytes" in grown.body["error"]["message"]) == (400, True)
+    with running_catalog(tmp_path, limits=Limits(new_metadata_bytes=100_000)) as server:
+        client = Client(server.uri)
+        assert client.commit({"action": "set-properties", "updates": {"more": "x"}}).status == 400
+        assert client.commit({"action": "set-properties", "updates": {"long": "x" * 120_000}}).status == 200
+        properties = client.load()["metadata"]["properties"]
+        assert (len(properties["long"]), "more" in properties) == (120_000, False)
+
+
+def test_a_registered_file_may_not_be_longer_than_one_that_a_commit_writes() -> None:
+    with running_catalog(limits=Limits(new_metadata_bytes=100_000)) as server:
+        client = Client(server.uri)
+        location = client.create()["metadata-location"]
+        path = Path(location.removeprefix("file://")).with_name("00001-long.metadata.json")
+        path.write_bytes(b" " * 100_001)
+        answer = client.post("/namespaces/ns/register", {"name": "long", "metadata-location": f"file://{path}"})
+        assert (answer.status, "100,001 bytes" in answer.body["error"]["message"]) == (400, True)
+
+
+def test_a_location_with_a_file_in_its_way_is_400() -> None:
+    with running_catalog() as server:
+        client = Client(server.uri)
+        root = Path(client.create()["metadata"]["location"].removeprefix("file://")).parent
+        (root / "plain").write_bytes(b"")
+        answer = client.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA, "location": f"file://{root}/plain/u"})
+        assert (answer.status, "a file is in its way" in answer.body["error"]["message"]) == (400, True)
+        moved = client.commit({"action": "set-location", "location": f"file://{root}/plain"})
+        assert (moved.status, client.load()["metadata"]["location"]) == (400, f"file://{root}/t")
 
 
 def test_a_client_that_reads_nothing_is_left_after_a_while() -> None:

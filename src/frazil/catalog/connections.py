@@ -107,11 +107,16 @@ class Connections:
             self._bodies.pop(connection, None)
 
     def _drop_unread(self) -> None:
-        """Closes connections until half of what their long answers take is free: those first that have not read on for longest."""
+        """Closes connections until half of what their long answers take is free: those first that have not read on for longest.
+
+        The one that read last stays: a table whose metadata is longer than the limit can be loaded by one client at a time.
+        """
+        if len(self._bodies) < 2:
+            return
         now = asyncio.get_running_loop().time()
         waiting = sorted(self._bodies, key=lambda connection: self._unsent.get(connection, (0, now))[1])
         before, closed = self._held(), 0
-        while waiting and self._held() > self._most_unsent // 2:
+        while len(waiting) > 1 and self._held() > self._most_unsent // 2:
             for connection in waiting[: max(1, len(waiting) // EVICT_SHARE)]:
                 waiting.remove(connection)
                 del self._bodies[connection]

@@ -26,11 +26,13 @@ class HostGuard:
     """The names of one server.
 
     `bound` is the address that it listens on: one that stands for all addresses (0.0.0.0, ::) accepts every IP address as Host, since only
-    names can be pointed elsewhere. `allowed` are the operator's names: exact, `*.example.org` for all names below, `*` for any.
+    names can be pointed elsewhere; `host` is the name that it was given for it. `allowed` are the operator's names: exact,
+    `*.example.org` for all names below, `*` for any.
     """
 
-    def __init__(self, bound: str = "127.0.0.1", allowed: Iterable[str] = ()) -> None:
+    def __init__(self, bound: str = "127.0.0.1", allowed: Iterable[str] = (), *, host: str = "") -> None:
         self._bound = bound.strip("[]").lower()
+        self._own = (*LOOPBACK_NAMES, self._bound, host.strip("[]").lower())
         names = [name.strip("[]").lower() for name in allowed if name]
         self._any = "*" in names
         self._names = frozenset(name for name in names if not name.startswith("*"))
@@ -60,7 +62,7 @@ class HostGuard:
             self._known.add(host)
 
     def _is_ours(self, name: str) -> bool:
-        if self._any or name in LOOPBACK_NAMES or name == self._bound or self._is_allowed(name):
+        if self._any or name in self._own or self._is_allowed(name):
             return True
         try:
             address = ipaddress.ip_address(name)

@@ -26,7 +26,7 @@ from frazil.catalog.store import relations
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.store.relations import Swap
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import BadRequest, CommitConflict, CommitUnknown, NoSuchNamespace, Unavailable
+from frazil.errors import BadRequest, CommitConflict, CommitUnknown, InvalidChange, NoSuchNamespace, Unavailable
 
 FREE_TRIES = 3  # after so many lost races a commit locks its tables first
 MAX_TRIES = 20
@@ -83,6 +83,7 @@ def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequenc
     changed = [plan.new for plan in plans if plan.new is not None]
     if not changed and request.key is None:
         return response
+    _check_sizes(ctx, plans)
     try:
         ctx.files.write_versions(changed)
         faults.reach("metadata.written")
@@ -111,6 +112,7 @@ def _publish_locked(ctx: Context, request: Request, warehouse: Warehouse, change
         for name in sorted((change.name for change in changes), key=_order):
             relations.lock(sql, warehouse.name, name)
         plans[:] = _plan_all(ctx, sql, warehouse, changes)
+        _check_sizes(ctx, plans)
         ctx.files.write_versions([plan.new for plan in plans if plan.new is not None])
         return _swap_all(ctx, sql, warehouse, plans, respond([plan.result for plan in plans]))
 
@@ -122,6 +124,18 @@ def _publish_locked(ctx: Context, request: Request, warehouse: Warehouse, change
         answer = _look_again(ctx, warehouse, plans, respond([plan.result for plan in plans]))
     _remember(ctx, warehouse, plans)
     return answer
+
+
+def _check_sizes(ctx: Context, plans: Sequence[Plan]) -> None:
+    """Refuses metadata files that grow past the limit: the server must be able to read what it writes. A smaller one may always follow."""
+    most = min(ctx.limits.new_metadata_bytes, ctx.limits.metadata_bytes)
+    for plan in plans:
+        size = len(plan.new.file_bytes) if plan.new is not None else 0
+        if size > most and (plan.base is None or size > len(plan.base.file_bytes)):
+            raise InvalidChange(
+                f"Cannot commit {plan.name}: its metadata file would have {size} bytes, at most {most} are allowed",
+                hint="expire old snapshots and remove properties; an operator can raise server.limits.new_metadata_bytes",
+            )
 
 
 def _order(name: Name) -> tuple[str, str]:

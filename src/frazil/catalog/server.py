@@ -45,6 +45,7 @@ class ServerOptions:
     warehouses: Mapping[str, str]
     allow_locations: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()  # names of the server, beyond the address that it listens on
+    host: str = ""  # what it was told to listen on
     limits: Limits = field(default_factory=Limits)
     log_level: str = "info"
     allow_properties: Sequence[str] = ()  # patterns
@@ -76,7 +77,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         limits=options.limits,
         endpoints=tuple(endpoints()),
         telemetry=telemetry,
-        hosts=HostGuard(bound, options.allowed_hosts),
+        hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
     )
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import BoundedSemaphore
 
 import orjson
 
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.fields import Json
-from frazil.catalog.files import FileStore, NotReadable
+from frazil.catalog.files import MOST_BYTES, FileStore, NotReadable
 from frazil.catalog.files.local import LocalFiles
 from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
@@ -27,6 +28,7 @@ from frazil.config import Limits
 from frazil.errors import ConfigError, LocationRefused, MalformedLocation, MetadataCorrupt, MetadataMissing, NoSuchWarehouse, Unavailable
 from frazil.properties import STRICT, PropertyRule
 
+FOREIGN_READS = 2  # files of registrations that are read and parsed at a time
 SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there after it was seen
 
 
@@ -127,6 +129,9 @@ class MetadataFiles:
         self.cache = cache
         self.rule = rule  # which properties are served
         self._limits = limits or Limits()
+        most = min(self._limits.metadata_bytes, self._limits.new_metadata_bytes)
+        self._foreign_limits = self._limits.model_copy(update={"metadata_bytes": most})
+        self._foreign_reads = BoundedSemaphore(FOREIGN_READS)
         self._local = LocalFiles()
         self._s3: FileStore | None = None
 
@@ -139,32 +144,40 @@ class MetadataFiles:
             self._s3 = S3Files()
         return self._s3
 
+    def load_foreign(self, location: str, *, kind: str = "table") -> Version:
+        """The version in a file that a client names: the limits are tighter, and few are read at a time, for such files may be large."""
+        with self._foreign_reads:
+            version = self._read_version(location, kind, self._foreign_limits)
+        version.checked_at = time.monotonic()
+        self.cache.put(version)
+        return version
+
     def load(self, location: str, *, kind: str = "table", inline: bool = False) -> Version:
         """The version of a table or view. A file that vanished is noticed: at once on local files, within seconds in an object store."""
         version = self.cache.get(location)
         if version is None or version.kind != kind:
             if inline:
                 raise WouldBlock
-            version = self._read_version(location, kind)
+            version = self._read_version(location, kind, self._limits)
             version.checked_at = time.monotonic()
             self.cache.put(version)
             return version
         self._look(version, inline=inline)
         return version
 
-    def _read_version(self, location: str, kind: str) -> Version:
+    def _read_version(self, location: str, kind: str, limits: Limits) -> Version:
         try:
-            return self._parse_version(location, kind, self.read_bytes(location))
+            return self._parse_version(location, kind, self.read_bytes(location, limits.metadata_bytes), limits)
         except orjson.JSONEncodeError as exc:  # it can be read, and not be written again
             raise MetadataCorrupt(location, f"it cannot be served: {exc}") from exc
 
-    def _parse_version(self, location: str, kind: str, content: bytes) -> Version:
+    def _parse_version(self, location: str, kind: str, content: bytes, limits: Limits) -> Version:
         if kind == "view":
-            return view_version(location, normalise_view(parse_file(location, content, self._limits), location), rule=self.rule)
+            return view_version(location, normalise_view(parse_file(location, content, limits), location), rule=self.rule)
         older = self.cache.neighbour(location)
         found = parse_like(content, older) if older is not None and older.snapshots_at > 0 else None
         known = len(older.metadata["snapshots"]) if older is not None and found else 0
-        metadata = normalise(found or parse_file(location, content, self._limits), location, known_snapshots=known)
+        metadata = normalise(found or parse_file(location, content, limits), location, known_snapshots=known)
         return table_version(location, metadata, older if found else None, rule=self.rule)
 
     def _look(self, version: Version, *, inline: bool) -> None:
@@ -184,10 +197,10 @@ class MetadataFiles:
         """The metadata at a location, from the file itself."""
         return normalise(parse_file(location, self.read_bytes(location), self._limits), location)
 
-    def read_bytes(self, location: str) -> bytes:
+    def read_bytes(self, location: str, most_bytes: int = MOST_BYTES) -> bytes:
         place = parse_location(location)
         try:
-            return self.store(place).read(place)
+            return self.store(place).read(place, most_bytes)
         except FileNotFoundError as exc:
             raise MetadataMissing(location) from exc
         except (IsADirectoryError, NotADirectoryError) as exc:
@@ -219,6 +232,8 @@ class MetadataFiles:
         except OSError as exc:
             if exc.errno == errno.ENAMETOOLONG:
                 raise MalformedLocation(f"Location {version.location[:60]}... is too long for this file system") from exc
+            if isinstance(exc, NotADirectoryError | FileExistsError):
+                raise MalformedLocation(f"Location {version.location[:200]} cannot hold files: a file is in its way") from exc
             raise Unavailable(
                 f"cannot write {version.location}: {exc}", hint="check the room and the permissions of the warehouse"
             ) from exc

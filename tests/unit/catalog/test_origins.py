@@ -8,7 +8,7 @@ from frazil.catalog.origins import HostGuard, check_type
 from frazil.errors import BadRequest, HostRefused, OriginRefused, UnsupportedBody
 
 LOOPBACK = HostGuard("127.0.0.1")
-EVERYWHERE = HostGuard("0.0.0.0", ["0.0.0.0"])
+EVERYWHERE = HostGuard("0.0.0.0", host="0.0.0.0")
 NAMED = HostGuard("10.1.2.3", ["catalog.example.org", "*.internal"])
 ANY = HostGuard("0.0.0.0", ["*"])
 
@@ -73,6 +73,14 @@ def test_pages_of_the_server_may_ask(guard: HostGuard, host: str, origin: str) -
 def test_pages_of_others_may_not(origin: str) -> None:
     with pytest.raises(OriginRefused):
         LOOPBACK.check({b"host": b"localhost:8181", b"origin": origin.encode()})
+
+
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:9999", "http://127.0.0.1", "http://catalog.local:3000"])
+def test_pages_of_another_port_of_the_servers_own_address_may_not(origin: str) -> None:
+    guard = HostGuard("127.0.0.1", host="catalog.local")
+    guard.check({b"host": b"catalog.local:8181", b"origin": b"http://catalog.local:8181"})
+    with pytest.raises(OriginRefused):
+        guard.check({b"host": b"127.0.0.1:8181", b"origin": origin.encode()})
 
 
 @pytest.mark.parametrize(

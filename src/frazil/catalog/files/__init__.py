@@ -31,8 +31,8 @@ class FileStore(Protocol):
 
     remote: bool  # a look costs a round trip
 
-    def read(self, place: Place) -> bytes:
-        """The whole file. `NotReadable`: it is not a regular file, or larger than `MOST_BYTES`."""
+    def read(self, place: Place, most_bytes: int = MOST_BYTES) -> bytes:
+        """The whole file. `NotReadable`: it is not a regular file, or larger than `most_bytes`."""
 
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         """Writes a file that did not exist; when it returns, the file is durable."""

@@ -15,11 +15,11 @@ from frazil.catalog.locations import Place
 class LocalFiles:
     remote = False
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: Place, most_bytes: int = MOST_BYTES) -> bytes:
         # O_NONBLOCK: opening a FIFO would otherwise wait for a writer that never comes.
         descriptor = os.open(place.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            return _read_regular(descriptor, place.path)
+            return _read_regular(descriptor, place.path, most_bytes)
         finally:
             os.close(descriptor)
 
@@ -76,13 +76,13 @@ class LocalFiles:
                 yield Entry(f"file://{path}", found.st_size, int(found.st_mtime * 1000))
 
 
-def _read_regular(descriptor: int, path: str) -> bytes:
+def _read_regular(descriptor: int, path: str, most_bytes: int) -> bytes:
     found = os.fstat(descriptor)
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(found.st_mode):
         raise NotReadable(f"{path} is not a regular file")
-    if found.st_size > MOST_BYTES:
-        raise NotReadable(f"{path} has {found.st_size:,} bytes; at most {MOST_BYTES:,} are read")
+    if found.st_size > most_bytes:
+        raise NotReadable(f"{path} has {found.st_size:,} bytes; at most {most_bytes:,} are read")
     with open(descriptor, "rb", closefd=False) as file:
         return file.read(found.st_size + 1)  # files never change: one that grows while it is read is not ours

@@ -48,13 +48,13 @@ class S3Files:
                 self._stores[bucket] = S3Store(bucket, **options)
             return self._stores[bucket]
 
-    def read(self, place: Place) -> bytes:
-        return _call(place, lambda: self._read(place))
+    def read(self, place: Place, most_bytes: int = MOST_BYTES) -> bytes:
+        return _call(place, lambda: self._read(place, most_bytes))
 
-    def _read(self, place: Place) -> bytes:
+    def _read(self, place: Place, most_bytes: int) -> bytes:
         found = obstore.get(self._store(place.bucket), place.path)
-        if found.meta["size"] > MOST_BYTES:
-            raise NotReadable(f"{place.path} has {found.meta['size']:,} bytes; at most {MOST_BYTES:,} are read")
+        if found.meta["size"] > most_bytes:
+            raise NotReadable(f"{place.path} has {found.meta['size']:,} bytes; at most {most_bytes:,} are read")
         return bytes(found.bytes())
 
     def write_new(self, place: Place, content: bytes | memoryview) -> None:

@@ -204,7 +204,7 @@ def register_table(ctx: Context, request: Request) -> Response:
 
 def _read_foreign(ctx: Context, location: str) -> Version:
     try:
-        return ctx.files.load(location)
+        return ctx.files.load_foreign(location)
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
 

@@ -105,7 +105,7 @@ def register_view(ctx: Context, request: Request) -> Response:
     check_free(ctx.database.read(), warehouse, name, "view")
     ctx.warehouses.check(warehouse, location)
     try:
-        version = ctx.files.load(location, kind="view")
+        version = ctx.files.load_foreign(location, kind="view")
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
     places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
