@@ -12,19 +12,24 @@ import base64
 import binascii
 import datetime as dt
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 from numbers import Number, Real
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 UNFIT = "$unfit"
 REFUSALS = (pa.ArrowException, ValueError, TypeError, ArithmeticError)  # what Arrow and Python say of a value that is none of a type
-_NEEDS_A_LOOK = re.compile("map<|timestamp|date|time")  # types, nested ones too, of which Arrow takes more than it should
+_PLAIN_INTEGERS = frozenset({int, type(None)})
+_PLAIN_FLOATS = frozenset({float, int, type(None)})
+_FLOAT_ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # halfway between the greatest float and the next power of two
 _FINER_THAN_MICROS = re.compile(r"[.,]\d{6}0*[1-9]")
 
 
@@ -88,16 +93,50 @@ def as_column(value: Any, kind: pa.DataType) -> pa.Array | None:
 
 def arrow_array(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Python values as an Arrow array; where Arrow would cut them, or end the process, they are refused."""
+    _check_nested(values, kind)
+    return pa.array(values, kind)
+
+
+def _check_plain(values: Sequence[Any], kind: pa.DataType) -> None:
+    """Raises ValueError for a value that Arrow would change to fit a type that is not nested."""
     if pa.types.is_integer(kind):
-        for value in values:
-            if type(value) is not int and isinstance(value, Real | Decimal) and value != value // 1:
-                raise ValueError(f"{value!r} is no whole number")  # Arrow would cut 1.5 to 1 without a word
+        if not _PLAIN_INTEGERS.issuperset(map(type, values)):
+            _check_integers(values)
+    elif pa.types.is_floating(kind):
+        if not _PLAIN_FLOATS.issuperset(map(type, values)):
+            _check_no_booleans(values)
+        if kind.bit_width == 32 and pc.any(pc.is_inf(pa.array(values, kind))).as_py():
+            _check_float_range(values)
     elif pa.types.is_temporal(kind):
         _check_times(values, kind)
-    elif pa.types.is_nested(kind) and _NEEDS_A_LOOK.search(str(kind)):
-        for value in values:
-            _check_inside(value, kind)
-    return pa.array(values, kind)
+
+
+def _check_integers(values: Iterable[Any]) -> None:
+    for value in values:
+        if type(value) is not int and isinstance(value, Real | Decimal) and value != value // 1:
+            raise ValueError(f"{value!r} is no whole number")  # Arrow would cut 1.5 to 1 without a word
+        if _is_boolean(value) or (_converts_to_int(value) and not isinstance(value, Real | Decimal)):
+            raise ValueError(f"{value!r} is no number")  # Arrow would call its __int__: a UUID has one
+
+
+def _check_no_booleans(values: Iterable[Any]) -> None:
+    for value in values:
+        if _is_boolean(value):
+            raise ValueError(f"{value!r} is no number")
+
+
+def _check_float_range(values: Iterable[Any]) -> None:
+    for value in values:
+        if value is not None and not math.isinf(value) and abs(value) >= _FLOAT_ROUNDS_TO_INFINITY:
+            raise ValueError(f"{value!r} is out of the range of float")  # Arrow would store infinity
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", None) == "b"  # of numpy
+
+
+def _converts_to_int(value: Any) -> bool:
+    return hasattr(value, "__int__") and not isinstance(value, pa.Scalar)
 
 
 def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
@@ -114,29 +153,53 @@ def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
         elif isinstance(value, dt.time):
             if value.tzinfo is not None:
                 raise ValueError(f"{value!r} has a zone")
-        elif value is not None and isinstance(value, Number):
+        elif value is not None and (isinstance(value, Number) or (_converts_to_int(value) and not _is_numpy_time(value))):
             raise ValueError(f"{value!r} is a number: of which unit, and since when, it does not say")
 
 
-def _check_inside(value: Any, kind: pa.DataType) -> None:
-    """Refuses such times inside a nested value, and NULL in place of an entry of a map: Arrow aborts on it."""
-    if pa.types.is_temporal(kind):
-        _check_times([value], kind)
-    elif pa.types.is_struct(kind) and isinstance(value, Mapping):
-        for field in kind:
-            _check_inside(value.get(field.name), field.type)
-    elif pa.types.is_struct(kind) and isinstance(value, tuple):
-        for one, field in zip(value, kind, strict=False):  # of another length: Arrow says so itself
-            _check_inside(one, field.type)
-    elif pa.types.is_list(kind) and isinstance(value, list | tuple):
-        for one in value:
-            _check_inside(one, kind.value_type)
-    elif pa.types.is_map(kind) and isinstance(value, list | tuple | Mapping):
-        pair = pa.struct([kind.key_field, kind.item_field])
-        for one in value.items() if isinstance(value, Mapping) else value:
-            if one is None:
-                raise ValueError("an entry of a map is NULL")
-            _check_inside(one, pair)
+def _is_numpy_time(value: Any) -> bool:
+    return getattr(getattr(value, "dtype", None), "kind", None) in ("M", "m")
+
+
+def _check_nested(values: Sequence[Any], kind: pa.DataType) -> None:
+    """Raises ValueError for values inside nested values that Arrow would change, for text and bytes in place of a nested value (Arrow
+    takes them for a list of their characters), and for NULL in place of an entry of a map: Arrow aborts on it."""
+    if not pa.types.is_nested(kind):
+        return _check_plain(values, kind)
+    present = [value for value in values if value is not None]
+    for found in set(map(type, present)):
+        if issubclass(found, str | bytes | bytearray | memoryview):
+            raise ValueError(f"{found.__name__} is no {kind}")
+    if pa.types.is_struct(kind):
+        for position, field in enumerate(kind):
+            _check_nested(_members(present, position, field.name), field.type)
+    elif pa.types.is_map(kind):
+        maps = (value.items() if isinstance(value, Mapping) else value for value in present if isinstance(value, Collection))
+        entries = [_entry(entry, kind) for entry in chain.from_iterable(maps)]
+        _check_nested([key for key, _ in entries], kind.key_type)
+        _check_nested([item for _, item in entries], kind.item_type)
+    elif pa.types.is_list(kind):
+        lists = (value for value in present if isinstance(value, Collection) and not isinstance(value, Mapping))
+        _check_nested(list(chain.from_iterable(lists)), kind.value_type)
+    return None
+
+
+def _members(structs: Iterable[Any], position: int, name: str) -> list[Any]:
+    """One field of structs, which are mappings, or tuples in the order of the fields."""
+    return [
+        value.get(name) if isinstance(value, Mapping) else value[position]
+        for value in structs
+        if isinstance(value, Mapping) or (isinstance(value, tuple) and position < len(value))  # Arrow refuses a tuple of another length
+    ]
+
+
+def _entry(entry: Any, kind: pa.DataType) -> tuple[Any, Any]:
+    if entry is None:
+        raise ValueError("an entry of a map is NULL")
+    if isinstance(entry, Mapping):
+        return entry.get(kind.key_field.name), entry.get(kind.item_field.name)
+    key, item = entry
+    return key, item
 
 
 def python_value(values: pa.Array) -> Any:

@@ -9,13 +9,14 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -24,6 +25,7 @@ from pyiceberg.types import (
     DoubleType,
     FixedType,
     FloatType,
+    IcebergType,
     IntegerType,
     ListType,
     LongType,
@@ -209,6 +211,58 @@ def test_a_number_is_no_time_also_inside_nested_values(layout_of: LayoutOf, kind
     assert (found.rows.num_rows, [row.number for row in found.rejected]) == (0, [0, 1, 2])
     again = contract.accept_dicts([parse_row(row.raw, contract.layout.arrow) for row in found.rejected])
     assert [row.number for row in again.rejected] == [0, 1, 2]  # nor is it one after its time in quarantine
+
+
+NUMBERS_LIST, WORDS = ListType(9, LongType(), False), ListType(9, StringType(), False)
+WORD_MAP, POINT = MapType(8, StringType(), 9, LongType(), False), StructType(NestedField(9, "x", LongType()))
+SOME_ID = UUID(int=5)
+CHANGED_BY_ARROW: list[tuple[IcebergType, Any, Any]] = [
+    (FloatType(), 1e300, 1e30),
+    (FloatType(), -3.5e38, float("-inf")),
+    (FloatType(), np.float64(1e300), np.float64(0.5)),
+    (FloatType(), True, 1),
+    (DoubleType(), True, 1.0),
+    (DoubleType(), np.bool_(False), 1e300),
+    (LongType(), True, 1),
+    (LongType(), np.bool_(True), np.int64(1)),
+    (LongType(), 1.5, 2.0),
+    (LongType(), SOME_ID, None),
+    (IntegerType(), SOME_ID, 5),
+    (TimestampType(), SOME_ID, MOMENT),
+    (TimestamptzType(), SOME_ID, ZONED),
+    (DateType(), SOME_ID, MOMENT.date()),
+    (DateType(), np.bool_(True), MOMENT.date()),
+    (TimeType(), SOME_ID, MOMENT.time()),
+    *((NUMBERS_LIST, bad, [1, 2]) for bad in (b"ab", bytearray(b"ab"), memoryview(b"ab"), "")),
+    *((WORDS, bad, ["ab"]) for bad in ("ab", "")),
+    *((WORD_MAP, bad, {"a": 1}) for bad in ("ab", "", b"")),
+    *((POINT, bad, {"x": 1}) for bad in ("", b"")),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "good"), CHANGED_BY_ARROW, ids=lambda value: str(value) if isinstance(value, IcebergType) else type(value).__name__
+)
+def test_a_value_that_arrow_would_change_is_a_bad_row_also_inside_nested_values(
+    layout_of: LayoutOf, kind: IcebergType, bad: Any, good: Any
+) -> None:
+    struct = StructType(NestedField(5, "v", kind))
+    fields = [("plain", kind), ("list", ListType(3, kind, False)), ("struct", struct), ("map", MapType(6, StringType(), 7, struct))]
+    schema = assign_fresh_schema_ids(Schema(*(NestedField(10 + number, name, type_) for number, (name, type_) in enumerate(fields))))
+    shapes = [lambda v: v, lambda v: [None, v], lambda v: {"v": v}, lambda v: {"a": {"v": v}}]
+    contract = Contract.of(layout_of(schema))
+    for (name, _), shape in zip(fields, shapes, strict=True):
+        accepted = contract.accept_dicts([{name: shape(good)}, {name: shape(bad)}, {name: shape(None)}, {name: None}])
+        assert accepted.numbers.to_pylist() == [0, 2, 3]
+        assert accepted.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, found ")
+        again = contract.accept_dicts([parse_row(accepted.rejected[0].raw, contract.layout.arrow)])
+        assert len(again.rejected) == 1, "the row passes when it is replayed"
+
+
+def test_infinity_and_the_greatest_float_are_values(layout_of: LayoutOf) -> None:
+    contract = Contract.of(layout_of(Schema(NestedField(1, "v", FloatType()))))
+    values = [float("inf"), float("-inf"), 3.4028234663852886e38, 2**10, None]
+    assert contract.accept_dicts([{"v": value} for value in values]).rows["v"].to_pylist() == values
 
 
 LIST, TEXTS = ListType(9, LongType(), False), ListType(9, StringType(), False)
