@@ -49,6 +49,21 @@ def ids(catalog: FrazilCatalog, name: str, *, branch: str = "main") -> list[int]
     return sorted(Lake(catalog=catalog).table(name).scan(branch=branch, columns=["id"]).read_all()["id"].to_pylist())
 
 
+def test_a_table_that_was_made_anew_under_an_open_sink_is_named_so(catalog: FrazilCatalog, name: str) -> None:
+    sink = frazil.sinks.open(name, name="s", catalog=catalog)
+    sink.write(rows(0, 1), position=2)
+    catalog.drop_table(name)
+    catalog.create_table(name, SCHEMA)
+    with pytest.raises(WriterFenced, match=f"{name} was dropped and made anew") as refused:
+        sink.commit()
+    assert refused.value.made_anew
+    assert "newer writer" not in f"{refused.value} {refused.value.hint}"
+    with frazil.sinks.open(name, name="s", catalog=catalog) as again:
+        assert again.offset is None
+        again.write(rows(0, 1), position=2)
+    assert ids(catalog, name) == [0, 1]
+
+
 # --- branches --------------------------------------------------------------------------------------------------------------------
 
 

@@ -70,7 +70,7 @@ def run_pipeline(
             seconds = time.monotonic() - begun
             failed = replace(run.result, snapshot_id=None, seconds=seconds, error=tell_error(exc, catalog.properties))
             note_run(failed, pipeline.target, catalog)
-        if isinstance(exc, WriterFenced):
+        if isinstance(exc, WriterFenced) and not exc.made_anew:
             raise PipelineError(
                 f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
                 hint="the ledger says which files are in, and the other run loads those that are not; let one run at a time",

@@ -78,7 +78,7 @@ def run_stream(
         stream.run()
     except BaseException as exc:
         error = tell_error(exc, catalog.properties)
-        if isinstance(exc, WriterFenced):
+        if isinstance(exc, WriterFenced) and not exc.made_anew:
             raise PipelineError(
                 f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
                 hint="the table says which messages are in, and the other one goes on from there; let one run at a time",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
+from uuid import UUID
 
 import requests
 from pyiceberg.exceptions import NoSuchTableError, ServerError, ServiceUnavailableError
@@ -19,7 +20,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
-from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriteFailed
+from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriteFailed, WriterFenced
 from frazil.sinks.progress import (
     MAIN,
     SUMMARY_COMMIT,
@@ -101,6 +102,7 @@ class Publisher:
     identifier: Identifier
     ref: str = MAIN
     patience: Patience = field(default_factory=Patience)
+    _taken: dict[str, UUID] = field(default_factory=dict, compare=False, repr=False)  # the table that each writer took over
 
     @property
     def table_name(self) -> str:
@@ -112,6 +114,7 @@ class Publisher:
 
         def attempt(number: int) -> PartProgress:
             table = self._load(self.identifier)
+            self._taken[writer] = table.metadata.table_uuid
             before = self._before_take_over(table, part)
             if before.part(part).writer == writer:  # the reply was lost, the commit was not
                 return before.part(part)
@@ -141,12 +144,13 @@ class Publisher:
     def publish(self, target: Publishable, claim: Claim, *, also: Sequence[Append] = ()) -> Published:
         """Commits the target's rows, those of the other tables and the progress, all at once; or finds that this has happened before.
 
-        Raises `WriterFenced` when another writer owns the part now, and `CommitConflict` when a staged snapshot was overtaken.
+        Raises `WriterFenced` when another writer owns the part now or the table was made anew, and `CommitConflict` when a staged
+        snapshot was overtaken.
         """
 
         def attempt(number: int) -> Published:
             table = self._load(self.identifier)
-            after = apply_claim(read_progress(table.metadata, self.ref), claim, table=self.table_name)
+            after = self._apply(claim, table)
             if after is None:
                 return Published(read_progress(table.metadata, self.ref).part(claim.part), attempts=number, table=table)
             if isinstance(target, Move) and (now := head(table.metadata, self.ref)) and now.snapshot_id != target.base_id:
@@ -159,6 +163,14 @@ class Publisher:
             return Published(after.part(claim.part), next(iter(change.snapshot_ids), None), attempts=number, table=table)
 
         return self._until_decided(attempt)
+
+    def _apply(self, claim: Claim, table: Table) -> Progress | None:
+        try:
+            return apply_claim(read_progress(table.metadata, self.ref), claim, table=self.table_name)
+        except WriterFenced as exc:
+            if self._taken.get(claim.writer, table.metadata.table_uuid) == table.metadata.table_uuid:
+                raise
+            raise WriterFenced(self.table_name, claim.part, ours=exc.ours, current=exc.current, made_anew=True) from exc
 
     def progress(self) -> Progress:
         """The progress of the ref as it is now."""
