@@ -22,6 +22,8 @@ import pyarrow as pa
 
 from frazil.errors import MissingExtra, ProgressMismatch, SchemaMismatch, SinkError
 from frazil.sinks.contract import as_table
+from frazil.sinks.convert import extra_fields
+from frazil.sinks.dict_fields import nested_columns, new_nested_fields
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.part_counts import Parts, part_name, take_over_others
 from frazil.sinks.publish import CommitCatalog, Patience, SingleTableCatalog
@@ -255,6 +257,9 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
             return rows.rows
         if extra := {name for row in rows.rows for name in row} - set(schema.names):
             raise SchemaMismatch(self._table, min(extra), expected="no such field in arrow_schema", found="one")
+        if new := new_nested_fields(rows.rows, nested_columns(schema)):
+            path = next(extra_fields(pa.struct(new), pa.struct(list(schema))))
+            raise SchemaMismatch(self._table, path, expected="no such field in arrow_schema", found="one")
         columns = [_strict(self._table, one, [row.get(one.name) for row in rows.rows]) for one in schema]
         return pa.table(columns, schema=schema)
 

@@ -16,6 +16,7 @@ from pyiceberg.transforms import TruncateTransform
 from frazil.errors import SchemaMismatch
 from frazil.sinks.checks import Check, compile_checks
 from frazil.sinks.convert import convert, extra_fields, fits, null_violations
+from frazil.sinks.dict_fields import nested_columns, new_nested_fields
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.partitioning import Key, partition_keys, truncated_too_far
 from frazil.sinks.raw import REFUSALS, arrow_array, as_column, as_json, faithful, python_value
@@ -74,6 +75,7 @@ class Contract:
     def accept_dicts(self, rows: Sequence[Row]) -> Accepted:
         """The same for rows as dictionaries; a field that a row does not have is NULL."""
         self._check_extra(sorted({name for row in rows for name in row} - set(self.layout.arrow.names)))
+        self._check_extra(self.new_nested_keys(rows) if self.extra != "ignore" else ())
         faults: dict[int, str] = {}
         columns = [_column(rows, one, self._spell(one.name), faults) for one in self.layout.arrow]
         numbers = [number for number in range(len(rows)) if number not in faults]
@@ -105,6 +107,10 @@ class Contract:
     def new_fields(self, found: pa.Schema) -> list[str]:
         """The fields, nested ones too, that the table does not have."""
         return list(extra_fields(pa.struct(list(found)), pa.struct(list(self.layout.arrow))))
+
+    def new_nested_keys(self, rows: Sequence[Row]) -> list[str]:
+        """The paths of keys inside nested values of the rows that the table has no field for; no row is read if it has no structs."""
+        return self.new_fields(pa.schema(new_nested_fields(rows, self._with_structs))) if self._with_structs else []
 
     def _check_extra(self, names: Sequence[str]) -> None:
         if names and self.extra != "ignore":
@@ -152,6 +158,10 @@ class Contract:
         known = self.layout.schema.field_ids
         fields = [one for one in self.layout.spec.fields if isinstance(one.transform, TruncateTransform) and one.source_id in known]
         return partition_keys(self.layout.schema, PartitionSpec(*fields))
+
+    @cached_property
+    def _with_structs(self) -> tuple[pa.Field, ...]:
+        return nested_columns(self.layout.arrow)
 
     @cached_property
     def _types(self) -> dict[str, str]:
@@ -296,5 +306,15 @@ def check_new_names(known: Iterable[pa.Field], wanted: Iterable[pa.Field], *, ta
                 hint="name the field as the table does: engines that do not tell cases apart could read neither",
             )
         inside = names[field.name].type if field.name in names else pa.struct([])
-        if pa.types.is_struct(field.type):
-            check_new_names(inside if pa.types.is_struct(inside) else [], field.type, table=table, path=f"{path}{field.name}.")
+        kind, inside, inner = _innermost(field.type, inside, f"{path}{field.name}.")
+        if pa.types.is_struct(kind):
+            check_new_names(inside if pa.types.is_struct(inside) else [], kind, table=table, path=inner)
+
+
+def _innermost(kind: pa.DataType, known: pa.DataType, path: str) -> tuple[pa.DataType, pa.DataType, str]:
+    """The types of the values inside lists and maps, and their path."""
+    if pa.types.is_map(kind):
+        return _innermost(kind.item_type, known.item_type if pa.types.is_map(known) else pa.struct([]), f"{path}value.")
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _innermost(kind.value_type, known.value_type if pa.types.is_list(known) else pa.struct([]), f"{path}element.")
+    return kind, known, path

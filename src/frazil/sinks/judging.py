@@ -80,7 +80,7 @@ class Retrial:
         except ValueError:
             self.failed["the raw row is no JSON object"] += 1
             return None
-        extra = sorted(set(values) - set(self.contract.layout.arrow.names))
+        extra = sorted(set(values) - set(self.contract.layout.arrow.names)) or self.contract.new_nested_keys([values])
         if extra and self.extra_is_error:
             self.failed[f"field '{extra[0]}': the table has no such field"] += 1
             return None

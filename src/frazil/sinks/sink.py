@@ -17,6 +17,7 @@ from frazil.errors import ProgressMismatch, RowRefused, SinkError
 from frazil.sinks.arguments import check_word
 from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.contract import Accepted, Contract, Extra, Rejected, as_table
+from frazil.sinks.dict_fields import nested_columns, new_nested_fields
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import FileMaker, delete_quietly
@@ -249,7 +250,7 @@ class ArrowSink:
     def _accept(self, rows: Any) -> Accepted:
         table = None if _are_dicts(rows) else as_table(rows)
         if self._options.extra_fields == "evolve":
-            self._evolve(_guess_schema(rows, self._contract.layout.arrow.names) if table is None else table.schema)
+            self._evolve(_guess_schema(rows, self._contract.layout.arrow) if table is None else table.schema)
         return self._contract.accept_dicts(rows) if table is None else self._contract.accept(table)
 
     def _evolve(self, schema: pa.Schema) -> None:
@@ -363,10 +364,16 @@ def _are_dicts(rows: Any) -> bool:
     return isinstance(rows, Sequence) and not hasattr(rows, "__arrow_c_array__")
 
 
-def _guess_schema(rows: Sequence[Mapping[str, Any]], known: Sequence[str]) -> pa.Schema:
-    """The types that the values of dictionaries suggest for fields that the table does not know."""
-    names = dict.fromkeys(name for row in rows for name in row if name not in known)
-    return pa.schema([(name, pa.array([row.get(name) for row in rows]).type) for name in names])
+def _guess_schema(rows: Sequence[Mapping[str, Any]], known: pa.Schema) -> pa.Schema:
+    """The types that the values of dictionaries suggest for fields, nested ones too, that the table does not know."""
+    columns = set(known.names)
+    names = dict.fromkeys(name for row in rows for name in row if name not in columns)
+    fields = [pa.field(name, _guess_type([row.get(name) for row in rows])) for name in names]
+    return pa.schema([*fields, *new_nested_fields(rows, nested_columns(known), _guess_type)])
+
+
+def _guess_type(values: list[Any]) -> pa.DataType:
+    return pa.array(values).type
 
 
 def _without_seen(rows: Any, offsets: pa.Array, reached: int | None) -> tuple[Any, pa.Array]:

@@ -144,6 +144,8 @@ class ChangeContract:
         ops, names = self.rules.op, set(self.layout.arrow.names)
         if self.extra != "ignore" and (extra := sorted({name for row in rows for name in row} - names - {ops.column if ops else None})):
             raise SchemaMismatch(self.layout.name, extra[0], expected="no such field", found="one")
+        if self.extra != "ignore" and (inside := self.rows.new_nested_keys(rows)):
+            raise SchemaMismatch(self.layout.name, inside[0], expected="no such field", found="one")
         if ops is None:
             return self._join([(None, self.rows.accept_dicts(rows), False)])
         said = [str(row.get(ops.column)).lower() for row in rows]
