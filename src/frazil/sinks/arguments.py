@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import pyarrow as pa
+
 from frazil.errors import SinkError
 
 
@@ -55,6 +57,62 @@ def as_checks(checks: str | Iterable[str]) -> tuple[str, ...]:
     (('id > 0',), ('id > 0', 'id < 9'))
     """
     return (checks,) if isinstance(checks, str) else tuple(checks)
+
+
+def as_position(position: Any, *, only_source: str) -> dict[str, int]:
+    """The position as an offset for each source partition; raises SinkError unless offsets are whole numbers.
+
+    >>> as_position(5, only_source="0"), as_position({"events/0": 7}, only_source="0"), as_position(None, only_source="0")
+    ({'0': 5}, {'events/0': 7}, {})
+    """
+    if position is None:
+        return {}
+    offsets = position if isinstance(position, Mapping) else {only_source: position}
+    for source, offset in offsets.items():
+        if not isinstance(source, str) or not _is_offset(offset):
+            expected = "a whole number, or one for each source partition: {'events/0': 120}"
+            raise SinkError(f"position is {position!r:.100}: expected {expected}")
+    return {source: int(offset) for source, offset in offsets.items()}
+
+
+def as_offsets(offsets: Any, *, source: object) -> pa.Array:
+    """The offsets of rows as an Arrow array, None as NULL; raises SinkError unless the others are whole numbers."""
+    if not isinstance(source, str):
+        raise SinkError(f"source is {source!r:.100}: expected the name of a source partition, such as 'events/0'")
+    if isinstance(offsets, pa.ChunkedArray):
+        offsets = pa.concat_arrays(offsets.chunks) if offsets.num_chunks else pa.array([], offsets.type)
+    if isinstance(offsets, pa.Array):
+        if not (pa.types.is_integer(offsets.type) or pa.types.is_null(offsets.type)):
+            raise _no_offsets(source, f"an array of type {offsets.type}")
+        return offsets if pa.types.is_integer(offsets.type) else offsets.cast(pa.int64())
+    if not isinstance(offsets, Iterable) or isinstance(offsets, str | bytes | Mapping):
+        raise _no_offsets(source, f"{offsets!r:.100}")
+    numbers = list(offsets)
+    if set(map(type, numbers)) != {int}:
+        for number in numbers:
+            if number is not None and not _is_offset(number):
+                raise _no_offsets(source, f"{number!r:.100}")
+    try:
+        return pa.array([None if number is None else int(number) for number in numbers], pa.int64())
+    except (OverflowError, pa.ArrowException) as exc:
+        raise _no_offsets(source, "a number that is out of range") from exc
+
+
+def as_names(done: Any) -> tuple[str, ...]:
+    """The source partitions that are finished; raises SinkError unless they are a list of names."""
+    if isinstance(done, Iterable) and not isinstance(done, str | bytes):
+        names = tuple(done)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise SinkError(f"done is {done!r:.100}: expected a list of source partitions, such as ['a.csv']")
+
+
+def _no_offsets(source: str, found: str) -> SinkError:
+    return SinkError(f"offsets of source partition '{source}': expected a whole number for each row, found {found}")
+
+
+def _is_offset(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def _is_whole(value: object, *, least: int) -> bool:

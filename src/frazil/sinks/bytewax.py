@@ -296,7 +296,7 @@ def _join(values: list[SourceRows]) -> SourceRows:
     if len(values) == 1:
         return values[0]
     rows = [row for value in values for row in value.rows]
-    offsets = [int(_plain(offset)) for value in values for offset in value.offsets]
+    offsets = [_plain(offset) for value in values for offset in value.offsets]
     if any(later <= earlier for earlier, later in zip([v.last for v in values], [v.first for v in values[1:]], strict=False)):
         raise ProgressMismatch(
             f"offsets of source partition '{values[0].source}' do not rise from one item to the next",

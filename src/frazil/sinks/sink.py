@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import ProgressMismatch, RowRefused, SinkError
-from frazil.sinks.arguments import check_word
+from frazil.sinks.arguments import as_names, as_offsets, as_position, check_word
 from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.contract import Accepted, Contract, Extra, Rejected, as_table
 from frazil.sinks.dict_fields import nested_columns, new_nested_fields
@@ -144,8 +144,8 @@ class ArrowSink:
         in. Rows of one position belong in one call. `done` names source partitions that are finished for good, such
         as a file that was read to its end. Rows wait in bounded memory until they are committed, see `FlushPolicy`.
         """
-        end = {ONLY_SOURCE: position} if isinstance(position, int) else dict(position or {})
         with self._closing_on_error():
+            end, done = as_position(position, only_source=ONLY_SOURCE), as_names(done)
             self._check_forward(end)
             before = 0
             for piece in _pieces(rows):
@@ -163,7 +163,7 @@ class ArrowSink:
         Offsets rise; rows of the same offset (several of one message) must come in the same call.
         """
         with self._closing_on_error():
-            numbers = offsets if isinstance(offsets, pa.Array) else pa.array(offsets, pa.int64())
+            numbers = as_offsets(offsets, source=source)
             rows = [rows] if isinstance(rows, Mapping) else rows if _are_dicts(rows) else as_table(rows)
             if len(rows) != len(numbers) or numbers.null_count:
                 what = f"{len(rows)} rows with {len(numbers)} offsets" if len(rows) != len(numbers) else "a row without an offset"

@@ -42,7 +42,7 @@ import pyarrow as pa
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import MissingExtra, ProgressMismatch, SinkError
-from frazil.sinks.arguments import as_checks, check_names, check_stream, check_values
+from frazil.sinks.arguments import as_checks, as_position, check_names, check_stream, check_values
 from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Contract, Extra
 from frazil.sinks.iceberg import IcebergTarget
@@ -50,7 +50,7 @@ from frazil.sinks.layout import TableLayout
 from frazil.sinks.progress import MAIN, Claim
 from frazil.sinks.publish import Overtaken, Patience
 from frazil.sinks.python import as_catalog, part_name
-from frazil.sinks.sink import BadRows, SinkOptions, Target
+from frazil.sinks.sink import ONLY_SOURCE, BadRows, SinkOptions, Target
 from frazil.sinks.snapshots import Publishable
 from frazil.sinks.spark_job import Through, batch_position, check_reports, discard_files, join_reports, make_plan, run_job, tasks_at_once
 from frazil.sinks.spark_task import KAFKA, Counts, OffsetColumns, Refusal, Staged, TaskReport
@@ -170,7 +170,7 @@ class FrameSink:
         its rows do not travel to the JVM and back.
         """
         self._check_open()
-        end = dict(position or {})
+        end = as_position(position, only_source=ONLY_SOURCE)
         if position is not None and offsets is not None:
             raise SinkError(f"{self.layout.name}: give the frame's position or its offset columns, not both")
         if frame.isStreaming:
