@@ -59,13 +59,25 @@ def _late(build: Callable[..., Any]) -> Callable[..., Any]:
         def late() -> Any:
             fresh = table.refresh()
             now = snapshots.head(fresh.metadata, self.ref)
-            change = replace(self, base_id=now.snapshot_id) if isinstance(self, snapshots.Move) and now else self
-            return build(change, fresh, **options)
+            if isinstance(self, snapshots.Move) and now:
+                return _move_anyway(build, replace(self, base_id=now.snapshot_id), fresh, options)
+            return build(self, fresh, **options)
 
         late.snapshot_ids = ()
         return late
 
     return build_late
+
+
+def _move_anyway(build: Callable[..., Any], move: snapshots.Move, table: Table, options: dict[str, Any]) -> Any:
+    """Publishes a stage also if its branch is gone: a commit that needs the branch is guarded by it, too."""
+    head = snapshots.head
+    snapshots.head = lambda metadata, ref: metadata.snapshot_by_id(move.snapshot_id) if ref == move.stage else head(metadata, ref)
+    try:
+        change = build(move, table, **options)
+    finally:
+        snapshots.head = head
+    return replace(change, requirements=tuple(one for one in change.requirements if getattr(one, "ref", None) != move.stage))
 
 
 def _commit_on_whatever_is_there(self: publish.Publisher, changes: list[Any]) -> None:
