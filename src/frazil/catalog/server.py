@@ -32,8 +32,9 @@ from frazil.config import Limits
 from frazil.properties import PropertyRule
 
 OTHER_FILES = 512  # that the server has open besides its connections: database, metadata files, libraries
-M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of malloc.h
-LARGE_BLOCK, ARENAS = 1024 * 1024, 2
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
+LARGE_BLOCK, ARENAS = 4 * 1024 * 1024, 2
+KEPT_BYTES = 16 * 1024 * 1024  # of free memory: giving it back after each commit, and asking again, costs more than the commit
 END_SECONDS = 5.0  # after the time for requests in flight
 
 
@@ -122,6 +123,7 @@ def return_memory() -> None:
     except (OSError, AttributeError):
         return  # not glibc
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
     mallopt(M_ARENA_MAX, ARENAS)
 
 
