@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import signal
 import socket
 import sqlite3
@@ -38,6 +39,11 @@ def counted(server: EmbeddedCatalog, operation: str, status: int) -> float:
     return server.app.ctx.telemetry.counts().get(f'frazil_requests_total{{operation="{operation}",status="{status}"}}', 0)
 
 
+def _is_over(cycle: object) -> bool:
+    """Whether a connection's last request was answered, or its client has left."""
+    return getattr(cycle, "response_complete", True) or getattr(cycle, "disconnected", False)
+
+
 def test_planning_stops_when_the_client_leaves() -> None:
     with running_catalog() as server:
         lake = FrazilCatalog("lake", **server.properties)
@@ -57,9 +63,10 @@ def test_planning_stops_when_the_client_leaves() -> None:
         with target_of(server) as (_, connection):
             connection.sendall(post(f"{QUICK}/plan", b"{}"))
             assert reading.wait(60)
-        wait_until(lambda: all(one.cycle is None or one.cycle.disconnected for one in list(server.app.connections._open)), 60)
+        connections, cycles = server.app.connections._open, operator.attrgetter("cycle")
+        assert wait_until(lambda: all(map(_is_over, map(cycles, list(connections)))), 60)
         go_on.set()
-        wait_until(lambda: counted(server, "planTableScan", 499) == 1, 60)
+        assert wait_until(lambda: counted(server, "planTableScan", 499) == 1, 60)
         assert len(read) == 1  # the manifest list, and no manifest after it
 
 
@@ -88,7 +95,7 @@ def test_answers_that_are_not_read_are_dropped_when_they_take_too_much() -> None
             _, deaf = stack.enter_context(target_of(server))
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.sendall(head("GET", f"{NAMESPACES}/long") * 20)
-        wait_until(lambda: len(server.app.connections) < 60, 60)
+        assert wait_until(lambda: len(server.app.connections) < 60, 60)
         assert server.app.connections._held() <= 4_000_000
 
 
@@ -141,20 +148,20 @@ def test_a_location_with_a_file_in_its_way_is_400() -> None:
 def test_a_client_that_reads_nothing_is_left_after_a_while() -> None:
     with running_catalog(limits=Limits(write_seconds=0.4)) as server:
         Client(server.uri).post("/namespaces", {"namespace": ["long"], "properties": {f"k{n}": "x" * 1000 for n in range(250)}})
-        wait_until(lambda: len(server.app.connections) <= 1, 60)
+        assert wait_until(lambda: len(server.app.connections) <= 1, 60)
         before = len(server.app.connections)
         with target_of(server) as (_, deaf):
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.sendall(head("GET", f"{NAMESPACES}/long") * 60)
-            wait_until(lambda: len(server.app.connections) > before, 60)
-            wait_until(lambda: len(server.app.connections) <= before, 60)
+            assert wait_until(lambda: len(server.app.connections) > before, 60)
+            assert wait_until(lambda: len(server.app.connections) <= before, 60)
 
 
 def test_requests_above_the_limit_are_429_and_quick_reads_go_on() -> None:
     with running_catalog(limits=Limits(concurrent_requests=1)) as server, target_of(server) as (target, waiting):
         Client(server.uri).create()
         waiting.sendall(head("POST", NAMESPACES, TYPE, "Content-Length: 20"))  # its body comes later
-        wait_until(lambda: server.app.ctx.telemetry.in_flight == 1, 60)
+        assert wait_until(lambda: server.app.ctx.telemetry.in_flight == 1, 60)
         reply = talk(target, [head("GET", THREADED)])
         assert reply.status == 429
         assert b"\r\nretry-after: 1\r\n" in reply.content
@@ -197,7 +204,7 @@ def test_a_thread_that_hangs_does_not_keep_the_server(tmp_path: Path, monkeypatc
         other.execute("BEGIN IMMEDIATE")  # for 30 seconds the server waits for its end
         with Target(uri, tmp_path).connect() as connection:
             connection.sendall(post(NAMESPACES, b'{"namespace": ["a"]}'))
-            wait_until(lambda: "frazil_requests_in_flight 2" in metrics(uri), 60)  # the other one is this question
+            assert wait_until(lambda: "frazil_requests_in_flight 2" in metrics(uri), 60)  # the other one is this question
             started = time.monotonic()
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 1
