@@ -1,7 +1,7 @@
 """Which table and view properties are unsafe, because clients load code or send credentials as they say.
 
 PyIceberg merges a table's properties into those of its FileIO and imports the classes that they name. Java loads a location provider by its
-class name. So whoever may change one table could run code in every client that loads it, or have signed requests sent to another host.
+class name. So one writer of a table could run code in every client that loads it, or have signed requests sent to another host.
 These names belong to a client's own configuration and to the `config` of a load answer, never to a table.
 
 The catalog refuses unsafe properties that are newly set and does not serve stored ones; the client drops them from what it loads.

@@ -76,7 +76,7 @@ _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
 
 def talk(target: Target, pieces: Iterable[bytes], *, answers: int = 1) -> Reply:
-    """Sends the pieces, as far as the server takes them, and reads until so many answers have come or the connection ends."""
+    """Sends the pieces, as far as the server takes them, and reads until all expected answers have come or the connection ends."""
     reply = Reply()
     with target.connect() as connection:
         try:

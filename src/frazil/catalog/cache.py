@@ -36,7 +36,7 @@ class VersionCache:
             return version
 
     def peek(self, location: str) -> Version | None:
-        """A version, if it is here; whoever looks at all tables does not count as their user."""
+        """A version, if it is here; a look at all tables does not count as a use of each."""
         with self._lock:
             return self._entries.get(location)
 

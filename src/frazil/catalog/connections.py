@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frazil.catalog.protocol import CatalogProtocol
 
 SWEEP_SECONDS = 1.0
-EVICT_SHARE = 10  # one of so many connections makes room at a time, so that a flood does not search for each
+EVICT_SHARE = 10  # a tenth of the connections makes room at a time, so that a flood does not search for each
 
 
 class Connections:
@@ -25,7 +25,7 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._open: dict[CatalogProtocol, None] = {}
-        self._unsent: dict[CatalogProtocol, tuple[int, float]] = {}  # bytes that wait for their reader, and since when so many
+        self._unsent: dict[CatalogProtocol, tuple[int, float]] = {}  # unsent bytes, and since when their number stands
         self._bodies: dict[CatalogProtocol, bytes] = {}  # long answers that may not have been read yet
         self._most_unsent = limits.in_flight_bytes // 2
         self._timer: asyncio.TimerHandle | None = None

@@ -53,7 +53,7 @@ class Guard:
         self._versions: OrderedDict[str, TableFiles] = OrderedDict()  # by metadata location
         self._paths = 0
         self._lock = Lock()
-        self.busy = Lock()  # held by whoever looks at all tables for a client
+        self.busy = Lock()  # held while all tables are searched for a client
         self._homes: dict[str, Place] = {}  # of tables in warehouses that this server does not have
         self._references: References | None = None
 

@@ -242,7 +242,7 @@ class MetadataFiles:
         """Makes folders on a local file system: DuckDB writes the first files of a staged table without making any."""
         for place in map(parse_location, locations):
             if place.scheme == "file":
-                with contextlib.suppress(OSError):  # whoever writes there says what is wrong
+                with contextlib.suppress(OSError):  # the write that follows says what is wrong
                     os.makedirs(place.path, exist_ok=True)  # noqa: PTH103
 
     def delete(self, location: str) -> bool:

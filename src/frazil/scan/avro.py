@@ -33,7 +33,7 @@ _DOUBLE = struct.Struct("<d")
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 LEAST_ROOM_BYTES = 64 << 20  # a file may always unpack to so much
-MOST_RATIO = 50  # and else to so many times its size
+MOST_RATIO = 50  # and else to this multiple of its size
 DAMAGE = (
     EOFError,
     KeyError,

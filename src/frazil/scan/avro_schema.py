@@ -16,7 +16,7 @@ NAMED = ("record", "fixed", "enum")
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NUMBERS = ("int", "long")
 NO_UNION = -1
-NO_NULL = 99  # no union has so many branches: a union without null still has a number before its value
+NO_NULL = 99  # more branches than any union has: a union without null still has a number before its value
 MOST_DEPTH = 32
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 TOTALS = ("total-data-files", "total-delete-files", "total-records", "total-files-size", "total-position-deletes", "total-equality-deletes")
-FEW_MANIFESTS = 64  # a commit may read so many to count; upkeep reads all of them anyway
+FEW_MANIFESTS = 64  # that a commit may read to count; upkeep reads all of them anyway
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 _UNKNOWN = {"totals": "unknown"}  # not empty: PyIceberg begins at zero when nothing is known
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def totals_before(io: FileIO, parent: Snapshot | None, *, most_manifests: int | None = FEW_MANIFESTS) -> Mapping[str, str] | None:
-    """What the totals of the next snapshot are added to; None without a parent. At most so many manifests are read to count (None: all)."""
+    """What the totals of the next snapshot are added to; None without a parent. To count, at most `most_manifests` are read."""
     if parent is None:
         return None
     known = {name: value for name, value in _stated(parent).items() if name in TOTALS and value.isdecimal()}

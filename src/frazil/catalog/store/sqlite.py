@@ -275,7 +275,7 @@ def _make_private(path: Path) -> None:
     """The file exists. A new one can be read by its owner only; SQLite gives its log and its shared memory the same mode."""
     try:
         make_private_folder(path.parent) if _in_own_folder(path) else path.parent.mkdir(parents=True, exist_ok=True)
-        # Only a file that nobody has open: closing it would give up the locks that this process has on it.
+        # Only a file that is not open: closing it would give up the locks that this process has on it.
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
