@@ -98,6 +98,12 @@ def test_a_head_has_no_body_and_the_connection_goes_on(wire: Wire) -> None:
     assert wire.answer()[0] == 200
 
 
+def test_heads_sent_ahead_are_all_answered(wire: Wire) -> None:
+    order = [("GET", THREADED), *[("HEAD", QUICK)] * 3, ("GET", THREADED)]
+    wire.send("".join(f"{method} {path} HTTP/1.1\nHost: localhost\n\n" for method, path in order))
+    assert [wire.answer(head_only=method == "HEAD")[0] for method, _ in order] == [200, 204, 204, 204, 200]
+
+
 def test_a_body_that_waits_for_permission_gets_it(wire: Wire) -> None:
     wire.send(
         "POST /v1/default/namespaces HTTP/1.1\nHost: localhost\nContent-Length: 19\nContent-Type: application/json\n"

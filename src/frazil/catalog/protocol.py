@@ -59,6 +59,7 @@ class CatalogProtocol(HttpToolsProtocol):
         self._wire = 0  # bytes of the head so far, or between two pieces of the body
         self._large = False  # the head may be too large: look
         self._answered = 0
+        self._in_work: RequestResponseCycle | None = None  # the request that the application answers now
         self._upgrading = False
         self._error: CatalogError | None = None
         self._lingers_until = 0.0
@@ -72,6 +73,10 @@ class CatalogProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.closed(self)
+        # uvicorn marks `self.cycle` only: the last request that was parsed, not the one in work when others were sent ahead.
+        if self._in_work is not None:
+            self._in_work.disconnected = True
+            self._in_work.message_event.set()
         for cycle, _ in self.pipeline:
             cycle.disconnected = True
         super().connection_lost(exc)
@@ -258,12 +263,14 @@ class CatalogProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.transport = _JoiningTransport(self, cycle)  # type: ignore[assignment]
+        self._in_work = cycle
         super()._start_asgi_task(cycle, app if len(self.tasks) < self._limits.concurrent_requests else _busy)
 
     def on_response_complete(self) -> None:
-        transport = getattr(self.cycle, "transport", None)
-        if isinstance(transport, _JoiningTransport):
+        if self._in_work is not None:
+            transport: Any = self._in_work.transport
             transport.flush()
+            self._in_work = None
         super().on_response_complete()
 
 
@@ -287,7 +294,7 @@ def _write(write: Callable[[bytes], None], write_lines: Callable[[Any], None], r
 
 
 class _JoiningTransport:
-    """The connection's transport, which keeps the head of an answer until its body comes."""
+    """The connection's transport, which keeps the head of an answer until its body comes, and drops what comes after the end."""
 
     def __init__(self, protocol: CatalogProtocol, cycle: RequestResponseCycle) -> None:
         self._protocol, self._cycle = protocol, cycle
@@ -296,7 +303,9 @@ class _JoiningTransport:
         self._began = False
 
     def write(self, data: bytes) -> None:
-        if not self._began and not data.startswith(b"HTTP/1.1 100"):
+        if self._transport.is_closing():
+            self._head = b""
+        elif not self._began and not data.startswith(b"HTTP/1.1 100"):
             self._head, self._began = self._closing(data), True
         elif not self._head:
             self._transport.write(data)
@@ -316,7 +325,7 @@ class _JoiningTransport:
         return head[:-2] + b"connection: close\r\n\r\n"
 
     def flush(self) -> None:
-        if self._head:
+        if self._head and not self._transport.is_closing():
             head, self._head = self._head, b""
             self._transport.write(head)
 
