@@ -7,6 +7,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +57,16 @@ def test_the_file_of_a_view_is_not_registered_as_a_table_nor_the_other_way(lake:
     ]
     assert [answer.error[:2] for answer in answers] == [(400, "BadRequestException")] * 2
     assert (lake.get("/namespaces/ns/views/v").status, lake.get(ONE).status) == (200, 200)
+
+
+@pytest.mark.parametrize(("path", "route"), [(ONE, "register"), ("/namespaces/ns/views/v", "register-view")])
+def test_a_file_whose_uuid_is_no_uuid_is_not_registered(lake: Client, path: str, route: str) -> None:
+    body = lake.get(path).body
+    kind, metadata = route.removeprefix("register-").replace("register", "table"), body["metadata"]
+    file = Path(body["metadata-location"].removeprefix("file://")).with_name("00009-odd.metadata.json")
+    file.write_text(json.dumps(metadata | {f"{kind}-uuid": "nope"}))
+    answer = lake.post(f"/namespaces/ns/{route}", {"name": "x", "metadata-location": f"file://{file}"})
+    assert (answer.status, f"'{kind}-uuid' must be a UUID" in answer.body["error"]["message"]) == (400, True)
 
 
 # --- plan tokens -------------------------------------------------------------------------------------------------------------------

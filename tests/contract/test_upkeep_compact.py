@@ -38,6 +38,7 @@ from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, UpkeepError
 from frazil.sinks.audit import audit
 from frazil.sinks.schema import arrow_schema
+from frazil.upkeep.compact import LISTED_TWICE
 from tests.contract.upkeep_lake import HURRIED, Kept, as_path, during, rows
 
 
@@ -70,6 +71,16 @@ def test_small_files_of_a_partition_become_one_and_others_stay(kept: Kept) -> No
 def test_a_compacted_table_needs_nothing_more(kept: Kept) -> None:
     kept.compact()
     assert kept.plan().groups == ()
+
+
+def test_a_file_that_is_listed_twice_is_left_alone(kept: Kept) -> None:
+    twice = kept.paths()[0]
+    kept.live.add_files([twice], check_duplicate_files=False)
+    before = kept.ids()
+    assert kept.plan().left == {LISTED_TWICE: 2}
+    assert kept.compact().problems == ()
+    assert kept.ids() == before
+    assert kept.paths().count(twice) == 2
 
 
 def test_an_append_meanwhile_is_no_conflict(kept: Kept) -> None:

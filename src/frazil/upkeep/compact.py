@@ -33,6 +33,7 @@ ROUNDS = 3  # a group that a writer has overtaken is planned anew; one that is o
 COMMIT_BYTES = 2 << 30  # so much finished work is committed before more is begun
 COMMIT_FILES = 5_000
 COMMIT_SECONDS = 60.0
+LISTED_TWICE = "is listed more than once in the table's manifests, so its rows are read more than once"
 
 
 @dataclass(frozen=True)
@@ -150,15 +151,20 @@ def plan_compaction(table: Table, policy: Policy, *, everything: bool = False) -
         keeps_row_ids=survey.keeps_row_ids,
     )
 
-    def possible() -> Iterator[LiveFile]:
-        for file in survey.files(rules):
-            reason = why_not(file, keeps_row_ids=survey.keeps_row_ids)
-            if reason is None:
-                yield file
-            elif rules.wants(file):
-                left[reason] += 1
-
-    groups = plan_groups(possible(), rules)
+    wanted: list[LiveFile] = []
+    listed = Counter[str]()
+    for file in survey.files(rules):
+        listed[file.path] += 1
+        if rules.wants(file):
+            wanted.append(file)
+    possible: list[LiveFile] = []
+    for file in wanted:
+        reason = LISTED_TWICE if listed[file.path] > 1 else why_not(file, keeps_row_ids=survey.keeps_row_ids)
+        if reason is None:
+            possible.append(file)
+        else:
+            left[reason] += 1
+    groups = plan_groups(possible, rules)
     return CompactionPlan(".".join(table.name()), tuple(groups), policy.target_file_bytes, dict(left))
 
 

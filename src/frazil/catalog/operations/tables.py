@@ -197,6 +197,7 @@ def register_table(ctx: Context, request: Request) -> Response:
         check_free(ctx.database.read(), warehouse, name, "table")
     ctx.warehouses.check(warehouse, location)
     version = _read_foreign(ctx, location)
+    fields.uuid_text(version.metadata, "table-uuid", f"Metadata file {location}")
     places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
     claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, version.metadata, None)
     return transact(ctx, request, lambda sql: _point_to(ctx, sql, warehouse, Plan(name, None, version, claims=claims), overwrite=overwrite))

@@ -108,6 +108,7 @@ def register_view(ctx: Context, request: Request) -> Response:
         version = ctx.files.load_foreign(location, kind="view")
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
+    fields.uuid_text(version.metadata, "view-uuid", f"Metadata file {location}")
     places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
     claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, version.metadata, None)
     return transact(ctx, request, lambda sql: _point_to(ctx, sql, warehouse, Plan(name, None, version, "view", claims)))
