@@ -12,6 +12,9 @@ from frazil.config import load_settings
 from frazil.pipelines.session import spark_session
 from tests.delta_tables import HELD, comparable, holdable, rows_of, write
 
+# PySpark leaves the socket of toArrow() to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
 DELTA_JARS = [f"io.delta:{name}:4.4.0" for name in ("delta-spark_4.1_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")]
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
