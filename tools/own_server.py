@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from frazil.services import ports
@@ -15,18 +15,24 @@ from frazil.services import ports
 
 @contextlib.contextmanager
 def own_server(
-    folder: Path, *, database: str | None = None, workers: int = 1, options: Sequence[str] = ()
+    folder: Path,
+    *,
+    database: str | None = None,
+    warehouse: str | None = None,
+    workers: int = 1,
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Our catalog on `database` (default: SQLite) and local files below `folder`: its address and its process."""
+    """Our catalog on `database` (default: SQLite) and `warehouse` (default: local files below `folder`): its address and its process."""
     port = ports.free_port()
     (folder / "warehouse").mkdir(parents=True, exist_ok=True)
     frazil = [sys.executable, "-m", "frazil"]
     # The database may hold a password: it goes by the environment, where no list of processes shows it.
-    environment = {**os.environ, "FRAZIL_SERVER__DATABASE": database or f"sqlite:///{folder / 'catalog.db'}"}
+    environment = {**os.environ, **(variables or {}), "FRAZIL_SERVER__DATABASE": database or f"sqlite:///{folder / 'catalog.db'}"}
     if database:  # a new SQLite file gets its tables by itself
         subprocess.run([*frazil, "catalog", "migrate"], env=environment, check=True, cwd=folder, stdout=subprocess.DEVNULL)
     command = [*frazil, "serve", "--host", ports.HOST, "--port", str(port), "--workers", str(workers)]
-    command += ["--warehouse", f"default={folder / 'warehouse'}", *options]
+    command += ["--warehouse", f"default={warehouse or folder / 'warehouse'}", *options]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
     try:

@@ -253,13 +253,15 @@ def go(to: Connection, *, show_secrets: bool = False) -> str:
     if to.token:
         options.append(f"rest.WithOAuthToken({json.dumps(to.token) if show_secrets else f'os.Getenv({json.dumps(TOKEN_VARIABLE)})'})")
     if known:
-        lines = "".join(f"\t\t{json.dumps(key)}: {value},\n" for key, value in known.items())
+        width = max(len(json.dumps(key)) for key in known) + 1  # gofmt aligns the values
+        lines = "".join(f"\t\t{json.dumps(key) + ':':<{width}} {value},\n" for key, value in known.items())
         options.append(f"rest.WithAdditionalProps(iceberg.Properties{{\n{lines}\t}})")
     imports = ["context", "os"] if "os.Getenv" in "".join(options) else ["context"]
     packages = ["github.com/apache/iceberg-go"] if known else []
-    packages += ["github.com/apache/iceberg-go/catalog/rest", "_ github.com/apache/iceberg-go/io/gocloud"]
-    listed = "".join(f'\t"{name}"\n' for name in imports) + "\n"
-    listed += "".join(f'\t_ "{name[2:]}"\n' if name.startswith("_ ") else f'\t"{name}"\n' for name in packages)
+    packages += ["github.com/apache/iceberg-go/catalog/rest"]
+    listed = "".join(f'\t"{name}"\n' for name in imports) + "\n" + "".join(f'\t"{name}"\n' for name in packages)
+    # Local files need no import; io/gocloud itself would bring Azure's and Google's clients, too.
+    listed += '\t_ "github.com/apache/iceberg-go/io/gocloud/s3"\n' if to.s3 else ""
     given = "".join(f", {option}" for option in options)
     return (
         f"{_left_out(to, show_secrets, mark='//')}package lake\n\nimport (\n{listed})\n\n"
