@@ -30,6 +30,7 @@ class Target:
 
     uri: str
     folder: Path
+    ends: bool | None = None  # whether the server must end a connection after its answers, or must not; None: not looked at
 
     @property
     def address(self) -> tuple[str, int]:
@@ -37,7 +38,7 @@ class Target:
         return host, int(port)
 
     def connect(self) -> socket.socket:
-        connection = socket.create_connection(self.address, timeout=30)
+        connection = socket.create_connection(self.address, timeout=60)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
@@ -94,8 +95,8 @@ def talk(target: Target, pieces: Iterable[bytes], *, answers: int = 1) -> Reply:
                 break
             reply.content += data
             reply.statuses = [int(code) for code in _STATUS.findall(reply.content)]
-        if not reply.closed:
-            reply.closed = _ends(connection)
+        if not reply.closed and target.ends is not None:
+            reply.closed = _ends(connection) if target.ends else not _goes_on(connection)
     return reply
 
 
@@ -106,13 +107,24 @@ def _is_whole(content: bytes) -> bool:
 
 
 def _ends(connection: socket.socket) -> bool:
-    connection.settimeout(0.2)
+    """Whether the server ends the connection: waits until it does."""
     try:
-        return connection.recv(1) == b""
+        while connection.recv(65536):
+            pass
     except TimeoutError:
         return False
     except OSError:
-        return True
+        pass
+    return True
+
+
+def _goes_on(connection: socket.socket) -> bool:
+    """Whether another request is answered over the connection."""
+    try:
+        connection.sendall(head("GET", "/livez"))
+        return connection.recv(100).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
 
 
 def at_once(count: int, attack: Callable[[int], Reply]) -> list[Reply]:
