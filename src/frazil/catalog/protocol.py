@@ -264,7 +264,12 @@ class CatalogProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.transport = _JoiningTransport(self, cycle)  # type: ignore[assignment]
         self._in_work = cycle
-        super()._start_asgi_task(cycle, app if len(self.tasks) < self._limits.concurrent_requests else _busy)
+        super()._start_asgi_task(cycle, app if self._is_room() else _busy)
+
+    def _is_room(self) -> bool:
+        """Whether one more request may be worked on. The task of an answered one is listed until the next turn of the loop."""
+        limit = self._limits.concurrent_requests
+        return len(self.tasks) < limit or sum(not task.done() for task in self.tasks) < limit
 
     def on_response_complete(self) -> None:
         if self._in_work is not None:
