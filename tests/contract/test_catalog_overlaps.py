@@ -313,7 +313,7 @@ def run_at_once(uri: str, jobs: list[Callable[[Client], Any]]) -> list[int]:
     def run(position: int) -> None:
         own = Client(uri)
         own.get("/namespaces")
-        barrier.wait(30)
+        barrier.wait(120)
         statuses[position] = jobs[position](own).status
         own.session.close()
 
@@ -321,7 +321,7 @@ def run_at_once(uri: str, jobs: list[Callable[[Client], Any]]) -> list[int]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     return statuses
 
 

@@ -75,7 +75,7 @@ def purge(client: Client, server: EmbeddedCatalog, name: str) -> None:
 def finished(server: EmbeddedCatalog) -> None:
     """Waits until the background work before now is done: the only thread for it must not hang."""
     waiting: Future[int] = server.app.ctx.background.submit(int)
-    waiting.result(timeout=20)
+    waiting.result(timeout=120)
 
 
 def forge(lake: FrazilCatalog, server: EmbeddedCatalog, **changes: Any) -> str:

@@ -172,7 +172,7 @@ def test_versions_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_
     client.create(properties={"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"})
     for number in range(4):
         client.commit({"action": "set-properties", "updates": {"n": str(number)}})
-    server.app.ctx.background.submit(int).result(timeout=20)
+    server.app.ctx.background.submit(int).result(timeout=120)
     assert sorted(path.name[:5] for path in metadata_folder(server).iterdir()) == ["00003", "00004"]
 
 

@@ -143,7 +143,7 @@ class World:
             if not type(exc).__module__.startswith("pyiceberg"):
                 raise
             said = f"refused: {str(exc)[:150]}"
-        self.server.app.ctx.background.submit(int).result(timeout=60)
+        self.server.app.ctx.background.submit(int).result(timeout=120)
         self.story.append(f"{action.__name__}: {said}")
         gone = before - self.files()
         kind = action.__name__ if action.__name__ in DELETING else "commit"
