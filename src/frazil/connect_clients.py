@@ -284,11 +284,7 @@ def rust(to: Connection, *, show_secrets: bool = False) -> str:
         properties |= {"s3.region": json.dumps(to.s3.region), "s3.path-style-access": json.dumps(str(to.s3.path_style).lower())}
         properties |= {"s3.access-key-id": secret(to.s3.key, KEY_VARIABLE), "s3.secret-access-key": secret(to.s3.secret, SECRET_VARIABLE)}
     lines = "".join(f"        ({json.dumps(key)}.to_string(), {value}.to_string()),\n" for key, value in properties.items())
-    factory = (
-        'OpenDalStorageFactory::S3 { configured_scheme: "s3".to_string(), customized_credential_load: None }'
-        if to.s3
-        else "OpenDalStorageFactory::Fs"
-    )
+    factory = f"OpenDalStorageFactory::{'S3 { customized_credential_load: None }' if to.s3 else 'Fs'}"
     return (
         f"{_left_out(to, show_secrets, mark='//')}use std::{{collections::HashMap, sync::Arc}};\n\n"
         "use iceberg::CatalogBuilder;\nuse iceberg_catalog_rest::{RestCatalog, RestCatalogBuilder};\n"

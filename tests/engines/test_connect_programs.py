@@ -5,6 +5,7 @@ Only `make soak` runs these: the clients are fetched from their registries, and 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,4 +48,19 @@ def test_a_go_program_reads_and_writes_with_the_function(lake: ClientLake) -> No
     lake.run(go, "vet", "./lake")
     assert lake.run(go, "run", ".").splitlines() == ["2 3", "3 6"]  # rows and sum of ids, before and after its own append
     assert lake.rows("ns.items") == [(1, "a"), (2, None), (3, "go")]
+    assert lake.rows("ns.made") == [(7, "x"), (8, "y")]
+
+
+@pytest.fixture(scope="module")
+def cargo_target(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where cargo keeps what it has compiled, so that the crates are compiled once for all tests."""
+    return os.environ.get("CARGO_TARGET_DIR") or str(tmp_path_factory.mktemp("cargo"))
+
+
+def test_a_rust_program_reads_and_writes_with_the_function(lake: ClientLake, cargo_target: str) -> None:
+    cargo = toolchain("cargo")
+    shutil.copytree(PROGRAMS / "rust", lake.folder, dirs_exist_ok=True)
+    lake.write("src/lake.rs", lake.connect("rust"))
+    assert lake.run(cargo, "run", "-q", CARGO_TARGET_DIR=cargo_target).splitlines() == ["2 3", "3 6"]
+    assert lake.rows("ns.items") == [(1, "a"), (2, None), (3, "rust")]
     assert lake.rows("ns.made") == [(7, "x"), (8, "y")]
