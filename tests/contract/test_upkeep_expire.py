@@ -14,17 +14,12 @@ from frazil.sinks.publish import Patience
 from frazil.sinks.rollback import roll_back
 from frazil.upkeep.expire import plan_expiry
 from frazil.upkeep.policy import DAY_MS
-from tests.contract.upkeep_lake import Kept, as_path, rows
+from tests.contract.upkeep_lake import Kept, as_path, compacted, rows
 
 
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
-    """Six small files, then one that holds their rows: the six are of the past alone."""
-    made = Kept(catalog).create("day")
-    for number in range(6):
-        made.append(number)
-    made.compact()
-    return made
+    return compacted(catalog)
 
 
 def later() -> int:

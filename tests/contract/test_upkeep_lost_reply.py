@@ -12,7 +12,7 @@ from frazil.client.transport import Transport
 from frazil.errors import CommitConflict, CommitUnknown
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.policy import DAY_MS
-from tests.contract.upkeep_lake import HURRIED, Kept
+from tests.contract.upkeep_lake import HURRIED, Kept, with_deleted_rows
 from tests.unit.client.proxy import LossyProxy, lossy_proxy
 
 COMMIT = b"POST /v1/default/transactions/commit"
@@ -35,12 +35,7 @@ def shaky(proxy: LossyProxy) -> Iterator[FrazilCatalog]:
 
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
-    """Six small files, each with a deleted row."""
-    made = Kept(catalog).create("day")
-    for number in range(6):
-        made.append(number, number + 10)
-    made.delete(*range(10, 16))
-    return made
+    return with_deleted_rows(catalog)
 
 
 def append_and_expire(kept: Kept) -> None:

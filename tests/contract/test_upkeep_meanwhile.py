@@ -18,17 +18,12 @@ from frazil.sinks.publish import Patience
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from frazil.upkeep.policy import DAY_MS
-from tests.contract.upkeep_lake import HURRIED, Kept, during
+from tests.contract.upkeep_lake import HURRIED, Kept, during, with_deleted_rows
 
 
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
-    """Six small files, each with a deleted row: there is work for every step."""
-    made = Kept(catalog).create("day")
-    for number in range(6):
-        made.append(number, number + 10)
-    made.delete(*range(10, 16))
-    return made
+    return with_deleted_rows(catalog)
 
 
 def compact(kept: Kept, patience: Patience) -> None:

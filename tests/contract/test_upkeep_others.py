@@ -20,7 +20,7 @@ from frazil.upkeep.others import find_referenced
 from frazil.upkeep.policy import DAY_MS, Policy
 from frazil.upkeep.steps import Keeper
 from tests.contract.test_catalog_purge import register_elsewhere
-from tests.contract.upkeep_lake import HURRIED, SCHEMA, Kept, as_path, rows
+from tests.contract.upkeep_lake import HURRIED, SCHEMA, Kept, as_path, compacted, rows
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +42,7 @@ def catalog(server: EmbeddedCatalog) -> FrazilCatalog:
 
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
-    """Six small files, then one that holds their rows: the six are of the past alone."""
-    made = Kept(catalog).create("day")
-    for number in range(6):
-        made.append(number)
-    made.compact()
-    return made
+    return compacted(catalog)
 
 
 def later() -> int:

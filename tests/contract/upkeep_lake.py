@@ -187,6 +187,24 @@ class Kept:
         return {str(path) for path in self.folder.rglob("*") if path.is_file()}
 
 
+def compacted(catalog: FrazilCatalog) -> Kept:
+    """Six small files, then one that holds their rows: the six are of the past alone."""
+    made = Kept(catalog).create("day")
+    for number in range(6):
+        made.append(number)
+    made.compact()
+    return made
+
+
+def with_deleted_rows(catalog: FrazilCatalog) -> Kept:
+    """Six small files, each with a deleted row: there is work for every step."""
+    made = Kept(catalog).create("day")
+    for number in range(6):
+        made.append(number, number + 10)
+    made.delete(*range(10, 16))
+    return made
+
+
 def as_path(location: str) -> str:
     return urlparse(location).path
 

@@ -1,4 +1,4 @@
-"""A stack folder, free ports, and a toy server."""
+"""A stack folder, free ports, a toy server, and a repository of jars with an empty cache."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from frazil.config import Settings, load_settings
 from frazil.services import ports
+from frazil.services.java import JavaNeed, find_java
+from tests.unit.services.maven import Repository
 from tests.unit.services.toy import SCRIPT, Toy
 
 
@@ -36,3 +38,20 @@ def make_toy(settings: Settings) -> Iterator[Callable[..., Toy]]:
     yield make
     for toy in made:
         toy.stop()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of jars; the Java that fetches them is found once, on the machine or in the machine's cache."""
+    monkeypatch.setenv("FRAZIL_JAVA_HOME", str(find_java(JavaNeed.JARS).home))
+    monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    """A repository of jars on loopback, where `resolve_jars` looks."""
+    made = Repository(tmp_path / "repository")
+    monkeypatch.setenv("FRAZIL_IVY_SETTINGS", str(made.settings))
+    yield made
+    made.close()

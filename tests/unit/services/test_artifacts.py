@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,28 +15,13 @@ import pytest
 from frazil.errors import ConfigError, DownloadError
 from frazil.services import ports
 from frazil.services.artifacts import jars_folder, resolve_jars, unpack_server
-from frazil.services.java import JavaNeed, find_java
 from frazil.services.processes import wait_until
 from frazil.services.progress import Progress, show_progress, silent, watch_folder
 from tests.unit.services.maven import Repository, write_settings
 
 SMALL = "org.slf4j:slf4j-api:2.0.16"
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of jars; the Java that fetches them is found once, on the machine or in the machine's cache."""
-    monkeypatch.setenv("FRAZIL_JAVA_HOME", str(find_java(JavaNeed.JARS).home))
-    monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    made = Repository(tmp_path / "repository")
-    monkeypatch.setenv("FRAZIL_IVY_SETTINGS", str(made.settings))
-    yield made
-    made.close()
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def names(files: list[Path]) -> list[str]:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,7 @@ from tests.unit.services.maven import Repository
 from tests.unit.services.test_artifacts import archive
 from tools import pins as tool
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("FRAZIL_JAVA_HOME", str(find_java(JavaNeed.JARS).home))
-    monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    made = Repository(tmp_path / "repository")
-    monkeypatch.setenv("FRAZIL_IVY_SETTINGS", str(made.settings))
-    yield made
-    made.close()
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture

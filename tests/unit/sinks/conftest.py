@@ -1,19 +1,21 @@
-"""What the sink's tests share: a table's layout without a catalog, and a disk that is full or read-only."""
+"""What the sink's tests share: a table's layout without a catalog, a catalog, and a disk that is full or read-only."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 
+from frazil.client import FrazilCatalog
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.partitioning import partition_spec
+from tests.lake import lake_catalog
 
 LayoutOf = Callable[..., TableLayout]
 
@@ -26,6 +28,13 @@ def layout_of(tmp_path: Path) -> LayoutOf:
         return TableLayout("lake.t", schema, partition_spec(schema, fields), order, str(tmp_path / "t"), properties, {})
 
     return build
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Iterator[FrazilCatalog]:
+    """A catalog for the tests of one file, with the namespace `lake`."""
+    with lake_catalog() as made:
+        yield made
 
 
 @pytest.fixture

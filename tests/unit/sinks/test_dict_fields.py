@@ -10,7 +10,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
 import frazil.sinks
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import SchemaMismatch
 from frazil.sinks.contract import Contract
@@ -37,14 +36,6 @@ OTHER_CASE = [
     ({"items": [{"A": 9}]}, "items.element.A"),
     ({"by_name": {"x": {"A": 9}}}, "by_name.value.A"),
 ]
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        catalog = FrazilCatalog("lake", **server.properties)
-        catalog.create_namespace("lake")
-        yield catalog
 
 
 @pytest.fixture

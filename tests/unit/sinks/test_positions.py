@@ -12,19 +12,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 import frazil.sinks
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import SinkError
 
 ROWS = [{"id": 1}, {"id": 2}]
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with running_catalog() as server:
-        catalog = FrazilCatalog("lake", **server.properties)
-        catalog.create_namespace("lake")
-        yield catalog
 
 
 @pytest.fixture
