@@ -93,6 +93,8 @@ def keys_above(key: str) -> list[str]:
 
 def _check_path(path: str) -> str:
     """The path, if a file system can have it: else every write would fail, and look like a file system that is away."""
+    if len(path) <= MAX_SEGMENT_BYTES and path.isascii():
+        return path
     segments = path.split("/")
     if len(path.encode()) > MAX_PATH_BYTES or len(segments) > MAX_SEGMENTS:
         raise MalformedLocation(f"Location {path[:60]}... is longer than {MAX_PATH_BYTES} bytes or {MAX_SEGMENTS} folders")

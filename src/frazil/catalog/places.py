@@ -13,7 +13,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -130,7 +130,7 @@ def _namespace_at(sql: Sql, warehouse: Warehouse, path: str) -> str:
 
 
 def choose_location(
-    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, properties: Mapping[str, str], *, suffix: str
+    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, properties: Mapping[str, str], *, new_uuid: Callable[[], str]
 ) -> dict[str, str]:
     """The keys of a free place for a table or view whose creator names none, and its location: after its name and that of its
     namespace, which has these properties; with a suffix where that place is taken."""
@@ -143,7 +143,7 @@ def choose_location(
                 return keys
             raise LocationOccupied(location, occupant=f"{occupant}, which has the whole warehouse")
         if occupant is not None:
-            return checked_keys(warehouses, warehouse, [_beside(location, key, occupant, suffix)])
+            return checked_keys(warehouses, warehouse, [_beside(location, key, occupant, new_uuid()[:8])])
     return keys
 
 

@@ -84,7 +84,7 @@ def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool =
 
 def new_location(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, properties: Mapping[str, str]) -> dict[str, str]:
     """The keys and the location of a place for a table or view whose creator names none; the properties are its namespace's."""
-    return places.choose_location(sql, ctx.warehouses, warehouse, name, properties, suffix=ctx.new_uuid()[:8])
+    return places.choose_location(sql, ctx.warehouses, warehouse, name, properties, new_uuid=ctx.new_uuid)
 
 
 def check_places(

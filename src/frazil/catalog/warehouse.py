@@ -94,7 +94,9 @@ class Warehouses:
         place = parse_location(location)
         real = place.real
         homes = [warehouse.place, *self.allowed]
-        if not any(home.contains(place) for home in homes) or not any(home.real.contains(real) for home in homes):
+        # Without a link on the way to the place there is none on the way to the home that contains it.
+        linked = real != place and not any(home.real.contains(real) for home in homes)
+        if linked or not any(home.contains(place) for home in homes):
             raise LocationRefused(location, warehouse=f"{warehouse.name} ({warehouse.root})")
         return place, real
 

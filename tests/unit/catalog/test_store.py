@@ -12,6 +12,7 @@ import pytest
 
 from frazil.catalog.store import open_database
 from frazil.catalog.store.database import ConstraintBroken, Sql
+from frazil.catalog.store.migrations import _take as take_step
 from frazil.catalog.store.migrations import current_version, latest_version, migrate, steps
 from frazil.catalog.store.sqlite import SqliteDatabase
 from frazil.errors import ConfigError, Unavailable
@@ -192,6 +193,23 @@ def test_migrations_are_numbered_without_a_gap_and_taken_once(tmp_path: Path) ->
     assert current_version(opened) == 0
     assert len(migrate(opened)) == latest_version()
     assert migrate(opened) == []
+    opened.close()
+
+
+def test_the_places_of_tables_survive_the_migration_that_rebuilds_their_table(tmp_path: Path) -> None:
+    opened = SqliteDatabase(str(tmp_path / "x.db"))
+    for version in range(1, 5):
+        opened.write(lambda sql, version=version: take_step(sql, dialect="sqlite", version=version, text=steps()[version][1]))  # type: ignore[misc]
+    opened.write(lambda sql: sql.run("INSERT INTO namespaces VALUES ('w', 'ns', NULL, '{}')"))
+    for name in ("a", "b"):
+        row = ("w", "ns", name, "table", name, "m", None, f"/{name}", 1)
+        opened.write(lambda sql, row=row: sql.run("INSERT INTO relations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row))  # type: ignore[misc]
+        place = (f"file:/{name}/", "w", "ns", name)
+        opened.write(lambda sql, place=place: sql.run("INSERT INTO places VALUES (?, ?, ?, ?)", *place))  # type: ignore[misc]
+    migrate(opened)
+    opened.write(lambda sql: sql.run("UPDATE relations SET name = 'c' WHERE name = 'a'"))
+    opened.write(lambda sql: sql.run("DELETE FROM relations WHERE name = 'b'"))
+    assert opened.read().rows("SELECT place, warehouse, namespace, name FROM places") == [("file:/a/", "w", "ns", "c")]
     opened.close()
 
 

@@ -173,13 +173,13 @@ def location_of(
 
 def check_free(sql: Sql, warehouse: Warehouse, name: Name, wanted: str) -> dict[str, str]:
     """The properties of the namespace, if it exists and the name is free in it."""
-    properties = namespaces.find(sql, warehouse.name, name.namespace)
-    if properties is None:
+    row = relations.find_free(sql, warehouse.name, name)
+    if row is None:
         raise NoSuchNamespace(show(name.namespace))
-    relation = relations.find(sql, warehouse.name, name)
-    if relation is not None:
-        raise taken_error(name, relation.kind, wanted=wanted)
-    return properties
+    properties, kind = row
+    if kind is not None:
+        raise taken_error(name, kind, wanted=wanted)
+    return namespaces.parse_properties(properties)
 
 
 def taken_error(name: Name, kind: str, *, wanted: str) -> AlreadyExists:

@@ -6,7 +6,7 @@ be safe to run again, and must not keep what it read when it raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -25,10 +25,11 @@ class Sql(Protocol):
     def run(self, statement: str, *parameters: object) -> int:
         """The number of rows that a statement changed."""
 
-    def run_locked(self, statements: Sequence[Statement], *, shared: Collection[int], exclusive: Collection[int]) -> list[int]:
-        """The number of rows that each statement changed, after numbers (64 bits, signed) were locked until the transaction ends.
+    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str]) -> list[int]:
+        """The number of rows that each statement changed, after these places were locked until the transaction ends.
 
-        Takes one round trip. Where there is one writer at a time, nothing needs to be locked.
+        Another transaction that locks one of them, or a place above or below one, waits. Takes one round trip. Where there is one
+        writer at a time, nothing needs to be locked.
         """
 
 

@@ -6,7 +6,6 @@ everything above it is a short list of exact values. Rows follow their table or 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -61,10 +60,8 @@ def claim(sql: Sql, warehouse: str, wanted: Sequence[tuple[str, Name]], *, allow
     Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the end.
     """
     contested = [] if allow_overlap else [key for key, _ in wanted]  # without a check there is nothing to wait for
-    exclusive = {_number(key) for key in contested}
-    shared = {_number(above) for key in contested for above in keys_above(key)} - exclusive
     statements = [_claim(key, _own(warehouse, name), allow_overlap=allow_overlap) for key, name in wanted]
-    counts = sql.run_locked(statements, shared=shared, exclusive=exclusive)
+    counts = sql.run_locked(statements, places=contested)
     held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"  # one that it had before
     return all(count or sql.rows(held, *_own(warehouse, name), key) for (key, name), count in zip(wanted, counts, strict=True))
 
@@ -150,10 +147,6 @@ def _marks(values: Sequence[object]) -> str:
 def _end(key: str) -> str:
     """The first text after everything that starts with the key: `0` follows `/`."""
     return key[:-1] + "0"
-
-
-def _number(key: str) -> int:
-    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
 
 
 def _first(rows: Sequence[Row]) -> Occupant | None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from frazil.catalog import faults
+from frazil.catalog.locations import keys_above
 from frazil.catalog.store.database import ConstraintBroken, Row, Sql, Statement
 from frazil.config import redact_url
 from frazil.errors import BadRequest, CommitUnknown, Unavailable
@@ -56,8 +58,10 @@ class PostgresSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._execute(statement, parameters).rowcount
 
-    def run_locked(self, statements: Sequence[Statement], *, shared: Collection[int], exclusive: Collection[int]) -> list[int]:
+    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str]) -> list[int]:
         # In one order everywhere, so that two transactions cannot wait for each other.
+        exclusive = {_lock_number(key) for key in places}
+        shared = {_lock_number(above) for key in places for above in keys_above(key)} - exclusive
         wanted = sorted([(number, False) for number in shared] + [(number, True) for number in exclusive])
         locks = ([number for number, _ in wanted], [alone for _, alone in wanted])
         # One after the other on the server: each sees what was committed before it began, so also before the locks were had.
@@ -92,7 +96,7 @@ class _PooledSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._database.on_connection(lambda connection: PostgresSql(connection).run(statement, *parameters))
 
-    def run_locked(self, statements: Sequence[Statement], *, shared: Collection[int], exclusive: Collection[int]) -> list[int]:
+    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str]) -> list[int]:
         raise AssertionError("locks belong to a transaction")
 
 
@@ -220,6 +224,12 @@ class PostgresDatabase:
     def close(self) -> None:
         self._closed.set()
         self._connections.close()
+
+
+@functools.lru_cache(maxsize=4096)  # the folders above a place are the same for many tables
+def _lock_number(key: str) -> int:
+    """The number that stands for a place in advisory locks: 64 bits, signed."""
+    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
 
 
 def _begin(connection: Connection) -> str:

@@ -41,6 +41,17 @@ def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
     return Relation(*rows[0]) if rows else None
 
 
+def find_free(sql: Sql, warehouse: str, name: Name) -> tuple[str, str | None] | None:
+    """The properties of the namespace, as they are stored, and the kind of what has the name, if anything has; None without a namespace."""
+    statement = (
+        "SELECT namespaces.properties, relations.kind FROM namespaces LEFT JOIN relations "
+        "ON relations.warehouse = namespaces.warehouse AND relations.namespace = namespaces.namespace AND relations.name = ? "
+        "WHERE namespaces.warehouse = ? AND namespaces.namespace = ?"
+    )
+    rows = sql.rows(statement, name.name, warehouse, name.key)
+    return (str(rows[0][0]), rows[0][1]) if rows else None
+
+
 def find_by_uuid(sql: Sql, warehouse: str, kind: str, uuid: str) -> Relation | None:
     """The table or view with this uuid, whatever its name is now. Reads all rows of the warehouse."""
     statement = "SELECT kind, uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND kind = ? AND uuid = ?"
@@ -94,11 +105,6 @@ def page_names(sql: Sql, warehouse: str, namespace_key: str, kind: str, *, after
     """Names in a namespace, in order, from the one after `after`."""
     statement = "SELECT name FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ? AND name > ? ORDER BY name LIMIT ?"
     return [row[0] for row in sql.rows(statement, warehouse, namespace_key, kind, after, limit)]
-
-
-def location_is_used(sql: Sql, location: str) -> bool:
-    """Whether a table or view of any warehouse lives at this very location."""
-    return bool(sql.rows("SELECT 1 FROM relations WHERE location = ? LIMIT 1", location))
 
 
 def uuid_is_used(sql: Sql, uuid: str) -> bool:

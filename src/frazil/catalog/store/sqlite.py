@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ class SqliteSql:
         except (sqlite3.Error, MemoryError) as exc:
             raise _translate(exc) from exc
 
-    def run_locked(self, statements: Sequence[Statement], *, shared: Collection[int], exclusive: Collection[int]) -> list[int]:
+    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str]) -> list[int]:
         return [self.run(statement, *parameters) for statement, parameters in statements]
 
 
@@ -100,7 +100,8 @@ class SqliteDatabase:
         self._mutex = threading.Lock()  # guards _waiting and _connections
         self._turn = threading.Lock()  # held by the one thread that writes
         self._waiting: list[_Ticket] = []
-        self._file = _identity(self.path)
+        self._path_text = str(self.path)
+        self._file = _identity(self._path_text)
         self._writer = self._connect()
         self._writer_sql = _WriterSql(self._writer)
         # Between processes SQLite itself waits by polling, with sleeps of up to 100 ms; a lock of the kernel wakes the next one at once.
@@ -113,7 +114,7 @@ class SqliteDatabase:
     def _check_file(self) -> None:
         """Raises Unavailable if the path leads to another file than the one that is open, or to none: SQLite would go on with the old
         one, which the next start of the server does not find, and a new connection would open, or create, the other one."""
-        if _identity(self.path) != self._file:
+        if _identity(self._path_text) != self._file:
             raise Unavailable(f"the catalog's database {self.path} was moved, deleted or replaced", hint="put it back, or restart")
 
     def _connect(self) -> sqlite3.Connection:
@@ -284,7 +285,7 @@ def _make_private(path: Path) -> None:
         raise Unavailable(f"cannot open the catalog's database {path}: {exc}") from exc
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     """The file itself, whatever its name is later; None if there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116  # a Path object costs more than the call

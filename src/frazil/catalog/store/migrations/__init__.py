@@ -63,7 +63,7 @@ def _take(sql: Sql, *, dialect: str, version: int, text: str) -> bool:
     for placeholder, kind in _TYPES[dialect].items():
         text = text.replace(placeholder, kind)
     for statement in text.split(";\n"):
-        if statement.strip():
+        if statement.strip() and (dialect == "sqlite" or not statement.startswith("-- sqlite only")):
             sql.run(statement)
     sql.run("INSERT INTO frazil_schema (version) VALUES (?)", version)
     return True
