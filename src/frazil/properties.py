@@ -66,8 +66,9 @@ class PropertyRule:
         >>> PropertyRule().refused({"uri": "http://elsewhere", "owner": "ana"})
         ['uri']
         """
-        unsafe = filter(unsafe_property, properties)  # most tables have none: this is all that a commit pays
-        return sorted(name for name in unsafe if self.refuses(name))
+        if not any(map(unsafe_property, properties)):  # most tables have none: this is all that a commit pays
+            return []
+        return sorted(name for name in properties if self.refuses(name))
 
     def newly_set(self, properties: Mapping[str, str], stored: Mapping[str, str]) -> list[str]:
         """The refused names whose value is not the stored one. What an older catalog let in may stay, and may be removed.

@@ -48,9 +48,10 @@ def parse_change(body: Json, name: Name, *, most: int = fields.INT_MAX) -> Chang
     """The change of one table out of a request's body; refuses one with more than `most` updates or requirements."""
     where = f"Commit of {name}"
     change = Change(name, fields.objects(body, "requirements", where, optional=True), fields.objects(body, "updates", where))
-    for kind, parts in (("requirements", change.requirements), ("updates", change.updates)):
-        if len(parts) > most:
-            raise BadRequest(f"{where}: {len(parts)} {kind} in one commit; at most {most} are accepted", hint="split the commit")
+    count = max(len(change.requirements), len(change.updates))
+    if count > most:
+        kind = "updates" if len(change.updates) == count else "requirements"
+        raise BadRequest(f"{where}: {count} {kind} in one commit; at most {most} are accepted", hint="split the commit")
     return change
 
 

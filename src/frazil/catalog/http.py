@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from frazil.errors import BadRequest, BodyTooLarge, BodyTooSlow, UnsupportedBody
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
+Receive = Callable[[], Coroutine[Any, Any, Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
@@ -106,12 +105,18 @@ class Request:
 def _parse(body: bytes) -> tuple[Any, str]:
     """The value, and what is wrong with the text. The parser's exception holds a copy of the text: it does not leave this function."""
     try:
-        with _large_json if len(body) > LARGE_JSON_BYTES else nullcontext():
-            value = orjson.loads(body)
-            refuse_deep(body, value)
-            return value, ""
+        if len(body) <= LARGE_JSON_BYTES:
+            return _parse_shallow(body), ""
+        with _large_json:
+            return _parse_shallow(body), ""
     except orjson.JSONDecodeError as exc:
         return None, str(exc)
+
+
+def _parse_shallow(body: bytes) -> Any:
+    value = orjson.loads(body)
+    refuse_deep(body, value)
+    return value
 
 
 def refuse_deep(text: bytes, value: Any) -> None:
@@ -160,7 +165,7 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive, *, limits: Li
     if length is not None and length.isdigit() and int(length) > limits.body_bytes:
         raise BodyTooLarge(f"The body has {int(length)} bytes; at most {limits.body_bytes} are accepted")
     check_type(headers)
-    encoding = _encoding(headers)
+    encoding = _encoding(headers) if b"content-encoding" in headers else b""
     try:
         body = await _read_all(receive, limits, share)
     except TimeoutError as exc:
@@ -187,23 +192,48 @@ def _encoding(headers: dict[bytes, bytes]) -> bytes:
 
 
 async def _read_all(receive: Receive, limits: Limits, share: Share) -> bytes:
+    message = _first_message(receive)
+    if message is not None and message["type"] == "http.request" and not message.get("more_body", False):
+        body = message.get("body", b"")
+        _take_chunk(len(body), len(body), limits, share)
+        return bytes(body)
+    return await _read_chunks(message, receive, limits, share)
+
+
+def _first_message(receive: Receive) -> Message | None:
+    """The first message if it has arrived already, as a small body does together with its head: then no timer needs to be set."""
+    waiting = receive()
+    try:
+        waiting.send(None)
+    except StopIteration as arrived:
+        return dict(arrived.value)
+    waiting.close()
+    return None
+
+
+async def _read_chunks(message: Message | None, receive: Receive, limits: Limits, share: Share) -> bytes:
     loop = asyncio.get_running_loop()
     chunks: list[bytes] = []
     started, size, more = loop.time(), 0, True
     async with asyncio.timeout(min(limits.first_byte_seconds, limits.body_seconds)) as deadline:
         while more:
-            message = await receive()
+            message = message or await receive()
             if message["type"] == "http.disconnect":
                 raise BadRequest("The client went away before the body was complete")
             chunk, more = message.get("body", b""), message.get("more_body", False)
             if chunk and not chunks:
                 deadline.reschedule(started + limits.body_seconds)
             size += len(chunk)
-            if size > limits.body_bytes:
-                raise BodyTooLarge(f"The body has more than {limits.body_bytes} bytes")
-            share.take(BODY_WEIGHT * len(chunk))
+            _take_chunk(len(chunk), size, limits, share)
             chunks.append(chunk)
+            message = None
     return b"".join(chunks)
+
+
+def _take_chunk(size: int, total: int, limits: Limits, share: Share) -> None:
+    if total > limits.body_bytes:
+        raise BodyTooLarge(f"The body has more than {limits.body_bytes} bytes")
+    share.take(BODY_WEIGHT * size)
 
 
 def _unpack(body: bytes, limits: Limits, share: Share) -> bytes:

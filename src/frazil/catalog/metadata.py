@@ -63,6 +63,10 @@ class Version:
         return memoryview(self.reply)[self.metadata_at : -1]
 
     @property
+    def file_size(self) -> int:
+        return len(self.stored) if self.stored is not None else len(self.reply) - self.metadata_at - 1
+
+    @property
     def snapshot_bytes(self) -> memoryview:
         """The inside of the list of snapshots."""
         return memoryview(self.reply)[self.snapshots_at : -len(_TAIL)]
@@ -111,7 +115,8 @@ def etag_of(location: str, *, hides: bool = False) -> str:
 def table_version(location: str, metadata: Json, previous: Version | None = None, *, rule: PropertyRule = STRICT) -> Version:
     """The version as a whole; `previous` lends the bytes of the snapshots that both share. What the rule refuses is not served."""
     head = reply_head(location)
-    served = safe_properties(metadata["properties"], rule)
+    known_safe = previous is not None and previous.stored is None and metadata["properties"] is previous.metadata["properties"]
+    served = metadata["properties"] if known_safe else safe_properties(metadata["properties"], rule)
     hides = served is not metadata["properties"]
     written = orjson.dumps(_to_write({**metadata, "properties": served} if hides else metadata))[:-1]
     start = head + written + _SNAPSHOTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from frazil.errors import BadRequest
@@ -45,6 +46,7 @@ def show(namespace: Sequence[str]) -> str:
     return ".".join(namespace)
 
 
+@lru_cache(maxsize=1024)  # requests name the same few namespaces
 def split_namespace(text: str) -> Namespace:
     """The levels of a namespace written as one string of a URL, already percent-decoded.
 

@@ -90,20 +90,25 @@ class CatalogProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self._silent, self._answered = False, 0
         self._large = len(data) > self._all.small_bytes or self._wire > 0
-        self._feed(data)
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserUpgrade, httptools.HttpParserError) as exc:
+            self._feed_rest(data, exc)
         if self._in_head or (self.cycle is not None and self.cycle.more_body):
             self._wait_for_more(len(data))
 
-    def _feed(self, data: bytes) -> None:
-        while data:
+    def _feed_rest(self, data: bytes, stop: Exception) -> None:
+        """Parses on after the parser stopped, or refuses the request."""
+        while isinstance(stop, httptools.HttpParserUpgrade):
+            data = self._without_upgrade(data[stop.args[0] :])
+            if not data:
+                return
             try:
                 self.parser.feed_data(data)
                 return
-            except httptools.HttpParserUpgrade as exc:
-                data = self._without_upgrade(data[exc.args[0] :])
-            except httptools.HttpParserError:
-                self._refuse(self._error or BadRequest("The request is not valid HTTP"))
-                return
+            except (httptools.HttpParserUpgrade, httptools.HttpParserError) as exc:
+                stop = exc
+        self._refuse(self._error or BadRequest("The request is not valid HTTP"))
 
     def _without_upgrade(self, rest: bytes) -> bytes:
         """What is still to be parsed. Other protocols are not offered, but the parser skips the body of a request that asks for one:
@@ -135,8 +140,15 @@ class CatalogProtocol(HttpToolsProtocol):
     # --- what the parser finds ---------------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = b"", [], False
         self._in_head = True
+
+    def _make_scope(self) -> None:
+        """What uvicorn does when a message begins; requests that are answered here need no scope."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.headers += headers  # the scope has this very list
+        self.url, self.expect_100_continue = url, expects
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -145,6 +157,7 @@ class CatalogProtocol(HttpToolsProtocol):
             self._stop_parsing(self._head_too_large())
         if self.parser.should_upgrade() and self._has_body():
             self._upgrading = True
+            self._make_scope()
             self.scope["method"] = self.parser.get_method().decode("ascii")
             return
         if self._may_answer_here():
@@ -160,6 +173,7 @@ class CatalogProtocol(HttpToolsProtocol):
                 return
         if len(self.pipeline) >= SENT_AHEAD:
             self._stop_parsing(TooBusy(f"More than {SENT_AHEAD} requests were sent ahead"))
+        self._make_scope()
         super().on_headers_complete()
 
     def _is_large(self) -> bool:
@@ -200,7 +214,7 @@ class CatalogProtocol(HttpToolsProtocol):
     # --- refusals ----------------------------------------------------------------------------------------------------------------
 
     def _stop_parsing(self, error: CatalogError) -> None:
-        """Ends the parser's run, which comes back to `_feed`."""
+        """Ends the parser's run, which comes back to `data_received`."""
         self._error = error
         raise error
 

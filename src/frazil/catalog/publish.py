@@ -130,8 +130,8 @@ def _check_sizes(ctx: Context, plans: Sequence[Plan]) -> None:
     """Refuses metadata files that grow past the limit: the server must be able to read what it writes. A smaller one may always follow."""
     most = min(ctx.limits.new_metadata_bytes, ctx.limits.metadata_bytes)
     for plan in plans:
-        size = len(plan.new.file_bytes) if plan.new is not None else 0
-        if size > most and (plan.base is None or size > len(plan.base.file_bytes)):
+        size = plan.new.file_size if plan.new is not None else 0
+        if size > most and (plan.base is None or size > plan.base.file_size):
             raise InvalidChange(
                 f"Cannot commit {plan.name}: its metadata file would have {size} bytes, at most {most} are allowed",
                 hint="expire old snapshots and remove properties; an operator can raise server.limits.new_metadata_bytes",
