@@ -20,14 +20,17 @@ from pyiceberg.catalog import load_catalog
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.cli.main import cli
 from frazil.errors import Unavailable
-from tests.catalog_databases import Client
+from tests.catalog_databases import DATABASES, Client, fresh_database
 from tests.catalog_writers import Writer, check_account, running, wait_for
 from tools.own_server import own_server
 
 
-@pytest.fixture
-def workers(database: str, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    with own_server(tmp_path, database=database, workers=3) as running_server:
+@pytest.fixture(scope="module", params=DATABASES)
+def workers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """One server for the tests below; the last of them kills it."""
+    folder = tmp_path_factory.mktemp("workers")
+    postgres_url = request.getfixturevalue("postgres") if request.param == "postgresql" else ""
+    with fresh_database(request.param, folder, postgres_url) as url, own_server(folder, database=url, workers=3) as running_server:
         yield running_server
 
 
@@ -56,8 +59,8 @@ def committed(uri: str) -> float:
 
 def test_a_worker_that_dies_is_replaced(workers: tuple[str, subprocess.Popen[bytes]]) -> None:
     uri, process = workers
-    time.sleep(1.1)  # one that dies younger is not replaced at once
     victim = children(process)[0]
+    wait_for(lambda: time.time() - victim.create_time() > 1.1, seconds=60)  # one that dies younger is not replaced at once
     victim.kill()
     wait_for(lambda: len([c for c in children(process) if c.pid != victim.pid and c.status() != "zombie"]) == 3, seconds=120)
     assert Client(uri).raw("GET", "/readyz").status == 200
