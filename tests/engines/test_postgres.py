@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -18,15 +19,29 @@ from frazil.services.postgres import Install, Postgres
 from tests.engines.conftest import AS_USER, USER_ID, Project, make_project
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Postgres]:
-    tmp_path.chmod(0o700)  # private, as a home is
-    flags = {"stack.folder": str(tmp_path), "stack.ports.postgres": str(ports.free_port())}
-    service = Postgres(load_settings(flags=flags, environ={}, folder=tmp_path))
+@contextmanager
+def postgres_in(folder: Path) -> Iterator[Postgres]:
+    folder.chmod(0o700)  # private, as a home is
+    flags = {"stack.folder": str(folder), "stack.ports.postgres": str(ports.free_port())}
+    service = Postgres(load_settings(flags=flags, environ={}, folder=folder))
     yield service
     service.stop()
     for path in service.purge_paths():
         shutil.rmtree(path)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Postgres]:
+    with postgres_in(tmp_path) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """The server of all tests that only ask it."""
+    with postgres_in(tmp_path_factory.mktemp("postgres")) as service:
+        service.start()
+        yield service
 
 
 def password_of(service: Postgres) -> str:
@@ -47,14 +62,13 @@ def test_the_database_frazil_is_there_and_rows_survive_a_restart(server: Postgre
     assert ask(server, "SELECT word, current_user, current_database() FROM t") == [("ice", "frazil", "frazil")]
 
 
-def test_the_role_is_an_ordinary_one_that_owns_its_database_only(server: Postgres) -> None:
-    server.start()
+def test_the_role_is_an_ordinary_one_that_owns_its_database_only(running_server: Postgres) -> None:
     role = "SELECT rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls FROM pg_roles WHERE rolname = current_user"
-    assert ask(server, role) == [(False, False, False, False, False)]
-    assert ask(server, "SELECT datname FROM pg_database WHERE datdba = current_user::regrole") == [("frazil",)]
+    assert ask(running_server, role) == [(False, False, False, False, False)]
+    assert ask(running_server, "SELECT datname FROM pg_database WHERE datdba = current_user::regrole") == [("frazil",)]
     for statement in ("COPY (SELECT 1) TO PROGRAM 'true'", "SELECT pg_read_file('/etc/passwd')", "CREATE ROLE other"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            ask(server, statement)
+            ask(running_server, statement)
 
 
 class EarlierPostgres(Postgres):
@@ -82,17 +96,15 @@ def test_a_cluster_of_an_earlier_version_keeps_its_rows_and_gets_a_new_password(
 
 
 @pytest.mark.parametrize("user", ["postgres", "nobody"])
-def test_no_other_role_can_log_in(server: Postgres, user: str) -> None:
-    server.start()
+def test_no_other_role_can_log_in(running_server: Postgres, user: str) -> None:
     with pytest.raises(psycopg.OperationalError, match=r"no pg_hba\.conf entry"):
-        psycopg.connect(server.endpoint.replace("frazil@", f"{user}@"), password="", connect_timeout=60)
+        psycopg.connect(running_server.endpoint.replace("frazil@", f"{user}@"), password="", connect_timeout=60)
 
 
-def test_the_server_never_runs_as_root(server: Postgres) -> None:
-    server.start()
-    owner = Path(f"/proc/{server.state()['pid']}").stat().st_uid
-    assert owner == (server.account.uid if server.account else os.getuid()) != 0
-    assert ask(server, "SHOW listen_addresses") == [("127.0.0.1",)]
+def test_the_server_never_runs_as_root(running_server: Postgres) -> None:
+    owner = Path(f"/proc/{running_server.state()['pid']}").stat().st_uid
+    assert owner == (running_server.account.uid if running_server.account else os.getuid()) != 0
+    assert ask(running_server, "SHOW listen_addresses") == [("127.0.0.1",)]
 
 
 def test_a_wrong_password_is_refused_and_a_changed_one_is_taken_over(server: Postgres) -> None:
