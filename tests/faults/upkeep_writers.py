@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -32,14 +33,18 @@ PATIENCE = Patience(give_up_seconds=240, longest_pause_seconds=0.5)
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the table is."""
+    """Where the table is, and the file whose presence ends all programs."""
 
     properties: Mapping[str, str]
     name: str
+    end: Path
 
     @property
     def identifier(self) -> tuple[str, ...]:
         return tuple(self.name.split("."))
+
+    def is_over(self) -> bool:
+        return self.end.exists()
 
     def catalog(self) -> FrazilCatalog:
         return FrazilCatalog("lake", **self.properties)
@@ -65,22 +70,22 @@ def expected_ids(metadata: TableMetadata, snapshot: Snapshot) -> list[int] | Non
     return sorted([*range(end), *replaced(turn)["id"].to_pylist()])
 
 
-def append_rows(meeting: Meeting, until: float) -> None:
+def append_rows(meeting: Meeting) -> None:
     """A sink: goes on where the table stands, commits a few times a second."""
     with frazil.sinks.open(meeting.name, name="append", catalog=meeting.catalog()) as sink:
-        while time.time() < until:
+        while not meeting.is_over():
             end = (sink.offset or 0) + ROWS
             sink.write(appended(end), position=end)
             sink.commit()
             time.sleep(0.05)
 
 
-def replace_rows(meeting: Meeting, until: float) -> None:
+def replace_rows(meeting: Meeting) -> None:
     """A writer that replaces two partitions at each turn."""
     target = IcebergTarget(meeting.catalog(), meeting.identifier, patience=PATIENCE)
     part, writer = "replace/part-0", str(uuid.uuid4())
     progress = target.take_over(part, writer)
-    while time.time() < until:
+    while not meeting.is_over():
         turn = progress.offsets.get("turn", 0) + 1
         start = {"turn": turn - 1} if "turn" in progress.offsets else {}
         buffer = Buffer(target.layout, limits=BufferLimits(threads=1))
@@ -91,11 +96,11 @@ def replace_rows(meeting: Meeting, until: float) -> None:
         time.sleep(0.2)
 
 
-def look_after(meeting: Meeting, until: float) -> None:
+def look_after(meeting: Meeting) -> None:
     """Upkeep, all steps again and again; its orphan step finds none, for every file is younger than an hour."""
     keeper = Keeper(meeting.catalog(), meeting.identifier, patience=PATIENCE)
     chance = random.Random()
-    while time.time() < until:
+    while not meeting.is_over():
         for step in STEPS:
             plan = keeper.plan(step)
             assert step != "orphans" or plan.detail is None
