@@ -193,20 +193,28 @@ class SourceDrift(PipelineError):
 
 
 class SourceChanged(PipelineError):
-    """Files that are loaded have other content now, and the pipeline does not say what that means."""
+    """Files that are loaded have, or may have, other content now, and the pipeline does not say what that means.
 
-    def __init__(self, pipeline: str, paths: Sequence[str], *, mode: str) -> None:
-        shown = "".join(f"\n  {path}" for path in paths[:20]) + (f"\n  and {len(paths) - 20:,} more" if len(paths) > 20 else "")
+    Of `unverified` files only the modification time or the ETag is known to differ: the ledger has no hash of what was loaded.
+    """
+
+    def __init__(self, pipeline: str, paths: Sequence[str], *, mode: str, unverified: Sequence[str] = ()) -> None:
+        lines = [f"\n  {path}" + (" (same size, and no hash in the ledger)" if path in unverified else "") for path in paths[:20]]
+        shown = "".join(lines) + (f"\n  and {len(paths) - 20:,} more" if len(paths) > 20 else "")
+        found = "have other content now"
+        if set(paths) <= set(unverified):
+            found = "have another modification time or ETag now, and the ledger has no hash to compare their content with"
         meaning = (
             'on_change="append" loads their whole content again, next to the rows that are there'
             if mode == "append"
             else f'on_change="replace" loads them again, by the rules of mode="{mode}"'
         )
         super().__init__(
-            f"pipeline '{pipeline}': files that are loaded have other content now:{shown}",
+            f"pipeline '{pipeline}': files that are loaded {found}:{shown}",
             hint=f"nothing was committed; put new rows into new files, or declare what a change means: {meaning}",
         )
         self.paths = tuple(paths)
+        self.unverified = tuple(unverified)
 
 
 class TooManyBadRows(PipelineError):

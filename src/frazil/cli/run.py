@@ -119,7 +119,7 @@ def describe_counts(result: RunResult) -> str:
         "quarantined": f"{result.quarantined:,}" + (f"  see {result.table}__quarantine" if result.quarantined else ""),
         "seconds": f"{result.seconds:.1f}",
     }
-    notes = [*describe_changes(result.changed), *describe_copies(result.copies)]
+    notes = [*describe_changes(result.changed, result.unverified), *describe_copies(result.copies)]
     return "\n".join([*(f"  {name:<12} {value}" for name, value in values.items()), *_shorten([f"  {note}" for note in notes])])
 
 
@@ -136,9 +136,14 @@ def _written(result: RunResult) -> dict[str, str]:
     return {name: f"{count:,}" for name, count in counts.items()}
 
 
-def describe_changes(paths: Sequence[str]) -> list[str]:
-    """A line per file that was loaded before, with other content."""
-    return [f"{path} was loaded before with other content" for path in paths]
+def describe_changes(paths: Sequence[str], unverified: Sequence[str] = ()) -> list[str]:
+    """A line per file that was loaded before, with what is known of its content.
+
+    >>> describe_changes(["landing/a.csv", "landing/b.csv"], ["landing/b.csv"])[1]
+    'landing/b.csv was loaded before; it is as long as then, and the ledger has no hash that tells whether its content is the same'
+    """
+    unknown = "; it is as long as then, and the ledger has no hash that tells whether its content is the same"
+    return [f"{path} was loaded before{unknown if path in unverified else ' with other content'}" for path in paths]
 
 
 def describe_copies(copies: Mapping[str, str]) -> list[str]:
@@ -158,7 +163,7 @@ def describe_files(pipeline: Pipeline, arrived: Arrivals, copies: Mapping[str, s
     would = "would refuse to load" if refused else "would load"
     lines = [f"{pipeline.name}: {would} {_files(len(files))} ({total}) into {pipeline.target.name}"]
     lines += _shorten([f"  {size(file.size):>9}  {file.path}" for file in files])
-    notes = [*describe_changes([file.path for file in arrived.changed]), *describe_copies(copies)]
+    notes = [*describe_changes([file.path for file in arrived.changed], arrived.unverified), *describe_copies(copies)]
     return "\n".join(lines + _shorten([f"  {note}" for note in notes]))
 
 

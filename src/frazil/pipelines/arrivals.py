@@ -64,6 +64,7 @@ class Arrivals:
     new: tuple[SourceFile, ...] = ()
     changed: tuple[SourceFile, ...] = ()  # known paths with other content than what was loaded last
     touched: tuple[SourceFile, ...] = ()  # known paths with the content that is loaded, and another modification time
+    unverified: tuple[str, ...] = ()  # paths of `changed` with the same size, where the ledger has no hash to compare the content with
 
     @property
     def files(self) -> list[SourceFile]:
@@ -91,6 +92,10 @@ class _Known:
         contents = {tag.content for size, tag in self.rows if size == file.size and tag.content}
         return bool(contents) and digest(file) in contents
 
+    def lacks_hash(self, file: SourceFile) -> bool:
+        """Whether the file may have the content that is loaded: a row of its size tells only the modification time or the ETag."""
+        return any(size == file.size and not tag.content for size, tag in self.rows)
+
 
 def compare_with_ledger(files: Sequence[SourceFile], ledger: LiveTable, pipeline: str, *, digest: Digest) -> Arrivals:
     """Sorts the files of a listing. The ledger is streamed: memory follows the files at hand, not all that ever were."""
@@ -98,6 +103,7 @@ def compare_with_ledger(files: Sequence[SourceFile], ledger: LiveTable, pipeline
     new: list[SourceFile] = []
     changed: list[SourceFile] = []
     touched: list[SourceFile] = []
+    unverified: list[str] = []
     for file, rows in zip(files, known, strict=True):
         if rows is None:
             new.append(file)
@@ -107,7 +113,8 @@ def compare_with_ledger(files: Sequence[SourceFile], ledger: LiveTable, pipeline
             touched.append(replace(file, tag=str(Tag(file.tag, digest(file), rows.number))))
         else:
             changed.append(replace(file, tag=str(Tag(file.tag, number=rows.number + 1))))
-    return Arrivals(tuple(new), tuple(changed), tuple(touched))
+            unverified += [file.path] if rows.lacks_hash(file) else []
+    return Arrivals(tuple(new), tuple(changed), tuple(touched), tuple(unverified))
 
 
 def with_content(files: Sequence[SourceFile], digest: Digest) -> list[SourceFile]:

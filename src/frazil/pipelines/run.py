@@ -102,7 +102,8 @@ def refuse_changes(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog
 def _refusal(pipeline: Pipeline, arrived: Arrivals) -> SourceChanged | None:
     if not arrived.changed or pipeline.on_change != "error":
         return None
-    return SourceChanged(pipeline.name, [file.path for file in arrived.changed], mode=pipeline.mode)
+    paths = [file.path for file in arrived.changed]
+    return SourceChanged(pipeline.name, paths, mode=pipeline.mode, unverified=arrived.unverified)
 
 
 def expect_copies(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog, folder: Path) -> dict[str, str]:
@@ -168,8 +169,10 @@ class _Run:
         files = with_content(arrived.files, local_digest(self.folder))
         copies = find_copies(files, _load_ledger(self.pipeline, self.catalog), self.pipeline.name)
         changed, touched = (tuple(file.path for file in kind) for kind in (arrived.changed, arrived.touched))
-        size = sum(file.size for file in files)
-        self.result = replace(self.result, files=len(files), bytes=size, changed=changed, touched=touched, copies=copies)
+        size, unverified = sum(file.size for file in files), arrived.unverified
+        self.result = replace(
+            self.result, files=len(files), bytes=size, changed=changed, unverified=unverified, touched=touched, copies=copies
+        )
         self.touched = arrived.touched
         return files
 

@@ -56,7 +56,8 @@ class RunResult:
     updated: int | None = None
     deleted: int | None = None
     unchanged: int | None = None  # changes older than the row that is there, and deletes of keys that are not
-    changed: tuple[str, ...] = ()  # files loaded again, because their content is not what was loaded before
+    changed: tuple[str, ...] = ()  # files loaded again, because their content is not, or may not be, what was loaded before
+    unverified: tuple[str, ...] = ()  # those of `changed` with the same size, whose loaded content the ledger has no hash of
     touched: tuple[str, ...] = ()  # files not loaded again: another modification time, the same content
     copies: Mapping[str, str] = field(default_factory=dict)  # files loaded, and the path that the same content was loaded from
 

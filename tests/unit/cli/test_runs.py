@@ -124,6 +124,25 @@ def test_a_loaded_file_with_other_content_is_named_and_refused(loaded: Path) -> 
     )
 
 
+def test_of_a_file_that_an_older_release_loaded_only_what_is_known_is_said(catalog: FrazilCatalog, tmp_path: Path) -> None:
+    """Its ledger row has no hash: a touched file of the same size may have the same content."""
+    path = tmp_path / "landing/a.csv"
+    path.parent.mkdir()
+    path.write_text("order_id\n")
+    pipeline = load_project(tmp_path).pipeline("daily_sales")
+    ledger = open_beside(ledger_of(pipeline.target), catalog)
+    ledger.append(ledger_rows(pipeline.files.list_files(tmp_path), pipeline="daily_sales", run_id="1", ledger=ledger))
+    os.utime(path, ns=(1, 1))
+    error = frazil("run", "daily_sales").exception
+    assert isinstance(error, SourceChanged)
+    assert (error.unverified, "other content" in error.message) == (("landing/a.csv",), False)
+    assert "other content" not in frazil("run", "daily_sales", "--dry-run").stdout
+    path.write_text("order_id\nORD-1\n")  # another size: that is other content for sure
+    changed = frazil("run", "daily_sales").exception
+    assert isinstance(changed, SourceChanged)
+    assert (changed.unverified, "other content" in changed.message) == ((), True)
+
+
 def test_a_dry_run_names_the_path_that_the_content_of_a_copy_was_loaded_from(loaded: Path) -> None:
     loaded.with_name("b.csv").write_bytes(loaded.read_bytes())
     said = "daily_sales: would load 1 file (9 B) into lakehouse.sales\n        9 B  landing/b.csv\n"

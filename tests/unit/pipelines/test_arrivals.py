@@ -133,7 +133,7 @@ def test_objects_are_compared_by_their_etag_and_not_read(landing: Landing) -> No
     ledger = open_beside(landing.declared, landing.catalog)
     now = [a, replace(b, tag='"z"')]
     arrived = compare_with_ledger(now, ledger, "p", digest=local_digest(landing.folder))
-    assert arrived == Arrivals(changed=(replace(b, tag='"z" #2'),))
+    assert arrived == Arrivals(changed=(replace(b, tag='"z" #2'),), unverified=(b.path,))  # an ETag may differ for the same content
 
 
 def test_what_another_pipeline_loaded_is_new_to_this_one(landing: Landing) -> None:
