@@ -626,17 +626,22 @@ class RowsLost(SinkError):
 class WriterFenced(SinkError):
     """Another writer took over this part of the sink: this one must stop, and none of its open rows are committed.
 
-    Or the table that it began with was dropped, and another one made under its name (`made_anew`).
+    Or the table that it began with was dropped, and another one made under its name (`made_anew`). A writer whose first commit is its
+    takeover is `outrun` if another one committed since it planned.
     """
 
-    def __init__(self, table: str, part: str, *, ours: int, current: int, made_anew: bool = False) -> None:
+    def __init__(self, table: str, part: str, *, ours: int, current: int, made_anew: bool = False, outrun: bool = False) -> None:
         message = f"{table}: part '{part}' belongs to writer generation {current} now; this one is {ours}"
         hint = "the newer writer goes on where the table's progress stands; stop this one"
+        if outrun:
+            message = f"{table}: another writer of part '{part}' came first: its progress is not what this one planned from"
+            hint = "nothing was committed; run again: it goes on where the table's progress stands"
         if made_anew:
             message = f"{table} was dropped and made anew after this writer of part '{part}' had begun"
             hint = "the rows that wait are not committed; open the sink again: it goes on where the progress of the new table stands"
         super().__init__(message, hint=hint)
         self.made_anew = made_anew
+        self.outrun = outrun
         self.table = table
         self.part = part
         self.ours = ours

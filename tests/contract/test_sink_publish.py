@@ -79,6 +79,13 @@ class Lake:
         token = uuid.uuid4().hex
         return Writer(publisher, self, part, token, publisher.take_over(part, token))
 
+    def planner(self, part: str = "s/0", *, catalog: CommitCatalog | None = None, ref: str = "main") -> Writer:
+        """A writer whose first commit is its takeover."""
+        publisher = Publisher(catalog or self.catalog, self.name, ref, IMPATIENT)
+        token = uuid.uuid4().hex
+        planned = publisher.plan_takeover(part, token)
+        return Writer(publisher, self, part, token, planned.own, planned.before)
+
 
 @dataclass
 class Writer:
@@ -89,11 +96,13 @@ class Writer:
     part: str
     token: str
     progress: PartProgress
+    planned: PartProgress | None = None
 
     def claim(self, count: int, *, source: str = "p") -> Claim:
         start = {name: offset for name, offset in self.progress.offsets.items() if name == source}
         end = {source: start.get(source, 0) + count}
-        return Claim(self.part, self.token, self.progress.generation, self.progress.commits + 1, start, end)
+        number = self.progress.commits + 1
+        return Claim(self.part, self.token, self.progress.generation, number, start, end, takes_over=self.planned)
 
     def append(self, claim: Claim, *, base: int = 0) -> Append:
         ids = [base + number for number in range(claim.start.get("p", 0), claim.end["p"])]
@@ -105,7 +114,7 @@ class Writer:
 
     def write(self, count: int, *, base: int = 0) -> None:
         claim = self.claim(count)
-        self.progress = self.publisher.publish(self.append(claim, base=base), claim).progress
+        self.progress, self.planned = self.publisher.publish(self.append(claim, base=base), claim).progress, None
 
 
 @dataclass
@@ -243,6 +252,100 @@ def test_of_two_that_take_over_at_once_one_wins_even_if_a_reply_is_lost(lake: La
         winner[0].write(1)
     second.write(1)
     assert lake.ids() == [0]
+
+
+def test_a_first_commit_that_takes_over_is_one_snapshot_and_is_proved(lake: Lake) -> None:
+    first = lake.planner()
+    assert lake.table().snapshots() == []
+    first.write(3)
+    second = lake.planner()
+    second.write(2)
+    second.write(1)
+    assert (lake.ids(), len(lake.table().snapshots())) == ([0, 1, 2, 3, 4, 5], 3)
+    assert read_progress(lake.table().metadata).part("s/0") == PartProgress(2, second.token, 3, {"p": 6})
+    assert audit(lake.table().metadata).problems == ()
+    with pytest.raises(WriterFenced):
+        first.write(1)
+
+
+def test_a_first_commit_that_takes_over_survives_lost_requests_and_replies(lake: Lake) -> None:
+    lake.planner(catalog=Faulty(lake.catalog, [lose_request, lose_reply])).write(3)
+    assert (lake.ids(), len(lake.table().snapshots())) == ([0, 1, 2], 1)
+
+
+@pytest.mark.parametrize("rival", ["planner", "writer"])
+def test_of_two_that_planned_from_the_same_progress_the_first_to_commit_wins(lake: Lake, rival: str) -> None:
+    late = lake.planner()
+    winner = getattr(lake, rival)()
+    winner.write(2)
+    with pytest.raises(WriterFenced, match="came first") as caught:
+        late.write(5)
+    assert (caught.value.outrun, lake.ids()) == (True, [0, 1])
+    winner.write(1)
+    assert (lake.ids(), audit(lake.table().metadata).problems) == ([0, 1, 2], ())
+
+
+def test_a_takeover_without_rows_outruns_who_planned_before_it(lake: Lake) -> None:
+    late = lake.planner()
+    newer = lake.writer()
+    with pytest.raises(WriterFenced):
+        late.write(1)
+    newer.write(2)
+    assert lake.ids() == [0, 1]
+
+
+def test_a_rival_is_seen_by_a_first_commit_already_on_its_way(lake: Lake) -> None:
+    def outrun(commit: Callable[[], None]) -> None:
+        lake.planner().write(1)
+        commit()
+
+    with pytest.raises(WriterFenced):
+        lake.planner(catalog=Faulty(lake.catalog, [outrun])).write(3)
+    assert lake.ids() == [0]
+
+
+def test_a_fence_that_is_seen_after_an_unknown_outcome_is_unknown(lake: Lake) -> None:
+    """The commit is in, its reply was lost, and a newer writer took over before the writer looked: its files must not be deleted."""
+
+    def lose_and_be_replaced(commit: Callable[[], None]) -> None:
+        commit()
+        lake.writer().write(1)
+        raise CommitUnknown("the reply was lost")
+
+    with pytest.raises(CommitUnknown):
+        lake.planner(catalog=Faulty(lake.catalog, [lose_and_be_replaced])).write(3)
+    assert lake.ids() == [0, 1, 2, 3]
+
+
+def test_a_table_that_was_made_anew_takes_no_rows_of_one_that_planned_before(rest_lake: Lake, ours: FrazilCatalog) -> None:
+    """Neither table knows the part, so that the progress alone does not tell them apart."""
+    planner = rest_lake.planner()
+    claim = planner.claim(1)
+    append = planner.append(claim)
+    ours.drop_table(rest_lake.name)
+    rest_lake.create()
+    with pytest.raises(WriterFenced) as caught:
+        planner.publisher.publish(append, claim)
+    assert (caught.value.made_anew, rest_lake.ids()) == (True, [])
+
+
+def test_a_first_commit_on_a_branch_goes_on_where_the_branch_left_main(rest_lake: Lake) -> None:
+    rest_lake.writer().write(3)
+    table = rest_lake.table()
+    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "dev").commit()  # type: ignore[union-attr]
+    planner = rest_lake.planner(ref="dev")
+    rest_lake.writer().write(1)
+    planner.write(2)
+    assert (rest_lake.ids("dev"), rest_lake.ids()) == ([0, 1, 2, 3, 4], [0, 1, 2, 3])
+
+
+def test_where_older_commits_are_expired_a_first_commit_that_takes_over_is_the_base(rest_lake: Lake) -> None:
+    for _ in range(3):
+        rest_lake.planner().write(2)
+    table = rest_lake.table()
+    table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]).commit()
+    report = audit(rest_lake.table().metadata)
+    assert (report.problems, report.parts[0].base, report.parts[0].reached) == ((), {"p": 4}, {"p": 6})
 
 
 def test_progress_outlives_the_expiry_of_its_snapshots(rest_lake: Lake) -> None:

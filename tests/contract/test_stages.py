@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -21,8 +23,9 @@ from frazil.sinks.files import WrittenFile
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.parquet import write_files
 from frazil.sinks.publish import Patience, ignore
+from frazil.sinks.quarantine import QuarantinedRow, as_arrow
 from frazil.sinks.snapshots import Append
-from frazil.sinks.spark import FrameResult, FrameSink, Staged
+from frazil.sinks.spark import FrameResult, FrameSink, Staged, Takeover
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 
@@ -35,7 +38,7 @@ class Rejecting:
     unwanted: set[int]
     branch: str = "check"
 
-    def check(self, snapshot_id: int, base_id: int) -> None:
+    def check(self, snapshot_id: int, base_id: int | None) -> None:
         rows = self.lake.catalog.load_table(self.lake.name).scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist()
         if self.unwanted & set(rows):
             raise PipelineError("no")
@@ -50,6 +53,10 @@ class Lake:
 
     def open(self, on_step: Callable[[str], None] = ignore) -> Driver:
         return Driver(self, on_step)
+
+    def plan(self, on_step: Callable[[str], None] = ignore) -> Driver:
+        """A driver whose first commit is its takeover."""
+        return Driver(self, on_step, takeover="first commit")
 
     def ids(self, ref: str = "main") -> list[int]:
         table = self.catalog.load_table(self.name)
@@ -69,13 +76,13 @@ class Lake:
 
 
 class Driver:
-    """A pipeline that has taken over."""
+    """A pipeline that has taken over, or will with its first commit."""
 
-    def __init__(self, lake: Lake, on_step: Callable[[str], None]) -> None:
+    def __init__(self, lake: Lake, on_step: Callable[[str], None], *, takeover: Takeover = "open") -> None:
         self.lake = lake
         patience = Patience(give_up_seconds=120, longest_pause_seconds=0.05, on_step=on_step)
         self.target = IcebergTarget(lake.catalog, lake.name, patience=patience)
-        self.sink = FrameSink(self.target, "p/part-0")
+        self.sink = FrameSink(self.target, "p/part-0", takeover=takeover)
         self.stages = Stages(lake.catalog, self.target, "p/part-0", self.sink.generation)
 
     def write(self, *ids: int, unwanted: set[int] | None = None) -> FrameResult:
@@ -192,3 +199,68 @@ def test_while_it_is_not_known_whether_a_commit_is_in_its_branch_stays(lake: Lak
     with pytest.raises(CommitUnknown):
         driver.write(1)
     assert len(lake.branches()) == 1
+
+
+def test_a_first_run_stages_on_an_empty_table_and_takes_over_with_its_commit(lake: Lake) -> None:
+    lake.plan().write(1, 2, unwanted={9})
+    lake.plan().write(3)
+    assert (lake.ids(), lake.branches(), lake.problems()) == ([1, 2, 3], [], ())
+    assert audit(lake.catalog.load_table(lake.name).metadata).others == 0
+
+
+def test_a_first_run_that_fails_its_audit_leaves_main_without_a_snapshot(lake: Lake) -> None:
+    driver = lake.plan()
+    with pytest.raises(PipelineError, match="no"):
+        driver.write(9, unwanted={9})
+    metadata = lake.catalog.load_table(lake.name).metadata
+    assert (metadata.current_snapshot_id, lake.branches(), lake.ids("check")) == (None, ["check"], [9])
+
+
+def test_rows_that_come_to_an_empty_table_meanwhile_are_kept(lake: Lake) -> None:
+    strangers = iter([7])
+
+    def race(step: str) -> None:
+        if step == "staged" and (number := next(strangers, None)) is not None:
+            lake.stranger(number)
+
+    lake.plan(race).write(1)
+    assert (lake.ids(), lake.branches(), lake.problems()) == ([1, 7], [], ())
+
+
+def test_of_two_runs_that_stage_at_once_the_first_to_commit_wins(lake: Lake) -> None:
+    def outrun(step: str) -> None:
+        if step == "staged":
+            rival = lake.plan()
+            assert rival.stages.clean() == []  # it cannot know whether the other one is alive
+            rival.write(1, 2)
+
+    with pytest.raises(WriterFenced, match="came first"):
+        lake.plan(outrun).write(1, 3)
+    assert (lake.ids(), lake.branches(), lake.problems()) == ([1, 2], [], ())
+
+
+def test_the_branch_of_a_killed_run_goes_when_another_one_has_committed(lake: Lake) -> None:
+    killed = lake.plan(lambda step: die() if step == "staged" else None)
+    with pytest.raises(KeyboardInterrupt):
+        killed.write(1)
+    assert len(lake.branches()) == 1
+    driver = lake.plan()
+    assert driver.stages.clean() == []
+    driver.write(1)
+    assert (len(driver.stages.clean_rivals()), lake.branches(), lake.ids()) == (1, [], [1])
+
+
+def test_a_run_that_is_outrun_leaves_no_files_of_refused_rows(lake: Lake) -> None:
+    driver = lake.plan()
+    layout = driver.target.open_quarantine("p/part-0").layout
+    values = {"raw": "{}", "reason": "why", "position": "1", "part": "p/part-0", "quarantined_at": dt.datetime.now(dt.UTC)}
+    aside = write_files(as_arrow([QuarantinedRow(values, {})], layout.arrow), layout)
+    staged = Staged(driver._files((1,)), tuple(aside), end={"s": 2})
+    lake.plan().write(5)
+    with pytest.raises(WriterFenced):
+        driver.stages.publish(driver.sink, staged, Files(driver.stages, staged.files, Append))
+    assert [Path(file.path.removeprefix("file://")).exists() for file in aside] == [False]
+
+
+def die() -> None:
+    raise KeyboardInterrupt

@@ -30,12 +30,14 @@ from frazil.client.changes import Change
 from frazil.config import Settings, load_settings
 from frazil.errors import PipelineError, SourceChanged, SourceDrift, TooManyBadRows
 from frazil.pipelines import sources
-from frazil.pipelines.run import run_pipeline
+from frazil.pipelines.ledger import ledger_rows
+from frazil.pipelines.run import find_arrivals, run_pipeline
 from frazil.pipelines.runs import RunResult, read_runs
 from frazil.pipelines.session import spark_session
 from frazil.project import Project, load_project
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
+from frazil.sinks.audit import audit
 from frazil.tables.apply import apply_steps, plan
 
 # PySpark leaves the sockets of `collect` to the garbage collector.
@@ -95,6 +97,10 @@ def ids(catalog: FrazilCatalog) -> list[str]:
     return sorted(row["order_id"] for row in read(catalog))
 
 
+def snapshots(catalog: FrazilCatalog) -> list[int]:
+    return [snapshot.snapshot_id for snapshot in catalog.load_table("lakehouse.sales").snapshots()]
+
+
 def data_files(catalog: FrazilCatalog) -> set[Path]:
     return set(Path(catalog.load_table("lakehouse.sales").location().removeprefix("file://")).glob("data/**/*.parquet"))
 
@@ -139,12 +145,64 @@ def test_a_run_that_died_before_its_commit_is_repeated_without_doubling(
     assert (ids(catalog), len(read(catalog, "sales__quarantine"))) == (["ORD-1"], 1)
 
 
-def test_of_two_runs_at_once_the_older_one_is_fenced(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_ten_failed_runs_and_a_load_leave_one_snapshot(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1", "ORD-2,CUST-2,much,ch,2024-01-15,1")
+    for _ in range(5):
+        with pytest.raises(PipelineError, match="cuntry"):
+            run(project, spark, catalog, transform=misspelled)
+        with pytest.raises(TooManyBadRows):
+            run(project, spark, catalog)
+    assert snapshots(catalog) == []
+    result = run(project, spark, catalog, max_bad_share=0.5)
+    land(project, "b.csv", "ORD-3,CUST-3,7.00,de,2024-01-16,1")
+    second = run(project, spark, catalog)
+    assert snapshots(catalog) == [result.snapshot_id, second.snapshot_id]
+    assert audit(catalog.load_table("lakehouse.sales").metadata).problems == ()
+
+
+@pytest.mark.parametrize("mode", ["append", "replace-partition"])
+def test_of_two_runs_at_once_the_first_to_commit_wins_and_the_other_says_so(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog, mode: str
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1")
-    slow = CatalogThatWaits(catalog, meanwhile=lambda: run(project, spark, catalog))
-    with pytest.raises(PipelineError, match=r"another run of it has begun since"):
+    before = data_files(catalog)  # of tables that other tests have dropped
+    slow = CatalogThatWaits(catalog, meanwhile=lambda: run(project, spark, catalog, mode=mode))
+    with pytest.raises(PipelineError, match=r"another run of it came first.* nothing of this run was committed"):
+        run(project, spark, slow, mode=mode)  # type: ignore[arg-type]
+    assert (ids(catalog), len(data_files(catalog) - before)) == (["ORD-1"], 1)
+    assert len(snapshots(catalog)) == 1
+    assert run(project, spark, catalog, mode=mode).files == 0
+
+
+def test_files_that_the_other_run_has_not_seen_are_loaded_by_the_next_one(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1")
+    land(project, "b.csv", "ORD-2,CUST-2,7.00,de,2024-01-16,1")
+    only_a = replace(project.pipeline("daily_sales").files, pattern="landing/a.csv")
+    slow = CatalogThatWaits(catalog, meanwhile=lambda: run(project, spark, catalog, source=only_a))
+    with pytest.raises(PipelineError, match="another run of it came first"):
         run(project, spark, slow)  # type: ignore[arg-type]
-    assert ids(catalog) == ["ORD-1"]
+    assert (ids(catalog), run(project, spark, catalog).files, ids(catalog)) == (["ORD-1"], 1, ["ORD-1", "ORD-2"])
+
+
+def test_a_file_that_somebody_enters_in_the_ledger_during_a_run_is_not_loaded(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
+    land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1")
+    run(project, spark, catalog)
+    land(project, "b.csv", "ORD-2,CUST-2,7.00,de,2024-01-16,1")
+    (new,) = find_arrivals(project.pipeline("daily_sales"), catalog, project.folder).files
+
+    def enter(rows: DataFrame) -> DataFrame:
+        ledger = catalog.load_table("lakehouse.sales__ledger")
+        ledger.append(ledger_rows([new], pipeline="daily_sales", run_id="by hand", ledger=ledger))
+        return project.pipeline("daily_sales").transform(rows)
+
+    before = data_files(catalog)
+    with pytest.raises(PipelineError, match="another run of it came first"):
+        run(project, spark, catalog, transform=enter)
+    assert (ids(catalog), data_files(catalog) - before, len(snapshots(catalog))) == (["ORD-1"], set(), 1)
 
 
 def test_an_append_by_another_writer_in_the_middle_of_a_run_is_kept(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:

@@ -1,7 +1,7 @@
-"""One run of the sales pipeline in a process of its own, which may kill itself at a call to the catalog.
+"""One run of the sales pipeline in a process of its own, which may kill or pause itself at a call to the catalog.
 
-`python -m tests.faults.pipeline_runner FOLDER URI CALL WHEN`: dies -9 before or after its CALL-th call; 0 means never. Says `begin` when
-Spark is up.
+`python -m tests.faults.pipeline_runner FOLDER URI CALL WHEN`: dies -9 before or after its CALL-th call; 0 means never. With WHEN `pause` it
+stops (SIGSTOP) before that call, until it is continued. Says `begin` when Spark is up. Ends with 3 if another run came first.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from pyiceberg.typedef import Identifier
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.config import load_settings
+from frazil.errors import PipelineError
 from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.session import spark_session
 from frazil.project import load_project
 
 # A JVM that will not live long should not spend its time on compiling itself.
+CAME_FIRST = 3
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -47,7 +49,10 @@ class DyingCatalog(FrazilCatalog):
     def _die(self, when: str, *, last: bool = False) -> None:
         """At the chosen call; at the latest when the rows are committed and nobody knows it yet."""
         self.calls += when == "before"
-        if self.die_at and ((self.calls == self.die_at and when == self.when) or last):
+        if self.die_at and self.when == "pause":
+            if when == "before" and self.calls == self.die_at:
+                os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.die_at and ((self.calls == self.die_at and when == self.when) or last):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -60,7 +65,13 @@ def main(folder: str, uri: str, die_at: str, when: str) -> None:
     with spark_session(settings, app_name="kills", log=Path(folder) / "spark.log") as spark:
         print("begin", flush=True)
         catalog.die_at, catalog.when = int(die_at), when
-        result = run_pipeline(project.pipeline("daily_sales"), spark=spark, catalog=catalog, folder=project.folder)
+        try:
+            result = run_pipeline(project.pipeline("daily_sales"), spark=spark, catalog=catalog, folder=project.folder)
+        except PipelineError as exc:
+            if "came first" not in exc.message:
+                raise
+            print(exc.message, flush=True)
+            sys.exit(CAME_FIRST)
         print(f"{result.files} files, {catalog.calls} calls", flush=True)
 
 

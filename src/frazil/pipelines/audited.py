@@ -55,11 +55,11 @@ class Audit:
     def branch(self) -> str:
         return self.pipeline.branch
 
-    def check(self, snapshot_id: int, base_id: int) -> None:
+    def check(self, snapshot_id: int, base_id: int | None) -> None:
         """Raises `AuditFailed` with what each check that failed has found."""
         failures = {}
         for check in self.pipeline.audit:
-            since = base_id if base_id == self.passed and not is_query(check) else None
+            since = base_id if base_id == self.passed and not is_query(check) else None  # None, too, where the ref was empty
             if found := self._find(check, snapshot_id, since):
                 failures[check] = found
         if failures:

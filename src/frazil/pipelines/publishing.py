@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frazil.errors import PipelineError, WriterFenced
 from frazil.pipelines.audited import Audit, Files, Kind
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.stages import Also, Stages, Write
@@ -26,10 +28,17 @@ class LoadPublisher:
     spark: SparkSession
     stages: Stages
     passed: int | None = None  # what main was after the last audit: until somebody else commits, its rows need no second look
+    merge: Merge | None = None  # of the changes that are published, or were last
 
     def clean(self) -> None:
-        """Removes what runs before this one have left; to be called once the pipeline is taken over."""
+        """Removes the branches of earlier writers, which can publish nothing any more, and what failed the last audit."""
         self.stages.clean(*([self.pipeline.branch] if self.pipeline.audit else []))
+
+    def clean_rivals(self) -> None:
+        """Removes the branches of runs that were killed, or that lost against this one; to be called after the commit."""
+        if self.pipeline.audit or self.pipeline.mode == "upsert":
+            with suppress(Exception):  # the rows are in; the next run removes what is left
+                self.stages.clean_rivals()
 
     def publish(
         self,
@@ -43,12 +52,21 @@ class LoadPublisher:
         done: frozenset[str] = frozenset(),
     ) -> FrameResult:
         """All of it is in the table, in one commit, when this returns. `also` gives rows of other tables, for the snapshot of the rows."""
+        self.merge = None
         if changes is not None and changes.rows:
-            merge = Merge(self.stages, changes, self.pipeline.rules)
-            return self._staged(sink, staged, merge, self._audit(rows), also, done)
+            self.merge = Merge(self.stages, changes, self.pipeline.rules)
+            return self._staged(sink, staged, self.merge, self._audit(rows), also, done)
         if self.pipeline.audit and staged.files:
             audit = self._audit(rows, self.passed if kind is Append else None)
             return self._staged(sink, staged, Files(self.stages, staged.files, kind), audit, also, done)
+        try:
+            return self._direct(sink, staged, kind, also, done)
+        except (WriterFenced, PipelineError):  # refused for good: nothing of it is in, and nothing will be
+            with suppress(Exception):  # the error that led here is the one to tell
+                sink.discard(staged)
+            raise
+
+    def _direct(self, sink: FrameSink, staged: Staged, kind: Kind, also: Also | None, done: frozenset[str]) -> FrameResult:
         if also is None:
             return sink.publish(staged, done=done)
         identifier = self.pipeline.target.identifier

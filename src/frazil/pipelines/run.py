@@ -1,8 +1,9 @@
 """A batch run: the files that are new -> the user's function -> the table, in one commit with quarantine, ledger and the run itself.
 
-A run first takes the pipeline over: from then on an older run that still goes on is refused at its commit. Then it asks the ledger which
-files are new. Nobody sees what the executors write until the one `/transactions/commit` at the end; a run that is killed at any moment
-has done all of it or nothing, and the next one takes up exactly the files that are missing.
+A run reads the pipeline's progress, then the ledger: which files are new. Nobody sees what the executors write until the one
+`/transactions/commit` at the end. That commit is the takeover, too: it requires that the progress still is what the run planned from, and
+gives the pipeline a new writer. So of two runs at once the first to commit wins, and the other one commits nothing and says so. A run that
+fails or is killed at any moment before leaves no snapshot, and the next one takes up exactly the files that are missing.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.client import FrazilCatalog
     from frazil.pipelines.load_task import LoadReport
+    from frazil.pipelines.publishing import LoadPublisher
     from frazil.pipelines.staging import StagedLoad, Staging
     from frazil.sinks.iceberg import IcebergTarget
     from frazil.sinks.replace import Replace
@@ -55,7 +57,7 @@ def run_pipeline(
 
     `before_write` is called if there is something to load and nothing is refused, before the first write.
     """
-    arrived = find_arrivals(pipeline, catalog, folder)  # before the takeover, which adds a snapshot
+    arrived = find_arrivals(pipeline, catalog, folder)
     if not arrived.files:
         return _unchanged(pipeline, arrived)
     refuse_changes(pipeline, arrived, catalog)
@@ -71,11 +73,16 @@ def run_pipeline(
             failed = replace(run.result, snapshot_id=None, seconds=seconds, error=tell_error(exc, catalog.properties))
             note_run(failed, pipeline.target, catalog)
         if isinstance(exc, WriterFenced) and not exc.made_anew:
-            raise PipelineError(
-                f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
-                hint="the ledger says which files are in, and the other run loads those that are not; let one run at a time",
-            ) from exc
+            raise _came_first(pipeline) from exc
         raise
+
+
+def _came_first(pipeline: Pipeline) -> PipelineError:
+    return PipelineError(
+        f"pipeline '{pipeline.name}': another run of it came first, after this one had looked for new files; "
+        "nothing of this run was committed",
+        hint="the ledger says which files are in; run again to load those that are not, and let one run at a time",
+    )
 
 
 def find_arrivals(pipeline: Pipeline, catalog: FrazilCatalog, folder: Path) -> Arrivals:
@@ -135,10 +142,10 @@ class _Run:
         self.begun = time.monotonic()
         self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
         self.touched: tuple[SourceFile, ...] = ()
-        self.changes = 0  # of an upsert: what is to be merged
+        self.ledger_at: int | None = None  # the ledger's snapshot when the run looked for new files
 
     def load(self) -> RunResult:
-        """Takes over, stages, and commits."""
+        """Plans, stages, and commits."""
         from frazil.pipelines.publishing import LoadPublisher
         from frazil.pipelines.stages import Stages
         from frazil.sinks.iceberg import IcebergTarget
@@ -148,7 +155,9 @@ class _Run:
 
         target = IcebergTarget(self.catalog, self.pipeline.target.identifier, key=self.pipeline.upserted_by)
         part = part_name(self.pipeline.name, 0)
-        sink = FrameSink(target, part, options=SinkOptions(checks=self.pipeline.checks))
+        # Progress first, then the ledger: a commit in between moves the progress on, and the run's own commit is refused.
+        sink = FrameSink(target, part, options=SinkOptions(checks=self.pipeline.checks), takeover="first commit")
+        self.ledger_at = _snapshot_id(_load_ledger(self.pipeline, self.catalog))
         arrived = find_arrivals(self.pipeline, self.catalog, self.folder)
         if not arrived.files:
             return _unchanged(self.pipeline, arrived)
@@ -158,8 +167,9 @@ class _Run:
         with ExitStack() as kept:
             staging = self._staging(target, part, files, kept)
             report = self._stage(sink, staging, files).report
-            beside, kind = partial(self._beside, files), self._kind(report)
+            beside, kind = partial(self._beside, files, publisher), self._kind(report)
             publisher.publish(sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=beside)
+        publisher.clean_rivals()
         return self.result
 
     def _identify(self, arrived: Arrivals) -> list[SourceFile]:
@@ -197,7 +207,6 @@ class _Run:
 
     def _count(self, staged: StagedLoad) -> None:
         report = staged.report
-        self.changes = report.rows
         self.result = replace(
             self.result, rows_in=staged.rows_in, rows=report.rows, duplicates=report.duplicates, quarantined=report.quarantined
         )
@@ -219,12 +228,23 @@ class _Run:
                 hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then rename them",
             )
 
-    def _beside(self, files: Sequence[SourceFile], snapshot_id: int) -> dict[str | Identifier, pa.Table]:
+    def _check_ledger(self, files: Sequence[SourceFile], ledger: LiveTable) -> None:
+        """Refuses files that are in the ledger by now. The progress tells what runs have loaded; this sees rows that came otherwise."""
+        if _snapshot_id(ledger) == self.ledger_at:
+            return
+        stamped = [replace(file, tag=Tag.parse(file.tag).stamp) for file in files]
+        now = compare_with_ledger(stamped, ledger, self.pipeline.name, digest=local_digest(self.folder))
+        if _numbers(now.files) != _numbers(files):
+            raise _came_first(self.pipeline)
+
+    def _beside(self, files: Sequence[SourceFile], publisher: LoadPublisher, snapshot_id: int) -> dict[str | Identifier, pa.Table]:
         """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later run hashes them."""
         target = self.pipeline.target
         seconds = round(time.monotonic() - self.begun, 3)
-        self.result = replace(self.result, snapshot_id=snapshot_id, seconds=seconds, **self._merged(snapshot_id))
+        counts: Mapping[str, Any] = (publisher.merge.counts if publisher.merge else None) or {}
+        self.result = replace(self.result, snapshot_id=snapshot_id, seconds=seconds, **counts)
         ledger = open_beside(ledger_of(target), self.catalog, owner=self.owner)
+        self._check_ledger(files, ledger)
         runs = open_beside(runs_of(target), self.catalog, owner=self.owner)
         return {
             ledger_of(target).identifier: ledger_rows(
@@ -233,21 +253,20 @@ class _Run:
             runs_of(target).identifier: run_rows(self.result, runs.schema().as_arrow()),
         }
 
-    def _merged(self, snapshot_id: int) -> dict[str, Any]:
-        """What became of the changes of an upsert, by name of the result's fields."""
-        from frazil.pipelines.upsert_merge import merge_counts
-
-        if self.pipeline.mode != "upsert" or not self.changes:
-            return {}
-        staged = load_target(self.pipeline, self.catalog).metadata.snapshot_by_id(snapshot_id)
-        summary = staged.summary.additional_properties if staged and staged.summary else {}
-        return merge_counts(summary, self.changes) or {}
-
     def _kind(self, report: LoadReport) -> type[Append | Replace]:
         from frazil.sinks.replace import Replace
         from frazil.sinks.snapshots import Append
 
         return Replace if self.pipeline.mode == "replace-partition" and report.files else Append
+
+
+def _numbers(files: Sequence[SourceFile]) -> set[tuple[str, int]]:
+    """Which content of its path each file is to be: the first, or one that replaces it."""
+    return {(file.path, Tag.parse(file.tag).number) for file in files}
+
+
+def _snapshot_id(table: LiveTable | None) -> int | None:
+    return table.metadata.current_snapshot_id if table is not None else None
 
 
 def _as_staged(report: LoadReport) -> Staged:

@@ -2,23 +2,24 @@
 
 A stage begins at the ref's head. Something is written to it (Spark's MERGE, or files), audits look at it there. Publishing moves the ref
 to what is staged, if the ref still is at that head, and drops the branch. If it is not, all is done once more, on the new head. Each
-attempt has a branch of its own: what a driver that was taken over still writes, it writes where nobody looks any more. A run that is
-killed leaves a branch that the next one removes.
+attempt has a branch of its own: what a driver that was taken over still writes, it writes where nobody looks any more. A driver that is
+killed leaves a branch. The next stream removes it at its start; the next batch run when it has committed, for until then the branch may
+belong to a run that is still going on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from frazil.client.changes import Change
-from frazil.errors import CommitUnknown, PipelineError
+from frazil.errors import CommitUnknown, PipelineError, WriterFenced
 from frazil.sinks.publish import Overtaken, until_decided
-from frazil.sinks.snapshots import Move, drop_ref, guards, head, move_ref
+from frazil.sinks.snapshots import STAGED_BY, Append, Move, drop_ref, guards, head, move_ref
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,8 +44,8 @@ class Judge(Protocol):
     def branch(self) -> str:
         """Where a snapshot that did not pass is kept, to be looked at."""
 
-    def check(self, snapshot_id: int, base_id: int) -> None:
-        """Raises if it may not be published. The stage began at `base_id`."""
+    def check(self, snapshot_id: int, base_id: int | None) -> None:
+        """Raises if it may not be published. The stage began at `base_id`; None: the ref had no snapshot."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Stages:
     catalog: FrazilCatalog
     target: IcebergTarget
     part: str
-    generation: int  # of the writer: one that was taken over removes no stage of its successor
+    generation: int  # of the writer, or what it will be with its first commit: no writer removes a stage of its successor
     attempts: int = ATTEMPTS
 
     @property
@@ -68,11 +69,17 @@ class Stages:
         return f"{STAGE}_{hashlib.sha256(self.part.encode()).hexdigest()[:10]}_"
 
     def clean(self, *others: str) -> list[str]:
-        """Removes the branches that earlier writers of this part have left, and those named; to be called once the part is taken over."""
+        """Removes the branches that writers of earlier generations have left, and those named; these can publish nothing any more."""
+        return self._clean(self.generation, others)
 
+    def clean_rivals(self) -> list[str]:
+        """Removes the branches of writers that planned the same generation, once this one has it: they are killed, or will be refused."""
+        return self._clean(self.generation + 1)
+
+    def _clean(self, before: int, others: Sequence[str] = ()) -> list[str]:
         def attempt(_: int) -> list[str]:
             metadata = self._load().metadata
-            left = {name: ref.snapshot_id for name, ref in metadata.refs.items() if self._is_left(name) or name in others}
+            left = {name: ref.snapshot_id for name, ref in metadata.refs.items() if self._is_left(name, before) or name in others}
             if left:
                 requirements = tuple(dict.fromkeys(one for name, at in left.items() for one in guards(metadata, name, at)))
                 self._commit(requirements, *map(drop_ref, left))
@@ -110,7 +117,7 @@ class Stages:
                 raise
             except Exception as exc:
                 self._drop(stage)
-                if isinstance(exc, PipelineError):  # of the writing or the audit: nothing was sent
+                if isinstance(exc, PipelineError | WriterFenced):  # of the writing or the audit, or refused: nothing is in
                     sink.discard_quarantine(staged)
                 raise
         sink.discard_quarantine(staged)
@@ -119,32 +126,35 @@ class Stages:
             hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer audits take less time",
         )
 
-    def _is_left(self, name: str) -> bool:
+    def _is_left(self, name: str, before: int) -> bool:
         generation = name.removeprefix(self.prefix).partition("_")[0]
-        return name.startswith(self.prefix) and not (generation.isdecimal() and int(generation) >= self.generation)
+        return name.startswith(self.prefix) and not (generation.isdecimal() and int(generation) >= before)
 
     def table_at(self, stage: str) -> Table:
         """The table, if the branch is still there."""
         table = self._load()
         if head(table.metadata, stage) is None:
-            raise PipelineError(f"{self.target.layout.name}: branch '{stage}' is gone", hint="another run of this pipeline has begun since")
+            raise PipelineError(f"{self.target.layout.name}: branch '{stage}' is gone", hint="another run of this pipeline came first")
         return table
 
-    def _begin(self, stage: str) -> int:
-        """Makes the branch, at the head of the ref."""
+    def _begin(self, stage: str) -> int | None:
+        """Makes the branch, at the head of the ref, which is returned. If the ref has no snapshot, the branch begins with an empty one."""
+        empty = Append(self.target.identifier, ref=stage)
 
-        def attempt(_: int) -> int:
-            metadata = self._load().metadata
-            now, known = head(metadata, self.target.ref), head(metadata, stage)
-            assert now is not None  # the take-over has made one
-            if known is None:
-                self._commit(guards(metadata, stage, None), move_ref(metadata, stage, now.snapshot_id))
-                return now.snapshot_id
-            return known.snapshot_id  # the reply was lost, the commit was not
+        def attempt(number: int) -> int | None:
+            table = self._load()
+            now, known = head(table.metadata, self.target.ref), head(table.metadata, stage)
+            if known is not None:  # the reply was lost, the commit was not
+                return known.snapshot_id if known.snapshot_id != empty.snapshot_id else None
+            if now is None:
+                self.catalog.commit_changes([empty.build(table, attempt=number, summary={STAGED_BY: self.pipeline}, properties={})])
+                return None
+            self._commit(guards(table.metadata, stage, None), move_ref(table.metadata, stage, now.snapshot_id))
+            return now.snapshot_id
 
         return self._until_decided(attempt)
 
-    def _audit(self, audit: Judge, snapshot_id: int, base_id: int, stage: str) -> None:
+    def _audit(self, audit: Judge, snapshot_id: int, base_id: int | None, stage: str) -> None:
         """Raises if the snapshot does not pass; it then has the audit's branch in place of the stage."""
         try:
             audit.check(snapshot_id, base_id)

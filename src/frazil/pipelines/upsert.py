@@ -11,6 +11,7 @@ rows.writeStream.foreachBatch(writer).option("checkpointLocation", "...").start(
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import RowRefused, SinkError
@@ -27,7 +28,7 @@ from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.publish import Patience
 from frazil.sinks.python import as_catalog, part_name
 from frazil.sinks.sink import BadRows, SinkOptions
-from frazil.sinks.spark import Counts, FrameResult, FrameSink, Staged
+from frazil.sinks.spark import Counts, FrameResult, FrameSink, Staged, Takeover
 from frazil.sinks.spark_job import batch_position, row_schema, task_limits, tasks_at_once
 from frazil.sinks.upsert_rules import Ops, UpsertRules
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 class UpsertFrames:
     """Upserts frames, each in one commit. Lives on the driver; opening it fences every other writer of the same name.
 
-    After a commit that failed or whose end is not known, open it again: the table says where to go on.
+    After a commit that failed or whose end is not known, open it again: the table says where to go on. `takeover` is that of `FrameSink`.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class UpsertFrames:
         bad_rows: BadRows = "stop",
         catalog: Any = None,
         patience: Patience | None = None,
+        takeover: Takeover = "open",
     ) -> None:
         self._rules, self._bad_rows = UpsertRules.of(key, sequence, op), bad_rows
         catalog = as_catalog(catalog)
@@ -62,7 +64,8 @@ class UpsertFrames:
         self._target = IcebergTarget(catalog, identifier, patience=patience or Patience(), key=self._rules.key)
         self._rules.check(self._target.layout)
         self._part, self._checks = part_name(name, 0), as_checks(checks)
-        self._sink = FrameSink(self._target, self._part, options=SinkOptions(checks=self._checks, bad_rows=bad_rows))
+        chosen = SinkOptions(checks=self._checks, bad_rows=bad_rows)
+        self._sink = FrameSink(self._target, self._part, options=chosen, takeover=takeover)
         self._stages = Stages(catalog, self._target, self._part, self._sink.generation)
         self._stages.clean()
         self._by_spark = True
@@ -107,6 +110,11 @@ class UpsertFrames:
             hint = "nothing of this frame was committed"
             raise SinkError(f"{self._target.layout.name}: the Spark job failed: {telling(str(exc))}", hint=hint) from exc
 
+    def clean_rivals(self) -> None:
+        """Removes the branches of writers that were killed, or that lost against this one; to be called after the first commit."""
+        with suppress(Exception):  # the rows are in; the next writer removes what is left
+            self._stages.clean_rivals()
+
     def plan(self, frame: DataFrame) -> ChangePlan:
         """How the rows of a frame become changes; refuses columns that do not fit."""
         layout, spark = self._target.layout, frame.sparkSession
@@ -137,8 +145,15 @@ def upsert_frame(
     check: Callable[[Counts], None] | None = None,
     **options: Any,
 ) -> FrameResult:
-    """One frame of changes, in one commit; the options are those of `UpsertFrames`."""
-    return UpsertFrames(table, **options).write(frame, position=position, also=also, check=check)
+    """One frame of changes, in one commit, which takes over, too; the options are those of `UpsertFrames`.
+
+    If another writer of the name commits before it, this one is refused with `WriterFenced`, and nothing of the frame is in.
+    """
+    frames = UpsertFrames(table, takeover="first commit", **options)
+    result = frames.write(frame, position=position, also=also, check=check)
+    if result.snapshot_id is not None:
+        frames.clean_rivals()
+    return result
 
 
 def upsert_batches(

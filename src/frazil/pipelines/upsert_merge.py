@@ -26,13 +26,14 @@ MERGED = "spark.merge-into.num-target-rows-"  # in the summary of a snapshot tha
 PREFER_SORTING = "spark.sql.join.preferSortMergeJoin"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Merge:
-    """Brings changes to a stage; a `stages.Write`."""
+    """Brings changes to a stage; a `stages.Write`. `counts` says what became of them in the last attempt, if Spark does."""
 
     stages: Stages
     changes: ChangeSet
     rules: UpsertRules
+    counts: Mapping[str, int] | None = None
 
     def __call__(self, stage: str) -> int:
         """Runs the MERGE on the branch; gives the snapshot that the branch has then."""
@@ -57,6 +58,7 @@ class Merge:
         target.patience.on_step("merged")
         found = head(self.stages.table_at(stage).metadata, stage)
         assert found is not None
+        self.counts = merge_counts(found.summary.additional_properties if found.summary else {}, self.changes.rows)
         return found.snapshot_id
 
 

@@ -246,7 +246,9 @@ def compare_steps(before: Progress, after: Progress, claim: Mapping[str, Any] | 
 
 
 def _compare_claim(name: str, old: PartProgress, new: PartProgress, claim: Mapping[str, Any]) -> Iterator[str]:
-    if (claim["generation"], new.generation) != (old.generation, old.generation) or new.writer != old.writer:
+    is_takeover = bool(claim.get("takeover"))  # the writer's first commit, which took over from the writer before
+    expected = old.generation + is_takeover
+    if (claim["generation"], new.generation) != (expected, expected) or (new.writer != old.writer) != is_takeover:
         yield f"part '{name}': a commit of writer generation {claim['generation']}, though {old.generation} had taken over"
     if claim["commit"] != old.commits + 1:
         yield f"part '{name}': commit {claim['commit']} follows commit {old.commits}"
@@ -284,6 +286,8 @@ def before_claim(part: PartProgress, claim: Mapping[str, Any]) -> PartProgress:
     {'a': 10, 'c': 1}
     """
     untouched = {source: offset for source, offset in part.offsets.items() if source not in claim["to"]}
+    if claim.get("takeover"):
+        part = replace(part, generation=part.generation - 1, writer="")
     return replace(part, commits=claim["commit"] - 1, offsets={**untouched, **claim["from"]})
 
 

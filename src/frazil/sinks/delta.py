@@ -33,7 +33,7 @@ from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import check_present, write_files
 from frazil.sinks.part_counts import highest_offsets
 from frazil.sinks.partitioning import Key, partition_keys, partition_spec
-from frazil.sinks.progress import Claim, PartProgress, Progress
+from frazil.sinks.progress import Claim, PartProgress, PlannedTakeover, Progress
 from frazil.sinks.publish import Committed, Patience
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, as_arrow
@@ -113,6 +113,10 @@ class DeltaTarget:
         self._writer = writer
         self._owned.append(part)
         return self._log.take_over(part, writer)
+
+    def plan_takeover(self, part: str, writer: str) -> PlannedTakeover:
+        """Takes over at once: a takeover is a version of the table, and Delta has no commit that could carry both."""
+        return PlannedTakeover(None, self.take_over(part, writer))
 
     def commit(
         self,

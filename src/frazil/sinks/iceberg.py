@@ -18,7 +18,7 @@ from frazil.sinks.contract import Contract, as_table, check_new_names, roots_of
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import check_present, write_files
-from frazil.sinks.progress import MAIN, Claim, PartProgress, Progress
+from frazil.sinks.progress import MAIN, Claim, PartProgress, PlannedTakeover, Progress
 from frazil.sinks.publish import CommitCatalog, Committed, Patience, Publisher, until_decided
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from frazil.sinks.quarantine import UPSERTED_BY, OpenQuarantine, QuarantinedRow, as_arrow, quarantine_of
@@ -57,6 +57,10 @@ class IcebergTarget:
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Makes this writer the only one of the part, and tells where to go on."""
         return self._publisher.take_over(part, writer)
+
+    def plan_takeover(self, part: str, writer: str) -> PlannedTakeover:
+        """What this writer needs to take over with its first commit; until then nothing changes."""
+        return self._publisher.plan_takeover(part, writer)
 
     def commit(
         self,

@@ -81,7 +81,8 @@ class Claim:
     """What a writer says of the rows that it wants to commit: whose they are, and from where to where they reach in the source.
 
     `end` names every source partition that moved; `start` says where it stood for those that had moved before. A partition in `done` is
-    finished for good (a file that was read to its end) and needs no entry any more.
+    finished for good (a file that was read to its end) and needs no entry any more. With `takes_over`, the commit is the writer's takeover,
+    too: it is refused unless the part's progress still is what the writer planned from.
     """
 
     part: str
@@ -91,6 +92,7 @@ class Claim:
     start: Mapping[str, int]
     end: Mapping[str, int]
     done: frozenset[str] = frozenset()
+    takes_over: PartProgress | None = None
 
     def summary(self) -> str:
         """What the snapshot's summary says of this commit; the audit reads it."""
@@ -101,8 +103,20 @@ class Claim:
             "from": dict(self.start),
             "to": dict(self.end),
             **({"done": sorted(self.done)} if self.done else {}),
+            **({"takeover": True} if self.takes_over is not None else {}),
         }
         return json.dumps(value, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class PlannedTakeover:
+    """A takeover that the writer's first commit carries: the progress that it plans from, and its own once it owns the part.
+
+    `before` is None where the writer owns the part already.
+    """
+
+    before: PartProgress | None
+    own: PartProgress
 
 
 def property_key(ref: str = MAIN) -> str:
@@ -167,15 +181,29 @@ def take_over(progress: Progress, part: str, writer: str) -> Progress:
     return progress.with_part(part, replace(current, generation=current.generation + 1, writer=writer))
 
 
+def plan_takeover(current: PartProgress, writer: str) -> PlannedTakeover:
+    """What `writer` has to know to take over with its first commit. Nothing is fenced until then.
+
+    >>> plan_takeover(PartProgress(3, "old", 7), "new").own
+    PartProgress(generation=4, writer='new', commits=7, offsets={})
+    """
+    if current.writer == writer:
+        return PlannedTakeover(None, current)
+    return PlannedTakeover(current, replace(current, generation=current.generation + 1, writer=writer))
+
+
 def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | None:
     """The progress once the claimed rows are in; None when they are in already. Refuses a writer that was fenced.
 
     A commit has a number: the table holds that of the last one. So "is mine in?" has one answer after a lost reply, whatever
     the offsets look like, and the offsets must then agree.
     """
+    if claim.takes_over is not None and progress.part(claim.part) == claim.takes_over:
+        progress = take_over(progress, claim.part, claim.writer)
     current = progress.part(claim.part)
     if (current.writer, current.generation) != (claim.writer, claim.generation):
-        raise WriterFenced(table, claim.part, ours=claim.generation, current=current.generation)
+        outrun = claim.takes_over is not None
+        raise WriterFenced(table, claim.part, ours=claim.generation, current=current.generation, outrun=outrun)
     if current.commits == claim.commit:
         return None
     if current.commits != claim.commit - 1:

@@ -28,8 +28,10 @@ from frazil.sinks.progress import (
     SUMMARY_REF,
     Claim,
     PartProgress,
+    PlannedTakeover,
     Progress,
     apply_claim,
+    plan_takeover,
     progress_at,
     property_key,
     read_progress,
@@ -125,6 +127,16 @@ class Publisher:
 
         return self._until_decided(attempt)
 
+    def plan_takeover(self, part: str, writer: str) -> PlannedTakeover:
+        """What `writer` needs to take over with its first commit, which is refused if the progress has moved by then. Changes nothing."""
+
+        def attempt(_: int) -> PlannedTakeover:
+            table = self._load(self.identifier)
+            self._taken[writer] = table.metadata.table_uuid
+            return plan_takeover(self._before_take_over(table, part).part(part), writer)
+
+        return self._until_decided(attempt)
+
     def _before_take_over(self, table: Table, part: str) -> Progress:
         """The progress of the ref. A branch has the rows of main up to where it left it: there a part goes on that is new on the branch."""
         known, on_ref = read_progress(table.metadata, self.ref), head(table.metadata, self.ref)
@@ -165,12 +177,14 @@ class Publisher:
         return self._until_decided(attempt)
 
     def _apply(self, claim: Claim, table: Table) -> Progress | None:
-        try:
-            return apply_claim(read_progress(table.metadata, self.ref), claim, table=self.table_name)
-        except WriterFenced as exc:
-            if self._taken.get(claim.writer, table.metadata.table_uuid) == table.metadata.table_uuid:
-                raise
-            raise WriterFenced(self.table_name, claim.part, ours=exc.ours, current=exc.current, made_anew=True) from exc
+        known = read_progress(table.metadata, self.ref)
+        if self._taken.get(claim.writer, table.metadata.table_uuid) != table.metadata.table_uuid:
+            # A new table knows no part, and neither did the old one when a writer planned its first takeover: they look the same.
+            current = known.part(claim.part).generation
+            raise WriterFenced(self.table_name, claim.part, ours=claim.generation, current=current, made_anew=True)
+        if claim.takes_over is not None:
+            known = self._before_take_over(table, claim.part)
+        return apply_claim(known, claim, table=self.table_name)
 
     def progress(self) -> Progress:
         """The progress of the ref as it is now."""
@@ -202,8 +216,9 @@ class Publisher:
 def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience) -> T:
     """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in `progress`.
 
-    Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with. A fault that waiting does
-    not end, such as wrong keys, is not tried again, except that one more look may decide an unknown outcome.
+    Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with; so is a fence that is seen
+    after it, for the newer writer may have come after that commit. A fault that waiting does not end, such as wrong keys, is not tried
+    again, except that one more look may decide an unknown outcome.
     """
     start, number = patience.clock(), 0
     doubt: CommitUnknown | None = None
@@ -212,6 +227,10 @@ def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience)
         number += 1
         try:
             return attempt(number)
+        except WriterFenced as exc:
+            if doubt is not None:
+                raise doubt from exc
+            raise
         except _TRANSIENT as exc:
             if isinstance(exc, Overtaken):
                 raise

@@ -21,7 +21,7 @@ from frazil.sinks.dict_fields import nested_columns, new_nested_fields
 from frazil.sinks.files import WrittenFile
 from frazil.sinks.layout import TableLayout
 from frazil.sinks.parquet import FileMaker, delete_quietly
-from frazil.sinks.progress import Claim, PartProgress, Progress
+from frazil.sinks.progress import Claim, PartProgress, PlannedTakeover, Progress
 from frazil.sinks.publish import Committed
 from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, QuarantinedRows, exact_position, position_in_batch
 from frazil.sinks.snapshots import Publishable
@@ -42,6 +42,9 @@ class Target(Protocol):
 
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Fences every other writer of the part; gives the progress to go on from."""
+
+    def plan_takeover(self, part: str, writer: str) -> PlannedTakeover:
+        """For a writer of one commit: that commit is to be the takeover. A target that cannot do so takes over now."""
 
     def commit(
         self,

@@ -36,7 +36,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import pyarrow as pa
 from pyiceberg.typedef import Identifier
@@ -47,7 +47,7 @@ from frazil.sinks.buffer import BufferLimits
 from frazil.sinks.contract import Contract, Extra
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.layout import TableLayout
-from frazil.sinks.progress import MAIN, Claim
+from frazil.sinks.progress import MAIN, Claim, PartProgress
 from frazil.sinks.publish import Overtaken, Patience
 from frazil.sinks.python import as_catalog, part_name
 from frazil.sinks.sink import ONLY_SOURCE, BadRows, SinkOptions, Target
@@ -73,6 +73,9 @@ __all__ = [
     "open",
     "write_frame",
 ]
+
+
+Takeover = Literal["open", "first commit"]  # when a sink fences the other writers of its name
 
 
 @dataclass(frozen=True)
@@ -106,18 +109,35 @@ class FrameResult:
 class FrameSink:
     """Writes frames to a table, each in one commit. Lives on the driver; opening it fences every other writer of the same name.
 
+    With `takeover="first commit"`, the first commit is what fences them, and opening the sink changes nothing. That commit is refused with
+    `WriterFenced` if another writer of the name has come first. For a sink of one commit: a stream has to fence at its start, or a writer
+    that it replaces could outrun it again and again.
+
     After a commit that failed or whose end is not known, the sink is closed: open it again, and the table says where to go on. A frame
     that was refused before its commit (a task failed, a check said no) leaves the sink open and the table as it was.
     """
 
-    def __init__(self, target: Target, part: str, *, options: SinkOptions | None = None, writer: str | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        part: str,
+        *,
+        options: SinkOptions | None = None,
+        writer: str | None = None,
+        takeover: Takeover = "open",
+    ) -> None:
         self._target, self._part = target, part
         self._options = options or SinkOptions()
         self._writer = writer or uuid.uuid4().hex[:16]
         self._closed = False
         self._published: deque[str] = deque(maxlen=100)  # the first file of each of the last commits
         Contract.of(target.layout, checks=self._options.checks)  # one that cannot work is refused before another writer is fenced
-        self._progress = target.take_over(part, self._writer)
+        self._planned: PartProgress | None = None  # the progress that the first commit takes over from
+        if takeover == "open":
+            self._progress = target.take_over(part, self._writer)
+        else:
+            planned = target.plan_takeover(part, self._writer)
+            self._planned, self._progress = planned.before, planned.own
 
     @property
     def layout(self) -> TableLayout:
@@ -231,7 +251,7 @@ class FrameSink:
         except Overtaken:  # certain: the stage's base is no longer the head, and never will be
             self._closed = False
             raise
-        self._closed, self._progress = False, done_commit.progress
+        self._closed, self._progress, self._planned = False, done_commit.progress, None
         self._published += [file.path for file in staged.files[:1]]
         return FrameResult(staged.counts, self.position, done_commit.snapshot_id)
 
@@ -247,7 +267,8 @@ class FrameSink:
 
     def _claim(self, staged: Staged, done: frozenset[str]) -> Claim:
         now = self._progress
-        return Claim(self._part, self._writer, now.generation, now.commits + 1, dict(staged.start), dict(staged.end), done)
+        start, end = dict(staged.start), dict(staged.end)
+        return Claim(self._part, self._writer, now.generation, now.commits + 1, start, end, done, self._planned)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -271,10 +292,22 @@ def open(  # frazil.sinks.spark.open reads as it should
     `name` is the stream's own: its progress is kept under it, and whoever opens the same name takes over from the writer before.
     `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST catalog, or nothing: the settings say.
     """
+    return _open(table, name, catalog, branch, patience, "open", options)
+
+
+def _open(
+    table: str | Identifier | Delta,
+    name: str,
+    catalog: Any,
+    branch: str,
+    patience: Patience | None,
+    takeover: Takeover,
+    options: FrameOptions,
+) -> FrameSink:
     check_stream(name)
     chosen = frame_options(**options)
     target = target_of(table, catalog, branch, patience or Patience())
-    return FrameSink(target, part_name(name, 0), options=chosen)
+    return FrameSink(target, part_name(name, 0), options=chosen, takeover=takeover)
 
 
 def write_frame(
@@ -291,8 +324,11 @@ def write_frame(
     patience: Patience | None = None,
     **options: Unpack[FrameOptions],
 ) -> FrameResult:
-    """One frame, in one commit; see `FrameSink.write` and `open`."""
-    sink = open(table, name=name, catalog=catalog, branch=branch, patience=patience, **options)
+    """One frame, in one commit, which takes over, too; see `FrameSink.write` and `open`.
+
+    If another writer of the name commits before it, this one is refused with `WriterFenced`, and nothing of the frame is in.
+    """
+    sink = _open(table, name, catalog, branch, patience, "first commit", options)
     return sink.write(frame, position=position, offsets=offsets, also=also, check=check)
 
 

@@ -164,7 +164,7 @@ class _Writer:
         query = next((message.query for message in messages if message.query), None)
         writer = hashlib.sha256(query.encode()).hexdigest()[:16] if query else None
         try:
-            sink = FrameSink(target, destination.part, options=destination.options, writer=writer)
+            sink = FrameSink(target, destination.part, options=destination.options, writer=writer, takeover="first commit")
             end = {}
             if batch_id is not None and query and destination.offsets is None:
                 end = batch_position(sink.position, query, batch_id, table=target.layout.name)

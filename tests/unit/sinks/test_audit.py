@@ -64,6 +64,24 @@ def test_a_take_over_raises_the_generation(part: PartProgress, problem: str | No
     assert list(compare_steps(BEFORE, BEFORE.with_part("s/0", part), None)) == ([problem] if problem else [])
 
 
+@pytest.mark.parametrize(
+    ("part", "is_takeover", "problem"),
+    [
+        (PartProgress(2, "new", 3, {"a": 20}), True, None),
+        (PartProgress(2, "new", 3, {"a": 20}), False, "a commit of writer generation 2, though 1 had taken over"),
+        (PartProgress(2, "w", 3, {"a": 20}), True, "a commit of writer generation 2, though 1 had taken over"),
+        (PartProgress(3, "new", 3, {"a": 20}), True, "a commit of writer generation 3, though 1 had taken over"),
+        (PartProgress(1, "w", 3, {"a": 20}), True, "a commit of writer generation 1, though 1 had taken over"),
+    ],
+)
+def test_a_commit_that_takes_over_says_so_and_raises_the_generation_by_one(
+    part: PartProgress, is_takeover: bool, problem: str | None
+) -> None:
+    claim = replace(CLAIM, writer=part.writer, generation=part.generation, takes_over=BEFORE.part("s/0") if is_takeover else None)
+    found = list(compare_steps(BEFORE, BEFORE.with_part("s/0", part), json.loads(claim.summary())))
+    assert found == ([f"part 's/0': {problem}"] if problem else [])
+
+
 def step(number: int, commits: int, reached: dict[str, int], start: dict[str, int], end: dict[str, int], *done: str, **other: Any) -> Step:
     """A commit of part s/0 by its one writer."""
     claim = Claim("s/0", "w", 1, commits, start=start, end=end, done=frozenset(done))

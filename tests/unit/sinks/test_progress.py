@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import ProgressMismatch, WriterFenced
-from frazil.sinks.progress import Claim, PartProgress, Progress, apply_claim, take_over
+from frazil.sinks.progress import Claim, PartProgress, Progress, apply_claim, plan_takeover, take_over
 
 OWNED = Progress({"s/0": PartProgress(2, "w", 5, {"a": 10})})
 CLAIM = Claim("s/0", "w", 2, 6, start={"a": 10}, end={"a": 20})
@@ -98,6 +98,48 @@ class TableOfRows:
         if after is not None:
             self.progress = after
             self.rows += range(claim.start.get("p", 0), claim.end["p"])
+
+
+class Planner:
+    """A writer of one commit, which is its takeover; it reads from where the table stood when it planned."""
+
+    def __init__(self, table: TableOfRows, writer: str, count: int) -> None:
+        planned = plan_takeover(table.progress.part("s/0"), writer)
+        start = planned.own.offsets.get("p")
+        ends = {"p": (start or 0) + count}
+        number = planned.own.commits + 1
+        starts = {} if start is None else {"p": start}
+        self.claim = Claim("s/0", writer, planned.own.generation, number, starts, ends, takes_over=planned.before)
+        self.may_commit = True
+
+
+@given(st.lists(st.tuples(st.sampled_from(["plan", "commit", "again", "restart"]), st.integers(0, 3)), max_size=30))
+def test_of_planners_from_one_progress_only_the_first_commits(story: list[tuple[str, int]]) -> None:
+    """A planner commits if nothing has changed the part since it planned; whatever happens, every offset is in once."""
+    table, planners = TableOfRows(), [Planner(TableOfRows(), "w-first", 2)]
+    for number, (event, which) in enumerate(story):
+        planner = planners[which % len(planners)]
+        if event == "plan":
+            planners.append(Planner(table, f"w{number}", which + 1))
+        elif event == "restart":
+            table.progress = take_over(table.progress, "s/0", f"w{number}")
+            for other in planners:
+                other.may_commit = False
+        elif planner.may_commit:
+            table.commit(planner.claim)
+            if event == "again":  # its reply was lost
+                table.commit(planner.claim)
+            for other in planners:
+                other.may_commit = False
+        else:
+            rows, own = list(table.rows), table.progress.part("s/0").writer == planner.claim.writer
+            if own:
+                table.commit(planner.claim)  # its own commit is the last one: it is in already
+            else:
+                with pytest.raises(WriterFenced):
+                    table.commit(planner.claim)
+            assert table.rows == rows
+    assert table.rows == list(range(table.progress.part("s/0").offsets.get("p", 0)))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["write", "lose the reply", "restart", "zombie"]), st.integers(1, 4)), max_size=30))
