@@ -144,9 +144,15 @@ def describe(progress: StreamProgress) -> str:
     'uplink: nothing new; l.uplink is unchanged'
     >>> describe(StreamProgress("uplink", "l.uplink", batches=3))
     'uplink: nothing new; l.uplink is unchanged'
+    >>> describe(StreamProgress("crm", "l.crm", 1, 3, snapshot_id=7, merged={"inserted": 1, "updated": 2, "deleted": 4}))
+    'crm: 1 inserted, 2 updated, 4 deleted in 1 batch of changes to l.crm, snapshot 7'
     """
     if progress.snapshot_id is None:  # batches without a row, or rows that were in already
         return f"{progress.pipeline}: nothing new; {progress.table} is unchanged"
     batches = "1 batch" if progress.batches == 1 else f"{progress.batches:,} batches"
+    if progress.merged or progress.uncounted:
+        batches += " of changes to"
+    else:
+        batches += " are in"
     aside = f", {progress.quarantined:,} in {progress.table}__quarantine" if progress.quarantined else ""
-    return f"{progress.pipeline}: {progress.rows:,} rows in {batches} are in {progress.table}{aside}, snapshot {progress.snapshot_id}"
+    return f"{progress.pipeline}: {progress.outcome()} in {batches} {progress.table}{aside}, snapshot {progress.snapshot_id}"

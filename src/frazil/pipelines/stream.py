@@ -25,7 +25,7 @@ from frazil.pipelines.function import failed
 from frazil.pipelines.kafka import Start, TopicPartition, batch_end, check_seen, lag, plan_start, read_partitions
 from frazil.pipelines.runs import RunResult, note_run, tell_error
 from frazil.pipelines.sources import KafkaSource
-from frazil.pipelines.stream_progress import OnChange, StreamProgress, ignore
+from frazil.pipelines.stream_progress import OUTCOMES, OnChange, StreamProgress, ignore
 from frazil.sinks.spark_job import CHECKPOINT
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def run_stream(
     finally:
         if told.batches or error:
             ended = replace(run, snapshot_id=told.snapshot_id, seconds=round(time.monotonic() - begun, 3), error=error)
-            rows_in = told.rows + told.quarantined
-            note_run(replace(ended, rows_in=rows_in, rows=told.rows, quarantined=told.quarantined), pipeline.target, catalog)
+            ended = replace(ended, rows_in=told.rows_in, duplicates=told.merged.get("duplicates", 0))
+            note_run(replace(ended, rows=told.rows, quarantined=told.quarantined), pipeline.target, catalog)
     return told
 
 
@@ -259,8 +259,21 @@ class _Stream:
                 snapshot_id = self._publish(report, changes, end)
         except (PySparkException, Py4JError) as exc:
             raise failed(self.pipeline, exc) from exc
-        self.progress.count(report.rows, report.quarantined, time.monotonic() - begun, snapshot_id)
+        seconds, merged = time.monotonic() - begun, self._merged(report, changes)
+        self.progress.count(report.rows, report.quarantined, seconds, snapshot_id, merged=merged)
         self._tell()
+
+    def _merged(self, report: LoadReport, changes: ChangeSet | None) -> dict[str, int] | None:
+        """What became of the batch's changes, as the merge has said; None for an append, and where Spark did not say."""
+        if changes is None:
+            return None
+        if not changes.rows:
+            return {**dict.fromkeys(OUTCOMES, 0), "rows": 0}
+        assert self.publisher.merge is not None
+        if (counts := self.publisher.merge.counts) is None:
+            self.progress.uncounted += report.rows
+            return None
+        return {**counts, "duplicates": report.rows - changes.rows}
 
     def _end(self, frame: DataFrame, number: int) -> dict[str, int]:
         """Where the source stands after the batch."""

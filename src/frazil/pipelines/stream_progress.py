@@ -6,13 +6,19 @@ import http.server
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+OUTCOMES = ("inserted", "updated", "deleted", "unchanged", "duplicates")  # of the changes of an upsert
 _HELP = {
     "rows_total": ("counter", "Rows written to the table since the stream began."),
+    "inserted_total": ("counter", "Of an upsert: changes that added a row."),
+    "updated_total": ("counter", "Of an upsert: changes that replaced a row."),
+    "deleted_total": ("counter", "Of an upsert: changes that deleted a row."),
+    "unchanged_total": ("counter", "Of an upsert: late changes, and deletes of keys that the table did not have."),
+    "duplicates_total": ("counter", "Of an upsert: changes with a later one of their key in the same batch."),
     "quarantined_total": ("counter", "Messages or rows set aside since the stream began."),
     "batches_total": ("counter", "Batches committed since the stream began."),
     "lag_messages": ("gauge", "Messages in the source that the table does not have, at most."),
@@ -37,12 +43,20 @@ class StreamProgress:
     committed_at: float | None = None
     snapshot_id: int | None = None
     accepted_losses: list[str] = field(default_factory=list)
+    rows_in: int = 0  # what was read for all of it
+    merged: dict[str, int] = field(default_factory=dict)  # of an upsert: what became of the changes, by `OUTCOMES`
+    uncounted: int = 0  # changes of merges of which Spark did not say what became of them; they are among `rows`
 
-    def count(self, rows: int, quarantined: int, seconds: float, snapshot_id: int | None) -> None:
-        """Adds a batch that is committed."""
+    def count(
+        self, rows: int, quarantined: int, seconds: float, snapshot_id: int | None, *, merged: Mapping[str, int] | None = None
+    ) -> None:
+        """Adds a batch that is committed, of so many rows or changes; of an upsert, `merged` says what became of the changes."""
         self.batches += 1
-        self.rows += rows
+        self.rows += rows if merged is None else merged["rows"]
+        self.rows_in += rows + quarantined
         self.quarantined += quarantined
+        if merged is not None:
+            self.merged = {name: self.merged.get(name, 0) + merged[name] for name in OUTCOMES}
         self.batch_rows, self.batch_seconds = rows + quarantined, seconds
         self.committed_at, self.snapshot_id = time.time(), snapshot_id or self.snapshot_id
 
@@ -55,15 +69,32 @@ class StreamProgress:
 
         >>> StreamProgress("uplink", "l.uplink", 3, 1200, 4, 0, 2.0, 500).line()
         'uplink: batch 3, 1,200 rows, 4 quarantined, 250 rows/s, 2.0 s a batch, lag 0'
+        >>> outcomes = {"inserted": 900, "updated": 300, "deleted": 2, "unchanged": 1, "duplicates": 0}
+        >>> StreamProgress("crm", "l.crm", 3, 1200, 4, 0, 2.0, 500, merged=outcomes).line()
+        'crm: batch 3, 900 inserted, 300 updated, 2 deleted, 1 unchanged, 0 duplicates, 4 quarantined, 250 rows/s, 2.0 s a batch, lag 0'
         """
         behind = "" if self.lag is None else f", lag {self.lag:,}"
         speed = f"{self.rows_per_second:,.0f} rows/s, {self.batch_seconds:.1f} s a batch"
-        return f"{self.pipeline}: batch {self.batches:,}, {self.rows:,} rows, {self.quarantined:,} quarantined, {speed}{behind}"
+        return f"{self.pipeline}: batch {self.batches:,}, {self.outcome()}, {self.quarantined:,} quarantined, {speed}{behind}"
+
+    def outcome(self) -> str:
+        """What became of the rows that are not quarantined.
+
+        >>> StreamProgress("uplink", "l.uplink", rows=1200).outcome()
+        '1,200 rows'
+        >>> StreamProgress("crm", "l.crm", rows=6, merged={"inserted": 1, "updated": 2, "deleted": 0}, uncounted=3).outcome()
+        '1 inserted, 2 updated, 0 deleted, 3 changes whose outcome Spark did not report'
+        """
+        counts = [f"{count:,} {name}" for name, count in self.merged.items()]
+        if self.uncounted:
+            counts.append(f"{self.uncounted:,} changes whose outcome Spark did not report")
+        return ", ".join(counts) or f"{self.rows:,} rows"
 
     def render(self) -> str:
         """Prometheus' text format."""
         values = {
             "rows_total": self.rows,
+            **{f"{name}_total": self.merged.get(name) for name in OUTCOMES},
             "quarantined_total": self.quarantined,
             "batches_total": self.batches,
             "lag_messages": self.lag,

@@ -36,6 +36,17 @@ def test_metrics_and_progress_are_answered_as_they_are_now() -> None:
     assert (told["rows"], told["snapshot_id"], told["rows_per_second"]) == (900, 42, 500.0)
 
 
+def test_the_outcomes_of_changes_are_counted_apart_and_rows_are_those_inserted_or_updated() -> None:
+    progress = StreamProgress("crm", "l.crm")
+    outcomes = {"inserted": 3, "updated": 2, "deleted": 1, "unchanged": 1, "duplicates": 4, "rows": 5}
+    for _ in range(2):
+        progress.count(11, 1, 2.0, 42, merged=outcomes)
+    progress.count(7, 0, 1.0, 43)  # a merge of which nothing is known
+    lines = [line.split("}")[1] for line in progress.render().splitlines() if not line.startswith("#")][:6]
+    assert lines == [" 17", " 6", " 4", " 2", " 2", " 8"]
+    assert (progress.rows, progress.rows_in) == (17, 31)
+
+
 def test_the_last_progress_is_left_in_a_file(tmp_path: Path) -> None:
     progress = StreamProgress("uplink", "l.uplink", 1, 5)
     progress.save(tmp_path / "progress.json")
