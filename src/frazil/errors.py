@@ -132,7 +132,7 @@ class OtherProject(ProjectError):
         super().__init__(
             f"{told}, and this is '{project}'; nothing was written",
             hint=f"if the catalog is the wrong one: frazil --set catalog.uri=...; if both are the same project: [project] name = "
-            f'"{owner}" in frazil.toml; to take the tables over: --adopt',
+            f'"{owner}" in frazil.toml; to take the tables over: --adopt, or adopt=True in Python',
         )
         self.project = project
         self.owners = dict(owners)

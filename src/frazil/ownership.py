@@ -6,15 +6,17 @@ frazil.toml, which is the same in every clone and in CI; without it, the name of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frazil.config import Settings
-from frazil.errors import CommitConflict, CommitUnknown
+from frazil.config import Settings, load_settings
+from frazil.errors import CommitConflict, CommitUnknown, OtherProject
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
+    from pyiceberg.typedef import Identifier
 
     from frazil.client import FrazilCatalog
 
@@ -25,6 +27,56 @@ ATTEMPTS = 3
 def project_name(settings: Settings, folder: Path) -> str:
     """The name by which tables know a project."""
     return settings.project.name or folder.resolve().name or "project"
+
+
+@dataclass
+class PipelineOwner:
+    """The project that a pipeline runs for. `claim` makes the pipeline's tables belong to it."""
+
+    catalog: FrazilCatalog
+    project: str
+    tables: Sequence[Identifier]
+    is_claimed: bool = False
+
+    def claim(self) -> None:
+        """To be called before the first write; later calls do nothing."""
+        if not self.is_claimed:
+            claim_tables(lambda: existing_tables(self.catalog, self.tables), self.project, self.catalog)
+            self.is_claimed = True
+
+
+def check_pipeline(
+    target: Identifier, catalog: FrazilCatalog, folder: Path, *, project: str | None = None, adopt: bool = False
+) -> PipelineOwner:
+    """The project in `folder` as the owner of a pipeline's tables. Changes nothing.
+
+    Raises `OtherProject` if the table or its ledger belongs to another project, unless the project is to `adopt` them. `project` is the
+    name of the project, if it is known.
+    """
+    name = project or project_name(load_settings(folder=folder), folder)
+    others = other_owners(existing_tables(catalog, ledgered(target)), name)
+    if others and not adopt:
+        raise OtherProject(name, others)
+    return PipelineOwner(catalog, name, [target, *companions(target)])
+
+
+def ledgered(target: Identifier) -> list[Identifier]:
+    """The tables whose owner decides who may run a pipeline: the target and its ledger."""
+    return [target, companions(target)[0]]
+
+
+def companions(target: Identifier) -> list[Identifier]:
+    """The names of the tables that Frazil keeps for a table, the ledger first."""
+    return [(*target[:-1], f"{target[-1]}__{kind}") for kind in ("ledger", "runs", "quarantine")]
+
+
+def existing_tables(catalog: FrazilCatalog, names: Sequence[Identifier]) -> list[LiveTable]:
+    """Those of the tables that are there and can be loaded."""
+    from pyiceberg.table import Table
+
+    from frazil.tables.apply import find_tables
+
+    return [table for table in find_tables(catalog, names) if isinstance(table, Table)]
 
 
 def other_owners(tables: Iterable[LiveTable], project: str) -> dict[str, str]:

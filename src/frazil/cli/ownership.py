@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,10 +11,9 @@ import click
 
 from frazil.cli.context import Context
 from frazil.errors import OtherProject
-from frazil.ownership import claim_tables, other_owners, project_name
+from frazil.ownership import claim_tables, companions, existing_tables, ledgered, other_owners, project_name
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table as LiveTable
     from pyiceberg.typedef import Identifier
 
     from frazil.pipelines.declare import Pipeline
@@ -37,56 +35,27 @@ def own_tables(context: Context, folder: Path, names: Sequence[Identifier], *, a
     their companion tables come with them.
     """
     project, others = _check(context, folder, names, adopt=adopt)
-    taken = [name for other in others for name in _companions(tuple(other.split(".")))]
-    claim_tables(lambda: _existing(context, [*names, *taken]), project, context.catalog)
+    taken = [name for other in others for name in companions(tuple(other.split(".")))]
+    claim_tables(lambda: existing_tables(context.catalog, [*names, *taken]), project, context.catalog)
     return project
 
 
-@dataclass
-class PipelineOwner:
-    """The project that a pipeline runs for. `claim` makes the pipeline's tables belong to it."""
+def ask_pipeline(context: Context, folder: Path, pipeline: Pipeline, *, adopt: bool) -> tuple[str, bool]:
+    """The name of the project, and whether it is to adopt the pipeline's tables. Changes nothing.
 
-    context: Context
-    project: str
-    tables: Sequence[Identifier]
-    is_claimed: bool = False
-
-    def claim(self) -> None:
-        """To be called before the first write; later calls do nothing."""
-        if not self.is_claimed:
-            claim_tables(lambda: _existing(self.context, self.tables), self.project, self.context.catalog)
-            self.is_claimed = True
-
-
-def check_pipeline(context: Context, folder: Path, pipeline: Pipeline, *, adopt: bool) -> PipelineOwner:
-    """Asks, or refuses, if a pipeline's table or ledger belongs to another project. Changes nothing."""
-    from frazil.pipelines.ledger import ledger_of
-
-    target = pipeline.target.identifier
-    project, _ = _check(context, folder, [target, ledger_of(pipeline.target).identifier], adopt=adopt)
-    return PipelineOwner(context, project, [target, *_companions(target)])
+    Asks, or refuses, if the table or its ledger belongs to another project: here, before Spark starts. The run itself checks again.
+    """
+    project, others = _check(context, folder, ledgered(pipeline.target.identifier), adopt=adopt)
+    return project, bool(others)
 
 
 def _check(context: Context, folder: Path, names: Sequence[Identifier], *, adopt: bool) -> tuple[str, Mapping[str, str]]:
     """The name of the project, and the owners of tables that it takes over."""
     project = project_name(context.settings, folder)
-    others = other_owners(_existing(context, names), project)
+    others = other_owners(existing_tables(context.catalog, names), project)
     if others and not adopt:
         _ask(others, project)
     return project, others
-
-
-def _existing(context: Context, names: Sequence[Identifier]) -> list[LiveTable]:
-    from pyiceberg.table import Table
-
-    from frazil.tables.apply import find_tables
-
-    return [table for table in find_tables(context.catalog, names) if isinstance(table, Table)]
-
-
-def _companions(target: Identifier) -> list[Identifier]:
-    """The names of the tables that Frazil keeps for a table."""
-    return [(*target[:-1], f"{target[-1]}__{kind}") for kind in ("ledger", "runs", "quarantine")]
 
 
 def _ask(others: Mapping[str, str], project: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.ownership import adopt_option, check_pipeline
+from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.progress import spark_progress
 from frazil.pipelines.runs import RunResult
 from frazil.project import Project, load_project
@@ -56,12 +56,10 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
         copies = expect_copies(pipeline, arrived, catalog, project.folder)
         click.echo(describe_files(pipeline, arrived, copies))
     else:
-        owner = check_pipeline(context, project.folder, pipeline, adopt=adopt)
+        owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt)
         refuse_changes(pipeline, arrived, catalog)
         with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name):
-            result = run_pipeline(
-                pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner.project, before_write=owner.claim
-            )
+            result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner, adopt=adopts)
         click.echo(describe(result))
         if result.snapshot_id is not None:
             click.echo(describe_counts(result))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.ownership import adopt_option, check_pipeline
+from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.run import pipeline_session
 from frazil.project import Project, load_project
 
@@ -71,7 +71,7 @@ def _run(
     from frazil.pipelines.watch import watch_files
 
     catalog = context.announce()
-    owner = check_pipeline(context, project.folder, pipeline, adopt=adopt)
+    owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt)
     progress, stop = StreamProgress(pipeline.name, pipeline.target.name), threading.Event()
     state = context.settings.stack.folder / "streams" / pipeline.name
     state.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _run(
             show(now)
 
         work = run_stream if isinstance(pipeline.source, KafkaSource) else watch_files
-        options = StreamOptions(state, once, interval, on_change, stop, owner=owner.project, before_write=owner.claim)
+        options = StreamOptions(state, once, interval, on_change, stop, owner=owner, adopt=adopts)
         work(pipeline, spark=spark, catalog=catalog, folder=project.folder, options=options, progress=progress)
     for loss in progress.accepted_losses:
         click.echo(f"{pipeline.name}: accepted: {loss}", err=True)

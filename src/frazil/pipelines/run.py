@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import CommitUnknown, PipelineError, SourceChanged, TooManyBadRows, WriterFenced
+from frazil.ownership import check_pipeline
 from frazil.pipelines.arrivals import Arrivals, Tag, compare_with_ledger, find_copies, find_same_sizes, local_digest, with_content
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
@@ -51,20 +52,21 @@ def run_pipeline(
     catalog: FrazilCatalog,
     folder: Path,
     owner: str | None = None,
-    before_write: Callable[[], None] | None = None,
+    adopt: bool = False,
 ) -> RunResult:
-    """Loads what is new since the last run. Safe to call again after any failure. A ledger that is made belongs to project `owner`.
+    """Loads what is new since the last run. Safe to call again after any failure.
 
-    `before_write` is called if there is something to load and nothing is refused, before the first write.
+    The tables belong to project `owner`; without it, to the project that the settings in `folder` name. If they belong to another one,
+    nothing is written and `OtherProject` is raised, unless the project is to `adopt` them.
     """
     arrived = find_arrivals(pipeline, catalog, folder)
     if not arrived.files:
         return _unchanged(pipeline, arrived)
+    tables = check_pipeline(pipeline.target.identifier, catalog, folder, project=owner, adopt=adopt)
     refuse_changes(pipeline, arrived, catalog)
-    if before_write is not None:
-        before_write()
+    tables.claim()
     begun = time.monotonic()
-    run = _Run(pipeline, spark, catalog, folder, owner)
+    run = _Run(pipeline, spark, catalog, folder, tables.project)
     try:
         return run.load()
     except BaseException as exc:
@@ -137,7 +139,7 @@ def _unchanged(pipeline: Pipeline, arrived: Arrivals) -> RunResult:
 class _Run:
     """One run under way; `result` is what is known of it so far."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str | None) -> None:
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str) -> None:
         self.pipeline, self.spark, self.catalog, self.folder, self.owner = pipeline, spark, catalog, folder, owner
         self.begun = time.monotonic()
         self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))

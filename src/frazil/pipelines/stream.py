@@ -13,12 +13,13 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, PipelineError, SourceDrift, TooManyBadRows, WriterFenced
+from frazil.ownership import check_pipeline
 from frazil.pipelines import stateful
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.function import failed
@@ -56,8 +57,8 @@ class StreamOptions:
     on_change: OnChange = ignore
     stop: threading.Event = field(default_factory=threading.Event)  # when set, the batch under way is finished, and no other begun
     patience: Patience | None = None
-    owner: str | None = None  # the project that companion tables are made for
-    before_write: Callable[[], None] | None = None  # called when nothing is refused any more, before the first write
+    owner: str | None = None  # the name of the project that runs it; None: as the settings of its folder say
+    adopt: bool = False  # tables of another project become this one's
 
 
 def run_stream(
@@ -129,6 +130,7 @@ class _Stream:
         self.pipeline, self.spark, self.catalog, self.folder, self.options = pipeline, spark, catalog, folder, options
         self.progress, self.source = progress, _source(pipeline)
         load_target(pipeline, catalog)
+        self.owner = check_pipeline(pipeline.target.identifier, catalog, folder, project=options.owner, adopt=options.adopt)
         self.patience = options.patience or Patience()
         self.target = IcebergTarget(catalog, pipeline.target.identifier, patience=self.patience, key=pipeline.upserted_by)
         self.part = part_name(pipeline.name, 0)
@@ -151,8 +153,7 @@ class _Stream:
         self.checkpoint = self._checkpoint(before)  # whatever is refused, is refused before another stream is fenced
         if self.options.once and not self.operators and not self._is_behind(start):
             return
-        if self.options.before_write is not None:
-            self.options.before_write()
+        self.owner.claim()
         self.sink = FrameSink(self.target, self.part, options=SinkOptions(checks=self.pipeline.checks))
         self.publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, self.target, self.part, self.sink.generation))
         self.publisher.clean()

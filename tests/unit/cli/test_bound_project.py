@@ -7,25 +7,26 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from frazil.catalog.embedded import running_catalog
-from frazil.cli.context import Context
 from frazil.cli.main import cli
-from frazil.cli.ownership import check_pipeline
 from frazil.client import FrazilCatalog, connect
 from frazil.client.changes import Change
 from frazil.config import load_settings
 from frazil.errors import JavaMissing, OtherProject, SourceChanged, Unavailable
 from frazil.local_stack import make_secrets
-from frazil.ownership import OWNER
+from frazil.ownership import OWNER, check_pipeline
+from frazil.pipelines import sources
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
 from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.runs import runs_of
 from frazil.pipelines.sources import SourceFile
+from frazil.pipelines.stream import StreamOptions, run_stream
 from frazil.project import load_project
 from frazil.served import Served, forget_served, read_served, record_served
 from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
@@ -215,8 +216,7 @@ def test_a_pipeline_adopts_its_table_with_all_companions_in_one_commit(
         commit_changes(catalog, changes)
 
     monkeypatch.setattr(FrazilCatalog, "commit_changes", note_commit)
-    context = Context(None, {"catalog.uri": lake.uri})
-    owner = check_pipeline(context, other, load_project(other).pipeline("daily"), adopt=True)
+    owner = check_pipeline(("lakehouse", "sales"), lake, other, adopt=True)
     assert (commits, owners(lake)) == ([], ["sales", "sales", "sales", None])
     owner.claim()
     owner.claim()
@@ -229,10 +229,23 @@ def test_a_run_whose_files_are_refused_adopts_nothing(project: Path, lake: Frazi
     daily = load_project(other).pipeline("daily")
     ledger = lake.load_table("lakehouse.sales__ledger")
     ledger.append(ledger_rows([SourceFile("landing/a.csv", 1, "1")], pipeline="daily", run_id="r", ledger=ledger))
-    called: list[str] = []
+    before = owners(lake)
     with pytest.raises(SourceChanged):
-        run_pipeline(daily, spark=None, catalog=lake, folder=other, before_write=lambda: called.append("claim"))  # type: ignore[arg-type]
-    assert called == []
+        run_pipeline(daily, spark=None, catalog=lake, folder=other, adopt=True)  # type: ignore[arg-type]
+    assert owners(lake) == before
+
+
+def test_a_pipeline_that_python_runs_is_refused_tables_of_another_project_as_the_command_is(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = other_project_with_all_tables(project, lake, monkeypatch)
+    daily, before = load_project(other).pipeline("daily"), owners(lake)
+    kafka = replace(daily, source=sources.kafka("sales", servers="127.0.0.1:1"))
+    with pytest.raises(OtherProject):
+        run_pipeline(daily, spark=None, catalog=lake, folder=other)  # type: ignore[arg-type]
+    with pytest.raises(OtherProject) as caught:
+        run_stream(kafka, spark=None, catalog=lake, folder=other, options=StreamOptions(other))  # type: ignore[arg-type]
+    assert (caught.value.project, owners(lake)) == ("other", before)
 
 
 def test_apply_adopts_companion_tables_with_their_table(project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
