@@ -22,16 +22,16 @@ from frazil import Table, column, pipeline, sources
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
-from frazil.errors import AuditFailed, PipelineError, RowRefused, SchemaMismatch
+from frazil.errors import AuditFailed, PipelineError, RowRefused, SchemaMismatch, SinkError
 from frazil.pipelines.audited import Audit
 from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.session import spark_session
-from frazil.pipelines.upsert import UpsertFrames, upsert_batches
+from frazil.pipelines.upsert import UpsertFrames, upsert_batches, upsert_frame
 from frazil.pipelines.upsert_set import change_set
 from frazil.sinks.audit import audit
 from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.publish import Patience
-from frazil.sinks.spark import FrameResult
+from frazil.sinks.spark import Counts, FrameResult
 from frazil.sinks.upsert_rules import DELETED
 from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.engines.upsert_writer import CONF
@@ -282,6 +282,29 @@ def test_a_stream_upserts_each_batch_once(catalog: FrazilCatalog, spark: SparkSe
     results: list[FrameResult] = []
     run(upsert_batches(table, on_result=results.append, **options))
     assert ([one.was_in for one in results], values(catalog, table)) == ([True, False], {1: "v2", 3: "v1"})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_frame_takes_over_with_its_commit_and_one_that_is_refused_leaves_no_snapshot(
+    mode: str, catalog: FrazilCatalog, spark: SparkSession
+) -> None:
+    table = new_table(catalog, mode)
+    options: dict[str, Any] = {"name": "crm", "key": ["id"], "sequence": "version", "op": "op", "catalog": catalog}
+
+    def refuse(counts: Counts) -> None:
+        raise SinkError(f"{counts.rows} changes are not wanted")
+
+    changes = [{"id": 1, "region": "north", "version": 1, "value": "a", "op": "c"}]
+    with pytest.raises(SinkError, match="1 changes are not wanted"):
+        upsert_frame(frame(spark, changes), table, check=refuse, **options)
+    assert catalog.load_table(table).snapshots() == []
+    upsert_frame(frame(spark, changes), table, position={"day": 1}, **options)
+    after_first = len(catalog.load_table(table).snapshots())
+    upsert_frame(frame(spark, [{**changes[0], "version": 2, "value": "b"}]), table, position={"day": 2}, **options)
+    assert len(catalog.load_table(table).snapshots()) == after_first + 2  # what the merge made, and the progress
+    assert upsert_frame(frame(spark, changes), table, position={"day": 2}, **options).was_in
+    assert (values(catalog, table), branches(catalog, table)) == ({1: "b"}, [])
+    assert audit(catalog.load_table(table).metadata).problems == ()
 
 
 HEADER = "id,region,version,value,op\n"
