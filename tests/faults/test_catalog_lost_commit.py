@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.store import postgres as postgres_store
 from tests.catalog_databases import Client, fresh_database
 from tests.catalog_writers import Appender, run_together
 from tests.conftest import Campaign
@@ -24,6 +25,12 @@ def proxy(postgres: str) -> Iterator[CuttingProxy]:
     assert parts.port is not None
     with cutting_proxy(parts.hostname, parts.port) as running:
         yield running
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that does not wait long for a database which stays away."""
+    monkeypatch.setattr(postgres_store, "WAIT_SECONDS", 2.0)
 
 
 @pytest.fixture
@@ -60,6 +67,7 @@ def test_a_commit_that_never_arrived_is_a_conflict_and_can_be_repeated(server: E
     assert snapshots(client) == [1]
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(("moment", "applied"), [("after-and-close", [1]), ("before-and-close", [])])
 def test_a_database_that_stays_away_leaves_doubt_and_no_file_is_deleted(
     server: EmbeddedCatalog, proxy: CuttingProxy, moment: str, applied: list[int], tmp_path: Path
@@ -73,6 +81,7 @@ def test_a_database_that_stays_away_leaves_doubt_and_no_file_is_deleted(
     assert snapshots(client) == applied
 
 
+@pytest.mark.usefixtures("hasty")
 def test_with_a_key_the_doubt_ends_when_the_request_is_repeated(server: EmbeddedCatalog, proxy: CuttingProxy) -> None:
     client, key = Client(server.uri), {"Idempotency-Key": "0192e4f1-7c1b-7000-8000-000000000001"}
     proxy.armed = "after-and-close"
