@@ -15,6 +15,7 @@ import requests
 
 from frazil.catalog.store import open_database
 from frazil.catalog.store.migrations import migrate
+from frazil.services.processes import wait_until
 
 DATABASES = ("sqlite", "postgresql")
 SCHEMA = {
@@ -39,7 +40,16 @@ def fresh_database(kind: str, folder: Path, postgres: str) -> Iterator[str]:
         yield postgres.rpartition("/")[0] + f"/{name}"
     finally:
         with psycopg.connect(postgres, autocommit=True) as admin:
-            admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+            assert wait_until(lambda: _drop(admin, name), 60)
+
+
+def _drop(admin: psycopg.Connection[Any], name: str) -> bool:
+    """Whether the database is gone. It stays while the server's own autovacuum is at work in it: an ordinary role may not end that."""
+    try:
+        admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    return True
 
 
 @functools.cache
