@@ -8,10 +8,13 @@ import secrets
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+
+from tests.together import Together, check_groups, sort_groups
 
 # One change is judged by the same examples as the one before: what a run of `make test` says depends on the code alone. The search for
 # new examples is `make soak`. How long an example takes is the machine's matter, so neither profile has a deadline.
@@ -35,6 +38,11 @@ def pytest_configure(config: pytest.Config) -> None:
         providers._get_local_constants = lambda: providers._local_constants  # none, as at the start
 
 
+@pytest.hookimpl(optionalhook=True)  # xdist's
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | None:
+    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 @pytest.hookimpl(trylast=True)  # hypothesis has marked its tests by then
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --full, leave only the tests that grow with it (campaigns, searches by hypothesis) and those that run with it alone (soak)."""
@@ -44,6 +52,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in items if "campaign" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, markers))]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+    check_groups(items)
+    if hasattr(config, "workerinput"):  # a process of xdist
+        sort_groups(items)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from tests.engines.lake import environment
 from tests.engines.test_uplink import EXAMPLE, TABLE, Stream, make_table, stream
 
 __all__ = ["stream"]  # the fixture
+pytestmark = pytest.mark.usefixtures("live_stack")
 
 
 @contextmanager

@@ -9,6 +9,8 @@ import pytest
 from tests.engines.lake import vector
 from tests.engines.walkers import WALKERS, Walker
 
+pytestmark = pytest.mark.usefixtures("live_stack")
+
 WANTED = [("item-3", vector(3))]
 # What an engine cannot read of another one's files: (writer, reader) and what it says. One that reads them after all fails the test.
 UNREADABLE = {("duckdb", "daft"): "list type must have a single child"}  # DuckDB 1.5.5's Parquet lists, Daft 0.7.26

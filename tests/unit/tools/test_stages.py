@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.together import group_of
 from tools.stages import stage_environment
 
 
@@ -16,3 +17,11 @@ def test_interpreters_of_a_stage_keep_compiled_modules(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", "import lonely"], cwd=tmp_path, env=environment, check=True)
 
     assert len(list((tmp_path / "kept").rglob("lonely.*.pyc"))) == 1
+
+
+def test_files_that_name_a_stack_run_in_one_process(tmp_path: Path) -> None:
+    texts = {"a": "def test_a(live_stack): ...", "b": "def test_b(live_stack): spark_session()", "c": "def test_c(tmp_path): ..."}
+    for name, text in texts.items():
+        (tmp_path / f"test_{name}.py").write_text(text)
+    groups = [group_of(tmp_path / f"test_{name}.py") for name in texts]
+    assert groups == ["live_stack", "live_stack", str(tmp_path / "test_c.py")]

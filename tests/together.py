@@ -1,0 +1,59 @@
+"""Which files of tests run in one process when pytest has two (`-n 2 --dist loadfile`).
+
+Files that share a stack of servers, or a Spark in the process, stay together, so that each is started once. Every other file goes to the
+process that is free. xdist's own `loadgroup` cannot be used: it renames tests in a way that pytest 9 does not see.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+# A file belongs to the first of these words that it has. What takes longest comes first, so that both processes end at about the same time.
+SHARED = ("live_stack", "fault_stack", "spark_session(")
+FIXTURES = {"live_stack", "fault_stack"}
+# Then files that take half a minute or more, then those with the most tests.
+LONG = (
+    *("test_cluster", "test_kafka", "test_postgres", "test_pipeline_kills", "test_sink_campaign", "test_stack_faults"),
+    *("test_upkeep_beside_writers", "test_quarantine_replay"),
+    *("test_compatibility_kit", "test_catalog_fuzz", "test_catalog_server", "test_tables_walk", "test_upkeep_random"),
+)
+
+
+@functools.cache
+def group_of(path: Path) -> str:
+    """The word that the file shares with others, or its own path."""
+    text = path.read_text() if path.suffix == ".py" else ""
+    return next((word for word in SHARED if word in text), str(path))
+
+
+class Together(LoadFileScheduling):
+    """Hands out groups of files."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(self.config.rootpath / super()._split_scope(nodeid))
+
+
+def sort_groups(items: list[pytest.Item]) -> None:
+    """Puts the tests in the order in which their groups are handed out."""
+    order = {word: number for number, word in enumerate((*SHARED, *LONG))}
+    sizes = Counter(item.path for item in items)
+
+    def key(item: pytest.Item) -> tuple[int, int]:
+        number = order.get(group_of(item.path), order.get(item.path.stem, len(order)))
+        return number, -sizes[item.path] if number == len(order) else 0
+
+    items.sort(key=key)
+
+
+def check_groups(items: Iterable[pytest.Item]) -> None:
+    """A file whose tests use a shared stack must name it: each process would start one of its own."""
+    for item in items:
+        needed = FIXTURES.intersection(getattr(item, "fixturenames", ()))
+        if needed and group_of(item.path) not in needed:
+            raise pytest.UsageError(f'{item.path.name} uses {needed.pop()}, but does not name it: say pytest.mark.usefixtures("...")')
