@@ -74,9 +74,7 @@ def existing_tables(catalog: FrazilCatalog, names: Sequence[Identifier]) -> list
     """Those of the tables that are there and can be loaded."""
     from pyiceberg.table import Table
 
-    from frazil.tables.apply import find_tables
-
-    return [table for table in find_tables(catalog, names) if isinstance(table, Table)]
+    return [table for table in catalog.load_each(names) if isinstance(table, Table)]
 
 
 def other_owners(tables: Iterable[LiveTable], project: str) -> dict[str, str]:
