@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from frazil.connect_clients import flink_jars, kafka_connect_jars
 from frazil.pipelines.session import ICEBERG_AWS, ICEBERG_RUNTIME, KAFKA_JARS
 from frazil.services import kafka, pins, trino
 from frazil.services.artifacts import resolve_jars
@@ -21,13 +22,16 @@ from frazil.services.ivy import Coordinate
 from frazil.services.java import JavaNeed, find_java
 from tools import iceberg_java
 
+# A worker of Kafka Connect, for the test of its sink; without the binding of log4j it logs nothing.
+CONNECT_WORKER = [f"org.apache.kafka:connect-runtime:{kafka.VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"]
 FILE = Path(pins.__file__).with_name("pins.json")
 
 
 def jar_sets() -> list[tuple[list[str], bool]]:
     """Every set of coordinates that the product and its tools ask for, and whether with dependencies."""
-    alone = [ICEBERG_RUNTIME, ICEBERG_AWS, *KAFKA_JARS, trino.ARCHIVE, *iceberg_java.JARS]
-    return [([str(Coordinate.parse(text))], False) for text in alone] + [(list(kafka.JARS), True)]
+    alone = [ICEBERG_RUNTIME, ICEBERG_AWS, *KAFKA_JARS, trino.ARCHIVE, *iceberg_java.JARS, *flink_jars(s3=True)]
+    sets = [list(kafka.JARS), CONNECT_WORKER, kafka_connect_jars(s3=False), kafka_connect_jars(s3=True)]
+    return [([str(Coordinate.parse(text))], False) for text in alone] + [(coordinates, True) for coordinates in sets]
 
 
 def wheels() -> list[str]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "FRAZIL_CATALOG__TOKEN"  # names, not values
 ICEBERG_JAVA = "1.11.0"  # the newest with a runtime for Flink 2.1 and a Kafka Connect sink
+# Iceberg's Parquet files are read and written with Hadoop's classes, also where there is no Hadoop; 2.x lacks some of them.
+HADOOP_CLIENT = [f"org.apache.hadoop:hadoop-client-{part}:3.4.2" for part in ("api", "runtime")]
+FAILSAFE = "dev.failsafe:failsafe:3.3.2"
 DEFAULT_WAREHOUSE = "default"
 
 
@@ -184,17 +187,28 @@ def dbt(to: Connection, *, show_secrets: bool = False) -> str:
     )
 
 
+def flink_jars(*, s3: bool) -> list[str]:
+    """What must lie in Flink's lib folder."""
+    jars = [f"org.apache.iceberg:iceberg-flink-runtime-2.1:{ICEBERG_JAVA}", *HADOOP_CLIENT]
+    return [*jars, f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_JAVA}"] if s3 else jars
+
+
 def flink(to: Connection, *, show_secrets: bool = False) -> str:
     """Statements for Flink's SQL client, or `execute_sql` in PyFlink."""
     options = {"type": "iceberg", **_java(to, show_secrets)}
-    jars = [f"org.apache.iceberg:iceberg-flink-runtime-2.1:{ICEBERG_JAVA}", "org.apache.flink:flink-shaded-hadoop-2-uber:2.8.3-10.0"]
-    jars += [f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_JAVA}"] if to.s3 else []
+    jars = flink_jars(s3=to.s3 is not None)
     listed = ",\n".join(f"  {_sql(key)} = {_sql(value)}" for key, value in options.items())
     return (
         f"{_left_out(to, show_secrets, mark='--')}-- jars in lib/: {', '.join(jars)}\n{_java_keys(to, show_secrets, '--')}"
         f"CREATE CATALOG {to.name} WITH (\n{listed}\n);\nUSE CATALOG {to.name};\n"
         "-- a stream commits at its checkpoints: SET 'execution.checkpointing.interval' = '10 s';\n"
     )
+
+
+def kafka_connect_jars(*, s3: bool) -> list[str]:
+    """What the sink needs as a plugin of the worker, next to the dependencies of these jars."""
+    names = ["iceberg-kafka-connect", "iceberg-parquet", "iceberg-orc", *(["iceberg-aws", "iceberg-aws-bundle"] if s3 else [])]
+    return [*(f"org.apache.iceberg:{name}:{ICEBERG_JAVA}" for name in names), *HADOOP_CLIENT, FAILSAFE]
 
 
 def kafka_connect(to: Connection, *, show_secrets: bool = False) -> str:
@@ -212,11 +226,12 @@ def kafka_connect(to: Connection, *, show_secrets: bool = False) -> str:
         "value.converter.schemas.enable": "false",
         **{f"iceberg.catalog.{key.replace('catalog-type', 'type')}": value for key, value in _java(to, show_secrets).items()},
     }
-    jars = ["iceberg-kafka-connect", "iceberg-kafka-connect-events", "iceberg-aws", "iceberg-aws-bundle"]
+    listed = "".join(f"#   {jar}\n" for jar in kafka_connect_jars(s3=to.s3 is not None))
     return (
-        f"{_left_out(to, show_secrets)}# jars: {', '.join(f'org.apache.iceberg:{name}:{ICEBERG_JAVA}' for name in jars)},\n"
-        f"# dev.failsafe:failsafe, org.apache.kafka:connect-runtime (the broker's own libs lack it)\n{_java_keys(to, show_secrets, '#')}"
-        + "".join(f"{key}={value}\n" for key, value in options.items())
+        f"{_left_out(to, show_secrets)}# jars, with their dependencies, in a folder of the worker's plugin.path:\n{listed}"
+        # A sink hears of a commit when records come, or at this interval; after 30 s its answer waits for the next commit.
+        "# worker: offset.flush.interval.ms=10000 (or rows of a quiet topic come minutes late)\n"
+        f"{_java_keys(to, show_secrets, '#')}" + "".join(f"{key}={value}\n" for key, value in options.items())
     )
 
 

@@ -5,18 +5,33 @@ Only `make soak` runs these: the clients are fetched from their registries, and 
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from frazil.config import load_settings
 from frazil.connect import S3
+from frazil.services import kafka, ports
+from frazil.services.artifacts import resolve_jars
+from frazil.services.java import JavaNeed, find_java
 from tests.engines.client_lake import ClientLake, client_lake, object_store
+from tools.pins import CONNECT_WORKER
 
 pytestmark = pytest.mark.soak
 
+PYFLINK = "apache-flink==2.1.3"
 PROGRAMS = Path(__file__).with_name("programs")
 
 
@@ -64,3 +79,149 @@ def test_a_rust_program_reads_and_writes_with_the_function(lake: ClientLake, car
     assert lake.run(cargo, "run", "-q", CARGO_TARGET_DIR=cargo_target).splitlines() == ["2 3", "3 6"]
     assert lake.rows("ns.items") == [(1, "a"), (2, None), (3, "rust")]
     assert lake.rows("ns.made") == [(7, "x"), (8, "y")]
+
+
+# --- Flink -----------------------------------------------------------------------------------------------------------------------
+
+
+FLINK_PROGRAM = """\
+import re
+from pathlib import Path
+
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+def rows():
+    with environment.execute_sql("SELECT id, name FROM ns.items").collect() as found:
+        return sorted(tuple(row) for row in found)
+
+environment = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+for statement in re.sub("(?m)--.*$", "", Path("lake.sql").read_text()).split(";"):
+    if statement.strip():
+        environment.execute_sql(statement)
+print(rows())
+environment.execute_sql("INSERT INTO ns.items VALUES (3, 'flink')").wait()
+environment.execute_sql("CREATE TABLE ns.made (id BIGINT, name STRING) PARTITIONED BY (name)").wait()
+environment.execute_sql("INSERT INTO ns.made VALUES (7, 'x'), (8, 'y')").wait()
+print(rows())
+"""
+
+
+@pytest.fixture(scope="module")
+def flink_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with PyFlink, in an environment of its own."""
+    home = tmp_path_factory.mktemp("flink") / "venv"
+    venv.create(home, with_pip=False)
+    python = home / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, PYFLINK], check=True)
+    return python
+
+
+def test_flink_reads_and_writes_with_the_statements(lake: ClientLake, flink_python: Path) -> None:
+    [flink_lib] = flink_python.parents[1].glob("lib/python*/site-packages/pyflink/lib")
+    lake.write("lake.sql", lake.connect("flink"))
+    lake.write("rows.py", FLINK_PROGRAM)
+    jars = resolve_jars(_coordinates((lake.folder / "lake.sql").read_text()))
+    with _linked(jars, flink_lib):
+        output = lake.run(str(flink_python), "rows.py", JAVA_HOME=str(find_java(JavaNeed.SPARK).home))
+    printed = [line for line in output.splitlines() if line.startswith("[")]  # Flink logs to the same stream
+    assert printed == ["[(1, 'a'), (2, None)]", "[(1, 'a'), (2, None), (3, 'flink')]"]
+    assert lake.rows("ns.items") == [(1, "a"), (2, None), (3, "flink")]
+    assert lake.rows("ns.made") == [(7, "x"), (8, "y")]
+
+
+@contextmanager
+def _linked(jars: Sequence[Path], folder: Path) -> Iterator[None]:
+    """The jars are in the folder as long as the block runs."""
+    links = [folder / jar.name for jar in jars]
+    for link, jar in zip(links, jars, strict=True):
+        link.symlink_to(jar)
+    try:
+        yield
+    finally:
+        for link in links:
+            link.unlink()
+
+
+# --- Kafka Connect ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Kafka]:
+    folder = tmp_path_factory.mktemp("kafka")
+    flags = {"stack.folder": str(folder), "stack.ports.kafka": str(ports.free_port())}
+    service = kafka.Kafka(load_settings(flags=flags, environ={}, folder=folder))
+    service.start()
+    yield service
+    service.stop()
+
+
+def test_kafka_connect_writes_with_the_properties(lake: ClientLake, broker: kafka.Kafka) -> None:
+    printed = lake.connect("kafka-connect")
+    topic = lake.folder.parent.name
+    _produce(broker, {topic: [{"id": 3, "name": "kafka"}], f"{topic}-new": [{"id": 7, "name": "x"}, {"id": 8, "name": "y"}]})
+    known = _filled(printed, {"<topic>": topic, "<namespace.table>": "ns.items"})
+    new = _filled(printed, {"name=lake-sink": "name=new-sink", "<topic>": f"{topic}-new", "<namespace.table>": "ns.made"})
+    connectors = [lake.write("known.properties", known), lake.write("new.properties", new)]
+    with _connect_worker(lake, broker, printed, connectors) as worker:
+        _wait_for_rows(lake, worker, {"ns.items": [(1, "a"), (2, None), (3, "kafka")], "ns.made": [(7, "x"), (8, "y")]})
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        assert name in text
+        text = text.replace(name, value)
+    return text
+
+
+def _produce(broker: kafka.Kafka, messages: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    producer = Producer({"bootstrap.servers": broker.endpoint})
+    for topic, rows in messages.items():
+        for row in rows:
+            producer.produce(topic, json.dumps(row).encode())
+    assert producer.flush(120) == 0
+
+
+@contextmanager
+def _connect_worker(lake: ClientLake, broker: kafka.Kafka, printed: str, connectors: Sequence[Path]) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of one process, with the jars that the printed text names as its plugin."""
+    plugin = lake.folder / "plugins" / "iceberg"
+    plugin.mkdir(parents=True)
+    for jar in resolve_jars(_coordinates(printed), transitive=True):
+        (plugin / jar.name).symlink_to(jar)
+    properties = {
+        "bootstrap.servers": broker.endpoint,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "offset.storage.file.filename": lake.folder / "offsets",
+        "plugin.path": lake.folder / "plugins",
+        "listeners": f"http://{ports.HOST}:{ports.free_port()}",
+        **dict(re.findall(r"^# worker: (\S+)=(\S+)", printed, flags=re.MULTILINE)),
+    }
+    worker = lake.write("worker.properties", "".join(f"{name}={value}\n" for name, value in properties.items()))
+    logging = lake.write("log4j2.properties", kafka._LOGGING)
+    jars = resolve_jars(CONNECT_WORKER, transitive=True)
+    command = [str(find_java(JavaNeed.KAFKA).executable), "-Xmx512m", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{jars[0].parent}/*"]
+    command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), *map(str, connectors)]
+    with (lake.folder / "worker.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=lake.folder, env=lake.environment, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _coordinates(printed: str) -> list[str]:
+    """The coordinates of the jars that a comment of the printed text names."""
+    return re.findall(r"[\w.]+:[\w.-]+:[\w.-]*\d", "\n".join(line for line in printed.splitlines() if line.startswith(("#", "--"))))
+
+
+def _wait_for_rows(lake: ClientLake, worker: subprocess.Popen[bytes], expected: Mapping[str, list[tuple[Any, ...]]]) -> None:
+    """Returns when the tables hold these rows; the connector commits every minute."""
+    deadline = time.monotonic() + 300
+    while (found := {name: lake.rows(name) if lake.catalog.table_exists(name) else [] for name in expected}) != expected:
+        log = (lake.folder / "worker.log").read_text(errors="replace")
+        is_alive = worker.poll() is None and "Task is being killed" not in log
+        assert is_alive, log[-8000:]
+        assert time.monotonic() < deadline, f"{found}\n{log[-8000:]}"
+        time.sleep(0.5)
