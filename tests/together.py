@@ -22,6 +22,7 @@ LONG = (
     *("test_cluster", "test_kafka", "test_postgres", "test_pipeline_kills", "test_sink_campaign", "test_stack_faults"),
     *("test_upkeep_beside_writers", "test_quarantine_replay"),
     *("test_compatibility_kit", "test_catalog_fuzz", "test_catalog_server", "test_tables_walk", "test_upkeep_random"),
+    *("test_rows_property", "test_prune_property", "test_transpile_run", "test_artifacts", "test_buffer"),
 )
 
 
