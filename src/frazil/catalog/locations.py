@@ -81,14 +81,15 @@ def parse_location(location: str) -> Place:
     raise MalformedLocation(f"Location {location!r}: the scheme '{scheme}' is not supported; use file:// or s3://")
 
 
-def keys_above(key: str) -> list[str]:
+@functools.lru_cache(maxsize=1024)  # a create asks for them three times
+def keys_above(key: str) -> tuple[str, ...]:
     """The keys of the places that contain the place of this key.
 
     >>> keys_above("s3:/bucket/a/b/"), keys_above("file:/w/")
-    (['s3:/bucket/', 's3:/bucket/a/'], ['file:/'])
+    (('s3:/bucket/', 's3:/bucket/a/'), ('file:/',))
     """
     parts = key.split("/")[:-1]
-    return ["/".join((*parts[:count], "")) for count in range(1 + key.startswith("s3:"), len(parts))]
+    return tuple("/".join((*parts[:count], "")) for count in range(1 + key.startswith("s3:"), len(parts)))
 
 
 def _check_path(path: str) -> str:
