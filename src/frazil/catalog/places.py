@@ -23,7 +23,7 @@ from frazil.catalog.metadata import parse_file
 from frazil.catalog.names import SEPARATOR, Name
 from frazil.catalog.store import namespaces
 from frazil.catalog.store import places as store
-from frazil.catalog.store.database import Database, Sql
+from frazil.catalog.store.database import Database, Sql, Statement
 from frazil.catalog.store.places import Occupant, Unplaced
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
 from frazil.errors import CatalogError, LocationOccupied, MalformedLocation, Unavailable
@@ -165,10 +165,22 @@ def _beside(location: str, key: str, occupant: Occupant | str, suffix: str) -> s
 # --- in the transaction ----------------------------------------------------------------------------------------------------------
 
 
-def claim(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, claims: Iterable[tuple[Name, Mapping[str, str]]]) -> bool:
-    """Whether all places could be had; if not, the transaction must be undone. No query when there are none."""
+def claim(
+    sql: Sql,
+    warehouses: Warehouses,
+    warehouse: Warehouse,
+    claims: Iterable[tuple[Name, Mapping[str, str]]],
+    *,
+    first: Statement | None = None,
+) -> bool:
+    """Whether all places could be had; if not, the transaction must be undone. No query when there are none.
+
+    `first` is a statement that must change one row; it takes no round trip of its own when there are claims.
+    """
     wanted = [(key, name) for name, keys in claims for key in keys]
-    return not wanted or store.claim(sql, warehouse.name, wanted, allow_overlap=warehouses.allow_overlap)
+    if wanted:
+        return store.claim(sql, warehouse.name, wanted, allow_overlap=warehouses.allow_overlap, first=first)
+    return first is None or sql.run(first[0], *first[1]) == 1
 
 
 # --- databases from before places were stored, and overlaps from that time ---------------------------------------------------------

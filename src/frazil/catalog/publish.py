@@ -144,20 +144,26 @@ def _order(name: Name) -> tuple[str, str]:
 
 
 def _swap_all(ctx: Context, sql: Sql, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
-    for plan in sorted(plans, key=lambda plan: _order(plan.name)):
-        old = plan.base.location if plan.base else None
-        target = plan.result  # a table that is only looked at must still be where it was when the others move
-        uuid, place = target.metadata[f"{plan.kind}-uuid"], target.metadata["location"]
-        swap = Swap(plan.name, plan.kind, old, target.location, uuid, place)
-        try:
-            moved = relations.swap(sql, warehouse.name, swap)
-        except ConstraintBroken as exc:
-            raise NoSuchNamespace(show(plan.name.namespace)) from exc
-        if not moved:
-            raise LostRace
-    if not places.claim(sql, ctx.warehouses, warehouse, [(plan.name, plan.claims) for plan in plans]):
-        raise LostRace  # another commit took a place that overlaps: decide again
+    *others, last = sorted(plans, key=lambda plan: _order(plan.name))
+    for plan in others:
+        _swap(ctx, sql, warehouse, plan, ())
+    _swap(ctx, sql, warehouse, last, plans)  # the places of all, together with the last pointer: one round trip
     return response
+
+
+def _swap(ctx: Context, sql: Sql, warehouse: Warehouse, plan: Plan, claiming: Sequence[Plan]) -> None:
+    """Moves the pointer of one table, and claims the places of these plans; raises LostRace when something has changed meanwhile."""
+    old = plan.base.location if plan.base else None
+    target = plan.result  # a table that is only looked at must still be where it was when the others move
+    uuid, place = target.metadata[f"{plan.kind}-uuid"], target.metadata["location"]
+    statement = relations.swap_statement(warehouse.name, Swap(plan.name, plan.kind, old, target.location, uuid, place))
+    claims = [(claimant.name, claimant.claims) for claimant in claiming if claimant.claims]
+    try:
+        # Without both, another commit moved the pointer or took a place that overlaps: decide again.
+        if not places.claim(sql, ctx.warehouses, warehouse, claims, first=statement):
+            raise LostRace
+    except ConstraintBroken as exc:
+        raise NoSuchNamespace(show(plan.name.namespace)) from exc
 
 
 def _look_again(ctx: Context, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:

@@ -25,11 +25,11 @@ class Sql(Protocol):
     def run(self, statement: str, *parameters: object) -> int:
         """The number of rows that a statement changed."""
 
-    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str]) -> list[int]:
+    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None) -> list[int]:
         """The number of rows that each statement changed, after these places were locked until the transaction ends.
 
-        Another transaction that locks one of them, or a place above or below one, waits. Takes one round trip. Where there is one
-        writer at a time, nothing needs to be locked.
+        `first` is run before they are locked, and counted first. Another transaction that locks one of them, or a place above or below
+        one, waits. Takes one round trip. Where there is one writer at a time, nothing needs to be locked.
         """
 
 

@@ -54,14 +54,17 @@ def find_overlap(sql: Sql, key: str, *, warehouse: str, name: Name, folders: Seq
     return _first(sql.rows(f"{' UNION ALL '.join(parts)} LIMIT 1", *values))
 
 
-def claim(sql: Sql, warehouse: str, wanted: Sequence[tuple[str, Name]], *, allow_overlap: bool) -> bool:
+def claim(sql: Sql, warehouse: str, wanted: Sequence[tuple[str, Name]], *, allow_overlap: bool, first: Statement | None = None) -> bool:
     """Whether each place belongs to its table or view now; false when one overlaps a place of another: then undo the transaction.
 
-    Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the end.
+    Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the end. `first`
+    is run before the claims, in the same round trip; the answer is false as well when it does not change one row.
     """
     contested = [] if allow_overlap else [key for key, _ in wanted]  # without a check there is nothing to wait for
     statements = [_claim(key, _own(warehouse, name), allow_overlap=allow_overlap) for key, name in wanted]
-    counts = sql.run_locked(statements, places=contested)
+    counts = sql.run_locked(statements, places=contested, first=first)
+    if first is not None and counts.pop(0) != 1:
+        return False
     held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"  # one that it had before
     return all(count or sql.rows(held, *_own(warehouse, name), key) for (key, name), count in zip(wanted, counts, strict=True))
 

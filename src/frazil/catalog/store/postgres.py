@@ -58,7 +58,7 @@ class PostgresSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._execute(statement, parameters).rowcount
 
-    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str]) -> list[int]:
+    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None) -> list[int]:
         # In one order everywhere, so that two transactions cannot wait for each other.
         exclusive = {_lock_number(key) for key in places}
         shared = {_lock_number(above) for key in places for above in keys_above(key)} - exclusive
@@ -67,19 +67,25 @@ class PostgresSql:
         # One after the other on the server: each sees what was committed before it began, so also before the locks were had.
         try:
             with self._connection.pipeline() if psycopg.Pipeline.is_supported() else contextlib.nullcontext():
+                cursors = [self._execute(first[0], tuple(first[1]))] if first else []
                 self._execute(_LOCK_NUMBERS, locks)
-                cursors = [self._execute(statement, tuple(parameters)) for statement, parameters in statements]
-        except psycopg.IntegrityError as exc:
-            raise ConstraintBroken(str(exc)) from exc
+                cursors += [self._execute(statement, tuple(parameters)) for statement, parameters in statements]
+        except (psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded) as exc:
+            raise _translate(exc) from exc
         return [cursor.rowcount for cursor in cursors]
 
     def _execute(self, statement: str, parameters: tuple[object, ...]) -> psycopg.Cursor[Row]:
         try:
             return self._connection.execute(_adapt(statement), parameters)
-        except psycopg.IntegrityError as exc:
-            raise ConstraintBroken(str(exc)) from exc
-        except psycopg.errors.ProgramLimitExceeded as exc:  # an index holds at most 2704 bytes of a row
-            raise BadRequest(f"The name is too long for the catalog's database: {_first_line(exc)}") from exc
+        except (psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded) as exc:
+            raise _translate(exc) from exc
+
+
+def _translate(exc: psycopg.Error) -> Exception:
+    if isinstance(exc, psycopg.IntegrityError):
+        return ConstraintBroken(str(exc))
+    # An index holds at most 2704 bytes of a row.
+    return BadRequest(f"The name is too long for the catalog's database: {_first_line(exc)}")
 
 
 class _PooledSql:
@@ -96,7 +102,7 @@ class _PooledSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._database.on_connection(lambda connection: PostgresSql(connection).run(statement, *parameters))
 
-    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str]) -> list[int]:
+    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None) -> list[int]:
         raise AssertionError("locks belong to a transaction")
 
 

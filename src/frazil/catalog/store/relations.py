@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.catalog.names import SEPARATOR, Name
-from frazil.catalog.store.database import Sql
+from frazil.catalog.store.database import Sql, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +67,25 @@ def lock(sql: Sql, warehouse: str, name: Name) -> None:
 
 def swap(sql: Sql, warehouse: str, change: Swap) -> bool:
     """Whether the pointer was moved; false when it was no longer at `old` (or, for a new table, when the name is taken)."""
+    statement, parameters = swap_statement(warehouse, change)
+    return sql.run(statement, *parameters) == 1
+
+
+def swap_statement(warehouse: str, change: Swap) -> Statement:
+    """The statement that moves the pointer; it changes no row when the pointer was no longer at `old`."""
     if change.old is None:
         statement = (
             "INSERT INTO relations (warehouse, namespace, name, kind, uuid, metadata_location, location, places_known) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING"
         )
         name = change.name
-        return sql.run(statement, warehouse, name.key, name.name, change.kind, change.uuid, change.new, change.location) == 1
+        return statement, (warehouse, name.key, name.name, change.kind, change.uuid, change.new, change.location)
     statement = (
         "UPDATE relations SET previous_location = metadata_location, metadata_location = ?, uuid = ?, location = ? "
         "WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND metadata_location = ?"
     )
     key = (warehouse, change.name.key, change.name.name, change.kind, change.old)
-    return sql.run(statement, change.new, change.uuid, change.location, *key) == 1
+    return statement, (change.new, change.uuid, change.location, *key)
 
 
 def drop(sql: Sql, warehouse: str, name: Name, kind: str, metadata_location: str) -> bool:

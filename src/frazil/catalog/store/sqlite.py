@@ -54,8 +54,8 @@ class SqliteSql:
         except (sqlite3.Error, MemoryError) as exc:
             raise _translate(exc) from exc
 
-    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str]) -> list[int]:
-        return [self.run(statement, *parameters) for statement, parameters in statements]
+    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None) -> list[int]:
+        return [self.run(statement, *parameters) for statement, parameters in ((first, *statements) if first else statements)]
 
 
 class _WriterSql(SqliteSql):
