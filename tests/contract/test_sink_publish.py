@@ -29,6 +29,7 @@ from frazil.sinks.partitioning import partition_spec
 from frazil.sinks.progress import Claim, PartProgress, progress_at, read_progress
 from frazil.sinks.publish import CommitCatalog, Overtaken, Patience, Publisher, SingleTableCatalog, until_decided
 from frazil.sinks.snapshots import Append, Move
+from tests.faults.broken_rules import without
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 IMPATIENT = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
@@ -283,6 +284,15 @@ def test_of_two_that_planned_from_the_same_progress_the_first_to_commit_wins(lak
     assert (caught.value.outrun, lake.ids()) == (True, [0, 1])
     winner.write(1)
     assert (lake.ids(), audit(lake.table().metadata).problems) == ([0, 1, 2], ())
+
+
+def test_a_build_without_the_fence_lets_a_late_planner_repeat_rows(lake: Lake) -> None:
+    """So that the tests around it can fail: nothing else refuses the second commit."""
+    late = lake.planner()
+    lake.planner().write(2)
+    with without("fence"):
+        late.write(2)
+    assert lake.ids() == [0, 0, 1, 1]
 
 
 def test_a_takeover_without_rows_outruns_who_planned_before_it(lake: Lake) -> None:
