@@ -100,7 +100,8 @@ def upsert_with_spark(spark: SparkSession, job: Job) -> int:
     source = sources.kafka(job.topic, servers=job.brokers, max_messages=job.flush_rows * len(SOURCES))
     made = pipeline(source=source, target=target, name="s", audit=[job.audit] if job.audit else [], **rules)(lambda rows: rows)
     steps = _rival_at(spark, job) if job.fault == RIVAL else Steps(job)
-    options = StreamOptions(Path(job.state), patience=replace(patience_of(job), on_step=steps))
+    # The folder is another one each time: without a name, each would be a project of its own.
+    options = StreamOptions(Path(job.state), patience=replace(patience_of(job), on_step=steps), owner="upserts")
     try:
         run_stream(made, spark=spark, catalog=_catalog_in(spark, job), folder=Path(job.state), options=options)
     except Exception as exc:
