@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.avro.decoder import new_decoder
 
-from frazil.scan.avro import MAGIC, _properties, _reader, open_avro
-from frazil.scan.avro_values import _number as number
-from frazil.scan.avro_values import any_reader
+from frazil.scan.manifests.avro import MAGIC, _properties, _reader, open_avro
+from frazil.scan.manifests.avro_values import _number as number
+from frazil.scan.manifests.avro_values import any_reader
 
 SYNC = bytes(range(16))
 PACK: dict[str, Callable[[bytes], bytes]] = {

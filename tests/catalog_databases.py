@@ -15,7 +15,7 @@ import requests
 
 from frazil.catalog.store import open_database
 from frazil.catalog.store.migrations import migrate
-from frazil.services.processes import wait_until
+from frazil.processes import wait_until
 
 DATABASES = ("sqlite", "postgresql")
 SCHEMA = {

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyiceberg.types import BinaryType, FixedType, FloatType, TimeType, UUIDType
 
 from frazil.sinks import open_delta
-from frazil.sinks.delta import create_delta_table
+from frazil.sinks.delta.target import create_delta_table
 from tests.partition_values import CASES, PartitionCase
 
 NO_COLUMN = (TimeType, UUIDType)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools import cli_reference, engine_matrix, readme, requirements
+from tools import cli_reference, engine_matrix, layout, readme, requirements
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
@@ -13,6 +13,7 @@ PAGES = {
     "docs/requirements.md": requirements.render_page,
     "docs/cli.md": cli_reference.render_page,
     "docs/engine-matrix.md": engine_matrix.render_page,
+    "docs/architecture.md": layout.render_page,
 }
 
 

@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from frazil.artifacts.jars import resolve_jars
+from frazil.artifacts.java import JavaNeed, find_java
 from frazil.services import ports
-from frazil.services.artifacts import resolve_jars
-from frazil.services.java import JavaNeed, find_java
 from tools.own_server import wait_until_ready
 
 VERSION = "1.11.0"  # the newest for which the kit (iceberg-open-api) is published

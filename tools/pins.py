@@ -1,4 +1,4 @@
-"""`python -m tools.pins`: writes the SHA-256 of every jar, server and Java wheel that Frazil downloads to src/frazil/services/pins.json.
+"""`python -m tools.pins`: writes the SHA-256 of every jar, server and Java wheel that Frazil downloads to src/frazil/artifacts/pins.json.
 
 Run it after a version changed, and look at the difference before you commit it. Everything that has no pin yet is downloaded into an empty
 cache; `--all` downloads the rest, too (about 1.3 GB).
@@ -14,12 +14,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from frazil.connect_clients import flink_jars, kafka_connect_jars
-from frazil.pipelines.session import ICEBERG_AWS, ICEBERG_RUNTIME, KAFKA_JARS
-from frazil.services import kafka, pins, trino
-from frazil.services.artifacts import resolve_jars
-from frazil.services.ivy import Coordinate
-from frazil.services.java import JavaNeed, find_java
+from frazil.artifacts import pins
+from frazil.artifacts.ivy import Coordinate
+from frazil.artifacts.jars import resolve_jars
+from frazil.artifacts.java import JavaNeed, find_java
+from frazil.engine_config.clients import flink_jars, kafka_connect_jars
+from frazil.services import kafka, trino
+from frazil.spark.session import ICEBERG_AWS, ICEBERG_RUNTIME, KAFKA_JARS
 from tools import iceberg_java
 
 # A worker of Kafka Connect, for the test of its sink; without the binding of log4j it logs nothing.

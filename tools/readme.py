@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from frazil.pipelines.session import ICEBERG_RUNTIME
 from frazil.services import kafka, trino
+from frazil.spark.session import ICEBERG_RUNTIME
 
 ROOT = Path(__file__).resolve().parent.parent
 # What a user meets, by the name it has on PyPI.

@@ -57,7 +57,7 @@ class Growth:
 
 def grow(rows: int, way: str, sizes: Sizes, *, interval: float, kafka_partitions: int, keep_days: float, target_bytes: int) -> Growth:
     """A year in a table with a partition a day: a load a day, or a commit each `interval` seconds."""
-    from frazil.pipelines.slices import TASK_BYTES
+    from frazil.pipelines.files.slices import TASK_BYTES
     from frazil.pipelines.sources import KafkaSource
 
     loads = DAYS

@@ -16,8 +16,8 @@ from benchmarks.batch.tree import TreeMeter
 from frazil import Table, column, pipeline, sources
 from frazil.client import connect
 from frazil.config import load_settings
-from frazil.pipelines.run import run_pipeline
-from frazil.pipelines.session import spark_session
+from frazil.pipelines.batch.run import run_pipeline
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -38,9 +38,9 @@ def expression(query: str, files: int) -> Any:
 
 
 def ours(query: str, metadata: Path, files: int) -> Plan:
-    from frazil.scan.compiled import ScanCache
-    from frazil.scan.plan import Planner, ScanRequest
-    from frazil.scan.table import TableState
+    from frazil.scan.planning.compiled import ScanCache
+    from frazil.scan.planning.plan import Planner, ScanRequest
+    from frazil.scan.planning.table import TableState
 
     state = TableState("lake.events", json.loads(metadata.read_text()))
     cache = ScanCache(lambda path: Path(path).read_bytes(), max_bytes=4 << 30)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from frazil.pipelines.session import ICEBERG_RUNTIME
-from frazil.services.artifacts import resolve_jars
-from frazil.services.java import JavaNeed, find_java
+from frazil.artifacts.jars import resolve_jars
+from frazil.artifacts.java import JavaNeed, find_java
+from frazil.spark.session import ICEBERG_RUNTIME
 
 
 @cache

@@ -37,10 +37,10 @@ def ours(query: str, place: Path) -> Read:
     from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThan
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
-    from frazil.scan.plan import ScanRequest
+    from frazil.scan.planning.plan import ScanRequest
+    from frazil.scan.planning.source import Source
+    from frazil.scan.planning.table import TableState
     from frazil.scan.scan import Scan
-    from frazil.scan.source import Source
-    from frazil.scan.table import TableState
 
     metadata, rows = metadata_of(place)
     wanted = bounds(query, rows)

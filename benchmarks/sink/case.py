@@ -60,7 +60,7 @@ def make_table(place: str, split: str) -> Any:
 
     from frazil.client.catalog import catalog_properties
     from frazil.config import load_settings
-    from frazil.sinks.partitioning import partition_spec
+    from frazil.write.files.partitioning import partition_spec
 
     catalog = load_catalog("bench", **{"type": "rest", **catalog_properties(load_settings()), "uri": place})
     name = f"bench.t{time.time_ns()}"
@@ -89,8 +89,8 @@ def write_raw(source: str, split: str, _: str) -> Callable[[], None]:
 
     import pyarrow.parquet as pq
 
-    from frazil.sinks.partitioning import partition_keys, partition_spec
-    from frazil.sinks.split import split as take_apart
+    from frazil.write.files.partitioning import partition_keys, partition_spec
+    from frazil.write.files.splitting import split as take_apart
 
     table = read(source).read_all()
     keys = partition_keys(SCHEMA, partition_spec(SCHEMA, SPLITS[split]))
@@ -132,7 +132,7 @@ def write_pandas(source: str, split: str, place: str) -> Callable[[], None]:
 
 def write_ours_delta(source: str, _: str, __: str) -> Callable[[], None]:
     from frazil.sinks import open_delta
-    from frazil.sinks.delta import create_delta_table
+    from frazil.sinks.delta.target import create_delta_table
 
     folder = tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent)
     create_delta_table(folder, SCHEMA)

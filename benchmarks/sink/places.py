@@ -81,7 +81,7 @@ def _environ(values: Mapping[str, str]) -> Iterator[None]:
 
 def old_pandas() -> Path:
     """A folder with a pandas before 3, for PYTHONPATH; in Frazil's cache, installed at the first use."""
-    from frazil.services.artifacts import cache_folder
+    from frazil.artifacts.jars import cache_folder
 
     folder = cache_folder() / f"pandas-{OLD_PANDAS}"
     if not (folder / "pandas").exists():

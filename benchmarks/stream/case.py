@@ -17,8 +17,8 @@ from benchmarks.batch.tree import TreeMeter
 from frazil import Table, column, pipeline, sources
 from frazil.client import connect
 from frazil.config import load_settings
-from frazil.pipelines.session import KAFKA_JARS, spark_session
-from frazil.pipelines.stream import StreamOptions, run_stream
+from frazil.pipelines.stream.run import StreamOptions, run_stream
+from frazil.spark.session import KAFKA_JARS, spark_session
 
 if TYPE_CHECKING:
     import pyarrow as pa

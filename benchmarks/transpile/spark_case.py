@@ -16,7 +16,7 @@ from transpiling import Dialects
 
 from benchmarks.transpile.processes import tree_cpu_s
 from frazil.config import Settings
-from frazil.pipelines.session import spark_session
+from frazil.spark.session import spark_session
 
 
 class Watcher:

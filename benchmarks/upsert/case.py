@@ -31,7 +31,7 @@ COLUMNS = [one.name for one in SCHEMA.fields]
 
 def ours(spark: SparkSession, catalog: FrazilCatalog, table: str, changes: str) -> None:
     """With contract, progress and one commit."""
-    from frazil.pipelines.upsert import upsert_frame
+    from frazil.pipelines.upsert.frames import upsert_frame
 
     frame = spark.read.parquet(changes)
     upsert_frame(frame, table, name="bench", key=["id"], sequence="version", op="op", catalog=catalog, position={"changes": 1})
@@ -63,7 +63,7 @@ def pyiceberg(catalog: FrazilCatalog, table: str, changes: str, key: list[str]) 
 
 def raw(catalog: FrazilCatalog, table: str, changes: str, _key: list[str]) -> None:
     """What copy-on-write cannot do without when every file has a changed row: each is read and written once, by pyarrow alone."""
-    from frazil.sinks.options import WriteOptions
+    from frazil.write.files.options import WriteOptions
 
     for number, task in enumerate(catalog.load_table(table).scan().plan_files()):
         rows = pq.read_table(urlsplit(task.file.file_path).path)
@@ -91,7 +91,7 @@ def main(writer: str, table: str, folder: str, uri: str) -> None:
         write, key = {"python": python, "pyiceberg": pyiceberg, "raw": raw}[name], ["customer", "id"] if two else ["id"]
         print(json.dumps(measured(lambda: write(catalog, table, changes, key))))
         return
-    from frazil.pipelines.session import spark_session
+    from frazil.spark.session import spark_session
 
     with spark_session(settings, app_name="upsert", log=Path(folder) / "spark.log") as spark:
         merged = {"ours": ours, "merge": merge}[writer]

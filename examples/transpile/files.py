@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from frazil.config import Settings
-from frazil.pipelines.arrivals import local_digest, with_content
+from frazil.pipelines.batch.arrivals import local_digest, with_content
 from frazil.pipelines.sources import SourceFile
 
 COLUMNS = ["query_id", "sql"]

@@ -27,8 +27,8 @@ from transpiling import Dialects, quiet, transpile_rows
 from frazil.client import connect
 from frazil.config import Settings, load_settings
 from frazil.errors import FrazilError
-from frazil.pipelines.session import spark_session
-from frazil.sinks import spark as lake
+from frazil.sinks.spark import driver as lake
+from frazil.spark import spark_session
 
 if TYPE_CHECKING:
     import pyarrow as pa

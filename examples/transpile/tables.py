@@ -12,10 +12,11 @@ from lakehouse import transpiled
 import frazil.sinks
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings
-from frazil.pipelines.arrivals import Tag
-from frazil.pipelines.ledger import ledger_of, ledger_rows, loaded_files
+from frazil.pipelines import ledger_of, ledger_rows
+from frazil.pipelines.batch.arrivals import Tag
+from frazil.pipelines.ledger import loaded_files
 from frazil.pipelines.sources import SourceFile
-from frazil.tables.apply import apply_steps, plan
+from frazil.tables import apply_steps, plan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, UnsupportedError
 
-from frazil.sinks.sql_limits import why_unreadable
+from frazil.write.contract.sql_limits import why_unreadable
 
 SCHEMA = pa.schema(
     [

@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.config import load_settings
-from frazil.pipelines.session import KAFKA_JARS, spark_session
 from frazil.sinks.spark import KAFKA, foreach_batch
+from frazil.spark import KAFKA_JARS, spark_session
 
 PLACE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 from frazil.errors import ProjectError
-from frazil.pipelines.declare import Pipeline
-from frazil.tables.declare import Table
+from frazil.pipelines import Pipeline
+from frazil.tables import Table
 
 FILE_NAME = "lakehouse.py"
 

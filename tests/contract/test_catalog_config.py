@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.catalog.app import ROUTES
 from frazil.catalog.embedded import EmbeddedCatalog
+from frazil.catalog.routes import ROUTES
 from tests.catalog_databases import Client
 
 

@@ -13,15 +13,14 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
-from frazil.catalog.app import ROUTES
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
-from frazil.catalog.openapi import document_bytes
+from frazil.catalog.routes import ROUTES, openapi_document
 from frazil.catalog.routing import Route
 from tests.catalog_databases import Client
 from tests.conftest import Campaign
 from tests.contract.test_catalog_views import create as create_view
 
-DOCUMENT = schemathesis.openapi.from_dict(json.loads(document_bytes()))
+DOCUMENT = schemathesis.openapi.from_dict(json.loads(openapi_document()))
 REMOVING = ("dropTable", "dropView", "unregisterTable")  # would take away what the others ask about
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
 

@@ -9,7 +9,7 @@ import requests
 
 from frazil.catalog.embedded import running_catalog
 from frazil.config import Limits
-from frazil.services.processes import wait_until
+from frazil.processes import wait_until
 
 
 def test_a_write_that_is_late_is_in_doubt_and_may_still_happen(tmp_path: Path) -> None:

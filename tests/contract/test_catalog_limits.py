@@ -22,8 +22,8 @@ from frazil.catalog.names import Name
 from frazil.catalog.store import reports
 from frazil.client import FrazilCatalog
 from frazil.config import Limits
-from frazil.scan.compiled import ScanCache
-from frazil.services.processes import wait_until
+from frazil.processes import wait_until
+from frazil.scan.planning.compiled import ScanCache
 from tests.catalog_databases import SCHEMA, Client
 from tests.contract.hostile_clients import NAMESPACES, QUICK, THREADED, TYPE, Target, head, post, talk
 from tools.own_server import own_server

@@ -29,11 +29,11 @@ from frazil.client import FrazilCatalog
 from frazil.config import load_settings
 from frazil.errors import Unavailable, WriteFailed
 from frazil.lake import Lake
-from frazil.scan.removals import reading
+from frazil.scan.reading.removals import reading
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
-from frazil.sinks.publish import Patience
 from frazil.storage_errors import StorageFault, classify
+from frazil.write.commit.publish import Patience
 from tests.catalog_databases import SCHEMA, Client
 
 EMBEDDINGS = Schema(

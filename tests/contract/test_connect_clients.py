@@ -22,7 +22,8 @@ from frazil import sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
-from frazil.connect import ENGINES, S3, Connection
+from frazil.engine_config.connection import S3, Connection
+from frazil.engine_config.known import ENGINES
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
 

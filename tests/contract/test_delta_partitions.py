@@ -22,11 +22,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, LongType, NestedField, StringType, TimestampType, TimeType, UUIDType
 
 from frazil.errors import PartitionSpecError, RowRefused, SinkError
-from frazil.sinks import delta, open_delta
+from frazil.sinks import open_delta
 from frazil.sinks.audit import audit_delta
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.delta_repair import repair_paths
-from frazil.sinks.delta_values import hive_folder
+from frazil.sinks.delta import target as delta
+from frazil.sinks.delta.repair import repair_paths
+from frazil.sinks.delta.target import create_delta_table
+from frazil.write.files.delta_values import hive_folder
 from tests.delta_tables import HELD, comparable, holdable, rows_of, write
 from tests.partition_values import CASES, PartitionCase
 

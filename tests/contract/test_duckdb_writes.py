@@ -11,8 +11,8 @@ from duckdb_extensions import import_extension
 
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.client import FrazilCatalog
-from frazil.connect import Connection
-from frazil.connect import duckdb as duckdb_statements
+from frazil.engine_config.connection import Connection
+from frazil.engine_config.engines import duckdb as duckdb_statements
 
 
 @pytest.fixture

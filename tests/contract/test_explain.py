@@ -21,7 +21,7 @@ from frazil.cli.explain import explain
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError
 from frazil.lake import LakeTable
-from frazil.scan.engine_plans import read_duckdb_plan, read_spark_plan
+from frazil.scan.engines.engine_plans import read_duckdb_plan, read_spark_plan
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

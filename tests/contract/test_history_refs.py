@@ -8,9 +8,9 @@ import pytest
 
 from frazil.errors import CommitConflict, HistoryError
 from frazil.history.refs import RefInfo, Retention, create_ref, perform_drop, perform_publish, plan_drop, plan_publish
-from frazil.scan.points import find_point
+from frazil.scan.planning.points import find_point
 from frazil.sinks.audit import audit
-from frazil.sinks.progress import PartProgress, Progress, property_key, read_progress
+from frazil.write.commit.progress import PartProgress, Progress, property_key, read_progress
 from tests.contract.history_lake import Past
 
 

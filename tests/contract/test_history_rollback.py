@@ -19,7 +19,7 @@ from frazil.client.changes import Change
 from frazil.errors import CommitConflict, CommitUnknown, HistoryError, ProgressMismatch, Unavailable, WriterFenced
 from frazil.history.rollback import LedgerChange, PartChange, perform_rollback
 from frazil.sinks.audit import audit
-from frazil.sinks.rollback import roll_back
+from frazil.write.commit.rollback import roll_back
 from tests.contract.history_lake import ARROW, Past, rows, tick
 
 # --- there and back --------------------------------------------------------------------------------------------------------------

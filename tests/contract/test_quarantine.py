@@ -23,15 +23,15 @@ import frazil.sinks
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, SinkError
+from frazil.quarantine.held import Choice, Holding, edited_rows
+from frazil.quarantine.judging import DropResult, ReplayResult
+from frazil.quarantine.replay import IcebergQuarantine, Rules
+from frazil.quarantine.replay_delta import DeltaQuarantine
 from frazil.sinks import ArrowSink
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.held import Choice, Holding, edited_rows
-from frazil.sinks.judging import DropResult, ReplayResult
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.publish import Patience
-from frazil.sinks.quarantine import quarantine_of
-from frazil.sinks.replay import IcebergQuarantine, Rules
-from frazil.sinks.replay_delta import DeltaQuarantine
+from frazil.sinks.delta.target import create_delta_table
+from frazil.write.commit.publish import Patience
+from frazil.write.commit.quarantine_table import quarantine_of
+from frazil.write.files.partitioning import partition_spec
 from tests.lake import lake_catalog
 
 SCHEMA = Schema(

@@ -23,7 +23,7 @@ from frazil.cli.query import _pages, query
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
 from frazil.errors import DataFileMissing, FrazilError, QueryError
-from frazil.scan.elsewhere import prepare
+from frazil.lake.engines import prepare
 from tests.unit.scan.committed_deletes import delete_from
 from tests.unit.scan.real_tables import MadeDelete
 

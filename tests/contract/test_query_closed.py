@@ -10,7 +10,7 @@ import pytest
 
 from frazil import Lake
 from frazil.errors import FrazilError, QueryError
-from frazil.scan.duck import connect_closed
+from frazil.scan.engines.duck import connect_closed
 from tests.contract.test_query import SCHEMA, make_view, rows
 from tests.lake import lake_catalog
 

@@ -19,9 +19,9 @@ from pyiceberg.typedef import Identifier
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.errors import CommitConflict, SinkError
-from frazil.sinks.publish import CommitCatalog, SingleTableCatalog
-from frazil.sinks.rollback import HOLD_PREFIX, roll_back
 from frazil.upkeep.policy import DAY_MS
+from frazil.write.commit.publish import CommitCatalog, SingleTableCatalog
+from frazil.write.commit.rollback import HOLD_PREFIX, roll_back
 from tests.catalog_writers import run_together
 from tests.conftest import Campaign
 from tests.contract.history_lake import SCHEMA, rows

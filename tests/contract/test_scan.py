@@ -22,7 +22,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import HistoryError, ScanError
 from frazil.lake import LakeTable
-from frazil.scan.pushdown import ScanDataset
+from frazil.scan.engines.pushdown import ScanDataset
 from tests.contract.history_lake import tick
 
 SCHEMA = Schema(

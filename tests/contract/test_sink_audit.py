@@ -16,13 +16,13 @@ import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import ProgressMismatch, SinkError, WriterFenced
 from frazil.history.refs import perform_publish, plan_publish
+from frazil.quarantine.replay import IcebergQuarantine, Rules
 from frazil.sinks import ArrowSink
 from frazil.sinks.audit import PartReport, audit
-from frazil.sinks.progress import Claim, property_key, read_progress
-from frazil.sinks.publish import Publisher
-from frazil.sinks.replay import IcebergQuarantine, Rules
-from frazil.sinks.rollback import roll_back
-from frazil.sinks.snapshots import Move
+from frazil.write.commit.progress import Claim, property_key, read_progress
+from frazil.write.commit.publish import Publisher
+from frazil.write.commit.rollback import roll_back
+from frazil.write.commit.snapshots import Move
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 MAIN = property_key()

@@ -12,12 +12,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 import frazil.sinks
+from frazil.quarantine.replay import Rules
+from frazil.quarantine.replay_delta import DeltaQuarantine
 from frazil.sinks import ArrowSink
 from frazil.sinks.audit import AuditReport, PartReport, audit_delta
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.delta_rollback import roll_back_delta
-from frazil.sinks.replay import Rules
-from frazil.sinks.replay_delta import DeltaQuarantine
+from frazil.sinks.delta.rollback import roll_back_delta
+from frazil.sinks.delta.target import create_delta_table
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 

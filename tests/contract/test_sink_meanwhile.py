@@ -21,10 +21,10 @@ from frazil.errors import RowRefused, SchemaMismatch, SinkError, WriterFenced
 from frazil.lake import Lake
 from frazil.sinks import ArrowSink
 from frazil.sinks.audit import audit
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.partitioning import partition_spec
+from frazil.sinks.delta.target import create_delta_table
 from frazil.upkeep.orphans import STEP as ORPHANS
 from frazil.upkeep.steps import Keeper, now_ms
+from frazil.write.files.partitioning import partition_spec
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -195,7 +195,7 @@ def test_a_column_made_required_between_the_look_and_the_commit_is_noticed(catal
             make_required(catalog, name)
         steps.append(step)
 
-    patience = frazil.sinks.publish.Patience(on_step=change_once)
+    patience = frazil.write.commit.publish.Patience(on_step=change_once)
     sink = frazil.sinks.open(name, name="s", catalog=catalog, patience=patience)
     sink.write(rows(0, v=None), position=1)
     with pytest.raises(SchemaMismatch, match="field 'v'"):
@@ -261,7 +261,7 @@ def test_files_that_waited_long_and_are_gone_are_not_committed(
     sink.flush()
     (file,) = files()
     file.unlink()
-    monkeypatch.setattr("frazil.sinks.parquet.YOUNG_MS", -1)
+    monkeypatch.setattr("frazil.write.files.parquet.YOUNG_MS", -1)
     with pytest.raises(SinkError, match=r"is gone: it was written .* and has waited for its commit since; nothing was committed"):
         sink.commit()
     assert count() == 0
@@ -276,7 +276,7 @@ def test_what_upkeep_removes_as_an_orphan_is_missed_at_the_commit(
     keeper = Keeper(catalog, tuple(name.split(".")), clock_ms=lambda: now_ms() + 10 * DAY_MS)
     keeper.perform(keeper.plan(ORPHANS))
     assert files() == []
-    monkeypatch.setattr("frazil.sinks.parquet.YOUNG_MS", -1)
+    monkeypatch.setattr("frazil.write.files.parquet.YOUNG_MS", -1)
     with pytest.raises(SinkError, match="is gone"):
         sink.commit()
     assert count() == 0

@@ -17,13 +17,13 @@ from pyiceberg.expressions import BooleanExpression, EqualTo, IsNaN, IsNull
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.lake import Lake
-from frazil.sinks.buffer import Buffer
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.replace import Replace
-from frazil.sinks.schema import arrow_schema
 from frazil.tables.upkeep import MIN_INPUT_FILES
 from frazil.upkeep.steps import Keeper
+from frazil.write.commit.replace import Replace
+from frazil.write.files.buffer import Buffer
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.partitioning import partition_spec
+from frazil.write.files.schema import arrow_schema
 from tests.partition_values import CASES, PartitionCase, same_value
 
 CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -23,12 +23,12 @@ from frazil.client.changes import Change
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriterFenced
 from frazil.sinks import open as open_sink
 from frazil.sinks.audit import audit
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import write_files
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.progress import Claim, PartProgress, progress_at, read_progress
-from frazil.sinks.publish import CommitCatalog, Overtaken, Patience, Publisher, SingleTableCatalog, until_decided
-from frazil.sinks.snapshots import Append, Move
+from frazil.write.commit.progress import Claim, PartProgress, progress_at, read_progress
+from frazil.write.commit.publish import CommitCatalog, Overtaken, Patience, Publisher, SingleTableCatalog, until_decided
+from frazil.write.commit.snapshots import Append, Move
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.parquet import write_files
+from frazil.write.files.partitioning import partition_spec
 from tests.faults.broken_rules import without
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))

@@ -14,10 +14,10 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, SinkError
-from frazil.sinks.buffer import Buffer
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.replace import Replace
+from frazil.write.commit.replace import Replace
+from frazil.write.files.buffer import Buffer
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.partitioning import partition_spec
 from tests.lake import lake_catalog
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "shop", IntegerType()))

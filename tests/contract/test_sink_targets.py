@@ -22,9 +22,9 @@ import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import CheckError, ProgressMismatch, RowRefused, RowsLost, SchemaMismatch, SinkError, Unavailable, WriterFenced
 from frazil.sinks import ArrowSink
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.quarantine import quarantine_of
+from frazil.sinks.delta.target import create_delta_table
+from frazil.write.commit.quarantine_table import quarantine_of
+from frazil.write.files.partitioning import partition_spec
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),

@@ -18,13 +18,13 @@ from frazil import sinks
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.lake import Lake
-from frazil.sinks.buffer import Buffer
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.replace import Replace
-from frazil.sinks.totals import TOTALS, count_totals
 from frazil.upkeep.compact import Compaction, plan_compaction
 from frazil.upkeep.policy import Policy
+from frazil.write.commit.replace import Replace
+from frazil.write.commit.totals import TOTALS, count_totals
+from frazil.write.files.buffer import Buffer
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.partitioning import partition_spec
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "k", StringType()))
 NUMBERS = count()

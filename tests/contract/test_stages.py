@@ -19,13 +19,13 @@ from frazil.errors import CommitUnknown, PipelineError, WriterFenced
 from frazil.pipelines.audited import Files
 from frazil.pipelines.stages import Stages
 from frazil.sinks.audit import audit
-from frazil.sinks.files import WrittenFile
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.sinks.parquet import write_files
-from frazil.sinks.publish import Patience, ignore
-from frazil.sinks.quarantine import QuarantinedRow, as_arrow
-from frazil.sinks.snapshots import Append
-from frazil.sinks.spark import FrameResult, FrameSink, Staged, Takeover
+from frazil.sinks.spark.driver import FrameResult, FrameSink, Staged, Takeover
+from frazil.write.commit.publish import Patience, ignore
+from frazil.write.commit.quarantine_table import QuarantinedRow, as_arrow
+from frazil.write.commit.snapshots import Append
+from frazil.write.files.parquet import write_files
+from frazil.write.files.written import WrittenFile
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 

@@ -37,8 +37,8 @@ import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, UpkeepError
 from frazil.sinks.audit import audit
-from frazil.sinks.schema import arrow_schema
 from frazil.upkeep.compact import LISTED_TWICE
+from frazil.write.files.schema import arrow_schema
 from tests.contract.upkeep_lake import HURRIED, Kept, as_path, during, rows
 
 

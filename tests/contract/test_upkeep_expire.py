@@ -10,10 +10,10 @@ import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, Unavailable
 from frazil.sinks.audit import audit
-from frazil.sinks.publish import Patience
-from frazil.sinks.rollback import roll_back
 from frazil.upkeep.expire import plan_expiry
 from frazil.upkeep.policy import DAY_MS
+from frazil.write.commit.publish import Patience
+from frazil.write.commit.rollback import roll_back
 from tests.contract.upkeep_lake import Kept, as_path, compacted, rows
 
 

@@ -14,10 +14,10 @@ from pyiceberg.table.update import AssertRefSnapshotId
 
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
-from frazil.sinks.publish import Patience
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from frazil.upkeep.policy import DAY_MS
+from frazil.write.commit.publish import Patience
 from tests.contract.upkeep_lake import HURRIED, Kept, during, with_deleted_rows
 
 

@@ -9,9 +9,9 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import ManifestContent
 
 from frazil.client import FrazilCatalog
-from frazil.sinks.publish import Patience
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
+from frazil.write.commit.publish import Patience
 from tests.contract.upkeep_lake import HURRIED, Kept
 
 

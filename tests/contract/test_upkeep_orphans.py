@@ -11,12 +11,12 @@ import pytest
 
 from frazil.client import FrazilCatalog
 from frazil.errors import UpkeepError
-from frazil.sinks.buffer import Buffer
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.publish import Patience
-from frazil.sinks.snapshots import Append
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import DAY_MS, HOUR_MS
+from frazil.write.commit.publish import Patience
+from frazil.write.commit.snapshots import Append
+from frazil.write.files.buffer import Buffer
+from frazil.write.files.layout import TableLayout
 from tests.contract.upkeep_lake import Kept, as_path, rows
 from tests.lake import lake_catalog
 

@@ -14,10 +14,10 @@ import pytest
 
 from frazil import Lake
 from frazil.client import FrazilCatalog
-from frazil.sinks.publish import Patience
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from frazil.upkeep.policy import Policy
+from frazil.write.commit.publish import Patience
 from tests.conftest import Campaign
 from tests.contract.upkeep_format3 import Kept3
 from tests.contract.upkeep_lake import HURRIED, Kept, during

@@ -17,11 +17,11 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from pyroaring import BitMap64
 
 from frazil.client.changes import Change
-from frazil.sinks import format3
-from frazil.sinks.buffer import Buffer, BufferLimits
-from frazil.sinks.entries import as_added, as_existing, write_entries
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.snapshots import guards, move_ref, next_snapshot
+from frazil.write.commit import format3
+from frazil.write.commit.entries import as_added, as_existing, write_entries
+from frazil.write.commit.snapshots import guards, move_ref, next_snapshot
+from frazil.write.files.buffer import Buffer, BufferLimits
+from frazil.write.files.layout import TableLayout
 from tests.contract.upkeep_lake import Kept, rows
 
 Lineage = dict[int, tuple[int, int]]
@@ -81,7 +81,7 @@ class Kept3(Kept):
         entries = [as_added(file, snapshot_id) for file in files]
         carried = list[ManifestFile]()
         replaced = {file[format3.REFERENCED] for file in files if len(file) > format3.REFERENCED} - {None}
-        for one in format3.read_list(table.io, parent.manifest_list) if parent else []:
+        for one in format3.read_list_v3(table.io, parent.manifest_list) if parent else []:
             old = format3.read_entries(table.io, one) if replaced and one.content == ManifestContent.DELETES else []
             if any(entry.data_file[format3.REFERENCED] in replaced for entry in old):
                 entries += [as_existing(entry) for entry in old if entry.data_file[format3.REFERENCED] not in replaced]
@@ -89,7 +89,7 @@ class Kept3(Kept):
                 carried.append(one)
         manifest = write_entries(table, entries, spec_id=files[0].spec_id, content=content, snapshot_id=snapshot_id)
         parent_id = parent.snapshot_id if parent else None
-        listed = format3.write_list(table, [*carried, manifest], snapshot_id=snapshot_id, parent_id=parent_id, attempt=1)
+        listed = format3.write_list_v3(table, [*carried, manifest], snapshot_id=snapshot_id, parent_id=parent_id, attempt=1)
         summary = Summary(Operation.APPEND if content == ManifestContent.DATA else Operation.DELETE)
         snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=listed.location, summary=summary)
         snapshot = snapshot.model_copy(update={"first_row_id": listed.first_row_id, "added_rows": listed.added_rows})
@@ -100,7 +100,7 @@ class Kept3(Kept):
     def entries(self, content: ManifestContent = ManifestContent.DATA) -> list[ManifestEntry]:
         table, head = self.live, self.live.current_snapshot()
         assert head is not None
-        manifests = [one for one in format3.read_list(table.io, head.manifest_list) if one.content == content]
+        manifests = [one for one in format3.read_list_v3(table.io, head.manifest_list) if one.content == content]
         return [entry for one in manifests for entry in format3.read_entries(table.io, one)]
 
     def vectors(self) -> int:

@@ -21,16 +21,16 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 from frazil import Lake
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
-from frazil.sinks.entries import as_added, write_entries
-from frazil.sinks.manifests import write_list
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.publish import Patience
-from frazil.sinks.snapshots import guards, move_ref, next_snapshot
 from frazil.upkeep.compact import Compaction, CompactionPlan, CompactionResult, plan_compaction
 from frazil.upkeep.deletes import SCHEMA as DELETE_SCHEMA
 from frazil.upkeep.deletes import WrittenDeletes
 from frazil.upkeep.expire import Expiry, ExpiryResult
 from frazil.upkeep.policy import Policy
+from frazil.write.commit.entries import as_added, write_entries
+from frazil.write.commit.manifests import write_list
+from frazil.write.commit.publish import Patience
+from frazil.write.commit.snapshots import guards, move_ref, next_snapshot
+from frazil.write.files.partitioning import partition_spec
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "name", StringType()))
 ARROW = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("name", pa.string())])

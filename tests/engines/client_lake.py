@@ -17,7 +17,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from frazil import Lake, sinks
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
-from frazil.connect import S3
+from frazil.engine_config.connection import S3
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
 from tools.own_server import own_server

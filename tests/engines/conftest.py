@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frazil import processes
 from frazil.config import Settings, load_settings
-from frazil.services import ports, processes
+from frazil.services import ports
 
 if TYPE_CHECKING:
     from tests.engines.walkers import Walker

@@ -6,8 +6,8 @@ from typing import Any
 
 from frazil import Lake
 from frazil.config import load_settings
-from frazil.scan.elsewhere import prepare
-from frazil.scan.spark import run_sql
+from frazil.lake.engines import prepare
+from frazil.scan.engines.spark import run_sql
 
 
 def read_scan(spark: Any, flags: dict[str, str], name: str, where: str | None, columns: list[str]) -> list[Any]:

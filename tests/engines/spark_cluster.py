@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from frazil.pipelines.submit import spark_home
+from frazil.artifacts.java import JavaNeed, find_java
+from frazil.processes import wait_until
 from frazil.services import ports
-from frazil.services.java import JavaNeed, find_java
-from frazil.services.processes import wait_until
+from frazil.spark.submit import spark_home
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM of some seconds: compiling well costs more than it brings
 # The kernel ends them when the tests are killed; their executors end with them.

@@ -61,7 +61,7 @@ class SparkProcess:
 
 
 def serve(log: Path) -> None:
-    from frazil.pipelines.session import spark_session
+    from frazil.spark.session import spark_session
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else prints to stdout must not mix with the answers

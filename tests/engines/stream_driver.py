@@ -20,12 +20,12 @@ import pyarrow as pa
 from frazil.client import connect
 from frazil.config import Settings, load_settings
 from frazil.errors import FrazilError
-from frazil.pipelines.session import KAFKA_JARS, spark_session
-from frazil.pipelines.stream import StreamOptions, run_stream
-from frazil.pipelines.stream_progress import StreamProgress
-from frazil.pipelines.watch import watch_files
+from frazil.pipelines.stream.progress import StreamProgress
+from frazil.pipelines.stream.run import StreamOptions, run_stream
+from frazil.pipelines.stream.watch import watch_files
 from frazil.project import load_project
-from frazil.sinks.publish import Patience
+from frazil.spark.session import KAFKA_JARS, spark_session
+from frazil.write.commit.publish import Patience
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

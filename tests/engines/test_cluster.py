@@ -22,8 +22,8 @@ import pytest
 from frazil.catalog.embedded import running_catalog
 from frazil.client import connect
 from frazil.config import load_settings
+from frazil.processes import wait_until
 from frazil.project import load_project
-from frazil.services.processes import wait_until
 from frazil.tables.apply import apply_steps, plan_all
 from tests.engines.spark_cluster import SHORT_LIVED, WITH_PARENT, SparkCluster
 

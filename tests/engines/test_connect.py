@@ -15,13 +15,13 @@ import pyspark
 import pytest
 
 from frazil import Lake
+from frazil.artifacts.jars import resolve_jars
+from frazil.artifacts.java import JavaNeed, find_java
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
 from frazil.errors import QueryError
 from frazil.lake import LakeTable
-from frazil.pipelines.session import ICEBERG_AWS, ICEBERG_RUNTIME
-from frazil.services.artifacts import resolve_jars
-from frazil.services.java import JavaNeed, find_java
+from frazil.spark.session import ICEBERG_AWS, ICEBERG_RUNTIME
 from tests.contract.history_lake import SCHEMA, rows, tick
 from tests.engines.conftest import Project
 from tests.engines.lake import connection

@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from frazil.artifacts.jars import resolve_jars
+from frazil.artifacts.java import JavaNeed, find_java
 from frazil.config import load_settings
-from frazil.connect import S3
+from frazil.engine_config.connection import S3
 from frazil.services import kafka, ports
-from frazil.services.artifacts import resolve_jars
-from frazil.services.java import JavaNeed, find_java
 from tests.engines.client_lake import ClientLake, client_lake, object_store
 from tools.pins import CONNECT_WORKER
 

@@ -31,7 +31,7 @@ import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict
-from frazil.services.processes import wait_until
+from frazil.processes import wait_until
 from frazil.sinks.daft import stream_frame
 
 SCHEMA = Schema(

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from frazil.config import load_settings
-from frazil.pipelines.session import spark_session
+from frazil.spark.session import spark_session
 from tests.delta_tables import HELD, comparable, holdable, rows_of, write
 
 # PySpark leaves the socket of toArrow() to the garbage collector.

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from frazil.services.java import JavaNeed, find_java
+from frazil.artifacts.java import JavaNeed, find_java
 
 PROGRAM = """
 from pyspark.sql import SparkSession

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from frazil.artifacts.java import JavaNeed, find_java
 from frazil.config import load_settings
 from frazil.errors import ServiceDied, ServiceError
 from frazil.services import ports
-from frazil.services.java import JavaNeed, find_java
 from frazil.services.kafka import Kafka, count_brokers
 
 

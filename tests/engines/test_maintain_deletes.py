@@ -10,9 +10,9 @@ import pytest
 
 from frazil.client import FrazilCatalog
 from frazil.lake import Lake
-from frazil.sinks.publish import Patience
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from frazil.write.commit.publish import Patience
 from tests.engines.conftest import Project
 from tests.engines.lake import connection
 from tests.engines.walkers import Spark, Sql, Walker

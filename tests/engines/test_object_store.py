@@ -12,9 +12,9 @@ import pytest
 
 from frazil.config import load_settings
 from frazil.errors import ServiceDied
+from frazil.processes import wait_until
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
-from frazil.services.processes import wait_until
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ import sys
 from frazil.config import load_settings
 from frazil.errors import DiskFull
 from frazil.services.object_store import ObjectStore
-from frazil.services.processes import wait_until
+from frazil.processes import wait_until
 ObjectStore.min_free_bytes = int(sys.argv[3])
 service = ObjectStore(load_settings(flags={"stack.folder": sys.argv[1], "stack.ports.object_store": sys.argv[2]}))
 try:

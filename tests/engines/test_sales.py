@@ -30,14 +30,14 @@ from frazil.client.changes import Change
 from frazil.config import Settings, load_settings
 from frazil.errors import PipelineError, SourceChanged, SourceDrift, TooManyBadRows
 from frazil.pipelines import sources
+from frazil.pipelines.batch.run import find_arrivals, run_pipeline
 from frazil.pipelines.ledger import ledger_rows
-from frazil.pipelines.run import find_arrivals, run_pipeline
 from frazil.pipelines.runs import RunResult, read_runs
-from frazil.pipelines.session import spark_session
 from frazil.project import Project, load_project
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
 from frazil.sinks.audit import audit
+from frazil.spark.session import spark_session
 from frazil.tables.apply import apply_steps, plan
 
 # PySpark leaves the sockets of `collect` to the garbage collector.

@@ -20,8 +20,8 @@ import trino
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
+from frazil.processes import wait_until
 from frazil.services.object_store import find_weed
-from frazil.services.processes import wait_until
 from frazil.services.stack import Stack
 from tests.engines.conftest import Project
 from tests.engines.lake import s3_client, stored_objects

@@ -13,10 +13,10 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
+from frazil.artifacts.jars import resolve_jars
+from frazil.artifacts.java import JavaNeed, find_java
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
-from frazil.pipelines.session import ICEBERG_RUNTIME
-from frazil.services.artifacts import resolve_jars
-from frazil.services.java import JavaNeed, find_java
+from frazil.spark.session import ICEBERG_RUNTIME
 from tests.contract.test_catalog_scans import SCHEMA, rows
 
 OPENED = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "java.util.concurrent", "java.util.concurrent.atomic")

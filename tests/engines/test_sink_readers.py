@@ -17,7 +17,7 @@ from pyiceberg.types import DecimalType, DoubleType, ListType, LongType, NestedF
 
 import frazil.sinks
 from frazil.client import FrazilCatalog
-from frazil.sinks.partitioning import partition_spec
+from frazil.write.files.partitioning import partition_spec
 from tests.engines.conftest import Project
 from tests.engines.lake import connection
 from tests.engines.walkers import WALKERS, Daft, Pyiceberg, Sql, Trino, Walker

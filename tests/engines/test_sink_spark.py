@@ -24,17 +24,17 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
 from frazil.errors import CheckError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, WriterFenced
-from frazil.pipelines.session import spark_session
-from frazil.sinks import spark as lake
 from frazil.sinks.audit import audit
-from frazil.sinks.buffer import BufferLimits
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.publish import Patience
-from frazil.sinks.spark_format import register
-from frazil.sinks.spark_job import task_function
-from frazil.sinks.spark_task import TaskPlan, TaskReport
+from frazil.sinks.delta.target import create_delta_table
+from frazil.sinks.spark import driver as lake
+from frazil.sinks.spark.format import register
+from frazil.sinks.spark.job import task_function
+from frazil.sinks.spark.task import TaskPlan, TaskReport
+from frazil.spark.session import spark_session
+from frazil.write.commit.publish import Patience
+from frazil.write.files.buffer import BufferLimits
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.partitioning import partition_spec
 
 # PySpark's collect() leaves the socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

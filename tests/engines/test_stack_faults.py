@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from frazil.services import processes
+from frazil import processes
 from tests.engines.conftest import Project, make_project
 
 

@@ -21,8 +21,8 @@ import pytest
 from frazil.client import FrazilCatalog
 from frazil.errors import HistoryError
 from frazil.lake import Lake
+from frazil.processes import wait_until
 from frazil.project import load_project
-from frazil.services.processes import wait_until
 from frazil.sinks.audit import audit
 from frazil.tables.apply import apply_steps, plan
 from tests.engines.conftest import Project

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from frazil.client import FrazilCatalog
 from frazil.config import Settings, load_settings
-from frazil.pipelines.session import spark_session
+from frazil.spark.session import spark_session
 from tests.engines.conftest import Project
 from tests.engines.lake import connection, environment
 from tests.engines.test_transpile import EXAMPLE, TABLE, Queries

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from frazil.artifacts.java import JavaNeed, find_java
 from frazil.config import load_settings
 from frazil.services import ports
-from frazil.services.java import JavaNeed, find_java
 from frazil.services.trino import Trino, run_query
 from tests.engines.conftest import Project
 

@@ -14,7 +14,7 @@ import pytest
 
 import frazil.sinks
 from frazil.client import FrazilCatalog
-from frazil.sinks.partitioning import partition_spec
+from frazil.write.files.partitioning import partition_spec
 from tests.changes import SCHEMA, Oracle, Rows, change, gone
 from tests.engines.conftest import Project
 from tests.engines.lake import connection, environment

@@ -24,15 +24,15 @@ from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
 from frazil.errors import AuditFailed, PipelineError, RowRefused, SchemaMismatch, SinkError
 from frazil.pipelines.audited import Audit
-from frazil.pipelines.run import run_pipeline
-from frazil.pipelines.session import spark_session
-from frazil.pipelines.upsert import UpsertFrames, upsert_batches, upsert_frame
-from frazil.pipelines.upsert_set import change_set
+from frazil.pipelines.batch.run import run_pipeline
+from frazil.pipelines.upsert.changes import change_set
+from frazil.pipelines.upsert.frames import UpsertFrames, upsert_batches, upsert_frame
 from frazil.sinks.audit import audit
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.publish import Patience
-from frazil.sinks.spark import Counts, FrameResult
-from frazil.sinks.upsert_rules import DELETED
+from frazil.sinks.spark.driver import Counts, FrameResult
+from frazil.spark.session import spark_session
+from frazil.write.commit.publish import Patience
+from frazil.write.files.partitioning import partition_spec
+from frazil.write.upsert.rules import DELETED
 from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.engines.upsert_writer import CONF
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from frazil.client import connect
 from frazil.config import load_settings
-from frazil.pipelines.session import spark_session
-from frazil.pipelines.upsert import UpsertFrames
+from frazil.pipelines.upsert.frames import UpsertFrames
+from frazil.spark.session import spark_session
 
 # A JVM that will not live long should not spend its time on compiling itself.
 CONF = {

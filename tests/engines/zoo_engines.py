@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from frazil.client import FrazilCatalog
 from frazil.lake import Lake
-from frazil.scan.frames import without_extensions
+from frazil.scan.engines.frames import without_extensions
 from tests.engines.conftest import Project
 from tests.engines.lake import connection
 from tests.engines.walkers import Daft, Duckdb, Walker

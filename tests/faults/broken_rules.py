@@ -12,7 +12,9 @@ from typing import Any
 
 from pyiceberg.table import Table
 
-from frazil.sinks import delta_log, progress, publish, snapshots, upsert
+from frazil.sinks.delta import log as delta_log
+from frazil.write.commit import progress, publish, snapshots
+from frazil.write.upsert import apply as upsert
 
 RULES: tuple[tuple[Any, str], ...] = (
     (publish.Publisher, "_commit"),

@@ -19,9 +19,9 @@ from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.config import load_settings
 from frazil.errors import PipelineError
-from frazil.pipelines.run import run_pipeline
-from frazil.pipelines.session import spark_session
+from frazil.pipelines.batch.run import run_pipeline
 from frazil.project import load_project
+from frazil.spark.session import spark_session
 
 # A JVM that will not live long should not spend its time on compiling itself.
 CAME_FIRST = 3

@@ -10,9 +10,9 @@ from typing import Any
 
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, WriterFenced
-from frazil.sinks.publish import Patience
-from frazil.sinks.replay import IcebergQuarantine, Rules
-from frazil.sinks.replay_delta import DeltaQuarantine
+from frazil.quarantine.replay import IcebergQuarantine, Rules
+from frazil.quarantine.replay_delta import DeltaQuarantine
+from frazil.write.commit.publish import Patience
 
 FENCED = 3
 RULES = Rules(checks=("note <> 'lost'",))

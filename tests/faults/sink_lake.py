@@ -17,10 +17,10 @@ from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, CommitUnknown
 from frazil.history.rollback import perform_rollback
 from frazil.sinks.audit import audit, audit_delta
-from frazil.sinks.delta import create_delta_table, open_log
-from frazil.sinks.delta_rollback import roll_back_delta
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.progress import Progress, progress_at, read_progress
+from frazil.sinks.delta.rollback import roll_back_delta
+from frazil.sinks.delta.target import create_delta_table, open_log
+from frazil.write.commit.progress import Progress, progress_at, read_progress
+from frazil.write.files.partitioning import partition_spec
 from tests.faults.sink_writer import SCHEMA, Job, catalog_of
 
 LAST_FEW = 8

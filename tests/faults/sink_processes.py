@@ -21,7 +21,7 @@ PROCESSES.set_forkserver_preload(
         "tests.faults.bytewax_writer",
         "tests.faults.replayer",
         "tests.faults.upsert_writer",
-        "frazil.sinks.delta",
+        "frazil.sinks.delta.target",
         "frazil.sinks.iceberg",
         "confluent_kafka",
     ]

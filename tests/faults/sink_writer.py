@@ -22,7 +22,7 @@ import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, FrazilError, WriterFenced
 from frazil.sinks import ArrowSink
-from frazil.sinks.publish import Patience
+from frazil.write.commit.publish import Patience
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "day", LongType()), NestedField(3, "note", StringType()))
 PARTITION_BY = ["bucket(3, id)", "day"]

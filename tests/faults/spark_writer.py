@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.config import load_settings
 from frazil.errors import WriterFenced
-from frazil.pipelines.session import KAFKA_JARS, spark_session
-from frazil.sinks import spark as lake
-from frazil.sinks.delta import DeltaTarget
+from frazil.sinks.delta.target import DeltaTarget
 from frazil.sinks.iceberg import IcebergTarget
+from frazil.sinks.spark import driver as lake
+from frazil.spark.session import KAFKA_JARS, spark_session
 from tests.faults.broken_rules import without
 from tests.faults.pipeline_runner import QUICK
 from tests.faults.sink_writer import FAILED, FENCED, OPTIONS, REPEATED_ROWS, SOURCES, Job, catalog_of, error_of_ours, patience_of

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from frazil.client.catalog import catalog_properties
 from frazil.config import load_settings
-from frazil.pipelines.session import KAFKA_JARS, spark_session
-from frazil.pipelines.stream import StreamOptions, run_stream
+from frazil.pipelines.stream.run import StreamOptions, run_stream
 from frazil.project import load_project
+from frazil.spark.session import KAFKA_JARS, spark_session
 from tests.faults.pipeline_runner import QUICK, DyingCatalog
 
 

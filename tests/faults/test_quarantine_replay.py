@@ -27,7 +27,7 @@ import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.sinks.audit import audit, audit_delta
-from frazil.sinks.delta import create_delta_table
+from frazil.sinks.delta.target import create_delta_table
 from tests.conftest import Campaign
 from tests.faults.replayer import FENCED, Replay, replay
 from tests.unit.client.proxy import lossy_proxy

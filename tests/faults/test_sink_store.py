@@ -20,9 +20,9 @@ import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError
 from frazil.sinks import ArrowSink
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.publish import Patience
+from frazil.sinks.delta.target import create_delta_table
+from frazil.write.commit.publish import Patience
+from frazil.write.files.partitioning import partition_spec
 from tests.engines.conftest import Project
 from tests.engines.lake import connection
 from tests.faults.sink_stack import storage_options

@@ -14,9 +14,9 @@ from pyiceberg.table import Table
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.sinks.audit import audit
-from frazil.sinks.partitioning import partition_spec
 from frazil.upkeep.policy import HOUR_MS
 from frazil.upkeep.steps import Keeper, now_ms
+from frazil.write.files.partitioning import partition_spec
 from tests.conftest import Campaign
 from tests.faults.sink_processes import PROCESSES
 from tests.faults.upkeep_writers import SCHEMA, Meeting, append_rows, expected_ids, look_after, replace_rows

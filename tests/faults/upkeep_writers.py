@@ -17,12 +17,12 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 
 import frazil.sinks
 from frazil.client import FrazilCatalog
-from frazil.sinks.buffer import Buffer, BufferLimits
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.sinks.progress import Claim, progress_at
-from frazil.sinks.publish import Patience
-from frazil.sinks.replace import Replace
 from frazil.upkeep.steps import STEPS, Keeper
+from frazil.write.commit.progress import Claim, progress_at
+from frazil.write.commit.publish import Patience
+from frazil.write.commit.replace import Replace
+from frazil.write.files.buffer import Buffer, BufferLimits
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", IntegerType()))
 ARROW = pa.schema([("id", pa.int64()), ("part", pa.int32())])

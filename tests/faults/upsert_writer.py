@@ -93,7 +93,7 @@ def upsert_with_python(job: Job) -> None:
 def upsert_with_spark(spark: SparkSession, job: Job) -> int:
     """Upserts the topic up to its end, as `frazil run` does; gives the exit code that a process would have."""
     from frazil import Table, column, pipeline, sources
-    from frazil.pipelines.stream import StreamOptions, run_stream
+    from frazil.pipelines.stream.run import StreamOptions, run_stream
 
     target = Table(job.table, column("id", "long", required=True), column("version", "long"), column("value", "string"))
     rules: dict[str, Any] = {"mode": "upsert", "key": ["id"], "sequence": "version", "op": "op", "max_bad_share": 1.0}

@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
-from frazil.connect import ENGINES, S3, Connection, trino
+from frazil.engine_config.connection import S3, Connection
+from frazil.engine_config.engines import trino
+from frazil.engine_config.known import ENGINES
 from frazil.errors import ConfigError
 
 SECRETS = ("KEY-abc", "s3cr'et\"x", "t0k$en")

@@ -37,58 +37,12 @@ from frazil.catalog.http import (
 from frazil.catalog.idempotency import HEADER as IDEMPOTENCY_KEY
 from frazil.catalog.idempotency import answer_once
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
-from frazil.catalog.operations import commits, config, functions, health, namespaces, references, reports, scans, tables, views
+from frazil.catalog.operations.scans import can_plan
 from frazil.catalog.problems import problem, problem_response
+from frazil.catalog.routes import OWN_ROUTES, ROUTES, SCANS
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
 from frazil.errors import BadRequest, CatalogError, MethodNotAllowed, UnknownRoute
-
-_NS = "/v1/{prefix}/namespaces/{namespace}"
-
-ROUTES: tuple[Route, ...] = (
-    Route("GET", "/v1/config", "getConfig", config.get_config, quick=True),
-    Route("GET", "/v1/{prefix}/namespaces", "listNamespaces", namespaces.list_namespaces),
-    Route("POST", "/v1/{prefix}/namespaces", "createNamespace", namespaces.create_namespace, writes=True),
-    Route("GET", _NS, "loadNamespaceMetadata", namespaces.load_namespace, quick=True),
-    Route("HEAD", _NS, "namespaceExists", namespaces.namespace_exists, quick=True),
-    Route("DELETE", _NS, "dropNamespace", namespaces.drop_namespace, writes=True),
-    Route("POST", f"{_NS}/properties", "updateProperties", namespaces.update_properties, writes=True),
-    Route("GET", f"{_NS}/tables", "listTables", tables.list_tables),
-    Route("POST", f"{_NS}/tables", "createTable", tables.create_table, writes=True, commits=True),
-    Route("GET", f"{_NS}/tables/{{table}}", "loadTable", tables.load_table, quick=True),
-    Route("POST", f"{_NS}/tables/{{table}}", "updateTable", commits.update_table, writes=True, commits=True, refuse=commits.refuse_stale),
-    Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, writes=True),
-    Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, quick=True),
-    Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics),
-    Route("POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan, stops=True),
-    Route("GET", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "fetchPlanningResult", scans.fetch_planning_result, stops=True),
-    Route("DELETE", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "cancelPlanning", scans.cancel_planning),
-    Route("POST", f"{_NS}/tables/{{table}}/tasks", "fetchScanTasks", scans.fetch_scan_tasks, stops=True),
-    Route("POST", f"{_NS}/register", "registerTable", tables.register_table, writes=True, commits=True),
-    Route("POST", f"{_NS}/tables/{{table}}/unregister", "unregisterTable", tables.unregister_table, writes=True),
-    Route("POST", "/v1/{prefix}/tables/rename", "renameTable", tables.rename_table, writes=True),
-    Route("POST", "/v1/{prefix}/transactions/commit", "commitTransaction", commits.commit_transaction, writes=True, commits=True),
-    Route("GET", f"{_NS}/views", "listViews", views.list_views),
-    Route("POST", f"{_NS}/views", "createView", views.create_view, writes=True, commits=True),
-    Route("GET", f"{_NS}/views/{{view}}", "loadView", views.load_view, quick=True),
-    Route("POST", f"{_NS}/views/{{view}}", "replaceView", views.replace_view, writes=True, commits=True),
-    Route("DELETE", f"{_NS}/views/{{view}}", "dropView", views.drop_view, writes=True),
-    Route("HEAD", f"{_NS}/views/{{view}}", "viewExists", views.view_exists, quick=True),
-    Route("POST", "/v1/{prefix}/views/rename", "renameView", views.rename_view, writes=True),
-    Route("POST", f"{_NS}/register-view", "registerView", views.register_view, writes=True, commits=True),
-    Route("GET", f"{_NS}/functions", "listFunctions", functions.list_functions),
-    Route("GET", f"{_NS}/functions/{{function}}", "loadFunction", functions.load_function, quick=True),
-)
-SCANS = ("planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks")  # need a library that the catalog does not
-# Not of the specification: the server's own.
-OWN_ROUTES: tuple[Route, ...] = (
-    Route("GET", "/livez", "livez", health.livez, quick=True),
-    Route("GET", "/readyz", "readyz", health.readyz),
-    Route("GET", "/metrics", "metrics", health.metrics),
-    Route("GET", "/openapi.json", "openapi", health.openapi),
-    Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references),
-)
-
 
 LOGGED_PATH = 500  # characters
 UNPACK_AT_ONCE = 2  # long bodies in gzip: each takes a core for as long as it lasts
@@ -131,7 +85,7 @@ class Turns:
 
 def endpoints() -> list[str]:
     """What /v1/config tells clients that this server can do."""
-    hidden = {"getConfig"} if scans.can_plan() else {"getConfig", *SCANS}
+    hidden = {"getConfig"} if can_plan() else {"getConfig", *SCANS}
     return [route.endpoint for route in ROUTES if route.operation not in hidden]
 
 

@@ -7,16 +7,25 @@ second all are looked at, so that the path of a request sets no timers. uvicorn 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from frazil.catalog.logs import log
 from frazil.config import Limits
 
-if TYPE_CHECKING:
-    from frazil.catalog.protocol import CatalogProtocol
-
 SWEEP_SECONDS = 1.0
 EVICT_SHARE = 10  # a tenth of the connections makes room at a time, so that a flood does not search for each
+
+
+class Connection(Protocol):
+    """An open connection, as far as its waits are concerned."""
+
+    transport: Any
+
+    def waits_for_client(self) -> bool: ...
+
+    def is_late(self, now: float) -> bool: ...
+
+    def give_up(self) -> None: ...
 
 
 class Connections:
@@ -24,9 +33,9 @@ class Connections:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._open: dict[CatalogProtocol, None] = {}
-        self._unsent: dict[CatalogProtocol, tuple[int, float]] = {}  # unsent bytes, and since when their number stands
-        self._bodies: dict[CatalogProtocol, bytes] = {}  # long answers that may not have been read yet
+        self._open: dict[Connection, None] = {}
+        self._unsent: dict[Connection, tuple[int, float]] = {}  # unsent bytes, and since when their number stands
+        self._bodies: dict[Connection, bytes] = {}  # long answers that may not have been read yet
         self._most_unsent = limits.in_flight_bytes // 2
         self._timer: asyncio.TimerHandle | None = None
         waits = (limits.first_byte_seconds, limits.body_seconds, limits.write_seconds)
@@ -45,19 +54,19 @@ class Connections:
             self._timer.cancel()
             self._timer = None
 
-    def opened(self, connection: CatalogProtocol) -> None:
+    def opened(self, connection: Connection) -> None:
         if len(self._open) >= self.limits.connections:
             self._make_room()
         if len(self._open) >= self.limits.connections:  # every one is being worked on
             connection.transport.abort()
         self._open[connection] = None
 
-    def closed(self, connection: CatalogProtocol) -> None:
+    def closed(self, connection: Connection) -> None:
         self._open.pop(connection, None)
         self._unsent.pop(connection, None)
         self._bodies.pop(connection, None)
 
-    def wrote(self, connection: CatalogProtocol, body: bytes) -> None:
+    def wrote(self, connection: Connection, body: bytes) -> None:
         """Notes a long answer that its client has still to read. Several may be the same bytes, from the cache."""
         if connection.transport.get_write_buffer_size() > 0:
             self._bodies[connection] = body
@@ -91,7 +100,7 @@ class Connections:
         if self._held() > self._most_unsent:
             self._drop_unread()
 
-    def _look_at_unsent(self, connection: CatalogProtocol, now: float) -> None:
+    def _look_at_unsent(self, connection: Connection, now: float) -> None:
         """Closes the connection when its client has not read on for too long."""
         size = connection.transport.get_write_buffer_size()
         if size == 0:

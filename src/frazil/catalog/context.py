@@ -22,7 +22,7 @@ from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
 from frazil.config import Limits
 
 if TYPE_CHECKING:
-    from frazil.scan.compiled import ScanCache
+    from frazil.scan.planning import ScanCache
 
 
 def now_ms() -> int:
@@ -78,7 +78,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.locks = TableLocks(self.database)
-        self.guard = Guard(self)
+        self.guard = Guard(self.database, self.warehouses, self.files, self.limits)
         self.budget = Budget(self.limits.in_flight_bytes)
 
     def warehouse(self, request: Request) -> Warehouse:
@@ -86,7 +86,7 @@ class Context:
 
     def manifests(self, request: Request) -> ScanCache:
         """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read, whoever points there."""
-        from frazil.scan.compiled import ScanCache  # loads pyarrow, which only planning needs
+        from frazil.scan.planning import ScanCache
 
         warehouse = self.warehouse(request)
         if warehouse.name not in self._manifests:

@@ -21,10 +21,11 @@ from frazil.catalog.store.relations import Pointer
 from frazil.catalog.views import normalise_view
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
 from frazil.errors import CatalogError, LocationRefused, MalformedLocation, MetadataMissing, ReferencesUnknown
-from frazil.scan.references import Candidates, References, TableFiles, folders_of
+from frazil.scan.manifests import Candidates, References, TableFiles, folders_of
 
 if TYPE_CHECKING:
-    from frazil.catalog.context import Context
+    from frazil.catalog.store.database import Database
+    from frazil.config import Limits
 
 log = logging.getLogger("frazil.catalog")
 MOST_PATHS = 200_000  # paths that metadata files name and that are kept, some 40 MB
@@ -48,8 +49,8 @@ class OwnFolders:
 class Guard:
     """Knows what every table of every warehouse leads to. What it has read of a file it keeps: these files never change."""
 
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
+    def __init__(self, database: Database, warehouses: Warehouses, files: MetadataFiles, limits: Limits) -> None:
+        self._database, self._warehouses, self._files, self._limits = database, warehouses, files, limits
         self._versions: OrderedDict[str, TableFiles] = OrderedDict()  # by metadata location
         self._paths = 0
         self._lock = Lock()
@@ -61,7 +62,7 @@ class Guard:
 
     def pointers(self) -> list[Pointer]:
         """All tables and views of the database."""
-        return relations.all_pointers(self._ctx.database.read())
+        return relations.all_pointers(self._database.read())
 
     def spare(self, candidates: Candidates, pointers: Iterable[Pointer]) -> None:
         """Takes out of the candidates what these tables and views lead to. `ReferencesUnknown`: one of them cannot be read."""
@@ -98,14 +99,14 @@ class Guard:
         return made
 
     def _metadata(self, pointer: Pointer) -> Json:
-        version = self._ctx.files.cache.peek(pointer.metadata_location)
+        version = self._files.cache.peek(pointer.metadata_location)
         if version is not None:
             return version.metadata
-        found = parse_file(pointer.metadata_location, self._ctx.files.read_bytes(pointer.metadata_location), self._ctx.limits)
+        found = parse_file(pointer.metadata_location, self._files.read_bytes(pointer.metadata_location), self._limits)
         return (normalise_view if pointer.kind == "view" else normalise)(found, pointer.metadata_location)
 
     def _open(self, pointer: Pointer) -> References:
-        if pointer.warehouse not in {warehouse.name for warehouse in self._ctx.warehouses}:
+        if pointer.warehouse not in {warehouse.name for warehouse in self._warehouses}:
             self._homes[pointer.location] = parse_location(pointer.location)
         if self._references is None:
             self._references = References(self._read)
@@ -113,17 +114,17 @@ class Guard:
 
     def _read(self, location: str) -> bytes:
         place = parse_location(location)
-        known = (*(warehouse.place for warehouse in self._ctx.warehouses), *self._ctx.warehouses.allowed, *self._homes.values())
+        known = (*(warehouse.place for warehouse in self._warehouses), *self._warehouses.allowed, *self._homes.values())
         if place.scheme == "file" and not Path(place.path).is_file():
             raise FileNotFoundError(location)  # a FIFO, a device or nothing: it leads nowhere, and must not keep others from deleting
         if not any(home.contains(place) and home.real.contains(place.real) for home in known):
             raise LocationRefused(location, warehouse="any warehouse")
-        return read_or_missing(self._ctx.files, location)
+        return read_or_missing(self._files, location)
 
     def keeps_metadata_in(self, pointer: Pointer, folder: Place) -> bool:
         """Whether a folder lies in the location of a table, and is not where a warehouse begins."""
         own = [parse_location(one) for one in self.files_of(pointer).folders]
-        if any(folder.real.contains(root.real) for root in roots(self._ctx.warehouses)):
+        if any(folder.real.contains(root.real) for root in roots(self._warehouses)):
             return False
         return any(one.contains(folder) and one.real.contains(folder.real) for one in own)
 
@@ -144,11 +145,11 @@ class Guard:
     def _trusted(self, warehouse: Warehouse, folders: Iterable[str], taken: Sequence[tuple[str, Place]]) -> Iterator[Place]:
         for folder in folders:
             try:
-                place = self._ctx.warehouses.check(warehouse, folder)
+                place = self._warehouses.check(warehouse, folder)
             except CatalogError as exc:
                 log.warning("files below %s are not deleted: %s", folder, exc.message)
                 continue
-            if any(place.real.contains(root.real) for root in roots(self._ctx.warehouses)):
+            if any(place.real.contains(root.real) for root in roots(self._warehouses)):
                 log.warning("files below %s are not deleted: a warehouse or an allowed prefix is there", folder)
             elif labels := sorted({label for label, other in taken if overlap(place, other)}):
                 log.warning("files below %s are not deleted: %s has its files there, too", folder, ", ".join(labels[:3]))
@@ -164,11 +165,11 @@ class Guard:
         same UUID; and if no other row with that UUID (a table that was registered twice) or with that pointer names it.
         """
         try:
-            twins = relations.pointers_with(self._ctx.database.read(), current.metadata["table-uuid"], locations)
+            twins = relations.pointers_with(self._database.read(), current.metadata["table-uuid"], locations)
             candidates = Candidates(path for path in locations if self._is_own_version(warehouse, current, path))
             self.spare_named(candidates, twins)
             for path in candidates.left:
-                self._ctx.files.delete(path)
+                self._files.delete(path)
             log.info(
                 "deleted %d old metadata files of %s", len(candidates.left), current.metadata["location"], extra={"files": candidates.left}
             )
@@ -182,7 +183,7 @@ class Guard:
             log.warning("%s was left: it is not in the folders of %s", path, current.metadata["location"])
             return False
         try:
-            return bool(self._ctx.files.read(path)["table-uuid"] == current.metadata["table-uuid"])
+            return bool(self._files.read(path)["table-uuid"] == current.metadata["table-uuid"])
         except (CatalogError, FileNotFoundError):
             return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any
 
@@ -112,9 +111,6 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     return found
 
 
-@functools.cache
-def document_bytes() -> bytes:
-    """The document of the server's own routes, serialised."""
-    from frazil.catalog.app import OWN_ROUTES, ROUTES
-
-    return orjson.dumps(build_document((*ROUTES, *OWN_ROUTES)))
+def document_bytes(routes: tuple[Route, ...]) -> bytes:
+    """The document of some routes, serialised."""
+    return orjson.dumps(build_document(routes))

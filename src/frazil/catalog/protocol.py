@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -23,7 +23,9 @@ from frazil.catalog.problems import problem_response
 from frazil.errors import BadRequest, CatalogError, HeadersTooLarge, RequestTooSlow, TooBusy, UrlTooLong
 
 if TYPE_CHECKING:
-    from frazil.catalog.app import CatalogApp
+    from frazil.catalog.connections import Connections
+    from frazil.catalog.context import Context
+    from frazil.catalog.http import Headers
 
 JOIN_BYTES = 65536  # longer bodies are handed over as they are: copying them would cost more than it saves
 MAX_HEADERS = 256
@@ -45,12 +47,21 @@ class _Answered:
 _ANSWERED: Any = _Answered()
 
 
+class ServedApp(Protocol):
+    """What a connection needs of the application, besides calling it."""
+
+    ctx: Context
+    connections: Connections
+
+    def answer_here(self, method: bytes, url: bytes, headers: Headers) -> Response | None: ...
+
+
 class CatalogProtocol(HttpToolsProtocol):
     """One connection."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        app: CatalogApp = self.app
+        app: ServedApp = self.app
         self._limits = app.ctx.limits
         self._all = app.connections
         self._in_head = True  # from the start, and from the first byte of a request to the end of its head

@@ -19,7 +19,7 @@ from frazil.catalog.guard import OwnFolders, read_or_missing
 from frazil.catalog.store import relations
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import CatalogError, FrazilError, ReferencesUnknown
-from frazil.scan.references import Candidates, in_portions
+from frazil.scan.manifests import Candidates, in_portions
 
 if TYPE_CHECKING:
     from frazil.scan.manifests import ManifestCache

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     Operation = Callable[[Context, Request], Response]
 
 
-RESERVED_PREFIXES = frozenset(("config", "namespaces", "tables", "views", "transactions", "oauth"))  # a warehouse cannot have these names
-
-
 @dataclass(frozen=True, slots=True)
 class Route:
     """One line of the route table."""

@@ -18,7 +18,7 @@ from frazil.catalog.history import Ancestry, ancestry, list_metadata_files, numb
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.store import versions
 from frazil.catalog.store.relations import Pointer
-from frazil.scan.references import Candidates
+from frazil.scan.manifests import Candidates
 
 log = logging.getLogger("frazil.catalog")
 

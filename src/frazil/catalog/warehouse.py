@@ -22,7 +22,6 @@ from frazil.catalog.files.local import LocalFiles
 from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
-from frazil.catalog.routing import RESERVED_PREFIXES
 from frazil.catalog.views import normalise_view, view_version
 from frazil.config import Limits
 from frazil.errors import ConfigError, LocationRefused, MalformedLocation, MetadataCorrupt, MetadataMissing, NoSuchWarehouse, Unavailable
@@ -30,6 +29,8 @@ from frazil.properties import STRICT, PropertyRule
 
 FOREIGN_READS = 2  # files of registrations that are read and parsed at a time
 SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there after it was seen
+
+RESERVED_PREFIXES = frozenset(("config", "namespaces", "tables", "views", "transactions", "oauth"))  # a warehouse cannot have these names
 
 
 class WouldBlock(Exception):

@@ -38,15 +38,16 @@ def audit(context: Context, table: str, ref: str, delta: bool, output: str) -> N
 
 
 def _audit(context: Context, table: str, ref: str, delta: bool) -> AuditReport:
-    from frazil.sinks import audit as core
+    from frazil.sinks.audit import audit as audit_table
+    from frazil.sinks.audit import audit_delta
 
     if is_delta(table, delta):
         if ref != "main":
             raise click.UsageError("a Delta table has no branches: --ref is for Iceberg tables")
-        return core.audit_delta(table, delta_options(context.settings, table))
+        return audit_delta(table, delta_options(context.settings, table))
     from frazil.lake import Lake
 
-    return core.audit(Lake(context.settings, catalog=context.catalog).load(table).metadata, ref)
+    return audit_table(Lake(context.settings, catalog=context.catalog).load(table).metadata, ref)
 
 
 def describe(table: str, report: AuditReport) -> Iterator[str]:

@@ -16,7 +16,7 @@ from frazil.cli.serve import parse_warehouses
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
-    from frazil.catalog.context import Context as ServerContext
+    from frazil.catalog import Context as ServerContext
 
 DATABASE = click.option("--database", metavar="URL", help="The catalog's database.  [default: the server's]")
 WAREHOUSE = click.option(
@@ -36,12 +36,8 @@ def catalog() -> None:
 @click.pass_obj
 def migrate(context: Context, database: str | None) -> None:
     """Bring the database's schema up to date; creates it in an empty database."""
-    from frazil.catalog.cache import VersionCache
-    from frazil.catalog.places import find_overlaps, store_missing_places
-    from frazil.catalog.store import open_database
-    from frazil.catalog.store.migrations import current_version
-    from frazil.catalog.store.migrations import migrate as take_steps
-    from frazil.catalog.warehouse import MetadataFiles
+    from frazil.catalog import MetadataFiles, VersionCache, current_version, find_overlaps, open_database, store_missing_places
+    from frazil.catalog import migrate as take_steps
 
     opened = open_database(context.settings_with(server__database=database).server.database.get_secret_value())
     try:
@@ -65,9 +61,7 @@ def overlaps(context: Context, database: str | None, output: str) -> None:
     """List tables and views whose folders lie in each other. They keep working; new ones are refused."""
     from dataclasses import asdict
 
-    from frazil.catalog.places import find_overlaps
-    from frazil.catalog.store import open_database
-    from frazil.catalog.store.migrations import check_schema
+    from frazil.catalog import check_schema, find_overlaps, open_database
 
     url = context.settings_with(server__database=database).server.database.get_secret_value()
     opened = open_database(url)
@@ -95,7 +89,7 @@ def sweep(context: Context, database: str | None, warehouses: Sequence[str], old
     """List metadata files that no table has ever pointed to; delete them with --yes."""
     from dataclasses import asdict
 
-    from frazil.catalog.sweep import delete_orphans, find_orphans
+    from frazil.catalog import delete_orphans, find_orphans
 
     age_ms = parse_age(older_than)
     with opened_server(context, database, warehouses) as server:
@@ -117,9 +111,8 @@ def opened_server(context: Context, database: str | None, warehouses: Sequence[s
 
     Where the local stack was started and nothing else is asked for, that is the stack's server.
     """
-    from frazil.catalog.server import ServerOptions, open_context
-    from frazil.services.catalog import Catalog
-    from frazil.services.stack import Stack
+    from frazil.catalog import ServerOptions, open_context
+    from frazil.services import Catalog, Stack
 
     settings = context.settings_with(server__database=database).server
     stack = Stack(context.settings).service("catalog")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from frazil.cli.context import Context
-from frazil.connect import ENGINES, find_connection
+from frazil.engine_config import ENGINES, find_connection
 from frazil.errors import ConfigError
 
 

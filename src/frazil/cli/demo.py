@@ -14,7 +14,8 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.progress import spark_progress
-from frazil.cli.run import describe, describe_counts, spark_log
+from frazil.cli.run import describe, describe_counts
+from frazil.cli.spark import spark_log
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, Project, load_project
 
@@ -43,7 +44,7 @@ def demo(context: Context, folder: Path) -> None:
     started = time.monotonic()
     if subprocess.run([sys.executable, "landing.py"], check=False).returncode != 0:
         raise ProjectError(f"the landing files could not be made by {Path.cwd() / 'landing.py'}; what it said is above")
-    from frazil.catalog.embedded import running_catalog
+    from frazil.catalog import running_catalog
 
     server = context.settings.server
     with running_catalog(database=server.database.get_secret_value(), warehouses=server.warehouses) as catalog:
@@ -53,9 +54,9 @@ def demo(context: Context, folder: Path) -> None:
 
 
 def _load_and_show(context: Context, project: Project) -> None:
-    from frazil.pipelines.run import run_pipeline
-    from frazil.pipelines.session import spark_session
-    from frazil.tables.apply import apply_steps, plan
+    from frazil.pipelines.batch import run_pipeline
+    from frazil.spark import spark_session
+    from frazil.tables import apply_steps, plan
 
     catalog = context.catalog
     for table in project.tables:

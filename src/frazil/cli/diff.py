@@ -12,9 +12,8 @@ from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, count, size, to_json
 
 if TYPE_CHECKING:
-    from frazil.history.diff import TableDiff
-    from frazil.history.rows import RowChange, RowDiff
-    from frazil.scan.points import Point
+    from frazil.history import RowChange, RowDiff, TableDiff
+    from frazil.scan.planning import Point
 
 
 @click.command()

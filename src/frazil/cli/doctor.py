@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from frazil.cli.context import Context
-from frazil.services.doctor import Check, examine
+from frazil.services import Check, examine
 
 _SIGNS = {"ok": Text("✓", "green"), "note": Text("!", "yellow"), "broken": Text("✗", "red")}
 

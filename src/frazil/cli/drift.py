@@ -15,7 +15,7 @@ from frazil.cli.project import choose_tables, exit_codes, outcome_options
 from frazil.project import load_project
 
 if TYPE_CHECKING:
-    from frazil.tables.compare import Change
+    from frazil.tables import Change
 
 
 @click.command()
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def drift(context: Context, tables: Sequence[str], detailed_exitcode: bool, output: str) -> None:
     """Show what someone changed by hand since the last apply."""
-    from frazil.tables.apply import all_of, find_tables
-    from frazil.tables.drift import find_drift
+    from frazil.tables import all_of, find_drift, find_tables
 
     with exit_codes(detailed_exitcode):
         chosen = choose_tables(load_project(Path.cwd()), tables)

@@ -36,7 +36,7 @@ def explain(
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
     scan = Lake(context.settings, catalog=context.catalog).table(table).scan(where, names, at=at)
     if engine == "spark":
-        from frazil.pipelines.session import spark_session
+        from frazil.spark import spark_session
 
         log = context.settings.stack.folder / "logs" / "explain-spark.log"
         log.parent.mkdir(parents=True, exist_ok=True)

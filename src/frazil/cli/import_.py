@@ -23,7 +23,7 @@ KEPT_BY_FRAZIL = ("__ledger", "__quarantine", "__runs")  # tables that pipelines
 @click.pass_obj
 def import_(context: Context, names: Sequence[str], out: Path | None) -> None:
     """Write the code that declares live tables."""
-    from frazil.tables.codegen import write_module
+    from frazil.tables import write_module
 
     if out and out.exists():
         raise ProjectError(f"{out} exists, and import overwrites nothing", hint="name another file, and take over what you want")

@@ -11,7 +11,7 @@ from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, print_rows, to_json
 
 if TYPE_CHECKING:
-    from frazil.history.log import LogEntry
+    from frazil.history import LogEntry
 
 COLUMNS = ("snapshot", "time (UTC)", "operation", "rows", "files", "total rows", "total files", "by", "refs")
 
@@ -41,7 +41,7 @@ def log(context: Context, table: str, ref: str, limit: int | None, everything: b
 
 def as_row(entry: LogEntry) -> tuple[object, ...]:
     """A line of the table; what is not on the line of the ref is marked."""
-    from frazil.scan.points import show_time
+    from frazil.scan.planning import show_time
 
     rows, files = _change(entry.added_rows, entry.removed_rows), _change(entry.added_files, entry.removed_files)
     total = _number(entry.total_rows) + (f" ({entry.total_deletes:,} deleted)" if entry.total_deletes else "")
@@ -51,7 +51,7 @@ def as_row(entry: LogEntry) -> tuple[object, ...]:
 
 def as_json(entry: LogEntry) -> dict[str, object]:
     """The entry for programs, with the time in words as well."""
-    from frazil.scan.points import show_time
+    from frazil.scan.planning import show_time
 
     return {**asdict(entry), "time": show_time(entry.time_ms).replace(" ", "T") + "Z"}
 

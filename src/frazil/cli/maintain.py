@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
 
     from frazil.client import FrazilCatalog
-    from frazil.upkeep.compact import Engine, Finished
-    from frazil.upkeep.groups import Group
-    from frazil.upkeep.orphans import Locations
-    from frazil.upkeep.rewriting import Rewriter
-    from frazil.upkeep.steps import Keeper, StepPlan, StepReport
+    from frazil.upkeep import Engine, Finished, Group, Keeper, Locations, Rewriter, StepPlan, StepReport
 
 NAMES = ("compact", "deletes", "manifests", "expire", "orphans")
 REMOVING = ("expire", "orphans")
@@ -69,7 +65,7 @@ def maintain(
             "nobody is there to answer before snapshots and files are removed; nothing was changed",
             hint="add --yes or --dry-run, or leave these steps out: --only compact,deletes,manifests",
         )
-    from frazil.upkeep.orphans import Locations
+    from frazil.upkeep import Locations
 
     context.announce()
     names, manner = _choose(context, tables), Manner(dry_run, asks, rewrite_all, quiet=output == "json")
@@ -116,7 +112,7 @@ class Session:
             click.echo(f"{label}: {known.message}" + (f"\n  try: {known.hint}" if known.hint else ""), err=True)
 
     def _look_after(self, label: str, name: Identifier) -> None:
-        from frazil.upkeep.steps import Keeper
+        from frazil.upkeep import Keeper
 
         keeper = Keeper(self.catalog, name, self.engine, everything=self.manner.rewrite_all, locations=self.locations)
         idle = True
@@ -192,8 +188,7 @@ def _as_entry(report: StepReport) -> dict[str, Any]:
 def _choose(context: Context, given: Sequence[str]) -> list[Identifier]:
     """The tables that are meant, each once and in order."""
     from frazil.project import FILE_NAME, load_project
-    from frazil.upkeep.others import every_table
-    from frazil.upkeep.steps import COMPANIONS
+    from frazil.upkeep import COMPANIONS, every_table
 
     catalog = context.catalog
     if given:
@@ -212,7 +207,7 @@ def _choose(context: Context, given: Sequence[str]) -> list[Identifier]:
 @contextmanager
 def _engine(context: Context, name: str) -> Iterator[Engine]:
     """Where files are rewritten."""
-    from frazil.upkeep.compact import LocalEngine
+    from frazil.upkeep import LocalEngine
 
     with ExitStack() as stack:
         yield SparkOnDemand(context, stack) if name == "spark" else LocalEngine()
@@ -228,9 +223,9 @@ class SparkOnDemand:
 
     def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
         """As the engine on Spark does."""
-        from frazil.cli.run import spark_log
-        from frazil.pipelines.session import spark_session
-        from frazil.upkeep.spark import SparkEngine
+        from frazil.cli.spark import spark_log
+        from frazil.spark import spark_session
+        from frazil.upkeep import SparkEngine
 
         if groups and self.engine is None:
             session = spark_session(self.context.settings, app_name="frazil maintain", log=spark_log(self.context))

@@ -16,7 +16,7 @@ from frazil.ownership import claim_tables, companions, existing_tables, ledgered
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
 
-    from frazil.pipelines.declare import Pipeline
+    from frazil.pipelines import Pipeline
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

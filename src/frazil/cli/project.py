@@ -15,11 +15,11 @@ from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, own_tables
 from frazil.errors import FrazilError, ProjectError
 from frazil.project import Project, load_project
-from frazil.tables.declare import Table
+from frazil.tables import Table
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
-    from frazil.tables.steps import Step
+    from frazil.tables import Step
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SHOWN_UNDECLARED = 5
@@ -50,8 +50,7 @@ def exit_codes(detailed: bool) -> Iterator[None]:
 @click.pass_obj
 def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exitcode: bool, output: str) -> None:
     """Show what apply would change."""
-    from frazil.tables.apply import plan_all
-    from frazil.tables.planfile import save_plan
+    from frazil.tables import plan_all, save_plan
 
     with exit_codes(detailed_exitcode):
         project = load_project(Path.cwd())
@@ -73,9 +72,7 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
 @click.pass_obj
 def apply(context: Context, plan_file: Path | None, yes: bool, adopt: bool) -> None:
     """Make the live tables what lakehouse.py declares."""
-    from frazil.tables.apply import apply_steps, plan_all
-    from frazil.tables.planfile import load_plan
-    from frazil.tables.steps import AlterTable
+    from frazil.tables import AlterTable, apply_steps, load_plan, plan_all
 
     catalog = context.announce()
     if plan_file:
@@ -144,6 +141,6 @@ def _nothing(count: int) -> str:
 
 
 def _as_json(steps: Sequence[Step], undeclared: Sequence[str]) -> str:
-    from frazil.tables.steps import summary
+    from frazil.tables import summary
 
     return json.dumps({"steps": [summary(step) for step in steps], "undeclared": list(undeclared)}, indent=2)

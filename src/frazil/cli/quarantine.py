@@ -14,10 +14,7 @@ from frazil.cli.delta import delta_options, is_delta
 from frazil.cli.show import OUTPUT, count, print_rows, to_json
 
 if TYPE_CHECKING:
-    from frazil.sinks.held import HeldRow, Holding
-    from frazil.sinks.judging import ReplayResult
-    from frazil.sinks.replay import IcebergQuarantine, Rules
-    from frazil.sinks.replay_delta import DeltaQuarantine
+    from frazil.quarantine import DeltaQuarantine, HeldRow, Holding, IcebergQuarantine, ReplayResult, Rules
 
 F = TypeVar("F", bound=Callable[..., Any])
 DELTA = click.option("--delta", is_flag=True, help="The name is the folder or address of a Delta table.")
@@ -65,7 +62,7 @@ def show(context: Context, table: str, limit: int | None, reason: str | None, pa
 
     With --output json they can be edited, and given to replay --from.
     """
-    from frazil.sinks.held import Choice
+    from frazil.quarantine import Choice
 
     rows = _open(context, table, delta).rows(Choice(reason, part))
     shown = rows[: limit or (len(rows) if output == "json" else SHOWN_ROWS)]
@@ -103,7 +100,7 @@ def replay(context: Context, /, table: str, output: str, **options: Any) -> None
     declares no such table and none are given, the checks that have refused rows still hold. Rows that pass come into the table and leave
     the quarantine in one commit; the others stay.
     """
-    from frazil.sinks.held import Choice, edited_rows
+    from frazil.quarantine import Choice, edited_rows
 
     file = options["file"]
     result = _open(context, table, options["delta"]).replay(
@@ -129,7 +126,7 @@ def drop(context: Context, /, table: str, everything: bool, yes: bool, delta: bo
 
     They are gone from a new snapshot on; older snapshots hold them until they expire.
     """
-    from frazil.sinks.held import Choice
+    from frazil.quarantine import Choice
 
     choice = Choice(options["reason"], options["part"])
     if everything == bool(choice.reason or choice.part):
@@ -151,11 +148,11 @@ def _open(context: Context, name: str, delta: bool) -> IcebergQuarantine | Delta
     """The quarantine of a table; the name of the quarantine table itself does as well."""
     name = name.rstrip("/").removesuffix(SUFFIX)
     if is_delta(name, delta):
-        from frazil.sinks.replay_delta import DeltaQuarantine
+        from frazil.quarantine import DeltaQuarantine
 
         return DeltaQuarantine(name, delta_options(context.settings, name))
     from frazil.lake import Lake
-    from frazil.sinks.replay import IcebergQuarantine
+    from frazil.quarantine import IcebergQuarantine
 
     Lake(context.settings, catalog=context.catalog).load(name)  # its error names near ones
     return IcebergQuarantine(context.catalog, tuple(name.split(".")))
@@ -165,7 +162,7 @@ def _holdings(context: Context, name: str | None, delta: bool) -> list[Holding]:
     if name is not None and is_delta(name, delta):
         return [one for one in [_open(context, name, delta).holding()] if one is not None]
     from frazil.lake import Lake
-    from frazil.sinks.replay import IcebergQuarantine
+    from frazil.quarantine import IcebergQuarantine
 
     known = Lake(context.settings, catalog=context.catalog).table_names()
     plain = (name or "").removesuffix(SUFFIX)
@@ -180,7 +177,7 @@ def _holdings(context: Context, name: str | None, delta: bool) -> list[Holding]:
 def _rules(table: str, checks: Sequence[str], extra_fields: Any, *, append: bool) -> Rules:
     """The checks that lakehouse.py declares for the table, and the given ones; unknown, if there are neither."""
     from frazil.project import FILE_NAME, load_project
-    from frazil.sinks.replay import Rules
+    from frazil.quarantine import Rules
 
     declared = load_project(Path.cwd()).tables if (Path.cwd() / FILE_NAME).exists() else ()
     own = next((tuple(getattr(one, "checks", ())) for one in declared if one.name == table), None)
@@ -195,7 +192,7 @@ def _row_as_lines(row: HeldRow) -> list[str]:
 
 
 def _holding_as_row(one: Holding) -> tuple[object, ...]:
-    from frazil.sinks.held import TOP_REASONS
+    from frazil.quarantine import TOP_REASONS
 
     top = list(one.reasons.items())[:TOP_REASONS]
     more = [f"and {len(one.reasons) - TOP_REASONS} other reasons"] if len(one.reasons) > TOP_REASONS else []
@@ -219,7 +216,7 @@ def _result_as_json(table: str, result: ReplayResult) -> dict[str, object]:
 
 def _result_as_text(table: str, result: ReplayResult) -> str:
     """
-    >>> from frazil.sinks.judging import ReplayResult
+    >>> from frazil.quarantine.judging import ReplayResult
     >>> print(_result_as_text("l.t", ReplayResult(2, {"check 'x > 0' failed": 1}, snapshot_id=7)))
     l.t: 2 rows are in the table now, snapshot 7; 1 row stays in quarantine
            1 x check 'x > 0' failed

@@ -15,7 +15,7 @@ from frazil.cli.show import OUTPUT, count, print_rows, to_json
 from frazil.errors import HistoryError
 
 if TYPE_CHECKING:
-    from frazil.history.refs import RefInfo, RefKind
+    from frazil.history import RefInfo, RefKind
     from frazil.lake import Lake
 
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -66,7 +66,7 @@ def _list(kind: RefKind) -> Callable[..., None]:
 
 
 def _as_row(ref: RefInfo) -> tuple[object, ...]:
-    from frazil.scan.points import show_time
+    from frazil.scan.planning import show_time
 
     rules = ref.retention
     said = [f"for {show_age(rules.max_ref_age_ms)}"] if rules.max_ref_age_ms else []
@@ -80,13 +80,13 @@ def show_age(milliseconds: int) -> str:
     >>> show_age(604_800_000), show_age(5_400_000)
     ('7d', '90m')
     """
-    from frazil.upkeep.words import split_ms
+    from frazil.upkeep import split_ms
 
     return " ".join(f"{part}{'ms' if unit == 'ms' else unit[0]}" for part, unit in split_ms(milliseconds))
 
 
 def _create(context: Context, table: str, name: str, kind: RefKind, at: str, **rules: int | None) -> None:
-    from frazil.history.refs import Retention
+    from frazil.history import Retention
 
     point = _lake(context).table(table).create_ref(name, kind, at=at, retention=Retention(**rules))
     click.echo(f"{kind} '{name}' of {table} is at snapshot {point.snapshot.snapshot_id}")
@@ -137,7 +137,7 @@ def _drop(kind: RefKind) -> Callable[..., None]:
     @YES
     @click.pass_obj
     def run(context: Context, table: str, name: str, yes: bool) -> None:
-        from frazil.history.refs import perform_drop, plan_drop
+        from frazil.history import perform_drop, plan_drop
 
         lake = _lake(context)
         live = lake.load(table)
@@ -167,7 +167,7 @@ for _kind, _group in (("branch", branch), ("tag", tag)):
 @click.pass_obj
 def publish(context: Context, table: str, name: str, yes: bool) -> None:
     """Move main forward to a branch that has grown out of it; refused when main has moved on."""
-    from frazil.history.refs import perform_publish, plan_publish
+    from frazil.history import perform_publish, plan_publish
 
     lake = _lake(context)
     live = lake.load(table)

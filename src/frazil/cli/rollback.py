@@ -13,8 +13,7 @@ from frazil.cli.show import count
 from frazil.errors import HistoryError
 
 if TYPE_CHECKING:
-    from frazil.history.log import LogEntry
-    from frazil.history.rollback import RollbackPlan
+    from frazil.history import LogEntry, RollbackPlan
 
 
 @click.command()
@@ -34,7 +33,7 @@ def rollback(context: Context, table: str, to: int | None, at: str | None, ref: 
 
     It ends in a new snapshot with the old one's files: nothing is deleted, and a second rollback brings back what this one undid.
     """
-    from frazil.history.rollback import perform_rollback
+    from frazil.history import perform_rollback
     from frazil.lake import Lake
 
     plan = Lake(context.settings, catalog=context.catalog).table(table).plan_rollback(to=to, at=at, ref=ref)
@@ -50,7 +49,7 @@ def rollback(context: Context, table: str, to: int | None, at: str | None, ref: 
 
 def describe(plan: RollbackPlan) -> Iterator[str]:
     """What the rollback would do, a line each."""
-    from frazil.scan.points import show_time
+    from frazil.scan.planning import show_time
 
     when = show_time(plan.target.snapshot.timestamp_ms)
     yield f"'{plan.ref}' of {plan.table} goes back from snapshot {plan.head_id} to {plan.target.snapshot.snapshot_id} of {when} UTC"
@@ -67,7 +66,7 @@ def describe(plan: RollbackPlan) -> Iterator[str]:
 
 
 def _describe_entry(entry: LogEntry) -> str:
-    from frazil.scan.points import show_time
+    from frazil.scan.planning import show_time
 
     refs = f"({', '.join(entry.refs)})" if entry.refs else ""
     rows = f"+{entry.added_rows:,} -{entry.removed_rows:,} rows"

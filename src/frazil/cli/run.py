@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +11,13 @@ import click
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.progress import spark_progress
-from frazil.pipelines.runs import RunResult
-from frazil.project import Project, load_project
+from frazil.cli.spark import pipeline_session
+from frazil.pipelines import RunResult
+from frazil.project import load_project
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from frazil.pipelines.arrivals import Arrivals
-    from frazil.pipelines.declare import Pipeline
+    from frazil.pipelines import Pipeline
+    from frazil.pipelines.batch import Arrivals
 
 SHOWN_FILES = 20
 
@@ -31,8 +29,8 @@ SHOWN_FILES = 20
 @click.pass_obj
 def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
     """Run a pipeline: everything new since the last run, then stop."""
-    from frazil.client.catalog import catalog_properties
-    from frazil.pipelines.run import expect_copies, find_arrivals, refuse_changes, run_pipeline
+    from frazil.client import catalog_properties
+    from frazil.pipelines.batch import expect_copies, find_arrivals, refuse_changes, run_pipeline
     from frazil.pipelines.sources import KafkaSource
 
     project = load_project(Path.cwd())
@@ -63,33 +61,6 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
         click.echo(describe(result))
         if result.snapshot_id is not None:
             click.echo(describe_counts(result))
-
-
-def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> AbstractContextManager[SparkSession]:
-    """Spark for a pipeline: with the jars of its source, and the project's modules wherever tasks run."""
-    from frazil.pipelines.session import spark_session
-
-    return spark_session(
-        context.settings,
-        app_name=f"frazil {pipeline.name}",
-        log=spark_log(context),
-        more_jars=kafka_jars(pipeline),
-        project=project.folder,
-        tell=lambda line: click.echo(f"{pipeline.name}: {line}", err=True),
-    )
-
-
-def kafka_jars(pipeline: Pipeline) -> Sequence[str]:
-    """The coordinates of Spark's Kafka source, for a pipeline that reads a topic."""
-    from frazil.pipelines.session import KAFKA_JARS
-    from frazil.pipelines.sources import KafkaSource
-
-    return KAFKA_JARS if isinstance(pipeline.source, KafkaSource) else ()
-
-
-def spark_log(context: Context) -> Path:
-    """Where the JVM's own output goes."""
-    return context.settings.stack.folder / "spark" / "spark.log"
 
 
 def describe(result: RunResult) -> str:

@@ -12,7 +12,7 @@ from frazil.cli.context import Context
 from frazil.cli.run import size
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, load_project
-from frazil.tables.declare import Table, column
+from frazil.tables import Table, column
 
 SHOWN = ("started_at", "pipeline", "status", "files", "bytes", "rows_in", "rows", "duplicates", "quarantined", "seconds", "snapshot_id")
 
@@ -24,7 +24,7 @@ SHOWN = ("started_at", "pipeline", "status", "files", "bytes", "rows_in", "rows"
 @click.pass_obj
 def runs(context: Context, name: str | None, limit: int, output: str) -> None:
     """Show what runs have read, written and set aside; of all pipelines, or of one, or into one table."""
-    from frazil.pipelines.runs import read_runs
+    from frazil.pipelines import read_runs
 
     rows: list[dict[str, Any]] = []
     for target, pipeline in _wanted(name):

@@ -11,8 +11,8 @@ import click
 
 from frazil.cli.context import Context
 from frazil.errors import ConfigError, PortInUse
+from frazil.processes import MARKER
 from frazil.served import Served, reachable_uri, read_all, record_served
-from frazil.services.processes import MARKER
 
 
 @click.command()
@@ -69,8 +69,8 @@ def serve(
     """Serve the Iceberg REST catalog."""
     flags = {"host": host, "port": port, "workers": workers, "database": database, "allow_overlap": allow_overlap}
     settings = context.settings_with(**{f"server__{key}": value for key, value in flags.items()}).server
-    from frazil.catalog.server import ServerOptions, listen
-    from frazil.catalog.workers import serve as run
+    from frazil.catalog import ServerOptions, listen
+    from frazil.catalog import serve as run
 
     options = ServerOptions(
         settings.database.get_secret_value(),

@@ -12,16 +12,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from frazil.artifacts import folder_bytes
 from frazil.cli.context import Context
 from frazil.cli.stack_display import show_events
 from frazil.errors import FrazilError
 from frazil.local_stack import secrets_file
 from frazil.served import FILE_NAME as SERVED_FILE
 from frazil.served import Served, forget_served, read_all, record_served
-from frazil.services.catalog import Catalog
-from frazil.services.progress import folder_bytes
-from frazil.services.service import ServiceStatus
-from frazil.services.stack import PLAIN, Stack, check_name
+from frazil.services import PLAIN, Catalog, ServiceStatus, Stack, check_name
 
 _COLOURS = {"ready": "green", "starting": "yellow", "failed": "red", "stopped": "dim"}
 

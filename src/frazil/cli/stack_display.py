@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from frazil.services.stack import SERVICES, Event, Listener
+from frazil.services import SERVICES, Event, Listener
 
 LINE_SECONDS = 5.0
 

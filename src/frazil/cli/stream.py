@@ -14,12 +14,12 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
-from frazil.cli.run import pipeline_session
+from frazil.cli.spark import pipeline_session
 from frazil.project import Project, load_project
 
 if TYPE_CHECKING:
-    from frazil.pipelines.declare import Pipeline
-    from frazil.pipelines.stream_progress import StreamProgress
+    from frazil.pipelines import Pipeline
+    from frazil.pipelines.stream import StreamProgress
 
 
 @click.command()
@@ -66,9 +66,7 @@ def _run(
     metrics_port: int | None = None,
 ) -> None:
     from frazil.pipelines.sources import KafkaSource
-    from frazil.pipelines.stream import StreamOptions, run_stream
-    from frazil.pipelines.stream_progress import StreamProgress, serving_metrics
-    from frazil.pipelines.watch import watch_files
+    from frazil.pipelines.stream import StreamOptions, StreamProgress, run_stream, serving_metrics, watch_files
 
     catalog = context.announce()
     owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt)
@@ -137,7 +135,7 @@ def _stopping(stop: threading.Event, name: str) -> Iterator[None]:
 def describe(progress: StreamProgress) -> str:
     """What a stream has done, in a line.
 
-    >>> from frazil.pipelines.stream_progress import StreamProgress
+    >>> from frazil.pipelines.stream.progress import StreamProgress
     >>> describe(StreamProgress("uplink", "l.uplink", 2, 1200, 3, snapshot_id=7))
     'uplink: 1,200 rows in 2 batches are in l.uplink, 3 in l.uplink__quarantine, snapshot 7'
     >>> describe(StreamProgress("uplink", "l.uplink"))

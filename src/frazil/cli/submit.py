@@ -10,7 +10,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option
-from frazil.cli.run import kafka_jars
+from frazil.cli.spark import kafka_jars
 from frazil.project import load_project
 
 
@@ -27,7 +27,7 @@ def submit(context: Context, name: str, master: str | None, stream: bool, interv
 
     The exit code is the run's. Ctrl-C and SIGTERM go to the driver.
     """
-    from frazil.pipelines.submit import describe, plan_submission, run_submission
+    from frazil.spark import describe, plan_submission, run_submission
 
     if interval and not stream:
         raise click.UsageError("--interval goes with --stream.")

@@ -15,7 +15,7 @@ from frazil.cli.context import Context
 from frazil.errors import BadRequest
 
 if TYPE_CHECKING:
-    from frazil.catalog.recover import Candidate
+    from frazil.catalog import Candidate
 
 
 @click.group()
@@ -47,8 +47,7 @@ def recover(
     NAME is namespace.table. Lists the table's metadata files, says which can be read and which were current for certain, and after a
     confirmation points the table to the one before. Nothing is deleted.
     """
-    from frazil.catalog.names import Name
-    from frazil.catalog.recover import best_candidate, find_candidates, roll_back
+    from frazil.catalog import Name, best_candidate, find_candidates, roll_back
 
     *levels, last = name.split(".")
     if not levels:

@@ -17,7 +17,22 @@ What is promised:
 - Loading a table that has not changed costs one small request and no parsing.
 """
 
-from frazil.client.catalog import FrazilCatalog, connect
-from frazil.client.transaction import CatalogTransaction
+from __future__ import annotations
 
-__all__ = ["CatalogTransaction", "FrazilCatalog", "connect"]
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.client.catalog import FrazilCatalog, connect
+    from frazil.client.catalog import catalog_properties as catalog_properties
+    from frazil.client.changes import Change as Change
+    from frazil.client.transaction import CatalogTransaction
+
+__all__ = [
+    "CatalogTransaction",
+    "FrazilCatalog",
+    "connect",
+]
+
+__getattr__ = lazy_names(__name__)

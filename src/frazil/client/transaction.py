@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import CreateTableTransaction, Table, Transaction
@@ -12,8 +13,15 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
 
-if TYPE_CHECKING:
-    from frazil.client.catalog import FrazilCatalog
+
+class CommittingCatalog(Protocol):
+    """The calls of a catalog that a transaction needs."""
+
+    def load_table(self, identifier: str | Identifier) -> Table: ...
+
+    def create_table_transaction(self, identifier: str | Identifier, schema: Any, **options: Any) -> Any: ...
+
+    def commit_changes(self, changes: Sequence[Change]) -> object: ...
 
 
 class CatalogTransaction:
@@ -22,7 +30,7 @@ class CatalogTransaction:
     An exception inside the block sends nothing. Files that were written for it stay behind as orphans.
     """
 
-    def __init__(self, catalog: FrazilCatalog) -> None:
+    def __init__(self, catalog: CommittingCatalog) -> None:
         self._catalog = catalog
         self._members: dict[Identifier, _Member | _NewMember] = {}
         self._open = True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.errors import HistoryError
-from frazil.scan.points import Point, schema_at
+from frazil.scan.planning import Point, schema_at
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -179,7 +179,7 @@ def _compare_files(
 
 def _live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> dict[tuple[str, int], DataFile]:
     """The files by path; deletion vectors, of which many share a Puffin file, by their number in it as well."""
-    from frazil.sinks.entries import read_files
+    from frazil.write.commit import read_files
 
     found: dict[tuple[str, int], DataFile] = {}
     seen: Counter[str] = Counter()

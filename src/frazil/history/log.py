@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from frazil.scan.points import MAIN, ancestors, find_ref
-from frazil.sinks.progress import SUMMARY_COMMIT
-from frazil.sinks.rollback import SUMMARY_ROLLBACK
+from frazil.scan.planning import MAIN, ancestors, find_ref
+from frazil.write.commit import SUMMARY_COMMIT, SUMMARY_ROLLBACK
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.table.update import RemovePropertiesUpdate, RemoveSnapshotRefUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate, TableUpdate
 
-from frazil.client.changes import Change
+from frazil.client import Change
 from frazil.errors import HistoryError
-from frazil.scan.points import MAIN, Point, ancestors, find_ref
-from frazil.sinks.progress import PartProgress, Progress, merge, property_key, read_progress
-from frazil.sinks.snapshots import STAGED_BY, guards, move_ref
+from frazil.scan.planning import MAIN, Point, ancestors, find_ref
+from frazil.write.commit import STAGED_BY, PartProgress, Progress, guards, merge, move_ref, property_key, read_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

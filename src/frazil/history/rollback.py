@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from frazil.errors import HistoryError, ProgressMismatch
 from frazil.history.diff import TableDiff, compare_schemas, diff_points
 from frazil.history.log import LogEntry, describe, refs_by_snapshot
-from frazil.scan.points import MAIN, Point, ancestors, find_ref, find_snapshot, schema_at
-from frazil.sinks.progress import progress_at, read_progress
-from frazil.sinks.rollback import roll_back
+from frazil.scan.planning import MAIN, Point, ancestors, find_ref, find_snapshot, schema_at
+from frazil.write.commit import progress_at, read_progress, roll_back
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import HistoryError
-from frazil.scan.duck import connect_closed
-from frazil.scan.points import Point, schema_at
+from frazil.scan.engines import connect_closed
+from frazil.scan.planning import Point, schema_at
 
 if TYPE_CHECKING:
     import duckdb
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from frazil.scan.plan import FileTask
+    from frazil.scan.planning import FileTask
 
 MEMORY_LIMIT = "512MB"
 Row = dict[str, Any]
@@ -48,7 +48,7 @@ class RowDiff:
 
 def diff_rows(table: Table, before: Point, after: Point, *, key: Sequence[str], limit: int | None = 20) -> RowDiff:
     """The rows that differ; `limit` bounds those that are listed, not those that are counted."""
-    from frazil.scan.read import differing_files
+    from frazil.scan.reading import differing_files
 
     schema = _later_schema(table, before, after)
     name = ".".join(table.name())
@@ -96,7 +96,7 @@ def _workbench() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _fill(con: duckdb.DuckDBPyConnection, name: str, table: Table, tasks: Sequence[FileTask], schema: Schema) -> None:
-    from frazil.scan.read import read_tasks
+    from frazil.scan.reading import read_tasks
 
     con.register("stream", read_tasks(table, tasks, schema))
     con.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM stream")  # noqa: S608  # our own name

@@ -1,1 +1,44 @@
-"""Data pipelines on Spark: session, sources, transforms (DataFrame -> DataFrame), jobs."""
+"""Data pipelines on Spark: declared with `@pipeline`, run from files or Kafka into tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.pipelines.declare import Drift, Pipeline, pipeline
+    from frazil.pipelines.function import failed, transform
+    from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside, read_ledger
+    from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork, Placed, Range, join_ranges
+    from frazil.pipelines.publishing import LoadPublisher
+    from frazil.pipelines.runs import RunResult, note_run, read_runs, run_rows, runs_of, tell_error
+    from frazil.pipelines.stages import Stages
+
+__all__ = [
+    "Drift",
+    "LoadPlan",
+    "LoadPublisher",
+    "LoadReport",
+    "LoadWork",
+    "Pipeline",
+    "Placed",
+    "Range",
+    "RunResult",
+    "Stages",
+    "failed",
+    "join_ranges",
+    "ledger_of",
+    "ledger_rows",
+    "note_run",
+    "open_beside",
+    "pipeline",
+    "read_ledger",
+    "read_runs",
+    "run_rows",
+    "runs_of",
+    "tell_error",
+    "transform",
+]
+
+__getattr__ = lazy_names(__name__)

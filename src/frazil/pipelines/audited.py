@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from frazil.errors import AuditFailed, PipelineError
 from frazil.pipelines.declare import Pipeline, is_query
-from frazil.pipelines.function import telling
 from frazil.pipelines.stages import Stages
-from frazil.sinks.publish import until_decided
-from frazil.sinks.snapshots import STAGED_BY, Publishable, head
+from frazil.spark import spark_error
+from frazil.write.commit import STAGED_BY, Publishable, head, until_decided
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
     from pyspark.sql import SparkSession
 
     from frazil.client import FrazilCatalog
-    from frazil.sinks.files import WrittenFile
+    from frazil.write.files import WrittenFile
 
 
 class StagedChange(Publishable, Protocol):
@@ -77,7 +76,7 @@ class Audit:
             return self.spark.read.options(**ends).table(table).where(f"NOT ({check})").count()
         except (PySparkException, Py4JError) as exc:
             raise PipelineError(
-                f"pipeline '{self.pipeline.name}': the audit '{check}' cannot be run: {telling(str(exc))}",
+                f"pipeline '{self.pipeline.name}': the audit '{check}' cannot be run: {spark_error(str(exc))}",
                 hint=f"main is unchanged, the new rows are on branch '{self.branch}'; mend the check and run again",
             ) from exc
 

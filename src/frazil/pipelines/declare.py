@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from frazil.errors import DeclarationError
 from frazil.pipelines.sources import OWN_OP, FileSource, KafkaSource, Source
-from frazil.tables.declare import Table
+from frazil.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.sinks.upsert_rules import Ops, UpsertRules
+    from frazil.write.upsert import Ops, UpsertRules
 
     Transform = Callable[[DataFrame], DataFrame]
 
@@ -70,7 +70,7 @@ class Pipeline:
     @property
     def rules(self) -> UpsertRules:
         """How changes find their rows, where the mode is `upsert`."""
-        from frazil.sinks.upsert_rules import UpsertRules
+        from frazil.write.upsert import UpsertRules
 
         return UpsertRules.of(self.key, self.sequence, self.op)
 

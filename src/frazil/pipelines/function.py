@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import PipelineError
 from frazil.pipelines.declare import Pipeline
+from frazil.spark import spark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +39,7 @@ def failed(pipeline: Pipeline, exc: Exception) -> PipelineError:
     """What Spark said, as an error of the pipeline; an error in a function of the user's, such as a UDF, names its line."""
     text = str(exc)
     where = _line_of(exc, pipeline) or line_in_task(text, file=_file_of(pipeline))
-    return PipelineError(f"pipeline '{pipeline.name}'{f' failed{where}' if where else ''}: {telling(text)}", hint=NOT_DONE)
+    return PipelineError(f"pipeline '{pipeline.name}'{f' failed{where}' if where else ''}: {spark_error(text)}", hint=NOT_DONE)
 
 
 def line_in_task(text: str, *, file: str | None = None) -> str:
@@ -69,25 +70,3 @@ def _line_of(exc: Exception, pipeline: Pipeline) -> str:
     file = _file_of(pipeline)
     lines = [number for frame, number in traceback.walk_tb(exc.__traceback__) if frame.f_code.co_filename == file]
     return f" at {file}:{lines[-1]}" if lines else ""
-
-
-def telling(text: str) -> str:
-    """The sentence that says what is wrong, and its cause, out of a Spark message that may hold whole stack traces.
-
-    >>> telling("An error occurred.\\n: x.RESTException: failed\\n\\tat x.Y(Z.java:1)\\nCaused by: x.Io: refused")
-    'x.RESTException: failed (x.Io: refused)'
-    """
-    if "Traceback (most recent call last)" in text:
-        from frazil.sinks.spark_job import telling_line
-
-        return telling_line(text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    conditions = [line for line in lines if "[" in line and "]" in line and "SQLSTATE" in line]
-    thrown = [line for line in lines if line.startswith(": ")]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    told = (
-        (conditions[-1] if conditions else next(iter(thrown or lines), "no reason was given"))
-        .removeprefix("Caused by: ")
-        .removeprefix(": ")
-    )
-    return f"{told} ({causes[-1]})" if causes and causes[-1] not in told else told

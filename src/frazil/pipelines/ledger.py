@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.ownership import OWNER
 from frazil.pipelines.sources import SourceFile
-from frazil.tables.declare import Table, column
+from frazil.tables import Table, column
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,14 +13,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.pipelines.reading import POSITION, unpack_position
-from frazil.pipelines.slices import Slice
-from frazil.pipelines.text import TextContract
-from frazil.sinks.buffer import Buffer, BufferLimits
-from frazil.sinks.contract import Accepted, Rejected
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import FileMaker
+from frazil.pipelines.files import POSITION, Slice, TextContract, unpack_position
+from frazil.write.contract import Accepted, Rejected
+from frazil.write.files import Buffer, BufferLimits, FileMaker, TableLayout, WrittenFile
 
 QUARANTINE_SHARE = 8  # of the budget, one part in so many is for rows that are set aside
 MOST_REASONS = 100

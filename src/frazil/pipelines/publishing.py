@@ -10,9 +10,8 @@ from frazil.errors import PipelineError, WriterFenced
 from frazil.pipelines.audited import Audit, Files, Kind
 from frazil.pipelines.declare import Pipeline
 from frazil.pipelines.stages import Also, Stages, Write
-from frazil.pipelines.upsert_merge import Merge
-from frazil.pipelines.upsert_set import ChangeSet
-from frazil.sinks.snapshots import Append
+from frazil.pipelines.upsert import ChangeSet, Merge
+from frazil.write.commit import Append
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

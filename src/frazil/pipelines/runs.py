@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frazil.config import is_secret
-from frazil.tables.declare import Table, column
+from frazil.tables import Table, column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,9 +83,8 @@ def note_run(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:
     """Remembers a run by itself: one that failed, or a stream that ended. If the catalog is away, there is no note."""
     from frazil.errors import CommitConflict
     from frazil.pipelines.ledger import open_beside
-    from frazil.sinks.layout import TableLayout
-    from frazil.sinks.parquet import write_files
-    from frazil.sinks.snapshots import Append
+    from frazil.write.commit import Append
+    from frazil.write.files import TableLayout, write_files
 
     with suppress(Exception):
         table = open_beside(runs_of(target), catalog)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from frazil.errors import DeclarationError
+from frazil.pipelines.files import SourceFile as SourceFile
+from frazil.pipelines.files import list_local, list_s3
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,15 +23,6 @@ DataLoss = Literal["stop", "accept"]
 MessageKey = Literal["json", "text"]
 ERROR = "_error"  # the column in which a decoder says why a message cannot be read
 OWN_OP = "_frazil_op"  # the column that tells deletes, where only tombstones are deletes
-
-
-@dataclass(frozen=True, order=True)
-class SourceFile:
-    """The identity of a landing file: a file that was rewritten has another size or tag, and counts as new."""
-
-    path: str
-    size: int
-    tag: str
 
 
 @dataclass(frozen=True)
@@ -57,8 +50,6 @@ class FileSource:
 
         `io_properties` say how S3 is reached, in PyIceberg's words; those of the catalog do.
         """
-        from frazil.pipelines.listing import list_local, list_s3
-
         if self.pattern.startswith("s3://"):
             return list_s3(self.pattern, io_properties or {})
         return list_local(self.pattern, folder)

@@ -16,10 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from frazil.client.changes import Change
+from frazil.client import Change
 from frazil.errors import CommitUnknown, PipelineError, WriterFenced
-from frazil.sinks.publish import Overtaken, until_decided
-from frazil.sinks.snapshots import STAGED_BY, Append, Move, drop_ref, guards, head, move_ref
+from frazil.write.commit import STAGED_BY, Append, Move, Overtaken, drop_ref, guards, head, move_ref, until_decided
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
 
     from frazil.client import FrazilCatalog
-    from frazil.sinks.iceberg import IcebergTarget
+    from frazil.sinks import IcebergTarget
     from frazil.sinks.spark import FrameResult, FrameSink, Staged
 
 T = TypeVar("T")

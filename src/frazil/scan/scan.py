@@ -8,178 +8,74 @@ print(scan.explain())
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from typing import TYPE_CHECKING
 
 from frazil.errors import ScanError
-from frazil.scan.count import count_rows
-from frazil.scan.datafile import FileReader, ReadPlan
-from frazil.scan.explain import ScanReport
-from frazil.scan.extras import EXTRAS, LINEAGE
-from frazil.scan.parallel import default_workers, read_ahead
-from frazil.scan.plan import Planner, ScanPlan, ScanRequest
-from frazil.scan.select import parse_filter, select_fields
-from frazil.scan.source import Source
-from frazil.scan.table import TableState
+from frazil.scan.planning import EngineReport, ScanReport
+from frazil.scan.reading import RowScan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import daft
     import duckdb
     import pandas  # type: ignore[import-untyped]
     import polars
-    from pyiceberg.types import NestedField
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.lake import LakeTable
-    from frazil.scan.engine_plans import EngineReport
+    from frazil.scan.engines import ScannedTable
 
 
 @dataclass(frozen=True)
-class Scan:
-    """Rows of a table. Every call that reads plans anew from cached manifests and reads the files of the same snapshot."""
+class Scan(RowScan):
+    """Rows of a table, for any library. Every call that reads plans anew from cached manifests and reads the files of the same snapshot."""
 
-    state: TableState
-    source: Source
-    request: ScanRequest
-    columns: tuple[str, ...] | None = None
-    limit: int | None = None
-    ordered: bool = False
-    workers: int | None = None
-    home: LakeTable | None = field(default=None, repr=False, compare=False)  # the table in its lake, for engines that read it themselves
-
-    def __post_init__(self) -> None:
-        self.planner()  # a filter or a column that is wrong is an error here, where it was written
-
-    # --- what it is --------------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def fields(self) -> tuple[NestedField, ...]:
-        """The columns that are given out."""
-        schema = self.state.schema(self.request.schema_id)
-        return select_fields(schema, self.columns, table=self.state.name, case_sensitive=self.request.case_sensitive, extras=EXTRAS)
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows."""
-        return self._reader(self.planner()).plan.arrow
-
-    def plan(self) -> ScanPlan:
-        """The files to read, each with its deletes and what is left of the filter for it."""
-        return self.planner().plan()
-
-    def count(self) -> int:
-        """How many rows there are: from metadata where that is certain, else from the files that it is not certain of."""
-        planner = self.planner()
-        counted = count_rows(planner, self._reader(planner, []), workers=self.workers or default_workers())
-        return counted if self.limit is None else min(counted, self.limit)
+    home: ScannedTable | None = field(default=None, repr=False, compare=False)  # for engines that read the table themselves
 
     def explain(self, *, row_groups: bool = True, engine: str | None = None, session: SparkSession | None = None) -> ScanReport:
         """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are read.
 
         With an engine (`duckdb`, `daft`, or `spark` with its session) also what that one would push down, and what not.
         """
-        planner = self.planner()
-        plan, reader = planner.plan(), self._reader(planner)
-        tasks = list(plan.tasks())
-        if row_groups:
-            for _ in read_ahead(tasks, lambda task: iter([reader.explain(task)]), workers=self.workers or default_workers(), ordered=False):
-                pass
-            planner.report.layers[reader.layer.name] = reader.layer
+        report = self.explain_files(row_groups=row_groups)
         if engine is not None:
-            planner.report.engine = self._explain_engine(engine, session)
-        return planner.report
+            report.engine = self._explain_engine(engine, session)
+        return report
 
     def _explain_engine(self, engine: str, session: SparkSession | None) -> EngineReport:
-        from frazil.scan.engine_plans import explain_engine
+        from frazil.scan.engines import explain_engine
 
         if self.home is None or self.request.is_incremental:
             raise ScanError(f"{self.state.name}: engines are asked for their plans of a table at a snapshot, not of what came between two")
         return explain_engine(self.home, self, engine, session=session)
 
-    # --- Arrow -------------------------------------------------------------------------------------------------------------------
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, a batch at a time, in bounded memory."""
-        return self._read(whole=False)
-
-    def _read(self, *, whole: bool) -> Iterator[pa.RecordBatch]:
-        planner, left = self.planner(), self.limit
-        if left == 0:
-            return
-        plan = planner.plan()
-        reader = self._reader(planner, whole=whole, spare=len(plan) < pa.cpu_count())
-        found = read_ahead(plan.tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
-        for batch in found:
-            if left is not None and batch.num_rows >= left:
-                yield batch.slice(0, left)
-                return
-            left = None if left is None else left - batch.num_rows
-            yield batch
-
-    def arrow_stream(self) -> pa.RecordBatchReader:
-        """The rows as an Arrow stream."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
-
-    def read_all(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        return pa.Table.from_batches(self._read(whole=self.limit is None), schema=self.schema)
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Lets every library that takes Arrow streams read the scan itself."""
-        return self.arrow_stream().__arrow_c_stream__(requested_schema)
-
     # --- other libraries ---------------------------------------------------------------------------------------------------------
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas frame."""
-        from frazil.scan.frames import to_pandas
+        from frazil.scan.engines import to_pandas
 
         return to_pandas(self)
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a Polars frame."""
-        from frazil.scan.frames import to_polars
+        from frazil.scan.engines import to_polars
 
         return to_polars(self)
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation, read when it is."""
-        from frazil.scan.frames import to_duckdb
+        from frazil.scan.engines import to_duckdb
 
         return to_duckdb(self, connection)
 
     def to_daft(self) -> daft.DataFrame:
         """The rows as a Daft frame."""
-        from frazil.scan.frames import to_daft
+        from frazil.scan.engines import to_daft
 
         return to_daft(self)
 
     def to_spark(self, session: SparkSession) -> DataFrame:
         """The rows as a Spark frame; its tasks read the files."""
-        from frazil.scan.spark import to_spark
+        from frazil.scan.engines import to_spark
 
         return to_spark(self, session)
-
-    # -----------------------------------------------------------------------------------------------------------------------------
-
-    def planner(self) -> Planner:
-        """What plans the scan."""
-        lineage = any(one.field_id in LINEAGE for one in self.fields)
-        return Planner(self.state, self.source.cache, self.request, lineage=lineage)
-
-    def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: bool) -> FileReader:
-        return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how))
-
-
-def as_filter(given: str | BooleanExpression | None, *, table: str) -> BooleanExpression:
-    """A filter from SQL's text or as an expression."""
-    if given is None:
-        return AlwaysTrue()
-    return parse_filter(given, table=table) if isinstance(given, str) else given

@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import frazil
+from frazil.processes import Launch
 from frazil.services import ports
 from frazil.services.postgres import USER
-from frazil.services.processes import Launch
 from frazil.services.service import Report, Service, silent
 
 # What the caller uses for another S3 must not be mixed with the stack's endpoint and keys.

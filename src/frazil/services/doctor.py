@@ -14,13 +14,20 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
 
+from frazil.artifacts import (
+    Java,
+    JavaNeed,
+    cache_folder,
+    folder_bytes,
+    homes_without_java,
+    machine_homes,
+    missed_updates,
+    read_java,
+    release_day,
+)
 from frazil.config import Settings
 from frazil.errors import FrazilError
 from frazil.services import ports, postgres
-from frazil.services.cache import cache_folder
-from frazil.services.java import Java, JavaNeed, homes_without_java, machine_homes, read_java
-from frazil.services.java_updates import missed_updates, release_day
-from frazil.services.progress import folder_bytes
 from frazil.services.stack import PLAIN, SERVICES, Stack
 
 LOW_BYTES = 2 * 1024**3  # Spark, Trino and a warehouse to play with want more than this

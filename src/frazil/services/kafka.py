@@ -10,13 +10,11 @@ import uuid
 from pathlib import Path
 from typing import ClassVar
 
+from frazil.artifacts import JavaNeed, describe, find_java, jars_folder, resolve_jars
 from frazil.errors import ServiceError
 from frazil.local_stack import write_private
+from frazil.processes import Launch
 from frazil.services import ports
-from frazil.services.artifacts import jars_folder, resolve_jars
-from frazil.services.java import JavaNeed, find_java
-from frazil.services.processes import Launch
-from frazil.services.progress import describe
 from frazil.services.service import Report, Service, silent
 
 VERSION = "4.3.1"

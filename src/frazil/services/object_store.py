@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from frazil.errors import MissingExtra
+from frazil.processes import Launch
 from frazil.services import ports
-from frazil.services.processes import Launch
 from frazil.services.service import Report, Service
 
 _SOCKET_LENGTH = 100  # the system's limit for the path of a socket is 107 or 103

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Collection
 from pathlib import Path
 
-from frazil.services import processes
+from frazil import processes
 
 HOST = "127.0.0.1"
 ANSWER_SECONDS = 5.0  # a server that takes longer is not ready; one on a busy machine may well take two

@@ -24,8 +24,8 @@ from typing import ClassVar
 
 from frazil.config import Settings
 from frazil.errors import MissingExtra, ServiceError
+from frazil.processes import Account, Launch
 from frazil.services import ports
-from frazil.services.processes import Account, Launch
 from frazil.services.service import Report, Service, silent
 
 USER = DATABASE = "frazil"

@@ -24,11 +24,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from frazil import processes
 from frazil.config import Settings, with_stack_secrets
 from frazil.errors import DiskFull, PortInUse, ServiceDied, ServiceError, ServiceNotReady
 from frazil.local_stack import make_private_folder, write_private
-from frazil.services import ports, processes
-from frazil.services.processes import Launch, ProcessId
+from frazil.processes import Launch, ProcessId
+from frazil.services import ports
 
 Report = Callable[[str], None]  # told what is going on, in a few words: "starting", "downloading trino-server 40%"
 

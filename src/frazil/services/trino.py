@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from frazil.connect import S3, Connection, trino
+from frazil.artifacts import VECTOR_MODULE, Java, JavaNeed, OnProgress, Progress, describe, find_java, unpack_server
+from frazil.engine_config import S3, Connection, trino
+from frazil.processes import Launch
 from frazil.services import ports
-from frazil.services.artifacts import unpack_server
-from frazil.services.java import VECTOR_MODULE, Java, JavaNeed, find_java
-from frazil.services.processes import Launch
-from frazil.services.progress import OnProgress, Progress, describe
 from frazil.services.service import Report, Service, silent
 
 VERSION = "476"

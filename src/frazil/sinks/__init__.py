@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from frazil.sinks.arguments import as_checks as as_checks
+    from frazil.sinks.arguments import as_position as as_position
+    from frazil.sinks.arguments import check_names as check_names
+    from frazil.sinks.arguments import check_stream as check_stream
+    from frazil.sinks.arguments import check_values as check_values
+    from frazil.sinks.audit_steps import REPLAY_PART as REPLAY_PART
+    from frazil.sinks.audit_steps import SUMMARY_REPLAY as SUMMARY_REPLAY
+    from frazil.sinks.iceberg import IcebergTarget as IcebergTarget
+    from frazil.sinks.python import as_catalog as as_catalog
     from frazil.sinks.python import open, open_delta
+    from frazil.sinks.python import part_name as part_name
+    from frazil.sinks.sink import ONLY_SOURCE as ONLY_SOURCE
     from frazil.sinks.sink import ArrowSink, FlushPolicy, SinkOptions
+    from frazil.sinks.sink import BadRows as BadRows
+    from frazil.sinks.sink import Target as Target
 
-__all__ = ["ArrowSink", "FlushPolicy", "SinkOptions", "open", "open_delta"]
+__all__ = [
+    "ArrowSink",
+    "FlushPolicy",
+    "SinkOptions",
+    "open",
+    "open_delta",
+]
 
-_HOMES = {"open": "python", "open_delta": "python", "ArrowSink": "sink", "FlushPolicy": "sink", "SinkOptions": "sink"}
-
-
-def __getattr__(name: str) -> Any:
-    # Late, so that one module of the sink can be had without all of them.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'frazil.sinks' has no attribute '{name}'")
-    from importlib import import_module
-
-    return getattr(import_module(f"frazil.sinks.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__)

@@ -7,10 +7,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SinkError
-from frazil.sinks.audit import Line, Step
-from frazil.sinks.progress import MAIN, SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_REF, PartProgress, Progress, read_progress
-from frazil.sinks.rollback import SUMMARY_ROLLBACK
-from frazil.sinks.snapshots import STAGED_BY
+from frazil.sinks.audit_line import Line, Step
+from frazil.write.commit import (
+    MAIN,
+    STAGED_BY,
+    SUMMARY_COMMIT,
+    SUMMARY_PROGRESS,
+    SUMMARY_REF,
+    SUMMARY_ROLLBACK,
+    PartProgress,
+    Progress,
+    read_progress,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata

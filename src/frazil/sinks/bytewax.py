@@ -21,14 +21,11 @@ from zlib import adler32
 import pyarrow as pa
 
 from frazil.errors import MissingExtra, ProgressMismatch, SchemaMismatch, SinkError
-from frazil.sinks.contract import as_table
-from frazil.sinks.convert import extra_fields
-from frazil.sinks.dict_fields import nested_columns, new_nested_fields
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.sinks.part_counts import Parts, part_name, take_over_others
-from frazil.sinks.publish import CommitCatalog, Patience, SingleTableCatalog
 from frazil.sinks.python import Options, sink_options
 from frazil.sinks.sink import ArrowSink, Target
+from frazil.write.commit import CommitCatalog, Parts, Patience, SingleTableCatalog, part_name, take_over_others
+from frazil.write.contract import as_table, extra_fields, nested_columns, new_nested_fields
 
 try:
     from bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
@@ -94,8 +91,7 @@ class IcebergSinkConfig(SinkConfig):
 
     def connect(self) -> CommitCatalog:
         """The catalog: Frazil's client for REST, PyIceberg's for every other type (which commits one table at a time)."""
-        from frazil.client import connect
-        from frazil.client.catalog import catalog_properties
+        from frazil.client import catalog_properties, connect
         from frazil.config import load_settings
 
         given = {"uri": self.catalog_uri, **({"warehouse": self.warehouse_path} if self.warehouse_path else {}), **self.catalog_properties}
@@ -110,7 +106,7 @@ class IcebergSinkConfig(SinkConfig):
 
 @dataclass(frozen=True)
 class DeltaSinkConfig(SinkConfig):
-    """The same for a Delta table in a folder or a bucket, which must be there (`frazil.sinks.delta.create_delta_table`)."""
+    """The same for a Delta table in a folder or a bucket, which must be there (`frazil.sinks.delta.target.create_delta_table`)."""
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold keys

@@ -11,19 +11,31 @@ import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError, ValidationError
 from pyiceberg.typedef import Identifier
 
-from frazil.client.changes import Change
+from frazil.client import Change
 from frazil.errors import CommitConflict, RowRefused, SchemaMismatch, SinkError
-from frazil.sinks.buffer import Buffer
-from frazil.sinks.contract import Contract, as_table, check_new_names, roots_of
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import check_present, write_files
-from frazil.sinks.progress import MAIN, Claim, PartProgress, PlannedTakeover, Progress
-from frazil.sinks.publish import CommitCatalog, Committed, Patience, Publisher, until_decided
-from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
-from frazil.sinks.quarantine import UPSERTED_BY, OpenQuarantine, QuarantinedRow, as_arrow, quarantine_of
-from frazil.sinks.schema import arrow_schema
-from frazil.sinks.snapshots import Append, Publishable, set_properties
+from frazil.write.commit import (
+    MAIN,
+    UPSERTED_BY,
+    Append,
+    Claim,
+    CommitCatalog,
+    Committed,
+    OpenQuarantine,
+    PartProgress,
+    Patience,
+    PlannedTakeover,
+    Progress,
+    Publishable,
+    Publisher,
+    QuarantinedRow,
+    as_arrow,
+    quarantine_of,
+    set_properties,
+    until_decided,
+)
+from frazil.write.commit import SCHEMA as QUARANTINE_SCHEMA
+from frazil.write.contract import Contract, as_table, check_new_names, roots_of
+from frazil.write.files import Buffer, TableLayout, WrittenFile, arrow_schema, check_present, write_files
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -19,13 +19,12 @@ from pyiceberg.typedef import Identifier
 
 from frazil.errors import MissingExtra, SinkError
 from frazil.sinks.arguments import as_checks, check_names, check_stream, check_values, check_word
-from frazil.sinks.buffer import BufferLimits
-from frazil.sinks.contract import Extra
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.sinks.progress import MAIN
-from frazil.sinks.publish import CommitCatalog, Patience, SingleTableCatalog
 from frazil.sinks.sink import ArrowSink, BadRows, FlushPolicy, SinkOptions
-from frazil.sinks.upsert_rules import Ops, UpsertRules
+from frazil.write.commit import MAIN, CommitCatalog, Patience, SingleTableCatalog
+from frazil.write.contract import Extra
+from frazil.write.files import BufferLimits
+from frazil.write.upsert import Ops, UpsertRules
 
 Mode = Literal["append", "upsert"]
 OPEN_PARAMETERS = ("catalog", "part", "branch", "patience", "mode", "key", "sequence", "op")

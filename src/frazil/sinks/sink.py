@@ -15,16 +15,21 @@ from pyiceberg.typedef import Identifier
 
 from frazil.errors import ProgressMismatch, RowRefused, SinkError
 from frazil.sinks.arguments import as_names, as_offsets, as_position, check_word
-from frazil.sinks.buffer import Buffer, BufferLimits
-from frazil.sinks.contract import Accepted, Contract, Extra, Rejected, as_table
-from frazil.sinks.dict_fields import nested_columns, new_nested_fields
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import FileMaker, delete_quietly
-from frazil.sinks.progress import Claim, PartProgress, PlannedTakeover, Progress
-from frazil.sinks.publish import Committed
-from frazil.sinks.quarantine import OpenQuarantine, QuarantinedRow, QuarantinedRows, exact_position, position_in_batch
-from frazil.sinks.snapshots import Publishable
+from frazil.write.commit import (
+    Claim,
+    Committed,
+    OpenQuarantine,
+    PartProgress,
+    PlannedTakeover,
+    Progress,
+    Publishable,
+    QuarantinedRow,
+    QuarantinedRows,
+    exact_position,
+    position_in_batch,
+)
+from frazil.write.contract import Accepted, Contract, Extra, Rejected, as_table, nested_columns, new_nested_fields
+from frazil.write.files import Buffer, BufferLimits, FileMaker, TableLayout, WrittenFile, delete_quietly
 
 BadRows = Literal["quarantine", "stop"]
 ONLY_SOURCE = "0"  # the source partition of positions that are plain numbers

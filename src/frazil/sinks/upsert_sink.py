@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from frazil.scan.compiled import ScanCache
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.progress import Claim, PartProgress
+from frazil.scan.planning import ScanCache
 from frazil.sinks.sink import ArrowSink, SinkOptions
-from frazil.sinks.upsert import Upsert
-from frazil.sinks.upsert_changes import Changes, relay_columns
-from frazil.sinks.upsert_rules import ChangeContract, UpsertRules
+from frazil.write.commit import Claim, PartProgress
+from frazil.write.files import TableLayout, WrittenFile
+from frazil.write.upsert import ChangeContract, Changes, Upsert, UpsertRules, relay_columns
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
 
     from frazil.sinks.iceberg import IcebergTarget
-    from frazil.sinks.quarantine import QuarantinedRow
+    from frazil.write.commit import QuarantinedRow
 
 CACHE_BYTES = 64 << 20
 

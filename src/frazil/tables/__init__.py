@@ -1,1 +1,49 @@
 """Tables as code: declare -> diff (declared against live gives steps) -> explain or apply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.tables.apply import all_of, apply_steps, find_tables, plan, plan_all
+    from frazil.tables.codegen import write_module
+    from frazil.tables.compare import Change
+    from frazil.tables.declare import Table
+    from frazil.tables.drift import find_drift
+    from frazil.tables.planfile import load_plan, save_plan
+    from frazil.tables.steps import AlterTable, Step, summary
+    from frazil.tables.types import Column, column, list_of, map_of, struct
+    from frazil.tables.upkeep import KEEP_AGE, KEEP_COUNT, MIN_INPUT_FILES, ORPHAN_AGE, REF_AGE, TARGET_SIZE, Upkeep
+
+__all__ = [
+    "KEEP_AGE",
+    "KEEP_COUNT",
+    "MIN_INPUT_FILES",
+    "ORPHAN_AGE",
+    "REF_AGE",
+    "TARGET_SIZE",
+    "AlterTable",
+    "Change",
+    "Column",
+    "Step",
+    "Table",
+    "Upkeep",
+    "all_of",
+    "apply_steps",
+    "column",
+    "find_drift",
+    "find_tables",
+    "list_of",
+    "load_plan",
+    "map_of",
+    "plan",
+    "plan_all",
+    "save_plan",
+    "struct",
+    "summary",
+    "write_module",
+]
+
+__getattr__ = lazy_names(__name__)

@@ -39,8 +39,8 @@ def _check_checks(declared: Table) -> None:
     """Passes when the rows' checks can be held; they are no part of the live table, so this is where a wrong one shows."""
     if not declared.checks:
         return
-    from frazil.sinks.checks import compile_checks
-    from frazil.sinks.schema import arrow_schema
+    from frazil.write.contract import compile_checks
+    from frazil.write.files import arrow_schema
 
     try:
         compile_checks(declared.checks, arrow_schema(declared.schema()))

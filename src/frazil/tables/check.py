@@ -11,7 +11,7 @@ from frazil.tables.terms import Term, parse_partition, parse_sort
 from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
 
 if TYPE_CHECKING:
-    from frazil.tables.declare import Table
+    from frazil.tables.fields import TableFields
 
 Parsed = TypeVar("Parsed")
 RESERVED = "frazil."  # properties that Frazil keeps in a table: progress, what was applied
@@ -19,7 +19,7 @@ SINCE_V3 = ("timestamp_ns", "timestamptz_ns", "unknown", "geometry", "geography"
 _DATES = {"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
 
 
-def check_table(table: Table) -> None:
+def check_table(table: TableFields) -> None:
     """Passes when the declaration contradicts neither itself nor the format."""
     columns = {path: column for path, column, _ in walk(table.columns)}
     if table.format_version not in (None, 1, 2, 3):
@@ -74,7 +74,7 @@ def can_transform(transform: str, kind: str) -> bool:
     return base in _DATES - {"date"} if name == "hour" else True
 
 
-def _check_terms(table: Table) -> None:
+def _check_terms(table: TableFields) -> None:
     found = {path: (column.type, single) for path, column, single in walk(table.columns)}
     partitions = [(text, _read(table, parse_partition, text)) for text in table.partition_by]
     for text, partition in partitions:
@@ -95,7 +95,7 @@ def _check_terms(table: Table) -> None:
         _check_source(table, f"is sorted by '{text}'", _read(table, parse_sort, text).term, found)
 
 
-def _check_times(table: Table, terms: list[Term]) -> None:
+def _check_times(table: TableFields, terms: list[Term]) -> None:
     """One of year, month, day and hour is enough for a column; Spark and Trino refuse a second one."""
     times = [term for term in terms if term.transform in ("year", "month", "day", "hour")]
     for term in times:
@@ -106,14 +106,14 @@ def _check_times(table: Table, terms: list[Term]) -> None:
             )
 
 
-def _read(table: Table, parse: Callable[[str], Parsed], text: str) -> Parsed:
+def _read(table: TableFields, parse: Callable[[str], Parsed], text: str) -> Parsed:
     try:
         return parse(text)
     except DeclarationError as exc:
         raise DeclarationError(f"table '{table.name}': {exc.message}", hint=exc.hint) from exc
 
 
-def _check_source(table: Table, does: str, term: Term, found: dict[str, tuple[Type, bool]]) -> None:
+def _check_source(table: TableFields, does: str, term: Term, found: dict[str, tuple[Type, bool]]) -> None:
     if term.source not in found:
         has = ", ".join(path for path, (_, single) in found.items() if single)
         raise DeclarationError(f"table '{table.name}' {does}, but has no column '{term.source}'; it has {has}")
@@ -125,7 +125,7 @@ def _check_source(table: Table, does: str, term: Term, found: dict[str, tuple[Ty
         raise DeclarationError(f"table '{table.name}' {does}, but '{term.source}' is {kind}, which {term.transform} does not take")
 
 
-def _check_key(table: Table) -> None:
+def _check_key(table: TableFields) -> None:
     found = {path: column for path, column, single in walk(table.columns) if single}
     for name in table.key:
         column = found.get(name)
@@ -140,7 +140,7 @@ def _check_key(table: Table) -> None:
             raise DeclarationError(f"table '{table.name}': key column '{name}' is {column.type}; Iceberg allows no float or nested type")
 
 
-def _check_versions(table: Table) -> None:
+def _check_versions(table: TableFields) -> None:
     """Types and defaults that only format version 3 has; an unset version is looked up on the live table later."""
     version = table.format_version
     for path, column, _ in walk(table.columns):
@@ -155,7 +155,7 @@ def _check_versions(table: Table) -> None:
             raise DeclarationError(f"column '{path}' of table '{table.name}' has a default, which only plain types take")
 
 
-def _check_properties(table: Table) -> None:
+def _check_properties(table: TableFields) -> None:
     for key, value in table.properties.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise DeclarationError(f"table '{table.name}': property '{key}' is {value!r}, expected text", hint=f'write "{value}"')

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from frazil.errors import DeclarationError, MissingExtra
 from frazil.tables.ddl_types import Node, to_type
-from frazil.tables.declare import Table
 from frazil.tables.terms import quote_path
 from frazil.tables.types import Column, NotAType
 
 DIALECTS = ("trino", "spark")
+T = TypeVar("T")
 
 
 def table_from_ddl(
+    make: Callable[..., T],
     text: str,
     *,
     dialect: str,
@@ -24,12 +25,12 @@ def table_from_ddl(
     key: Sequence[str] = (),
     sort_by: Sequence[str] = (),
     dropped: Sequence[str] = (),
-) -> Table:
+) -> T:
     """The declared table that the statement means; the other arguments say what it cannot."""
     if dialect not in DIALECTS:
         raise DeclarationError(f"there is no dialect '{dialect}'", hint=f"dialects are {', '.join(DIALECTS)}")
     found = _Reader(dialect).read(_parse(text, dialect))
-    return Table(
+    return make(
         found.name,
         *found.columns,
         partition_by=found.partition_by,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from frazil.errors import DeclarationError
 from frazil.tables.check import check_table
-from frazil.tables.terms import PartitionTerm, SortTerm, parse_partition, parse_sort
+from frazil.tables.fields import TableFields
 from frazil.tables.types import HINT, Column, NotAType, column, normalise_column
 from frazil.tables.upkeep import Upkeep
 
@@ -23,7 +23,7 @@ DEFAULT_FORMAT_VERSION = 2  # what every engine reads and writes; see docs/table
 
 
 @dataclass(frozen=True, init=False)
-class Table:
+class Table(TableFields):
     """A declared table: `Table("lakehouse.sales", column(...), ..., partition_by=["ingestion_date"])`.
 
     - `partition_by`: `"country"`, `"day(ts)"`, `"bucket(16, id)"`, each with a name of its own if wanted: `"day(ts) as d"`.
@@ -36,17 +36,6 @@ class Table:
     - `location`: where a new table goes; the catalog decides, unless said here.
     - `dropped`: the columns that may be dropped. A column that is merely missing is never dropped.
     """
-
-    name: str
-    columns: tuple[Column, ...]
-    partition_by: tuple[str, ...] = ()
-    sort_by: tuple[str, ...] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
-    checks: tuple[str, ...] = ()
-    key: tuple[str, ...] = ()
-    format_version: int | None = None
-    location: str | None = None
-    dropped: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -97,23 +86,7 @@ class Table:
         """
         from frazil.tables.ddl import table_from_ddl
 
-        return table_from_ddl(text, dialect=dialect, checks=checks, key=key, sort_by=sort_by, dropped=dropped)
-
-    @property
-    def identifier(self) -> tuple[str, ...]:
-        return tuple(self.name.split("."))
-
-    @property
-    def namespace(self) -> tuple[str, ...]:
-        return self.identifier[:-1]
-
-    @property
-    def partition_terms(self) -> tuple[PartitionTerm, ...]:
-        return tuple(map(parse_partition, self.partition_by))
-
-    @property
-    def sort_terms(self) -> tuple[SortTerm, ...]:
-        return tuple(map(parse_sort, self.sort_by))
+        return table_from_ddl(cls, text, dialect=dialect, checks=checks, key=key, sort_by=sort_by, dropped=dropped)
 
     def schema(self) -> Schema:
         """The Iceberg schema, with field ids in the order of declaration."""

@@ -22,12 +22,12 @@ from frazil.tables.terms import PartitionTerm, SortTerm, Term
 from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
 
 if TYPE_CHECKING:
-    from frazil.tables.declare import Table
+    from frazil.tables.fields import TableFields
 
 NextId = Callable[[], int]
 
 
-def to_schema(table: Table) -> Schema:
+def to_schema(table: TableFields) -> Schema:
     """The schema of a new table. Ids are given level by level, as catalogs do."""
     numbers = count(1)
     schema = Schema(*new_fields(table.columns, lambda: next(numbers), table=table.name))
@@ -129,7 +129,7 @@ def _plain(value: object) -> object:
 # --- specs and orders ------------------------------------------------------------------------------------------------------------
 
 
-def to_spec(table: Table, schema: Schema) -> PartitionSpec:
+def to_spec(table: TableFields, schema: Schema) -> PartitionSpec:
     """The partition spec of a new table."""
     return PartitionSpec(*[partition_field(term, schema, PARTITION_FIELD_ID_START + n) for n, term in enumerate(table.partition_terms)])
 

@@ -12,18 +12,15 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, Manifes
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import UpkeepError
-from frazil.scan.deletes import EQUALITY, DeleteFile
-from frazil.scan.plan import DELETES
-from frazil.sinks.entries import as_added, write_entries
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.parquet import delete_quietly
-from frazil.sinks.publish import CommitCatalog, Patience
+from frazil.scan.planning import DELETES, EQUALITY, DeleteFile
 from frazil.upkeep.entries import count_dropped_deletes, drop_files, file_key
 from frazil.upkeep.groups import DeleteKey, Group, LiveFile, Rules, plan_groups, why_not
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Outcome, Replacement
 from frazil.upkeep.rewriting import Rewriter
 from frazil.upkeep.survey import Survey
+from frazil.write.commit import CommitCatalog, Patience, as_added, write_entries
+from frazil.write.files import WrittenFile, delete_quietly
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

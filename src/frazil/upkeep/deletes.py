@@ -22,18 +22,15 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestFile
 from pyiceberg.typedef import Identifier, Record
 
-from frazil.scan.deletes import POSITIONS, DeleteFile
-from frazil.scan.plan import DELETES
-from frazil.sinks.disk import writing
-from frazil.sinks.entries import as_added, write_entries
-from frazil.sinks.parquet import delete_quietly
-from frazil.sinks.publish import CommitCatalog, Patience
+from frazil.scan.planning import DELETES, POSITIONS, DeleteFile
 from frazil.upkeep.entries import count_dropped_deletes, drop_files, file_key, group_by_spec
 from frazil.upkeep.groups import DeleteKey
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Replacement
 from frazil.upkeep.rewriting import layout_of
 from frazil.upkeep.survey import Survey, delete_fact, key_of
+from frazil.write.commit import CommitCatalog, Patience, as_added, write_entries
+from frazil.write.files import delete_quietly, writing
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

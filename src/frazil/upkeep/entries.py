@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry, ManifestFile
 
-from frazil.sinks.entries import as_deleted, as_existing, read_entries, write_entries
-from frazil.sinks.format3 import OFFSET
 from frazil.upkeep.groups import DeleteKey
 from frazil.upkeep.replacing import Counts
+from frazil.write.commit import OFFSET, as_deleted, as_existing, read_entries, write_entries
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

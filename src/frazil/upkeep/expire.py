@@ -22,14 +22,13 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.typedef import Identifier
 
-from frazil.client.changes import Change
+from frazil.client import Change
 from frazil.errors import CommitConflict, ReferencesUnknown, UpkeepError
-from frazil.sinks.progress import MAIN, property_key
-from frazil.sinks.publish import CommitCatalog, Patience, until_decided
 from frazil.upkeep.others import find_referenced
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.reach import Doomed, find_doomed
 from frazil.upkeep.removing import Removed, folders_of, is_own, remove_files
+from frazil.write.commit import MAIN, CommitCatalog, Patience, property_key, until_decided
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.typedef import Identifier
 
-from frazil.scan.plan import DATA, DELETES
-from frazil.sinks.entries import as_existing, read_entries, write_entries
-from frazil.sinks.publish import CommitCatalog, Patience
+from frazil.scan.planning import DATA, DELETES
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Counts, Replacement
 from frazil.upkeep.survey import Survey
+from frazil.write.commit import CommitCatalog, Patience, as_existing, read_entries, write_entries
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

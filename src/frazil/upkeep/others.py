@@ -12,7 +12,7 @@ from pyiceberg.exceptions import NoSuchTableError, RESTError
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import FrazilError, ReferencesUnknown
-from frazil.scan.references import Candidates, References, TableFiles, in_portions
+from frazil.scan.manifests import Candidates, References, TableFiles, in_portions
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

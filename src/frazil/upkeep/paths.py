@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.scan.references import comparable
+from frazil.scan.manifests import comparable
 
 __all__ = ["comparable", "is_below"]
 

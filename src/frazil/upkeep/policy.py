@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frazil.errors import UpkeepError
-from frazil.tables.upkeep import KEEP_AGE, KEEP_COUNT, MIN_INPUT_FILES, ORPHAN_AGE, REF_AGE, TARGET_SIZE
+from frazil.tables import KEEP_AGE, KEEP_COUNT, MIN_INPUT_FILES, ORPHAN_AGE, REF_AGE, TARGET_SIZE
 
 MB = 1 << 20
 HOUR_MS = 3_600_000

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.scan.manifest_list import ManifestList
-from frazil.scan.manifests import ManifestCache
+from frazil.scan.manifests import ManifestCache, ManifestList
 from frazil.upkeep.paths import comparable
 from frazil.upkeep.survey import manifest_cache
 

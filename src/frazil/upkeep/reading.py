@@ -15,20 +15,23 @@ import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue
 
 from frazil.errors import FrazilError, ScanError, Unavailable, UpkeepError
-from frazil.scan.batches import BatchReader, find_fields, identity_values
-from frazil.scan.deletes import DeleteFile
-from frazil.scan.extras import Extras
 from frazil.scan.manifests import Manifest
-from frazil.scan.plan import FileTask
-from frazil.scan.positions import Positions, kept_rows
-from frazil.scan.project import Misfit, file_columns
-from frazil.scan.removals import Removals
-from frazil.scan.source import Files
-from frazil.scan.table import TableState
-from frazil.scan.values import arrow_schema
-from frazil.sinks.layout import TableLayout
+from frazil.scan.planning import DeleteFile, Files, FileTask, TableState
+from frazil.scan.reading import (
+    BatchReader,
+    Extras,
+    Misfit,
+    Positions,
+    Removals,
+    arrow_schema,
+    file_columns,
+    find_fields,
+    identity_values,
+    kept_rows,
+)
 from frazil.storage_errors import classify, hint_for
 from frazil.upkeep.groups import AppliedDelete, LiveFile
+from frazil.write.files import TableLayout
 
 BATCH_ROWS = 131_072
 

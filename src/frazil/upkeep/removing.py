@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.errors import ReferencesUnknown
-from frazil.scan import references
-from frazil.scan.references import comparable, has_dots, in_portions, real_folder
-from frazil.sinks.erase import eraser
-from frazil.sinks.publish import ignore
+from frazil.scan.manifests import comparable, has_dots, in_portions, real_folder
+from frazil.scan.manifests import folders_of as folders_at
 from frazil.upkeep.others import find_referenced
 from frazil.upkeep.paths import is_below
+from frazil.write.commit import ignore
+from frazil.write.files import eraser
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -58,7 +58,7 @@ class Removed:
 
 def folders_of(table: Table) -> tuple[str, ...]:
     """Where a table's files lie: its location, and where its properties send data and metadata."""
-    return references.folders_of(table.location(), table.metadata.properties)
+    return folders_at(table.location(), table.metadata.properties)
 
 
 def is_own(path: str, folders: Sequence[str]) -> bool:

@@ -19,15 +19,23 @@ from pyiceberg.table.snapshots import Operation, Summary, update_snapshot_summar
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import Identifier
 
-from frazil.client.changes import Change
+from frazil.client import Change
 from frazil.errors import CommitConflict
-from frazil.sinks import format3
-from frazil.sinks.manifests import write_list
-from frazil.sinks.progress import MAIN, SUMMARY_PROGRESS, property_key
-from frazil.sinks.publish import CommitCatalog, Patience, until_decided
-from frazil.sinks.snapshots import guards, move_ref, next_snapshot
-from frazil.sinks.totals import totals_before
 from frazil.upkeep.survey import Survey, manifest_cache
+from frazil.write.commit import (
+    MAIN,
+    SUMMARY_PROGRESS,
+    CommitCatalog,
+    Patience,
+    guards,
+    move_ref,
+    next_snapshot,
+    property_key,
+    totals_before,
+    until_decided,
+    write_list,
+    write_list_v3,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -133,7 +141,7 @@ class Replacement(Generic[S]):
         where = {"snapshot_id": snapshot_id, "parent_id": parent.snapshot_id, "attempt": attempt}
         row_ids: dict[str, int] = {}
         if metadata.format_version >= 3:
-            listed = format3.write_list(table, manifests, **where)
+            listed = write_list_v3(table, manifests, **where)
             location, row_ids = listed.location, {"first_row_id": listed.first_row_id, "added_rows": listed.added_rows}
         else:
             location = write_list(table, manifests, **where)

@@ -12,16 +12,23 @@ import pyarrow as pa
 from pyiceberg.typedef import IcebergBaseModel
 
 from frazil.errors import RowsMismatch
-from frazil.scan.table import TableState
-from frazil.sinks.buffer import Buffer, BufferLimits
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.format3 import with_lineage
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import FileMaker, RollingWriter, abandoning_on_error, delete_quietly
-from frazil.sinks.split import Partition, split
+from frazil.scan.planning import TableState
 from frazil.upkeep.groups import Group
 from frazil.upkeep.reading import LiveRows
 from frazil.upkeep.sorting import chunked, sorted_batches
+from frazil.write.commit import with_lineage
+from frazil.write.files import (
+    Buffer,
+    BufferLimits,
+    FileMaker,
+    Partition,
+    RollingWriter,
+    TableLayout,
+    WrittenFile,
+    abandoning_on_error,
+    delete_quietly,
+    split,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

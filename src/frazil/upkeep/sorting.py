@@ -15,8 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.sinks.disk import writing
-from frazil.sinks.ordering import SortKey, sort_rows
+from frazil.write.files import SortKey, sort_rows, writing
 
 MB = 1 << 20
 MERGE_BATCH_BYTES = 4 * MB

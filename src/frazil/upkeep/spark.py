@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from frazil.errors import UpkeepError
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.spark_job import telling_line
+from frazil.spark import python_error
 from frazil.upkeep.compact import Finished
 from frazil.upkeep.groups import Group
 from frazil.upkeep.rewriting import Rewriter
+from frazil.write.files import WrittenFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ class SparkEngine:
             rows = numbers.mapInArrow(_task(rewriter, tuple(groups)), "number long, report string").collect()
         except (PySparkException, Py4JError) as exc:
             raise UpkeepError(
-                f"{rewriter.layout.name}: the Spark job failed: {telling_line(str(exc))}",
+                f"{rewriter.layout.name}: the Spark job failed: {python_error(str(exc))}",
                 hint="groups that were committed before are in; what these tasks have written are orphans",
             ) from exc
         for row in rows:

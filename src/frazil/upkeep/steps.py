@@ -20,7 +20,6 @@ from pyiceberg.typedef import Identifier
 from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, TimestamptzNanoType, UnknownType
 
 from frazil.errors import ReferencesUnknown, UpkeepError
-from frazil.sinks.publish import Patience
 from frazil.upkeep import compact, deletes, expire, manifests, orphans
 from frazil.upkeep.compact import Compaction, CompactionPlan, Engine, LocalEngine
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite
@@ -30,6 +29,7 @@ from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_or
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.removing import Removed
 from frazil.upkeep.words import count, ms, size
+from frazil.write.commit import Patience
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.scan.compiled import ScanCache
-from frazil.scan.deletes import EQUALITY, DeleteFile
-from frazil.scan.plan import DATA, DELETES, Group, Planner, ScanRequest, Unit
-from frazil.scan.table import TableState
-from frazil.sinks import format3
-from frazil.sinks.progress import MAIN
+from frazil.scan.planning import DATA, DELETES, EQUALITY, DeleteFile, Group, Planner, ScanCache, ScanRequest, TableState, Unit
 from frazil.upkeep.groups import AppliedDelete, DeleteKey, LiveFile, Rules
+from frazil.write.commit import MAIN, read_list_v3
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -67,7 +63,7 @@ class Survey:
         if self.head is None:
             return {}
         io, location = self.table.io, self.head.manifest_list
-        listed = format3.read_list(io, location) if self.keeps_row_ids else self.head.manifests(io)
+        listed = read_list_v3(io, location) if self.keeps_row_ids else self.head.manifests(io)
         return {one.manifest_path: one for one in listed}
 
     @cached_property

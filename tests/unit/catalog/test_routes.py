@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.catalog.app import OWN_ROUTES, ROUTES, SCANS
-from frazil.catalog.openapi import OPERATIONS, document_bytes
+from frazil.catalog.openapi import OPERATIONS
+from frazil.catalog.routes import OWN_ROUTES, ROUTES, SCANS, openapi_document
 from frazil.catalog.routing import Router
 from frazil.errors import BadRequest, MethodNotAllowed, UnknownRoute
 
@@ -23,7 +23,7 @@ def test_every_operation_of_the_specification_is_served_but_those_that_come_late
 
 
 def test_the_document_describes_exactly_what_is_served() -> None:
-    paths = json.loads(document_bytes())["paths"]
+    paths = json.loads(openapi_document())["paths"]
     described = {(m.upper(), path, op["operationId"]) for path, methods in paths.items() for m, op in methods.items()}
     assert described == {(r.method, r.template, r.operation) for r in (*ROUTES, *OWN_ROUTES)}
     assert {r.operation for r in (*ROUTES, *OWN_ROUTES)} == set(OPERATIONS)

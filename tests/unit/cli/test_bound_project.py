@@ -22,14 +22,14 @@ from frazil.errors import JavaMissing, OtherProject, SourceChanged, Unavailable
 from frazil.local_stack import make_secrets
 from frazil.ownership import OWNER, check_pipeline
 from frazil.pipelines import sources
+from frazil.pipelines.batch.run import run_pipeline
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
-from frazil.pipelines.run import run_pipeline
 from frazil.pipelines.runs import runs_of
 from frazil.pipelines.sources import SourceFile
-from frazil.pipelines.stream import StreamOptions, run_stream
+from frazil.pipelines.stream.run import StreamOptions, run_stream
 from frazil.project import load_project
 from frazil.served import Served, forget_served, read_served, record_served
-from frazil.sinks.quarantine import SCHEMA as QUARANTINE_SCHEMA
+from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE_SCHEMA
 
 PROJECT = """
 from frazil import Table, column, pipeline, sources

@@ -18,7 +18,7 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError
-from frazil.sinks.delta import create_delta_table
+from frazil.sinks.delta.target import create_delta_table
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "amount", DecimalType(12, 2)))
 ROWS = [{"id": 1, "amount": 5}, {"id": 2, "amount": -5}, {"id": 3, "amount": "x"}, {"id": 4, "amount": -7}]

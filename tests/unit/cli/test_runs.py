@@ -16,7 +16,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from frazil.errors import SourceChanged
-from frazil.pipelines.arrivals import local_digest, with_content
+from frazil.pipelines.batch.arrivals import local_digest, with_content
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
 from frazil.pipelines.runs import RunResult, note_run
 from frazil.project import load_project

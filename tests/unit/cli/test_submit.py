@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from frazil.cli.main import cli
 from frazil.config import load_settings
 from frazil.errors import PipelineError
-from frazil.pipelines.pack import Pack
-from frazil.pipelines.submit import ERRAND, Errand, Submission, plan_submission, run_submission, spark_home
 from frazil.services import ports
+from frazil.spark.pack import Pack
+from frazil.spark.submit import ERRAND, Errand, Submission, plan_submission, run_submission, spark_home
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/sales"
 SECRET = "hunter2-of-submit"

@@ -10,8 +10,8 @@ import pytest
 from examples.transpile.queries import make_queries, make_query
 from examples.transpile.transpiling import SCHEMA, Dialects, transpile, transpile_rows
 from frazil.project import load_project
-from frazil.sinks.schema import arrow_schema
-from frazil.sinks.sql_limits import DEEPEST
+from frazil.write.contract.sql_limits import DEEPEST
+from frazil.write.files.schema import arrow_schema
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/transpile"
 HERE = Dialects("snowflake", "spark")

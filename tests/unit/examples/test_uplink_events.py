@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from examples.uplink.events import EARLIEST_MS, LATEST_MS, SCHEMA, flatten, parse
 from examples.uplink.messages import START_MS, make_messages, message_id, message_name
 from frazil.project import load_project
-from frazil.sinks.schema import arrow_schema
+from frazil.write.files.schema import arrow_schema
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/uplink"
 

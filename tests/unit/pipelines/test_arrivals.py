@@ -15,7 +15,7 @@ from frazil import Table, column
 from frazil.client import FrazilCatalog
 from frazil.errors import PipelineError
 from frazil.pipelines import sources
-from frazil.pipelines.arrivals import Arrivals, compare_with_ledger, find_copies, local_digest, with_content
+from frazil.pipelines.batch.arrivals import Arrivals, compare_with_ledger, find_copies, local_digest, with_content
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
 from frazil.pipelines.sources import SourceFile
 from tests.lake import lake_catalog

@@ -8,9 +8,9 @@ import pytest
 
 from frazil.config import Settings, SparkSettings, load_settings
 from frazil.errors import ConfigError, PipelineError
-from frazil.pipelines.cluster import check_place, explain_worker, place_conf
-from frazil.pipelines.session import spark_conf
 from frazil.services import ports
+from frazil.spark.cluster import check_place, explain_worker, place_conf
+from frazil.spark.session import spark_conf
 
 
 def settings(**spark: str) -> Settings:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import PipelineError
-from frazil.pipelines.decode import JsonDecoder, OwnDecoder, Tombstones, parse_message
-from frazil.pipelines.read_json import parse_line
+from frazil.pipelines.files.read_json import parse_line
 from frazil.pipelines.sources import OWN_OP
+from frazil.pipelines.stream.decode import JsonDecoder, OwnDecoder, Tombstones, parse_message
 
 
 def messages(*values: bytes | None) -> pa.RecordBatch:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import SourceDrift
-from frazil.pipelines.columns import FileColumns
+from frazil.pipelines.batch.drift import Decision, check_delimiter, decide
 from frazil.pipelines.declare import Drift
-from frazil.pipelines.drift import Decision, check_delimiter, decide
-from frazil.pipelines.reading import schema_of_text
+from frazil.pipelines.files.columns import FileColumns
+from frazil.pipelines.files.reading import schema_of_text
 
 
 def decided(policy: Drift, *files: tuple[str, ...], given: list[str] | None = None, absent_is_null: bool = False) -> Decision:

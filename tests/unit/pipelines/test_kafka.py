@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import MessagesLost, PipelineError, ProgressMismatch
-from frazil.pipelines.kafka import EARLIEST, Start, TopicPartition, batch_end, check_seen, plan_start
+from frazil.pipelines.stream.kafka import EARLIEST, Start, TopicPartition, batch_end, check_seen, plan_start
 
 ID, OTHER = "Xf3k9aQ2-zzzz", "Qq7777Qq-zzzz"
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
+from frazil.pipelines.files.reading import POSITION, pack_position
+from frazil.pipelines.files.slices import Slice
 from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork
-from frazil.pipelines.reading import POSITION, pack_position
-from frazil.pipelines.slices import Slice
-from frazil.sinks.buffer import BufferLimits
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.quarantine import SCHEMA as QUARANTINE
+from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE
+from frazil.write.files.buffer import BufferLimits
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.partitioning import partition_spec
 from tests.unit.sinks.conftest import LayoutOf, layout_of
 
 __all__ = ["layout_of"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import ProjectError
-from frazil.pipelines import pack
-from frazil.pipelines.pack import pack_project, project_files
+from frazil.spark import pack
+from frazil.spark.pack import pack_project, project_files
 
 
 def write(folder: Path, *names: str) -> None:

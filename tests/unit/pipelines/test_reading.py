@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from frazil.errors import PipelineError
-from frazil.pipelines import lines, read_csv, sources
-from frazil.pipelines.columns import FileColumns
-from frazil.pipelines.reading import POSITION, Malformed, Reader, read_columns, schema_of_text, unpack_position
-from frazil.pipelines.slices import Slice, plan_tasks
+from frazil.pipelines import sources
+from frazil.pipelines.files import lines, read_csv
+from frazil.pipelines.files.columns import FileColumns
+from frazil.pipelines.files.malformed import Malformed
+from frazil.pipelines.files.reading import POSITION, Reader, read_columns, schema_of_text, unpack_position
+from frazil.pipelines.files.slices import Slice, plan_tasks
 from frazil.pipelines.sources import FileSource
 
 LOCAL = fs.LocalFileSystem()

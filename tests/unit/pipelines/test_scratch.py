@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from frazil.pipelines.scratch import OPTIONS, scratch_conf
+from frazil.spark.scratch import OPTIONS, scratch_conf
 
 START = """
 import sys
-from frazil.pipelines.scratch import OPTIONS, scratch_conf
+from frazil.spark.scratch import OPTIONS, scratch_conf
 folder = scratch_conf({})[OPTIONS].partition("=")[2]
 open(f"{folder}/copy.jar", "w").write("jar")
 print(folder, flush=True)

@@ -10,7 +10,7 @@ import pytest
 
 from frazil.errors import DeclarationError
 from frazil.pipelines import sources
-from frazil.pipelines.listing import _as_regex
+from frazil.pipelines.files.listing import _as_regex
 
 
 def listed(folder: Path, pattern: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import ProgressMismatch
-from frazil.pipelines.stateful import Checkpoint, check_stateful, check_stateless
+from frazil.pipelines.stream.stateful import Checkpoint, check_stateful, check_stateless
 
 
 def write_checkpoint(folder: Path, query: str, batches: int) -> Checkpoint:

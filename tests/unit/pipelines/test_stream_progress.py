@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.pipelines.stream_progress import StreamProgress, serving_metrics
+from frazil.pipelines.stream.progress import StreamProgress, serving_metrics
 
 
 def get(port: int, path: str) -> str:

@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 
 from frazil import sources
-from frazil.pipelines.decode import Decoder, JsonDecoder, Tombstones
+from frazil.pipelines.files.reading import POSITION
 from frazil.pipelines.load_task import LoadReport
-from frazil.pipelines.reading import POSITION
 from frazil.pipelines.sources import OWN_OP
-from frazil.pipelines.stream_task import StreamPlan
-from frazil.pipelines.upsert_task import REPORT, ChangePlan
-from frazil.sinks.buffer import BufferLimits
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.quarantine import SCHEMA as QUARANTINE
-from frazil.sinks.upsert_keys import ARRIVAL
-from frazil.sinks.upsert_rules import DELETED, UpsertRules
+from frazil.pipelines.stream.decode import Decoder, JsonDecoder, Tombstones
+from frazil.pipelines.stream.task import StreamPlan
+from frazil.pipelines.upsert.task import REPORT, ChangePlan
+from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE
+from frazil.write.files.buffer import BufferLimits
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.partitioning import partition_spec
+from frazil.write.upsert.keys import ARRIVAL
+from frazil.write.upsert.rules import DELETED, UpsertRules
 from tests.unit.pipelines.test_load_task import SCHEMA, written
 from tests.unit.sinks.conftest import LayoutOf, layout_of
 

@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, DecimalType, ListType, LongType, NestedField, StringType
 
 from frazil.errors import SchemaMismatch
-from frazil.pipelines.text import TextContract, convert_text
+from frazil.pipelines.files.text import TextContract, convert_text
 from tests.unit.sinks.conftest import LayoutOf, layout_of
 
 __all__ = ["layout_of"]

@@ -30,8 +30,8 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType, StringType
 
-from frazil.scan.compiled import ScanCache
-from frazil.scan.table import TableState
+from frazil.scan.planning.compiled import ScanCache
+from frazil.scan.planning.table import TableState
 
 Row = Mapping[str, Any]
 

@@ -21,11 +21,12 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import NestedField
 from pyroaring import BitMap64
 
-from frazil.scan.datafile import FileReader, ReadPlan
-from frazil.scan.deletes import PATH_FIELD
-from frazil.scan.plan import Planner, ScanRequest
-from frazil.scan.positions import POS_FIELD
-from frazil.scan.values import COUNTED, arrow_type, storage_type
+from frazil.scan.planning.deletes import PATH_FIELD
+from frazil.scan.planning.plan import Planner, ScanRequest
+from frazil.scan.reading.datafile import FileReader
+from frazil.scan.reading.positions import POS_FIELD
+from frazil.scan.reading.read_plan import ReadPlan
+from frazil.scan.reading.values import COUNTED, arrow_type, storage_type
 from tests.unit.scan.metadata_tables import MadeFile, MadeTable, Row
 
 POSITION_SCHEMA = pa.schema(

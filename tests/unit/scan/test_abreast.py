@@ -33,11 +33,11 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import ManifestUnreadable
-from frazil.scan import lanes
-from frazil.scan.abreast import NotAbreast, pick_abreast, read_abreast
-from frazil.scan.avro import AvroFile, open_avro, pick_bounds, read_records
-from frazil.scan.avro_schema import AvroError
-from frazil.scan.entries import EntryColumns
+from frazil.scan.manifests import lanes
+from frazil.scan.manifests.avro import AvroFile, open_avro, pick_bounds, read_records
+from frazil.scan.manifests.avro_schema import AvroError
+from frazil.scan.manifests.columns import NotAbreast, pick_abreast, read_abreast
+from frazil.scan.manifests.entries import EntryColumns
 
 KINDS = (LongType(), StringType(), DateType(), FloatType(), DoubleType(), BooleanType(), DecimalType(9, 2), UUIDType())
 SCHEMA = Schema(*(NestedField(at, f"c{at}", kind) for at, kind in enumerate(KINDS, 1)))

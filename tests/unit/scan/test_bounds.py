@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import DecimalType
 
-from frazil.scan.bounds import decode
+from frazil.scan.manifests.bounds import decode
 
 DIGITS = "12345678901234567890123456789012345678"
 

@@ -14,8 +14,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from frazil.errors import ScanError
+from frazil.scan.engines.spark import split
 from frazil.scan.scan import Scan
-from frazil.scan.spark import split
 from tests.unit.scan.real_tables import MadeDelete, RealTable
 from tests.unit.scan.test_rows import NONE, field, numbered, scan_of, table_of
 

@@ -27,7 +27,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType, StructType, UUIDType
 
 from frazil.errors import ScanError
-from frazil.scan.filters import FilterReader, bind_filter, filter_to_json, show
+from frazil.scan.planning.filters import FilterReader, bind_filter, filter_to_json, show
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from frazil.scan.parallel import AHEAD, read_ahead
+from frazil.scan.planning.parallel import AHEAD, read_ahead
 
 
 def numbers(task: int) -> Iterator[int]:

@@ -16,10 +16,10 @@ from pyiceberg.types import LongType, NestedField, StringType
 from rich.console import Console
 
 from frazil.errors import ManifestUnreadable, ScanError
-from frazil.scan.compiled import ScanCache
-from frazil.scan.deletes import EQUALITY, POSITIONS, DeleteFile, DeleteIndex
-from frazil.scan.pages import Span, make_page
-from frazil.scan.plan import Planner, ScanRequest
+from frazil.scan.planning.compiled import ScanCache
+from frazil.scan.planning.deletes import EQUALITY, POSITIONS, DeleteFile, DeleteIndex
+from frazil.scan.planning.plan import Planner, ScanRequest
+from frazil.scan.rest.pages import Span, make_page
 from tests.unit.scan.metadata_tables import MadeFile, MadeTable, Stats
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "country", StringType()))

@@ -54,8 +54,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from frazil.scan import abreast
-from frazil.scan.plan import Planner, ScanRequest
+from frazil.scan.manifests import columns as abreast
+from frazil.scan.planning.plan import Planner, ScanRequest
 from tests.unit.scan.metadata_tables import MadeFile, MadeTable, Stats, split_by_partition
 
 DAY = 86_400_000_000

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThan, NotEqualTo, Or
 
-from frazil.scan.pushdown import understand
+from frazil.scan.engines.pushdown import understand
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("n", pa.int32()), ("name", pa.large_string()), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC"))]

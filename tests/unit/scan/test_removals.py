@@ -10,8 +10,9 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from frazil.scan.datafile import FileReader, ReadPlan
-from frazil.scan.plan import Planner, ScanRequest
+from frazil.scan.planning.plan import Planner, ScanRequest
+from frazil.scan.reading.datafile import FileReader
+from frazil.scan.reading.read_plan import ReadPlan
 from tests.unit.scan.real_tables import MadeDelete, RealFile, RealTable
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))

@@ -33,10 +33,10 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import DataFileMissing, DataFileUnreadable, ManifestUnreadable, ScanError
-from frazil.scan.plan import ScanRequest
+from frazil.scan.planning.plan import ScanRequest
+from frazil.scan.planning.source import Source
+from frazil.scan.planning.table import TableState
 from frazil.scan.scan import Scan
-from frazil.scan.source import Source
-from frazil.scan.table import TableState
 from tests.unit.scan.metadata_tables import MadeFile, Stats
 from tests.unit.scan.real_tables import MadeDelete, RealFile, RealTable
 

@@ -19,9 +19,9 @@ from pyiceberg.expressions.visitors import bind, rewrite_not
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import FloatType
 
-from frazil.scan.plan import ScanRequest
+from frazil.scan.planning.plan import ScanRequest
+from frazil.scan.planning.source import Source
 from frazil.scan.scan import Scan
-from frazil.scan.source import Source
 from tests.changes import example_count
 from tests.unit.scan.real_tables import MadeDelete, RealFile, RealTable, to_arrow, to_stored
 from tests.unit.scan.test_prune_property import COLUMNS, SCHEMA, filters, make_spec, rows, specs, split_by_partition, stats

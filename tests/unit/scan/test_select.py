@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.expressions import EqualTo, GreaterThan
 
 from frazil.errors import ScanError
-from frazil.scan.select import parse_filter
+from frazil.scan.planning.select import parse_filter
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from frazil.artifacts.java import JavaNeed, find_java
 from frazil.config import Settings, load_settings
 from frazil.services import ports
-from frazil.services.java import JavaNeed, find_java
 from tests.unit.services.maven import Repository
 from tests.unit.services.toy import SCRIPT, Toy
 

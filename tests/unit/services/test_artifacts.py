@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from frazil.artifacts.jars import jars_folder, resolve_jars, unpack_server
+from frazil.artifacts.progress import Progress, show_progress, silent, watch_folder
 from frazil.errors import ConfigError, DownloadError
+from frazil.processes import wait_until
 from frazil.services import ports
-from frazil.services.artifacts import jars_folder, resolve_jars, unpack_server
-from frazil.services.processes import wait_until
-from frazil.services.progress import Progress, show_progress, silent, watch_folder
 from tests.unit.services.maven import Repository, write_settings
 
 SMALL = "org.slf4j:slf4j-api:2.0.16"
@@ -125,7 +125,7 @@ def test_a_cache_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch:
     assert caught.value.hint == "set FRAZIL_CACHE to a folder with room that you may write to"
 
 
-FETCH = "import sys; from frazil.services.artifacts import resolve_jars; print(resolve_jars(sys.argv[1:])[0].read_bytes().hex())"
+FETCH = "import sys; from frazil.artifacts.jars import resolve_jars; print(resolve_jars(sys.argv[1:])[0].read_bytes().hex())"
 
 
 def test_a_full_disk_is_named(repository: Repository, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_several_downloads_at_once_have_a_bar_each(repository: Repository) -> No
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    from frazil.services.artifacts import cache_folder
+    from frazil.artifacts.jars import cache_folder
 
     assert cache_folder() == cache
     monkeypatch.delenv("FRAZIL_CACHE")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import frazil
+from frazil.artifacts.jars import resolve_jars
+from frazil.artifacts.java import Java, JavaNeed, find_java, fits, machine_homes, read_java
+from frazil.artifacts.progress import Progress, silent
+from frazil.artifacts.trust import write_trust_store
 from frazil.errors import DownloadError, JavaMissing
 from frazil.services import ports
-from frazil.services.artifacts import resolve_jars
-from frazil.services.java import Java, JavaNeed, find_java, fits, machine_homes, read_java
-from frazil.services.progress import Progress, silent
-from frazil.services.trust import write_trust_store
 from tests.unit.services.maven import Repository
 
 
@@ -150,7 +150,7 @@ def test_without_a_fitting_java_and_without_a_network_the_error_tells_all(cache:
 
 FIND = """
 from frazil.errors import JavaMissing
-from frazil.services.java import JavaNeed, find_java
+from frazil.artifacts.java import JavaNeed, find_java
 try:
     print(find_java(JavaNeed.KAFKA, search=[]).version)
 except JavaMissing as exc:

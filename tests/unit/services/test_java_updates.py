@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from frazil.artifacts.java import Java
+from frazil.artifacts.java_updates import missed_updates, release_day, update_days
 from frazil.services.doctor import check_updates
-from frazil.services.java import Java
-from frazil.services.java_updates import missed_updates, release_day, update_days
 from tests.unit.services.test_java import make_home
 
 # When these were released, as their makers say.

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from frazil.artifacts import pins
+from frazil.artifacts.jars import jars_folder, resolve_jars, unpack_server
+from frazil.artifacts.java import JavaNeed, find_java
+from frazil.artifacts.progress import silent
 from frazil.errors import DownloadError, JavaMissing
-from frazil.services import pins
-from frazil.services.artifacts import jars_folder, resolve_jars, unpack_server
-from frazil.services.java import JavaNeed, find_java
-from frazil.services.progress import silent
 from tests.unit.services.maven import Repository
 from tests.unit.services.test_artifacts import archive
 from tools import pins as tool

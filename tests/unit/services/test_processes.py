@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from frazil.services import processes
-from frazil.services.processes import Launch, ProcessId
+from frazil import processes
+from frazil.processes import Launch, ProcessId
 
 
 def spawn(tmp_path: Path, *argv: str) -> ProcessId:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from frazil import processes
 from frazil.errors import PortInUse, ServiceDied, ServiceNotReady
-from frazil.services import processes
 from tests.unit.services.toy import Toy
 
 MakeToy = Callable[..., Toy]

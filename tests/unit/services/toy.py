@@ -6,8 +6,8 @@ import sys
 import time
 
 from frazil.config import load_settings
+from frazil.processes import Launch
 from frazil.services import ports
-from frazil.services.processes import Launch
 from frazil.services.service import Service
 
 SCRIPT = """

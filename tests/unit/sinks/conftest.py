@@ -13,8 +13,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 
 from frazil.client import FrazilCatalog
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import partition_spec
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.partitioning import partition_spec
 from tests.lake import lake_catalog
 
 LayoutOf = Callable[..., TableLayout]

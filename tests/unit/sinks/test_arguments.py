@@ -11,7 +11,7 @@ from frazil.errors import SinkError
 from frazil.sinks import SinkOptions
 from frazil.sinks.bytewax import IcebergSinkConfig
 from frazil.sinks.python import sink_options
-from frazil.sinks.spark import foreach_batch, frame_options
+from frazil.sinks.spark.driver import foreach_batch, frame_options
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"bad_rows": "error"}, "option 'bad_rows' is 'error': expected one of quarantine, stop"),

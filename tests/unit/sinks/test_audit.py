@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from frazil.sinks.audit import AuditReport, Line, PartReport, Step, check_line, compare_steps
-from frazil.sinks.progress import Claim, PartProgress, Progress
+from frazil.sinks.audit_line import AuditReport, Line, PartReport, Step, check_line, compare_steps
+from frazil.write.commit.progress import Claim, PartProgress, Progress
 
 BEFORE = Progress({"s/0": PartProgress(1, "w", 2, {"a": 10}), "s/1": PartProgress(1, "v", 4, {"a": 3})})
 CLAIM = Claim("s/0", "w", 1, 3, start={"a": 10}, end={"a": 20})

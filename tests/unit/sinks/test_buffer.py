@@ -21,9 +21,9 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType, LongType, NestedField, PrimitiveType, StringType
 
 from frazil.errors import RowsLost, WriteFailed
-from frazil.sinks.buffer import Buffer, BufferLimits
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
+from frazil.write.files.buffer import Buffer, BufferLimits
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.written import WrittenFile
 
 LayoutOf = Callable[..., TableLayout]
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "key", LongType()), NestedField(3, "text", StringType()))
@@ -139,8 +139,8 @@ SPOOLING = """
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import LongType, NestedField
     from frazil.errors import WriteFailed
-    from frazil.sinks.buffer import Buffer, BufferLimits
-    from frazil.sinks.layout import TableLayout
+    from frazil.write.files.buffer import Buffer, BufferLimits
+    from frazil.write.files.layout import TableLayout
 
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "key"))
     schema = Schema(NestedField(1, "key", LongType()), NestedField(2, "id", LongType()))
@@ -174,9 +174,9 @@ def test_memory_does_not_grow_with_the_rows(fields: list[str], tmp_path: Path) -
         from pyiceberg.schema import Schema
         from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
         from pyiceberg.types import LongType, NestedField, StringType
-        from frazil.sinks.buffer import Buffer, BufferLimits
-        from frazil.sinks.layout import TableLayout
-        from frazil.sinks.partitioning import partition_spec
+        from frazil.write.files.buffer import Buffer, BufferLimits
+        from frazil.write.files.layout import TableLayout
+        from frazil.write.files.partitioning import partition_spec
 
         def peak():
             lines = open("/proc/self/status").read().splitlines()

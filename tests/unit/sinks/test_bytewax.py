@@ -30,10 +30,10 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError
 from frazil.sinks.bytewax import DeltaSink, DeltaSinkConfig, IcebergSink, IcebergSinkConfig, SinkConfig, SourceRows
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.progress import Progress
-from frazil.sinks.publish import Patience
+from frazil.sinks.delta.target import create_delta_table
+from frazil.write.commit.progress import Progress
+from frazil.write.commit.publish import Patience
+from frazil.write.files.partitioning import partition_spec
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "kind", StringType()))
 ABORT = TestingSource.ABORT
@@ -356,7 +356,7 @@ def test_a_failed_commit_is_told_and_does_not_abort_the_process(iceberg: Lake, t
     program = f"""
         from bytewax.testing import run_main
         from frazil.sinks.bytewax import IcebergSinkConfig
-        from frazil.sinks.publish import Patience
+        from frazil.write.commit.publish import Patience
         from tests.unit.sinks.test_bytewax import dataflow
         import frazil.client.catalog as client
 

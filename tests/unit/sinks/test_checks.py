@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import CheckError
-from frazil.sinks.checks import compile_checks
+from frazil.write.contract.checks import compile_checks
 
 ROWS = pa.table(
     {

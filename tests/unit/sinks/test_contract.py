@@ -41,11 +41,11 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import SchemaMismatch
-from frazil.sinks.contract import Contract, Extra, Rejected, as_table
-from frazil.sinks.convert import convert
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import write_files
-from frazil.sinks.raw import parse_row
+from frazil.write.contract.contract import Contract, Extra, Rejected, as_table
+from frazil.write.contract.conversion import convert
+from frazil.write.contract.raw import parse_row
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.parquet import write_files
 
 LayoutOf = Callable[..., TableLayout]
 SALES = Schema(

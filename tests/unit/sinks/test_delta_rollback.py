@@ -12,8 +12,8 @@ from pyiceberg.types import LongType, NestedField
 import frazil.sinks
 from frazil.errors import ProgressMismatch, SinkError, WriterFenced
 from frazil.sinks import ArrowSink
-from frazil.sinks.delta import create_delta_table
-from frazil.sinks.delta_rollback import roll_back_delta
+from frazil.sinks.delta.rollback import roll_back_delta
+from frazil.sinks.delta.target import create_delta_table
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 

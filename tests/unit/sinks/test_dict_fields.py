@@ -12,8 +12,8 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import SchemaMismatch
-from frazil.sinks.contract import Contract
-from frazil.sinks.layout import TableLayout
+from frazil.write.contract.contract import Contract
+from frazil.write.files.layout import TableLayout
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),

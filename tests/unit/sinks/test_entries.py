@@ -17,9 +17,9 @@ from pyiceberg.types import DoubleType, LongType, NestedField
 import frazil.sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import connect
-from frazil.sinks.entries import BLOCK_ENTRIES, as_added, read_entries, write_entries
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.partitioning import partition_spec
+from frazil.write.commit.entries import BLOCK_ENTRIES, as_added, read_entries, write_entries
+from frazil.write.files.partitioning import partition_spec
+from frazil.write.files.written import WrittenFile
 from tests.lake import lake_catalog
 
 REALS = Schema(NestedField(1, "v", DoubleType()))

@@ -33,10 +33,10 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import SinkError, WriteFailed
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import FileMaker, RollingWriter, choose_dictionary, write_files
-from frazil.sinks.schema import arrow_schema
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.parquet import FileMaker, RollingWriter, choose_dictionary, write_files
+from frazil.write.files.schema import arrow_schema
+from frazil.write.files.written import WrittenFile
 
 LayoutOf = Callable[..., TableLayout]
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "payload", StringType()))
@@ -198,8 +198,8 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_file(on_small_disk: Callable
         from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
         from pyiceberg.types import BinaryType, NestedField
         from frazil.errors import WriteFailed
-        from frazil.sinks.layout import TableLayout
-        from frazil.sinks.parquet import write_files
+        from frazil.write.files.layout import TableLayout
+        from frazil.write.files.parquet import write_files
 
         layout = TableLayout("t", Schema(NestedField(1, "x", BinaryType())), PartitionSpec(), UNSORTED_SORT_ORDER, DISK + "/t", {}, {})
         try:

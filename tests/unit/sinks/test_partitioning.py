@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType, TimestampType
 
 from frazil.errors import PartitionSpecError
-from frazil.sinks.partitioning import compute_keys, partition_keys, partition_spec
+from frazil.write.files.partitioning import compute_keys, partition_keys, partition_spec
 
 DEVICE = StructType(NestedField(11, "site", StringType()), NestedField(12, "tags", ListType(13, StringType())))
 SCHEMA = Schema(

@@ -38,10 +38,10 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from frazil.sinks.contract import Contract
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.raw import as_json, parse_row
+from frazil.write.contract.contract import Contract
+from frazil.write.contract.raw import as_json, parse_row
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.partitioning import partition_spec
 
 PLAIN = {
     "b": BooleanType(),

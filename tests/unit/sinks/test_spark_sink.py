@@ -20,13 +20,14 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import load_settings
 from frazil.errors import CommitUnknown, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, WriterFenced
-from frazil.sinks import spark as lake
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.sinks.publish import Patience
-from frazil.sinks.snapshots import Move
-from frazil.sinks.spark_format import BatchWriter, Destination, FrazilDataSource, StreamWriter, TaskMessage
-from frazil.sinks.spark_job import batch_position, make_plan, row_schema, telling_line
-from frazil.sinks.spark_task import KAFKA, TaskReport
+from frazil.sinks.spark import driver as lake
+from frazil.sinks.spark.format import BatchWriter, Destination, FrazilDataSource, StreamWriter, TaskMessage
+from frazil.sinks.spark.job import batch_position, make_plan, row_schema
+from frazil.sinks.spark.task import KAFKA, TaskReport
+from frazil.spark.messages import python_error
+from frazil.write.commit.publish import Patience
+from frazil.write.commit.snapshots import Move
 
 TABLE = "lake.t"
 PART = "s/part-0"
@@ -227,8 +228,8 @@ def test_another_checkpoint_is_refused_and_the_same_one_goes_on() -> None:
         ("", "no reason was given"),
     ],
 )
-def test_the_telling_line_of_a_spark_error(text: str, line: str) -> None:
-    assert telling_line(text) == line
+def test_the_python_error_of_a_spark_message(text: str, line: str) -> None:
+    assert python_error(text) == line
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from frazil.errors import ProgressMismatch, RowRefused, RowsLost, SchemaMismatch
-from frazil.sinks.buffer import BufferLimits
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.quarantine import SCHEMA as QUARANTINE
-from frazil.sinks.spark_job import check_reports, join_reports
-from frazil.sinks.spark_task import Counts, OffsetColumns, Refusal, TaskPlan, TaskReport
+from frazil.sinks.spark.job import check_reports, join_reports
+from frazil.sinks.spark.task import Counts, OffsetColumns, Refusal, TaskPlan, TaskReport
+from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE
+from frazil.write.files.buffer import BufferLimits
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.written import WrittenFile
 from tests.unit.sinks.conftest import LayoutOf
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))

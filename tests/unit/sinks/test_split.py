@@ -25,8 +25,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from frazil.sinks.partitioning import partition_keys, partition_spec
-from frazil.sinks.split import Partition, split
+from frazil.write.files.partitioning import partition_keys, partition_spec
+from frazil.write.files.splitting import Partition, split
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "ts", TimestampType()))
 BATCH = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.timestamp("us"))])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import CheckError
-from frazil.sinks.checks import compile_checks
-from frazil.sinks.sql_limits import DEEPEST, why_unreadable
+from frazil.write.contract.checks import compile_checks
+from frazil.write.contract.sql_limits import DEEPEST, why_unreadable
 from tests.unit.sinks.test_checks import ROWS
 
 DEEP = f"nested more than {DEEPEST} levels deep"

@@ -35,9 +35,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from frazil.sinks.files import WrittenFile
-from frazil.sinks.layout import TableLayout
-from frazil.sinks.parquet import FileMaker, RollingWriter, write_files
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.parquet import FileMaker, RollingWriter, write_files
+from frazil.write.files.written import WrittenFile
 
 LayoutOf = Callable[..., TableLayout]
 VALUES: dict[PrimitiveType, st.SearchStrategy[object]] = {

@@ -35,7 +35,7 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import PartitionSpecError
-from frazil.sinks.transforms import array_transform
+from frazil.write.files.transforms import array_transform
 
 # Python's own datetime reaches from year 1 to 9999; nanoseconds since 1970 in 64 bits from 1678 to 2261.
 MICROS = st.integers(-62135596800_000000, 253402300799_999999)

@@ -39,12 +39,12 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import load_settings
 from frazil.errors import RowRefused, SinkError, WriterFenced
-from frazil.scan.read import plan_snapshot, read_tasks
-from frazil.sinks.partitioning import partition_spec
-from frazil.sinks.publish import Patience
-from frazil.sinks.replay import IcebergQuarantine, Rules
+from frazil.quarantine.replay import IcebergQuarantine, Rules
+from frazil.scan.reading.read import plan_snapshot, read_tasks
 from frazil.sinks.sink import ArrowSink
-from frazil.sinks.upsert_rules import Ops
+from frazil.write.commit.publish import Patience
+from frazil.write.files.partitioning import partition_spec
+from frazil.write.upsert.rules import Ops
 from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.unit.sinks.delete_files import delete_equal, delete_positions
 

@@ -13,9 +13,9 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField
 
-from frazil.sinks.ordering import sort_keys, sort_rows
 from frazil.upkeep import sorting
 from frazil.upkeep.sorting import sorted_batches
+from frazil.write.files.ordering import sort_keys, sort_rows
 
 SCHEMA = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", DoubleType()))
 ORDER = SortOrder(

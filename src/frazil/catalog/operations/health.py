@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frazil.catalog.context import Context
-from frazil.catalog.http import JSON_TYPE, Request, Response, json_response
+from frazil.catalog.http import Request, Response, json_response
 
 
 def livez(_ctx: Context, _request: Request) -> Response:
@@ -20,10 +20,3 @@ def readyz(ctx: Context, _request: Request) -> Response:
 def metrics(ctx: Context, _request: Request) -> Response:
     """The server's numbers as Prometheus reads them."""
     return Response(200, ctx.telemetry.render().encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
-
-
-def openapi(_ctx: Context, _request: Request) -> Response:
-    """The document that describes every operation of this server."""
-    from frazil.catalog.openapi import document_bytes
-
-    return Response(200, document_bytes(), [JSON_TYPE])

@@ -11,7 +11,7 @@ from frazil.catalog.names import Name, parse_name
 from frazil.catalog.operations.scans import can_plan
 from frazil.catalog.store.relations import Pointer
 from frazil.errors import BadRequest, ReferencesUnknown, Unavailable
-from frazil.scan.references import Candidates
+from frazil.scan.manifests import Candidates
 
 WHERE = "References request"
 MOST_FILES = 50_000

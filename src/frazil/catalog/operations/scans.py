@@ -26,9 +26,8 @@ from frazil.catalog.plan import load_current
 from frazil.errors import BadRequest, ManifestUnreadable, NoSuchPlan, NoSuchPlanTask, NotSupported, ScanError, Unprocessable
 
 if TYPE_CHECKING:
-    from frazil.scan.pages import Page, Span
-    from frazil.scan.plan import Planner
-    from frazil.scan.table import TableState
+    from frazil.scan.planning import Planner, TableState
+    from frazil.scan.rest import Page, Span
 
 Json = dict[str, Any]
 
@@ -93,7 +92,7 @@ def _table(ctx: Context, request: Request) -> TableState:
         raise NotSupported(
             "This server cannot plan scans: pyarrow is not installed", hint="pip install 'frazil[sinks]', or plan in the client"
         )
-    from frazil.scan.table import TableState
+    from frazil.scan.planning import TableState
 
     name = request.name()
     relation = find_relation(ctx.database.read(), ctx.warehouse(request), name, "table")
@@ -225,7 +224,7 @@ def _read_token(token: Json, state: TableState) -> _Wanted:
 
 
 def _span(found: Any) -> Span | None:
-    from frazil.scan.pages import Span
+    from frazil.scan.rest import Span
 
     if found is None:
         return None
@@ -256,8 +255,7 @@ class _Planned:
     def _make_planner(self) -> Planner:
         from pyiceberg.expressions import AlwaysTrue
 
-        from frazil.scan.filters import FilterReader, check_column
-        from frazil.scan.plan import Planner, ScanRequest
+        from frazil.scan.planning import FilterReader, Planner, ScanRequest, check_column
 
         wanted, state, body = self._wanted, self._state, self._wanted.body
         schema, case_sensitive, node = state.schema(wanted.schema_id), body["case-sensitive"], body["filter"]
@@ -283,14 +281,14 @@ class _Planned:
 
     def check_select(self) -> None:
         """Passes when the table has every column that the client selects."""
-        from frazil.scan.filters import check_column
+        from frazil.scan.planning import check_column
 
         case_sensitive = self._wanted.body["case-sensitive"]
         for name in self._wanted.select:
             _told(lambda name=name: check_column(name, self._planner.schema, table=self._state.name, case_sensitive=case_sensitive))
 
     def page(self) -> Page:
-        from frazil.scan.pages import PAGE_FILES, Span, make_page
+        from frazil.scan.rest import PAGE_FILES, Span, make_page
 
         span = self._wanted.span or Span()
         # Each file has what is left of the filter for it.
@@ -308,14 +306,14 @@ class _Planned:
         return not _told(lambda: self._planner.deletes.count) and page.rows >= wanted
 
     def to_json(self, page: Page, tasks: list[str]) -> Json:
-        from frazil.scan.wire import tasks_to_json
+        from frazil.scan.rest import tasks_to_json
 
         found: Json = _told(lambda: tasks_to_json(self._planner, page.groups, stats=self._stats, residual=self._residual))
         return {"plan-tasks": tasks, **found} if tasks else found
 
     def tasks(self, page: Page) -> list[str]:
         """Tokens for what is not in the page. Each holds the filter: of a long one there are few, and the last stands for all others."""
-        from frazil.scan.pages import Span
+        from frazil.scan.rest import Span
 
         most, rest = max(1, ANSWER_BYTES // (FILE_BYTES + self._filter_bytes)), page.rest
         if len(rest) > most:

@@ -1,0 +1,45 @@
+"""The Spark session of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.context import Context
+from frazil.project import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.pipelines import Pipeline
+
+
+def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> AbstractContextManager[SparkSession]:
+    """Spark for a pipeline: with the jars of its source, and the project's modules wherever tasks run."""
+    from frazil.spark import spark_session
+
+    return spark_session(
+        context.settings,
+        app_name=f"frazil {pipeline.name}",
+        log=spark_log(context),
+        more_jars=kafka_jars(pipeline),
+        project=project.folder,
+        tell=lambda line: click.echo(f"{pipeline.name}: {line}", err=True),
+    )
+
+
+def kafka_jars(pipeline: Pipeline) -> Sequence[str]:
+    """The coordinates of Spark's Kafka source, for a pipeline that reads a topic."""
+    from frazil.pipelines.sources import KafkaSource
+    from frazil.spark import KAFKA_JARS
+
+    return KAFKA_JARS if isinstance(pipeline.source, KafkaSource) else ()
+
+
+def spark_log(context: Context) -> Path:
+    """Where the JVM's own output goes."""
+    return context.settings.stack.folder / "spark" / "spark.log"

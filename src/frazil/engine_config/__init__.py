@@ -1,0 +1,23 @@
+"""What each engine must be told to reach the catalog: the texts of `frazil connect`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.engine_config.connection import S3, Connection, find_connection
+    from frazil.engine_config.engines import duckdb, trino
+    from frazil.engine_config.known import ENGINES
+
+__all__ = [
+    "ENGINES",
+    "S3",
+    "Connection",
+    "duckdb",
+    "find_connection",
+    "trino",
+]
+
+__getattr__ = lazy_names(__name__)

@@ -1,0 +1,50 @@
+"""How an engine reaches the catalog, and the store of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from frazil.client import FrazilCatalog
+    from frazil.config import Settings
+
+KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "FRAZIL_CATALOG__TOKEN"  # names, not values
+
+
+@dataclass(frozen=True)
+class S3:
+    """Where the object store is. No endpoint means AWS's own."""
+
+    endpoint: str | None
+    region: str
+    path_style: bool = True
+    key: str | None = None
+    secret: str | None = None
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How an engine reaches the catalog, and the store of its tables (None: they are local files)."""
+
+    name: str
+    uri: str
+    warehouse: str | None = None
+    token: str | None = None
+    s3: S3 | None = None
+    properties: Mapping[str, str] | None = None  # the user's own; may hold credentials under any name
+
+
+def find_connection(settings: Settings, open_catalog: Callable[[], FrazilCatalog]) -> Connection:
+    """The connection that the settings describe; where they do not say where the store is, the catalog is asked."""
+    catalog, s3 = settings.catalog, settings.s3
+    key, secret = (value.get_secret_value() if value else None for value in (s3.access_key_id, s3.secret_access_key))
+    if s3.endpoint:
+        store: S3 | None = S3(s3.endpoint, s3.region, s3.path_style_access, key, secret)
+    else:
+        told = open_catalog().properties
+        endpoint, region = told.get("s3.endpoint"), told.get("s3.region")
+        store = S3(endpoint, region or s3.region, s3.path_style_access, key, secret) if endpoint or region else None
+    token = catalog.token.get_secret_value() if catalog.token else None
+    return Connection(catalog.name, catalog.uri, catalog.warehouse, token, store, dict(catalog.properties))

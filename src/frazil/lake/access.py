@@ -1,0 +1,82 @@
+"""How a lake reaches its catalog and the files of its tables."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from frazil.errors import NoSuchTable
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from frazil.client import FrazilCatalog
+    from frazil.config import Settings
+    from frazil.scan.planning import ScanCache, Source
+
+MOST_CACHES = 64  # tables whose manifests are kept
+
+
+class LakeAccess:
+    """A catalog with its settings: loads tables, and keeps what scans have learned from their manifests."""
+
+    def __init__(self, settings: Settings | None = None, *, catalog: FrazilCatalog | None = None) -> None:
+        self._settings, self._catalog = settings, catalog
+        self._caches: dict[str, ScanCache] = {}
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings that were given, or those that hold in this folder."""
+        from frazil.config import load_settings
+
+        return self._settings or load_settings()
+
+    @cached_property
+    def catalog(self) -> FrazilCatalog:
+        """The client of the catalog."""
+        from frazil.client import connect
+
+        return self._catalog or connect(self.settings)
+
+    def load(self, name: str) -> Table:
+        """PyIceberg's table as it is now; an error names near ones when there is none of this name."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        try:
+            if "." not in name:
+                raise NoSuchTableError(name)
+            table: Table = self.catalog.load_table(name)
+        except (NoSuchTableError, NoSuchNamespaceError) as exc:
+            error = NoSuchTable(name)
+            error.hint = self._near(name)
+            raise error from exc
+        return table
+
+    def source(self, table: Table) -> Source:
+        """How the table's files are opened; what was learned from its manifests is kept, for they never change."""
+        from frazil.scan.planning import Source
+
+        key = str(table.metadata.table_uuid)
+        if key not in self._caches and len(self._caches) >= MOST_CACHES:
+            self._caches.pop(next(iter(self._caches)))
+        made = Source.of(table.io, self._caches.get(key))  # the access is always the newest: keys may have a short life
+        self._caches[key] = made.cache
+        return made
+
+    def table_names(self) -> list[str]:
+        """The full names of all tables."""
+        pending, found = list(self.catalog.list_namespaces()), []
+        while pending:
+            namespace = pending.pop()
+            pending += self.catalog.list_namespaces(namespace)
+            found += [".".join(identifier) for identifier in self.catalog.list_tables(namespace)]
+        return sorted(found)
+
+    def _near(self, name: str) -> str:
+        known = self.table_names()
+        last = name.rpartition(".")[2]
+        near = [one for one in known if one.rpartition(".")[2] == last] or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        if near:
+            return f"did you mean {' or '.join(near)}?"
+        return f"there are: {', '.join(known[:10])}{', ...' if len(known) > 10 else ''}" if known else "the catalog has no tables yet"

@@ -1,0 +1,261 @@
+"""SQL over the lake on DuckDB, read-only, at any point of the past.
+
+DuckDB parses, plans and computes; the rows come from our own scan, which is asked for the columns and filters that DuckDB needs
+(pushdown.py). So a query sees what a scan sees, whatever deletes a table has, and DuckDB needs no extension and no keys.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import FrazilError, NoSuchTable, QueryError
+from frazil.lake.table import LakeTable
+from frazil.scan.engines import connect_closed, first_line, import_duckdb
+from frazil.scan.planning import MAIN, Named, Point, find_point, find_ref, find_time
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from frazil.lake.access import LakeAccess
+    from frazil.scan.engines import ScanDataset
+
+Node = dict[str, Any]  # a piece of DuckDB's syntax tree, as JSON
+BATCH_ROWS = 65_536
+EXPLAIN = re.compile(r"\s*EXPLAIN(\s+ANALYZE)?\s+", re.IGNORECASE)
+PIVOT = re.compile(r"\s*(PIVOT|PIVOT_WIDER)\b", re.IGNORECASE)
+DOTTED = re.compile(r'(?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))+')
+ATTACHED = "lake"  # how a table's name may begin, as in DuckDB with its own extension
+
+
+def run_query(lake: LakeAccess, sql: str, *, at: Named | None = None) -> pa.RecordBatchReader:
+    """The result of a SELECT as an Arrow stream; EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT are such, too."""
+    duckdb = import_duckdb()
+    con = connect_closed()
+    tables = QueryTables(lake, con, at)
+    try:
+        return _closing(con.execute(tables.resolve(sql)).to_arrow_reader(BATCH_ROWS), tables)
+    except duckdb.Error as exc:
+        con.close()
+        raise tables.translate(exc) from exc
+    except FrazilError:
+        con.close()
+        raise
+
+
+class QueryTables:
+    """The tables of a query as views of a DuckDB: each reads from a scan at the point that is meant."""
+
+    def __init__(self, lake: LakeAccess, con: duckdb.DuckDBPyConnection, at: Named | None) -> None:
+        self._lake, self._at, self.con = lake, at, con
+        self._made: dict[tuple[str, int | None], tuple[str, str]] = {}
+        self.datasets: list[ScanDataset] = []
+        self._pending: list[str] = []  # views that are being opened
+
+    def resolve(self, sql: str, namespace: str = "") -> str:
+        """The query with its tables in place; names without one are looked up in the namespace, if there is any."""
+        if found := EXPLAIN.match(sql):
+            return found[0] + self.resolve(sql[found.end() :], namespace)
+        if PIVOT.match(sql):
+            self._check_pivot(sql)
+            self._open_named(sql)
+            return sql
+        tree = self._parse(sql)
+        for node in _tables(tree):
+            self._place(node, namespace)
+        (row,) = self.con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
+        return str(row[0])
+
+    def _parse(self, sql: str) -> Node:
+        (row,) = self.con.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+        tree: Node = json.loads(row[0])
+        if tree.get("error"):
+            if tree.get("error_type") == "not implemented":
+                hint = "change tables with Spark, Trino (--engine trino --write) or a sink"
+                raise QueryError("only SELECT can be run here: a query reads and changes nothing", hint=hint)
+            raise QueryError(f"the query cannot be understood: {tree.get('error_message')}{_place(sql, tree.get('position'))}")
+        if len(tree["statements"]) != 1:
+            raise QueryError(f"one query at a time, not {len(tree['statements'])}", hint="WITH ... AS joins several into one")
+        return tree
+
+    def _place(self, node: Node, namespace: str) -> None:
+        database = "" if node["catalog_name"] == ATTACHED and node["schema_name"] else node["catalog_name"]
+        name = ".".join(filter(None, (database, node["schema_name"], node["table_name"])))
+        if "." not in name:
+            if not namespace or not self._has(f"{namespace}.{name}"):
+                return  # a CTE or a function's result; if it is meant as a table, DuckDB says that there is none
+            name = f"{namespace}.{name}"
+        schema, table = self._open(name, node.get("at_clause"))
+        node["alias"] = node["alias"] or ("" if table == node["table_name"] else node["table_name"])
+        node["catalog_name"], node["schema_name"], node["table_name"], node["at_clause"] = "", schema, table, None
+
+    def _check_pivot(self, sql: str) -> None:
+        """Passes when it is one statement. DuckDB makes two of one that has to find its columns first: a type, and the SELECT."""
+        kinds = [one.type.name for one in self.con.extract_statements(sql)]
+        if kinds not in (["SELECT"], ["CREATE", "SELECT"]):
+            raise QueryError(f"one query at a time, not {len(kinds)}")
+
+    def _open_named(self, sql: str) -> None:
+        """Opens whatever a statement names that is a table. DuckDB tells the syntax of most statements, not of this."""
+        for found in DOTTED.findall(sql):
+            name = found.replace('"', "")
+            if self._has(name):
+                self._open(name, None)
+
+    def _has(self, name: str) -> bool:
+        return bool(self._lake.catalog.table_exists(name) or self._lake.catalog.view_exists(name))
+
+    # --- views -------------------------------------------------------------------------------------------------------------------
+
+    def _open(self, name: str, clause: Node | None) -> tuple[str, str]:
+        """The DuckDB view of a table at the point that is meant: its schema and name. Another point of a table is another view."""
+        try:
+            point = _point_of(self._lake, name, clause, self._at)
+        except NoSuchTable:
+            if clause is None and self._lake.catalog.view_exists(name):
+                return self._open_view(name)
+            raise
+        key = (name, None if point is None else point.snapshot.snapshot_id)
+        if key not in self._made:
+            schema, _, table = name.rpartition(".")
+            table = table if name not in {known for known, _ in self._made} else f"{table}@{key[1] or MAIN}"
+            self._made[key] = (schema, table)
+            self._create(schema, table, f"SELECT * FROM {self._register(name, point)}")  # noqa: S608  # our own name
+        return self._made[key]
+
+    def _register(self, name: str, point: Point | None) -> str:
+        from frazil.scan.engines import ScanDataset
+
+        scan = LakeTable(self._lake, name).scan(at=None if point is None else _named(point))
+        self.datasets.append(ScanDataset.of(scan))
+        own = f"frazil_scan_{len(self.datasets)}"
+        self.con.register(own, self.datasets[-1])
+        return own
+
+    def _open_view(self, name: str) -> tuple[str, str]:
+        """A view of the catalog, translated for DuckDB."""
+        from frazil.lake.views import view_sql
+
+        if name in self._pending:
+            raise QueryError(f"the view {name} selects from itself", hint=" -> ".join([*self._pending, name]))
+        schema, _, table = name.rpartition(".")
+        if (name, None) not in self._made:
+            self._pending.append(name)
+            sql, namespace = view_sql(self._lake.catalog, name)
+            self._create(schema, table, self.resolve(sql, namespace))
+            self._pending.pop()
+            self._made[name, None] = (schema, table)
+        return schema, table
+
+    def _create(self, schema: str, table: str, sql: str) -> None:
+        self.con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+        self.con.execute(f"CREATE VIEW {quote(schema)}.{quote(table)} AS {sql}")
+
+    # --- errors ------------------------------------------------------------------------------------------------------------------
+
+    def translate(self, exc: Exception) -> FrazilError:
+        """What went wrong, in our words: a scan's own error when it was that."""
+        import duckdb
+
+        failed = next((one.failed for one in self.datasets if one.failed is not None), None)
+        if failed is not None:
+            return failed
+        said = first_line(exc)
+        if isinstance(exc, duckdb.PermissionException):
+            return QueryError(f"a query reads the lake's tables, and no files: {said}", hint="load the file into a table first")
+        if isinstance(exc, duckdb.CatalogException) and "Table with name" in said:
+            known = self._lake.table_names()
+            hint = f"tables are named with their namespace: {', '.join(known[:10])}" if known else "the catalog has no tables yet"
+            return QueryError(said.partition(" Did you mean")[0], hint=hint)  # DuckDB would name tables of its own
+        return QueryError(said)
+
+
+def _tables(node: Any) -> Iterator[Node]:
+    if isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE":
+            yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
+            yield from _tables(child)
+
+
+def _point_of(lake: LakeAccess, name: str, clause: Node | None, at: Named | None) -> Point | None:
+    """The point that a table is read at; None for the current state."""
+    metadata = lake.load(name).metadata
+    if clause is not None:
+        named = _constant(clause, name)
+        find = find_time if clause["unit"].upper() == "TIMESTAMP" else find_point
+        return find(metadata, named, table=name)
+    if at is None or (at == MAIN and not metadata.refs):
+        return None
+    point = find_ref(metadata, MAIN, table=name) if at == MAIN else find_point(metadata, at, table=name)
+    return None if point.kind == "branch" and point.name == MAIN else point
+
+
+def _named(point: Point) -> Named:
+    """A branch by its name, for it has the table's columns; everything else by its snapshot."""
+    return point.name if point.kind == "branch" else point.snapshot.snapshot_id
+
+
+def _constant(clause: Node, table: str) -> str:
+    """The value in `AT (VERSION => 'tag')`; DuckDB has put casts such as TIMESTAMP '...' around it."""
+    node = clause["expr"]
+    while node.get("class") == "CAST":
+        node = node["child"]
+    if node.get("class") != "CONSTANT":
+        hint = "AT (VERSION => 123), AT (VERSION => 'tag'), AT (TIMESTAMP => '2024-01-18')"
+        raise QueryError(f"AT of {table} must be a plain value", hint=hint)
+    return str(node["value"]["value"])
+
+
+def _closing(result: pa.RecordBatchReader, tables: QueryTables) -> pa.RecordBatchReader:
+    """The stream, which closes its DuckDB when it ends; errors on the way are ours."""
+    import duckdb
+    import pyarrow as pa
+
+    schema = pa.schema([field.with_name(name) for field, name in zip(result.schema, distinct(result.schema.names), strict=True)])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in result:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        except (duckdb.Error, OSError, pa.ArrowException) as exc:
+            found = tables.translate(exc)
+            raise found if not isinstance(found, QueryError) else QueryError(f"the query stopped: {first_line(exc)}") from exc
+        finally:
+            tables.con.close()
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """
+    >>> distinct(["id", "name", "id", "id"])
+    ['id', 'name', 'id_1', 'id_2']
+    """
+    found: list[str] = []
+    for name in names:
+        tries = (name if number == 0 else f"{name}_{number}" for number in count())
+        found.append(next(one for one in tries if one not in found))
+    return found
+
+
+def quote(name: str) -> str:
+    """
+    >>> quote('odd "name"')
+    '"odd ""name\"""'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _place(sql: str, position: str | None) -> str:
+    """
+    >>> _place("SELECT 1 FORM t", "9")
+    ', at: FORM t'
+    """
+    return f", at: {sql[int(position) : int(position) + 30].strip()}" if position and position.isdigit() else ""

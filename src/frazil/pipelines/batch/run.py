@@ -1,0 +1,280 @@
+"""A batch run: the files that are new -> the user's function -> the table, in one commit with quarantine, ledger and the run itself.
+
+A run reads the pipeline's progress, then the ledger: which files are new. Nobody sees what the executors write until the one
+`/transactions/commit` at the end. That commit is the takeover, too: it requires that the progress still is what the run planned from, and
+gives the pipeline a new writer. So of two runs at once the first to commit wins, and the other one commits nothing and says so. A run that
+fails or is killed at any moment before leaves no snapshot, and the next one takes up exactly the files that are missing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import CommitUnknown, PipelineError, SourceChanged, TooManyBadRows, WriterFenced
+from frazil.ownership import check_pipeline
+from frazil.pipelines import Pipeline, RunResult, ledger_of, ledger_rows, note_run, open_beside, run_rows, runs_of, tell_error
+from frazil.pipelines.batch.arrivals import Arrivals, Tag, compare_with_ledger, find_copies, find_same_sizes, local_digest, with_content
+from frazil.pipelines.sources import SourceFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.table import Table as LiveTable
+    from pyiceberg.typedef import Identifier
+    from pyspark.sql import SparkSession
+
+    from frazil.client import FrazilCatalog
+    from frazil.pipelines import LoadPublisher, LoadReport
+    from frazil.pipelines.batch.staging import StagedLoad, Staging
+    from frazil.sinks import IcebergTarget
+    from frazil.sinks.spark import FrameSink, Staged
+    from frazil.write.commit import Append, Replace
+
+TOP_REASONS = 5
+
+__all__ = ["RunResult", "find_arrivals", "run_pipeline"]
+
+
+def run_pipeline(
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession,
+    catalog: FrazilCatalog,
+    folder: Path,
+    owner: str | None = None,
+    adopt: bool = False,
+) -> RunResult:
+    """Loads what is new since the last run. Safe to call again after any failure.
+
+    The tables belong to project `owner`; without it, to the project that the settings in `folder` name. If they belong to another one,
+    nothing is written and `OtherProject` is raised, unless the project is to `adopt` them.
+    """
+    arrived = find_arrivals(pipeline, catalog, folder)
+    if not arrived.files:
+        return _unchanged(pipeline, arrived)
+    tables = check_pipeline(pipeline.target.identifier, catalog, folder, project=owner, adopt=adopt)
+    refuse_changes(pipeline, arrived, catalog)
+    tables.claim()
+    begun = time.monotonic()
+    run = _Run(pipeline, spark, catalog, folder, tables.project)
+    try:
+        return run.load()
+    except BaseException as exc:
+        if not isinstance(exc, CommitUnknown):  # it may be in, with the row of this run
+            seconds = time.monotonic() - begun
+            failed = replace(run.result, snapshot_id=None, seconds=seconds, error=tell_error(exc, catalog.properties))
+            note_run(failed, pipeline.target, catalog)
+        if isinstance(exc, WriterFenced) and not exc.made_anew:
+            raise _came_first(pipeline) from exc
+        raise
+
+
+def _came_first(pipeline: Pipeline) -> PipelineError:
+    return PipelineError(
+        f"pipeline '{pipeline.name}': another run of it came first, after this one had looked for new files; "
+        "nothing of this run was committed",
+        hint="the ledger says which files are in; run again to load those that are not, and let one run at a time",
+    )
+
+
+def find_arrivals(pipeline: Pipeline, catalog: FrazilCatalog, folder: Path) -> Arrivals:
+    """The landing files that are new, or changed since they were loaded. Changes nothing."""
+    load_target(pipeline, catalog)
+    listed = pipeline.files.list_files(folder, catalog.properties)
+    ledger = _load_ledger(pipeline, catalog)
+    if ledger is None:
+        return Arrivals(tuple(listed))
+    return compare_with_ledger(listed, ledger, pipeline.name, digest=local_digest(folder))
+
+
+def refuse_changes(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog) -> None:
+    """Raises `SourceChanged` if loaded files have other content now and the pipeline does not say what that means.
+
+    It counts as a failed run.
+    """
+    if refused := _refusal(pipeline, arrived):
+        result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()), error=refused.message)
+        note_run(result, pipeline.target, catalog)
+        raise refused
+
+
+def _refusal(pipeline: Pipeline, arrived: Arrivals) -> SourceChanged | None:
+    if not arrived.changed or pipeline.on_change != "error":
+        return None
+    paths = [file.path for file in arrived.changed]
+    return SourceChanged(pipeline.name, paths, mode=pipeline.mode, unverified=arrived.unverified)
+
+
+def expect_copies(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog, folder: Path) -> dict[str, str]:
+    """The `copies` that the result of a run would name. Reads only files whose size another file has. Changes nothing."""
+    ledger = _load_ledger(pipeline, catalog)
+    files = with_content(find_same_sizes(arrived.files, ledger, pipeline.name), local_digest(folder))
+    return find_copies(files, ledger, pipeline.name)
+
+
+def _load_ledger(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable | None:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        ledger: LiveTable = catalog.load_table(ledger_of(pipeline.target).identifier)
+    except NoSuchTableError:
+        return None  # no run has committed yet
+    return ledger
+
+
+def _unchanged(pipeline: Pipeline, arrived: Arrivals) -> RunResult:
+    return RunResult(pipeline.name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))
+
+
+class _Run:
+    """One run under way; `result` is what is known of it so far."""
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str) -> None:
+        self.pipeline, self.spark, self.catalog, self.folder, self.owner = pipeline, spark, catalog, folder, owner
+        self.begun = time.monotonic()
+        self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
+        self.touched: tuple[SourceFile, ...] = ()
+        self.ledger_at: int | None = None  # the ledger's snapshot when the run looked for new files
+
+    def load(self) -> RunResult:
+        """Plans, stages, and commits."""
+        from frazil.pipelines import LoadPublisher, Stages
+        from frazil.sinks import IcebergTarget, SinkOptions, part_name
+        from frazil.sinks.spark import FrameSink
+
+        target = IcebergTarget(self.catalog, self.pipeline.target.identifier, key=self.pipeline.upserted_by)
+        part = part_name(self.pipeline.name, 0)
+        # Progress first, then the ledger: a commit in between moves the progress on, and the run's own commit is refused.
+        sink = FrameSink(target, part, options=SinkOptions(checks=self.pipeline.checks), takeover="first commit")
+        self.ledger_at = _snapshot_id(_load_ledger(self.pipeline, self.catalog))
+        arrived = find_arrivals(self.pipeline, self.catalog, self.folder)
+        if not arrived.files:
+            return _unchanged(self.pipeline, arrived)
+        files = self._identify(arrived)
+        publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, target, part, sink.generation))
+        publisher.clean()
+        with ExitStack() as kept:
+            staging = self._staging(target, part, files, kept)
+            report = self._stage(sink, staging, files).report
+            beside, kind = partial(self._beside, files, publisher), self._kind(report)
+            publisher.publish(sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=beside)
+        publisher.clean_rivals()
+        return self.result
+
+    def _identify(self, arrived: Arrivals) -> list[SourceFile]:
+        """The files to load, with their content in their tags."""
+        if refused := _refusal(self.pipeline, arrived):
+            raise refused
+        files = with_content(arrived.files, local_digest(self.folder))
+        copies = find_copies(files, _load_ledger(self.pipeline, self.catalog), self.pipeline.name)
+        changed, touched = (tuple(file.path for file in kind) for kind in (arrived.changed, arrived.touched))
+        size, unverified = sum(file.size for file in files), arrived.unverified
+        self.result = replace(
+            self.result, files=len(files), bytes=size, changed=changed, unverified=unverified, touched=touched, copies=copies
+        )
+        self.touched = arrived.touched
+        return files
+
+    def _staging(self, target: IcebergTarget, part: str, files: Sequence[SourceFile], kept: ExitStack) -> Staging:
+        from frazil.pipelines.batch.staging import Staging
+        from frazil.pipelines.batch.upsert_load import ChangeStaging
+
+        what = (self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties)
+        return ChangeStaging(*what, kept=kept) if self.pipeline.mode == "upsert" else Staging(*what)
+
+    def _stage(self, sink: FrameSink, staging: Staging, files: Sequence[SourceFile]) -> StagedLoad:
+        """What the tasks have written; refused, and deleted again, if too much of it is bad."""
+        staged = staging.run()
+        self._count(staged)
+        try:
+            self._check_bad_share(staged.report)
+            self._check_unchanged(files)
+        except BaseException:
+            sink.discard(_as_staged(staged.report))
+            raise
+        return staged
+
+    def _count(self, staged: StagedLoad) -> None:
+        report = staged.report
+        self.result = replace(
+            self.result, rows_in=staged.rows_in, rows=report.rows, duplicates=report.duplicates, quarantined=report.quarantined
+        )
+
+    def _check_bad_share(self, report: LoadReport) -> None:
+        rows = report.rows + report.duplicates + report.quarantined
+        if report.quarantined > self.pipeline.max_bad_share * rows:
+            reasons = dict(sorted(report.reasons.items(), key=lambda one: -one[1])[:TOP_REASONS])
+            limit = self.pipeline.max_bad_share
+            raise TooManyBadRows(self.pipeline.name, bad=report.quarantined, rows=rows, limit=limit, reasons=reasons)
+
+    def _check_unchanged(self, files: Sequence[SourceFile]) -> None:
+        """A file that grew while it was read would be loaded again as a new one: rows twice."""
+        now = {file.path: file for file in self.pipeline.files.list_files(self.folder, self.catalog.properties)}
+        before = [replace(file, tag=Tag.parse(file.tag).stamp) for file in files]
+        if changed := [file.path for file in before if now.get(file.path, file) != file]:
+            raise PipelineError(
+                f"pipeline '{self.pipeline.name}': {changed[0]} changed while it was read",
+                hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then rename them",
+            )
+
+    def _check_ledger(self, files: Sequence[SourceFile], ledger: LiveTable) -> None:
+        """Refuses files that are in the ledger by now. The progress tells what runs have loaded; this sees rows that came otherwise."""
+        if _snapshot_id(ledger) == self.ledger_at:
+            return
+        stamped = [replace(file, tag=Tag.parse(file.tag).stamp) for file in files]
+        now = compare_with_ledger(stamped, ledger, self.pipeline.name, digest=local_digest(self.folder))
+        if _numbers(now.files) != _numbers(files):
+            raise _came_first(self.pipeline)
+
+    def _beside(self, files: Sequence[SourceFile], publisher: LoadPublisher, snapshot_id: int) -> dict[str | Identifier, pa.Table]:
+        """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later run hashes them."""
+        target = self.pipeline.target
+        seconds = round(time.monotonic() - self.begun, 3)
+        counts: Mapping[str, Any] = (publisher.merge.counts if publisher.merge else None) or {}
+        self.result = replace(self.result, snapshot_id=snapshot_id, seconds=seconds, **counts)
+        ledger = open_beside(ledger_of(target), self.catalog, owner=self.owner)
+        self._check_ledger(files, ledger)
+        runs = open_beside(runs_of(target), self.catalog, owner=self.owner)
+        return {
+            ledger_of(target).identifier: ledger_rows(
+                [*files, *self.touched], pipeline=self.pipeline.name, run_id=self.result.run_id, ledger=ledger
+            ),
+            runs_of(target).identifier: run_rows(self.result, runs.schema().as_arrow()),
+        }
+
+    def _kind(self, report: LoadReport) -> type[Append | Replace]:
+        from frazil.write.commit import Append, Replace
+
+        return Replace if self.pipeline.mode == "replace-partition" and report.files else Append
+
+
+def _numbers(files: Sequence[SourceFile]) -> set[tuple[str, int]]:
+    """Which content of its path each file is to be: the first, or one that replaces it."""
+    return {(file.path, Tag.parse(file.tag).number) for file in files}
+
+
+def _snapshot_id(table: LiveTable | None) -> int | None:
+    return table.metadata.current_snapshot_id if table is not None else None
+
+
+def _as_staged(report: LoadReport) -> Staged:
+    from frazil.sinks.spark import Staged
+
+    return Staged(report.files, report.quarantine_files)
+
+
+def load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:
+    """The table that the pipeline fills, as it is now."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        live: LiveTable = catalog.load_table(pipeline.target.identifier)
+    except NoSuchTableError as exc:
+        raise PipelineError(f"pipeline '{pipeline.name}': table {pipeline.target.name} does not exist", hint="frazil apply") from exc
+    return live

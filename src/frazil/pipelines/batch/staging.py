@@ -1,0 +1,223 @@
+"""From landing files to data files that nobody sees yet: read, the user's function, types and checks, duplicates, quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.pipelines import LoadPlan, LoadReport, LoadWork, Pipeline, failed, transform
+from frazil.pipelines.batch import drift
+from frazil.pipelines.batch.duplicates import sort_by_key
+from frazil.pipelines.files import (
+    POSITION,
+    TASK_BYTES,
+    FileColumns,
+    Malformed,
+    Reader,
+    Slice,
+    SourceFrame,
+    Task,
+    TextContract,
+    find_columns,
+    pack_position,
+    plan_tasks,
+    read_frame,
+)
+from frazil.pipelines.sources import SourceFile
+from frazil.sinks import IcebergTarget
+from frazil.sinks.spark import map_rows, task_limits, tasks_at_once
+from frazil.spark import Batches, as_report, collect_reports, quoted, spread
+from frazil.write.contract import Rejected, as_json
+from frazil.write.files import BufferLimits
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.pipelines.upsert import ChangeSet
+
+MALFORMED_AT_ONCE = 1000  # a file with another delimiter has no other rows
+
+
+@dataclass(frozen=True)
+class StagedLoad:
+    """Files that are written and not committed, and the number of rows that were read for them."""
+
+    report: LoadReport = field(default_factory=LoadReport)
+    rows_in: int = 0
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The work of one run on the driver."""
+
+    pipeline: Pipeline
+    files: Sequence[SourceFile]
+    folder: Path
+    spark: SparkSession
+    target: IcebergTarget
+    part: str
+    io_properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def changes(self) -> ChangeSet | None:
+        """What is to be merged; None where rows are in files."""
+        return None
+
+    def run(self) -> StagedLoad:
+        """Writes the data files and the quarantine files of the run."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._run()
+        except (PySparkException, Py4JError) as exc:
+            raise failed(self.pipeline, exc) from exc
+
+    def _run(self) -> StagedLoad:
+        source = self.pipeline.files
+        paths, sizes = [source.locate(file, self.folder) for file in self.files], [file.size for file in self.files]
+        cores = self.spark.sparkContext.defaultParallelism
+        tasks = plan_tasks(paths, sizes, cores=cores, can_split=not source.csv.newlines_in_values)
+        columns = find_columns(source, paths, self.io_properties, spark=self.spark, tasks=tasks)
+        rows, given, decision = self._transformed(columns, tasks)
+        plan = self._plan(tasks)
+        report = self._write(given, plan) if given is not None else LoadReport()
+        beside = _only(tasks, decision.set_aside)
+        # Without a single column there is nothing to call the function with; the files may still hold lines that are no JSON.
+        beside += rows.malformed_tasks if rows else _without(tasks, decision.set_aside)
+        aside = self._set_aside(beside, columns, decision.set_aside, plan) if beside else LoadReport()
+        read = sum(count.rows for count in rows.counts.values()) if rows else 0
+        return StagedLoad(report + aside, read + aside.quarantined)
+
+    def _transformed(self, columns: FileColumns, tasks: Sequence[Task]) -> tuple[SourceFrame | None, DataFrame | None, drift.Decision]:
+        """What the user's function makes of the files that are not set aside; the table has the columns for it."""
+        self._check_delimiter(columns)
+        rows, given = self._call(columns.schema, tasks)
+        if given is None:
+            return None, None, drift.Decision()
+        decision = drift.decide(
+            self.pipeline.drift,
+            given=[name for name in given.columns if name != POSITION and name not in self.pipeline.beside],
+            table=self.pipeline.target.name,
+            known=self.target.layout.arrow.names,
+            columns=columns,
+            paths=[file.path for file in self.files],
+            absent_is_null=self.pipeline.files.format == "json",
+        )
+        if decision.set_aside:
+            left = [names for file, names in enumerate(columns.by_file) if file not in decision.set_aside]
+            known = pa.schema([one for one in columns.schema if any(one.name in names for names in set(left))])
+            rows, given = self._call(known, _without(tasks, decision.set_aside))
+        elif decision.add:
+            self.target.evolve(arrow_schema(given), names=decision.add)
+        return rows, given, decision
+
+    def _check_delimiter(self, columns: FileColumns) -> None:
+        """Before the function is called: with the whole header as one column, it would complain about any other."""
+        source = self.pipeline.files
+        if source.format == "csv" and source.csv.header and self.pipeline.drift != "quarantine":
+            paths, known = [file.path for file in self.files], self.target.layout.arrow.names
+            drift.check_delimiter(columns, paths, delimiter=source.csv.delimiter, table=self.pipeline.target.name, known=known)
+
+    def _call(self, schema: pa.Schema, tasks: Sequence[Task]) -> tuple[SourceFrame | None, DataFrame | None]:
+        if not len(schema) or not tasks:  # nothing but empty files
+            return None, None
+        rows = read_frame(self.spark, Reader(self.pipeline.files, schema, self.io_properties), tasks)
+        return rows, transform(self.pipeline, rows.rows)
+
+    def _plan(self, tasks: Sequence[Task]) -> LoadPlan:
+        layout = self.target.layout
+        return LoadPlan(
+            layout,
+            self.target.open_quarantine(self.part).layout,
+            self.part,
+            task_limits(BufferLimits(), tasks_at_once(self.spark)),
+            tuple(replace(piece, path=self.files[piece.file].path) for task in tasks for piece in task),
+            self.pipeline.checks,
+            self.pipeline.key,
+        )
+
+    def _write(self, given: DataFrame, plan: LoadPlan) -> LoadReport:
+        names = [*plan.layout.arrow.names, POSITION]
+        if plan.key:
+            partitions = max(self.spark.sparkContext.defaultParallelism, sum(file.size for file in self.files) // TASK_BYTES)
+            given = sort_by_key(given, self.pipeline, plan.layout.schema, partitions=partitions)
+        rows = given.select(*(given[quoted(name)] for name in given.columns if name in names))
+        # Here, where the error is the caller's own and not that of a task.
+        TextContract.of(plan.layout).check_fields(_without_position(arrow_schema(rows)))
+
+        def write(batches: Iterable[pa.RecordBatch]) -> Batches:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            yield as_report(plan.run(batches, task=context.partitionId() if context else 0).to_json())
+
+        return _sum(collect_reports(map_rows(rows, write, "report string")))
+
+    def _set_aside(self, tasks: Sequence[Task], columns: FileColumns, drifted: Mapping[int, tuple[str, ...]], plan: LoadPlan) -> LoadReport:
+        """The rows that cannot be taken apart, and all rows of drifted files, for the quarantine. Read once more: there are few of them."""
+        reader = Reader(self.pipeline.files, columns.schema, self.io_properties)
+        own = {piece.file: columns.by_file[piece.file] for task in tasks for piece in task}
+
+        def set_aside(number: int) -> Batches:
+            work = LoadWork(plan, number)
+            for piece in tasks[number]:
+                malformed: list[Malformed] = []
+                for batch in reader.read(piece, partial(_note_malformed, work, malformed)):
+                    if piece.file in drifted:
+                        _refuse_all(work, batch, own[piece.file], drift.reason(drifted[piece.file]))
+                _refuse_malformed(work, malformed)
+            yield as_report(work.finish().to_json())
+
+        return _sum(collect_reports(spread(self.spark, len(tasks), set_aside, "report string")))
+
+
+def _refuse_all(work: LoadWork, batch: pa.RecordBatch, names: Sequence[str], reason: str) -> None:
+    rows = batch.select(list(names)).to_pylist()
+    positions = [work.plan.spell(position) for position in batch.column(POSITION).to_pylist()]
+    work.set_aside([Rejected(number, reason, as_json(row)) for number, row in enumerate(rows)], positions)
+
+
+def _note_malformed(work: LoadWork, malformed: list[Malformed], one: Malformed) -> None:
+    malformed.append(one)
+    if len(malformed) >= MALFORMED_AT_ONCE:
+        _refuse_malformed(work, malformed)
+
+
+def _refuse_malformed(work: LoadWork, malformed: list[Malformed]) -> None:
+    if malformed:
+        rejected = [Rejected(number, one.reason, as_json({"line": one.text})) for number, one in enumerate(malformed)]
+        work.set_aside(rejected, [work.plan.spell(pack_position(one.slice, one.row)) for one in malformed])
+        malformed.clear()
+
+
+def _sum(reports: Iterable[str]) -> LoadReport:
+    return sum((LoadReport.from_json(text) for text in reports), LoadReport())
+
+
+def _only(tasks: Sequence[Task], files: Mapping[int, object]) -> list[Task]:
+    return _nonempty(tuple(piece for piece in task if piece.file in files) for task in tasks)
+
+
+def _without(tasks: Sequence[Task], files: Mapping[int, object]) -> list[Task]:
+    return _nonempty(tuple(piece for piece in task if piece.file not in files) for task in tasks)
+
+
+def _nonempty(tasks: Iterable[tuple[Slice, ...]]) -> list[Task]:
+    return [task for task in tasks if task]
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The Arrow types of a frame's columns."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(frame.schema)
+
+
+def _without_position(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([one for one in schema if one.name != POSITION])

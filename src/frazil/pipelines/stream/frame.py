@@ -1,0 +1,165 @@
+"""A topic as a streaming frame: read, decoded, given to the pipeline's function; and the job that writes one batch of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil.errors import PipelineError, SourceDrift
+from frazil.pipelines import LoadReport, Pipeline, transform
+from frazil.pipelines.batch import arrow_schema
+from frazil.pipelines.files import POSITION, TextContract, takes_text
+from frazil.pipelines.sources import KafkaSource
+from frazil.pipelines.stream.decode import PLACE, Decoder, JsonDecoder, OwnDecoder, Tombstones
+from frazil.pipelines.stream.kafka import Start, client_options
+from frazil.pipelines.stream.task import StreamPlan
+from frazil.pipelines.upsert import ChangePlan, ChangeSet, change_set
+from frazil.sinks import IcebergTarget
+from frazil.sinks.spark import map_rows, task_limits, tasks_at_once
+from frazil.spark import as_report, collect_reports, merging
+from frazil.write.files import BufferLimits
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class StreamFrame:
+    """A streaming frame, and what writes a batch of it: files, or changes. `decoded` are the reports of the tasks that decode, where these
+    are others."""
+
+    frame: DataFrame
+    plan: StreamPlan | ChangePlan
+    decoded: Accumulator[dict[int, Any]] | None = None
+
+    @contextmanager
+    def write(self, batch: DataFrame) -> Iterator[tuple[LoadReport, ChangeSet | None]]:
+        """One job: the files of a batch are written, and told; changes are kept by Spark until the block ends."""
+        if self.decoded is not None:
+            self.decoded.value = {}
+        if isinstance(self.plan, ChangePlan):
+            with change_set(batch, self.plan) as changes:
+                yield changes.report + self._decoded(), changes
+            return
+        plan = self.plan
+
+        def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield as_report(plan.run(batches, task=_task()).to_json())
+
+        yield _sum(collect_reports(map_rows(batch, write, "report string"))) + self._decoded(), None
+
+    def _decoded(self) -> LoadReport:
+        return _sum(self.decoded.value.values() if self.decoded is not None else ())
+
+
+@dataclass(frozen=True)
+class FrameMaker:
+    """Makes the streaming frame of a pipeline."""
+
+    pipeline: Pipeline
+    source: KafkaSource
+    spark: SparkSession
+    target: IcebergTarget
+    part: str
+    folder: Path
+
+    def make(self, start: Start) -> StreamFrame:
+        """The frame from a start on. Where the function changes nothing, one pass in Arrow does all; else Spark stands in between."""
+        messages, decoder, layout = self._read(start), self._decoder(), self.target.layout
+        limits = task_limits(BufferLimits(), tasks_at_once(self.spark))
+        plan = StreamPlan(layout, self.target.open_quarantine(self.part).layout, self.part, limits, (), self.pipeline.checks, (), decoder)
+        if decoder is None:
+            return self._made(transform(self.pipeline, _with_position(messages)), plan)
+        reports: Accumulator[dict[int, Any]] = self.spark.sparkContext.accumulator({}, merging())
+        schema = decoder.schema if decoder.schema is not None else _nullable(layout.arrow)
+        rows = _decoded(messages, plan, schema, reports)
+        given = transform(self.pipeline, rows)
+        if given is rows:
+            return StreamFrame(messages.select(*dict.fromkeys([*decoder.columns, *PLACE])), self._task_plan(plan))
+        if decoder.schema is None:
+            hint = "sources.kafka(..., decode=..., schema=pa.schema([...])); or let the decoder do it all, and return the frame as it came"
+            raise PipelineError(
+                f"pipeline '{self.pipeline.name}': its function changes what the decoder gives, and no schema says that", hint=hint
+            )
+        return self._made(given, replace(plan, decoder=None), reports)
+
+    def _read(self, start: Start) -> DataFrame:
+        source, reader = self.source, self.spark.readStream.format("kafka")
+        for key, value in client_options(source).items():
+            reader = reader.option(f"kafka.{key}", value)
+        topics = ("subscribePattern", source.pattern) if source.pattern else ("subscribe", ",".join(source.topics))
+        options = {
+            topics[0]: str(topics[1]),
+            "startingOffsets": start.to_json(),
+            "maxOffsetsPerTrigger": str(source.max_messages),
+            "failOnDataLoss": str(source.data_loss == "stop").lower(),
+        }
+        return reader.options(**options).load().select("key", "value", "topic", "partition", "offset", "timestamp")
+
+    def _decoder(self) -> Decoder | None:
+        if callable(self.source.decode):
+            return OwnDecoder(self.source.decode, self.source.schema, str(self.folder))
+        if self.source.decode == "none":
+            return None
+        arrow = self.target.layout.arrow
+        if nested := [one for one in arrow if not takes_text(one.type)]:
+            raise PipelineError(
+                f"pipeline '{self.pipeline.name}': column '{nested[0].name}' is {nested[0].type}, and a field of JSON arrives as text",
+                hint="decode the messages yourself: sources.kafka(..., decode=a function on Arrow batches)",
+            )
+        texts = frozenset(one.name for one in arrow if pa.types.is_string(one.type))
+        names = dict.fromkeys([*arrow.names, *self.pipeline.beside])
+        aside, tombstones = self.pipeline.drift == "quarantine", Tombstones.of(self.source, self.pipeline.rules)
+        return JsonDecoder(tuple(names), texts, set_aside=aside, tombstones=tombstones)
+
+    def _task_plan(self, plan: StreamPlan) -> StreamPlan | ChangePlan:
+        return ChangePlan(plan, self.pipeline.rules) if self.pipeline.mode == "upsert" else plan
+
+    def _made(self, given: DataFrame, plan: StreamPlan, reports: Accumulator[dict[int, Any]] | None = None) -> StreamFrame:
+        """What writes the frame that the function gave; refused, where its columns do not fit."""
+        layout, made = plan.layout, self._task_plan(plan)
+        if unknown := [name for name in given.columns if name not in (*layout.arrow.names, *self.pipeline.beside, POSITION)]:
+            hint = "drop them in the pipeline's function, or declare the columns and run: frazil apply"
+            names = ", ".join(f"'{name}'" for name in unknown)
+            raise SourceDrift(f"{layout.name} has no column {names}", columns=tuple(unknown), hint=hint)
+        found = pa.schema([one for one in arrow_schema(given) if one.name != POSITION])
+        (made if isinstance(made, ChangePlan) else TextContract.of(layout)).check_fields(found)
+        return StreamFrame(given, made, reports)
+
+
+def _sum(texts: Iterable[str]) -> LoadReport:
+    return sum(map(LoadReport.from_json, texts), LoadReport())
+
+
+def _decoded(messages: DataFrame, plan: StreamPlan, schema: pa.Schema, reports: Accumulator[dict[int, Any]]) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _task()
+        yield from plan.decode(batches, task=task, on_end=lambda report: reports.add({task: report.to_json()}))
+
+    rows = from_arrow_schema(schema.append(pa.field(POSITION, pa.string())), prefer_timestamp_ntz=True)
+    return messages.mapInArrow(decode, rows)
+
+
+def _with_position(messages: DataFrame) -> DataFrame:
+    from pyspark.sql.functions import concat_ws
+
+    return messages.withColumn(POSITION, concat_ws("/", *PLACE))
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([one.with_nullable(True) for one in schema])
+
+
+def _task() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context else 0

@@ -1,0 +1,112 @@
+"""What one task does with changes: types, checks, quarantine files. The good ones go on to Spark, and with them, as a last row, a report.
+
+So the rows and what was counted of them are one task's word, however often Spark repeats a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.errors import PipelineError
+from frazil.pipelines import LoadPlan, LoadReport
+from frazil.pipelines.files import POSITION, TextContract
+from frazil.write.contract import Contract
+from frazil.write.upsert import ARRIVAL, ChangeContract, UpsertRules, count_up
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+REPORT = "_frazil_report"
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """Everything that a task must know: where bad rows go, what they are told by, and how changes find their rows."""
+
+    load: LoadPlan
+    rules: UpsertRules
+    kind: type[Contract] = TextContract
+
+    @property
+    def contract(self) -> ChangeContract:
+        """What the table asks of the changes."""
+        return ChangeContract(self.load.layout, self.rules, self.load.checks, kind=self.kind)
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The rows that tasks give: changes, the place of each in its source, and the report."""
+        return self.contract.arrow.append(pa.field(ARRIVAL, pa.int64())).append(pa.field(REPORT, pa.string()))
+
+    def check_fields(self, found: pa.Schema) -> None:
+        """Refuses rows that lack a column or have one of a type that does not fit; here, where the error is the caller's own."""
+        rows = pa.schema([one for one in found if one.name != POSITION])
+        self.contract.check_fields(rows)
+        self.contract.rows.check_fields(rows)
+
+    def spark_schema(self) -> StructType:
+        """The same in Spark's types; refuses a table that has others."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        for one in self.load.layout.arrow:
+            if pa.types.is_time(one.type) or isinstance(one.type, pa.BaseExtensionType):
+                raise PipelineError(
+                    f"{self.load.layout.name}: column '{one.name}' is of type {self.load.layout.schema.find_type(one.name)}, "
+                    "which changes cannot have on their way through Spark",
+                    hint="upsert into this table with frazil.sinks.open(..., mode='upsert')",
+                )
+        try:
+            nullable = pa.schema([one.with_nullable(True) for one in self.arrow])
+            return from_arrow_schema(nullable, prefer_timestamp_ntz=True)
+        except PySparkException as exc:
+            raise PipelineError(f"{self.load.layout.name}: a column has a type that Spark does not know: {exc}") from exc
+
+    def run(self, batches: Iterable[pa.RecordBatch], *, task: int) -> Iterator[pa.RecordBatch]:
+        """The good changes, batch by batch, and the report; whatever goes wrong, it leaves no file behind."""
+        work = ChangeWork(self, task)
+        try:
+            for batch in batches:
+                yield from work.add(batch)
+            yield work.finish()
+        except BaseException:
+            work.load.abandon()
+            raise
+
+    def __repr__(self) -> str:
+        return f"ChangePlan({self.load.layout.name}, {self.load.part})"  # the layout holds keys
+
+
+class ChangeWork:
+    """One task under way."""
+
+    def __init__(self, plan: ChangePlan, task: int) -> None:
+        self.plan, self.load = plan, plan.load.begin(task)
+        self.contract, self.schema = plan.contract, plan.arrow
+        self.seen = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes changes, as text or in types that fit, with their position; or messages. Sets the bad ones aside."""
+        placed = self.load.read(batch)
+        found = self.load.sift(placed, self.contract)
+        if (arrival := placed.arrival()) is None:
+            arrival = count_up(placed.rows.num_rows, start=self.seen)
+        self.seen += placed.rows.num_rows
+        self.load.counts["rows"] += found.rows.num_rows
+        kept = arrival if found.numbers is None else arrival.take(found.numbers)
+        columns = [*found.rows.columns, kept, pa.nulls(found.rows.num_rows, pa.string())]
+        yield from pa.table(columns, schema=self.schema).combine_chunks().to_batches()
+
+    def finish(self) -> pa.RecordBatch:
+        """The report, as a row that is no change."""
+        return report_row(self.load.finish(), self.schema)
+
+
+def report_row(report: LoadReport, schema: pa.Schema) -> pa.RecordBatch:
+    """A report among rows: all other columns are NULL, or False."""
+    columns = [pa.array([False]) if one.type == pa.bool_() and not one.nullable else pa.nulls(1, one.type) for one in schema]
+    columns[schema.get_field_index(REPORT)] = pa.array([report.to_json()], pa.string())
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

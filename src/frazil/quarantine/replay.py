@@ -1,0 +1,213 @@
+"""The quarantine of an Iceberg table: what it holds, and how rows leave it.
+
+Rows that pass the contract now are appended to the table and taken out of the quarantine in one commit of both. It is guarded by the very
+snapshot of the quarantine that was read: who comes second reads again, and finds the rows gone. So a row comes in once, though the program
+is killed at any point, a reply is lost, two replays meet, or a sink sets more rows aside in the meantime.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import pyarrow as pa
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.typedef import Identifier
+
+from frazil.client import Change
+from frazil.errors import CommitConflict, SinkError
+from frazil.quarantine.held import Choice, HeldRow, Holding, Naming, check_of
+from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
+from frazil.quarantine.sifting import Sifting
+from frazil.sinks import SUMMARY_REPLAY
+from frazil.write.commit import (
+    SUMMARY_PROGRESS,
+    UPSERTED_BY,
+    Append,
+    CommitCatalog,
+    Patience,
+    Rewrite,
+    property_key,
+    quarantine_of,
+    until_decided,
+)
+from frazil.write.contract import Contract
+from frazil.write.files import TableLayout
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+R = TypeVar("R")
+SUMMARY_RELEASE = "frazil.release"  # in the snapshot of the quarantine: how many rows have left it, and where to
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What replayed rows must keep besides the table's types. Where the checks are not known (None), those that the reasons name hold."""
+
+    checks: tuple[str, ...] | None = None
+    extra_fields: Literal["error", "ignore"] = "error"
+    append: bool = False  # also where the table is upserted
+
+    def contract(self, layout: TableLayout, reasons: Callable[[], Iterator[str]]) -> Contract:
+        """The contract of the table under these rules."""
+        checks = self.checks
+        if checks is None:
+            checks = tuple(dict.fromkeys(check for reason in reasons() if (check := check_of(reason)) is not None))
+        return Contract.of(layout, checks=checks, extra="ignore")  # fields too many are judged row by row
+
+
+@dataclass(frozen=True)
+class IcebergQuarantine:
+    """The quarantine table beside an Iceberg table; there is none before the first bad row."""
+
+    catalog: CommitCatalog
+    identifier: Identifier
+    patience: Patience = field(default_factory=Patience)
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.identifier)
+
+    def holding(self) -> Holding | None:
+        """What is in it; None if nothing was ever set aside."""
+        beside = self._beside()
+        if beside is None:
+            return None
+        found = beside.scan(selected_fields=("reason", "quarantined_at")).to_arrow()
+        return Holding.of(self.name, zip(found["reason"].to_pylist(), found["quarantined_at"].to_pylist(), strict=True))
+
+    def rows(self, choice: Choice | None = None) -> list[HeldRow]:
+        """The chosen rows, oldest first."""
+        beside, chosen, naming = self._beside(), choice or Choice(), Naming()
+        pieces = _pieces(beside) if beside is not None else ()
+        found = [row for _, piece in pieces for row in naming.name_rows(piece) if chosen.has(row)]
+        return sorted(found, key=lambda row: (row.quarantined_at, row.position))
+
+    def replay(
+        self, rules: Rules | None = None, *, choice: Choice | None = None, edits: Mapping[str, str] | None = None, dry_run: bool = False
+    ) -> ReplayResult:
+        """The chosen rows that keep the contract now are in the table and no longer in quarantine; the others stay, and it is said why.
+
+        With `edits` (see `held.edited_rows`) only the rows named there are meant, and what stands there takes the place of the raw row.
+        """
+        held, meant = rules or Rules(), choice or Choice()
+        if edits is not None:
+            meant = Choice(meant.reason, meant.part, frozenset(edits))
+        sent: list[tuple[int, ReplayResult]] = []
+
+        def attempt(number: int) -> ReplayResult:
+            beside = self._load_beside()
+            if beside is None:
+                return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
+            if done := _committed(beside, sent):
+                return done
+            self._refuse_upserted(beside, held)
+            table = self._load(self.identifier)
+            contract = held.contract(TableLayout.of(table), lambda: _reasons(beside))
+            trial = Retrial(contract, meant, edits or {}, extra_is_error=held.extra_fields == "error")
+            with Sifting(contract.layout, TableLayout.of(beside), write=not dry_run) as sifting:
+                sifting.sift(_pieces(beside), trial)
+                if dry_run or not trial.passed:
+                    return ReplayResult.of(trial, dry_run=dry_run)
+                sifting.flush()
+                self.patience.on_step("files written")
+                append, rewrite = self._changes((table, beside), sifting, len(trial.passed), number)
+                snapshot_id = next(iter(append.snapshot_ids))
+                sent.append((next(iter(rewrite.snapshot_ids)), ReplayResult.of(trial, snapshot_id=snapshot_id)))
+                self._commit([append, rewrite], sifting)
+            return sent[-1][1]
+
+        return until_decided(attempt, name=self.name, patience=self.patience)
+
+    def drop(self, choice: Choice, *, dry_run: bool = False) -> DropResult:
+        """The chosen rows are gone from the quarantine, in a new snapshot; older ones hold them until they expire."""
+        sent: list[tuple[int, DropResult]] = []
+
+        def attempt(number: int) -> DropResult:
+            beside = self._load_beside()
+            if beside is None:
+                return DropResult()
+            if done := _committed(beside, sent):
+                return done
+            judge = GivingUp(choice)
+            with Sifting(TableLayout.of(beside), TableLayout.of(beside), write=not dry_run) as sifting:
+                sifting.sift(_pieces(beside), judge)
+                if dry_run or not judge.ids:
+                    return DropResult(len(judge.ids), dict(judge.reasons.most_common()))
+                sifting.flush()
+                rewrite = Rewrite(quarantine_of(self.identifier), sifting.removed, sifting.kept_files)
+                change = rewrite.build(beside, attempt=number, summary={SUMMARY_RELEASE: _note(rows=len(judge.ids), to=None)})
+                snapshot_id = next(iter(change.snapshot_ids))
+                sent.append((snapshot_id, DropResult(len(judge.ids), dict(judge.reasons.most_common()), snapshot_id)))
+                self._commit([change], sifting)
+            return sent[-1][1]
+
+        return until_decided(attempt, name=self.name, patience=self.patience)
+
+    def _refuse_upserted(self, beside: Table, rules: Rules) -> None:
+        if (key := beside.properties.get(UPSERTED_BY)) and not rules.append:
+            raise SinkError(
+                f"{self.name} is upserted by {key}, and a replay appends: its rows would stand beside those of the same key",
+                hint="send the rows through their stream again; or, if none of their keys is in the table, replay with --append",
+            )
+
+    def _changes(self, tables: tuple[Table, Table], sifting: Sifting, count: int, attempt: int) -> tuple[Change, Change]:
+        (table, read), beside = tables, quarantine_of(self.identifier)
+        summary = {SUMMARY_REPLAY: _note(rows=count, source=".".join(beside))}
+        if (progress := table.metadata.properties.get(property_key())) is not None:
+            summary[SUMMARY_PROGRESS] = progress  # unchanged; said again, for the snapshots before may expire
+        append = Append(self.identifier, sifting.good_files).build(table, attempt=attempt, summary=summary, properties={})
+        rewrite = Rewrite(beside, sifting.removed, sifting.kept_files)
+        return append, rewrite.build(read, attempt=attempt, summary={SUMMARY_RELEASE: _note(rows=count, to=self.name)})
+
+    def _commit(self, changes: list[Change], sifting: Sifting) -> None:
+        self.patience.on_step("before commit")
+        sifting.hand_over()  # from here on nobody may delete the files: the commit may happen late
+        try:
+            self.catalog.commit_changes(changes)
+        except CommitConflict:
+            sifting.take_back()  # certain: it never will
+            raise
+        self.patience.on_step("after commit")
+
+    def _load_beside(self) -> Table | None:
+        self.patience.on_step("before load")
+        return self._beside()
+
+    def _beside(self) -> Table | None:
+        try:
+            return self.catalog.load_table(quarantine_of(self.identifier))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            self._load(self.identifier)  # a table that is not there has no empty quarantine either
+            return None
+
+    def _load(self, identifier: Identifier) -> Table:
+        try:
+            return self.catalog.load_table(identifier)
+        except (NoSuchTableError, NoSuchNamespaceError) as exc:
+            raise SinkError(f"table {'.'.join(identifier)} is not there") from exc
+
+
+def _pieces(beside: Table) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each file, without those that an engine has deleted from it."""
+    scan = ArrowScan(beside.metadata, beside.io, beside.schema(), AlwaysTrue())
+    for task in sorted(beside.scan().plan_files(), key=lambda one: one.file.file_path):
+        yield task.file.file_path, scan.to_table([task])
+
+
+def _reasons(beside: Table) -> Iterator[str]:
+    yield from beside.scan(selected_fields=("reason",)).to_arrow()["reason"].to_pylist()
+
+
+def _committed(beside: Table, sent: list[tuple[int, R]]) -> R | None:
+    """What came of an attempt whose reply was lost, if it has happened: its snapshot is there."""
+    return next((result for snapshot_id, result in sent if beside.metadata.snapshot_by_id(snapshot_id) is not None), None)
+
+
+def _note(**values: object) -> str:
+    return json.dumps({key: value for key, value in values.items() if value is not None}, separators=(",", ":"))

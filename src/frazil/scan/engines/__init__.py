@@ -1,0 +1,34 @@
+"""Scans in other libraries: pandas, Polars, DuckDB, Daft and Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.scan.engines.duck import connect_closed, first_line, import_duckdb, literal, s3_address
+    from frazil.scan.engines.engine_plans import ScannedTable, explain_engine
+    from frazil.scan.engines.frames import to_daft, to_duckdb, to_pandas, to_polars, without_extensions
+    from frazil.scan.engines.pushdown import ScanDataset
+    from frazil.scan.engines.spark import run_sql, to_spark
+
+__all__ = [
+    "ScanDataset",
+    "ScannedTable",
+    "connect_closed",
+    "explain_engine",
+    "first_line",
+    "import_duckdb",
+    "literal",
+    "run_sql",
+    "s3_address",
+    "to_daft",
+    "to_duckdb",
+    "to_pandas",
+    "to_polars",
+    "to_spark",
+    "without_extensions",
+]
+
+__getattr__ = lazy_names(__name__)

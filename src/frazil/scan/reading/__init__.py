@@ -1,0 +1,44 @@
+"""The rows of data files: deletes applied, columns mapped by field id, filters evaluated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.scan.reading.batches import BatchReader, find_fields, identity_values
+    from frazil.scan.reading.datafile import FileReader
+    from frazil.scan.reading.extras import EXTRAS, ROW_ID, UPDATED, Extras
+    from frazil.scan.reading.positions import Positions, kept_rows
+    from frazil.scan.reading.project import Misfit, file_columns
+    from frazil.scan.reading.read import differing_files, read_tasks
+    from frazil.scan.reading.read_plan import ReadPlan
+    from frazil.scan.reading.removals import Removals
+    from frazil.scan.reading.rows import RowScan, as_filter
+    from frazil.scan.reading.values import arrow_schema, storage_type
+
+__all__ = [
+    "EXTRAS",
+    "ROW_ID",
+    "UPDATED",
+    "BatchReader",
+    "Extras",
+    "FileReader",
+    "Misfit",
+    "Positions",
+    "ReadPlan",
+    "Removals",
+    "RowScan",
+    "arrow_schema",
+    "as_filter",
+    "differing_files",
+    "file_columns",
+    "find_fields",
+    "identity_values",
+    "kept_rows",
+    "read_tasks",
+    "storage_type",
+]
+
+__getattr__ = lazy_names(__name__)

@@ -1,0 +1,45 @@
+"""All rows of some files of a table, and which files differ between two snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.scan.planning import FileTask, Planner, ScanRequest, Source, TableState, default_workers, read_ahead
+from frazil.scan.reading.datafile import FileReader
+from frazil.scan.reading.read_plan import ReadPlan
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+
+def plan_snapshot(table: Table, snapshot_id: int, source: Source | None = None) -> list[FileTask]:
+    """The data files of a snapshot, each with the delete files that concern it."""
+    state = TableState.of(".".join(table.name()), table.metadata)
+    cache = (source or Source.of(table.io)).cache
+    return list(Planner(state, cache, ScanRequest(snapshot_id=snapshot_id)).plan().tasks())
+
+
+def differing_files(table: Table, before_id: int, after_id: int) -> tuple[list[FileTask], list[FileTask]]:
+    """The files of each snapshot whose rows the other does not have in the same way: another file, or other deletes for it."""
+    source = Source.of(table.io)
+    plans = [{_identity(task): task for task in plan_snapshot(table, number, source)} for number in (before_id, after_id)]
+    shared = plans[0].keys() & plans[1].keys()
+    old, new = ([task for key, task in plan.items() if key not in shared] for plan in plans)
+    return old, new
+
+
+def _identity(task: FileTask) -> tuple[str, frozenset[tuple[str, int | None]]]:
+    """Several deletion vectors may lie in one file: where they lie in it tells them apart."""
+    return task.path, frozenset((one.path, one.fact("content_offset")) for one in task.deletes)
+
+
+def read_tasks(table: Table, tasks: Sequence[FileTask], schema: Schema) -> pa.RecordBatchReader:
+    """The rows of some files in the shape of a schema, whatever the schema was when they were written."""
+    state, source = TableState.of(".".join(table.name()), table.metadata), Source.of(table.io)
+    planner = Planner(state, source.cache, ScanRequest(schema_id=schema.schema_id))
+    reader = FileReader(ReadPlan.of(planner, source.open, schema.fields))
+    return pa.RecordBatchReader.from_batches(reader.plan.arrow, read_ahead(tasks, reader.read, workers=default_workers(), ordered=True))

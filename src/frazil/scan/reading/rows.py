@@ -1,0 +1,132 @@
+"""The rows of a table that a scan asks for, as Arrow: planned from the manifests, read from the files. `Scan` adds other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+
+from frazil.scan.planning import (
+    Planner,
+    ScanPlan,
+    ScanReport,
+    ScanRequest,
+    Source,
+    TableState,
+    default_workers,
+    parse_filter,
+    read_ahead,
+    select_fields,
+)
+from frazil.scan.reading.count import count_rows
+from frazil.scan.reading.datafile import FileReader
+from frazil.scan.reading.extras import EXTRAS, LINEAGE
+from frazil.scan.reading.read_plan import ReadPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.types import NestedField
+
+
+@dataclass(frozen=True)
+class RowScan:
+    """Rows of a table. Every call that reads plans anew from cached manifests and reads the files of the same snapshot."""
+
+    state: TableState
+    source: Source
+    request: ScanRequest
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+    ordered: bool = False
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        self.planner()  # a filter or a column that is wrong is an error here, where it was written
+
+    # --- what it is --------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def fields(self) -> tuple[NestedField, ...]:
+        """The columns that are given out."""
+        schema = self.state.schema(self.request.schema_id)
+        return select_fields(schema, self.columns, table=self.state.name, case_sensitive=self.request.case_sensitive, extras=EXTRAS)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return self._reader(self.planner()).plan.arrow
+
+    def plan(self) -> ScanPlan:
+        """The files to read, each with its deletes and what is left of the filter for it."""
+        return self.planner().plan()
+
+    def count(self) -> int:
+        """How many rows there are: from metadata where that is certain, else from the files that it is not certain of."""
+        planner = self.planner()
+        counted = count_rows(planner, self._reader(planner, []), workers=self.workers or default_workers())
+        return counted if self.limit is None else min(counted, self.limit)
+
+    def explain_files(self, *, row_groups: bool = True) -> ScanReport:
+        """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are read."""
+        planner = self.planner()
+        plan, reader = planner.plan(), self._reader(planner)
+        tasks = list(plan.tasks())
+        if row_groups:
+            for _ in read_ahead(tasks, lambda task: iter([reader.explain(task)]), workers=self.workers or default_workers(), ordered=False):
+                pass
+            planner.report.layers[reader.layer.name] = reader.layer
+        return planner.report
+
+    # --- Arrow -------------------------------------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, a batch at a time, in bounded memory."""
+        return self._read(whole=False)
+
+    def _read(self, *, whole: bool) -> Iterator[pa.RecordBatch]:
+        planner, left = self.planner(), self.limit
+        if left == 0:
+            return
+        plan = planner.plan()
+        reader = self._reader(planner, whole=whole, spare=len(plan) < pa.cpu_count())
+        found = read_ahead(plan.tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
+        for batch in found:
+            if left is not None and batch.num_rows >= left:
+                yield batch.slice(0, left)
+                return
+            left = None if left is None else left - batch.num_rows
+            yield batch
+
+    def arrow_stream(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def read_all(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return pa.Table.from_batches(self._read(whole=self.limit is None), schema=self.schema)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Lets every library that takes Arrow streams read the scan itself."""
+        return self.arrow_stream().__arrow_c_stream__(requested_schema)
+
+    # -----------------------------------------------------------------------------------------------------------------------------
+
+    def planner(self) -> Planner:
+        """What plans the scan."""
+        lineage = any(one.field_id in LINEAGE for one in self.fields)
+        return Planner(self.state, self.source.cache, self.request, lineage=lineage)
+
+    def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: bool) -> FileReader:
+        return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how))
+
+
+def as_filter(given: str | BooleanExpression | None, *, table: str) -> BooleanExpression:
+    """A filter from SQL's text or as an expression."""
+    if given is None:
+        return AlwaysTrue()
+    return parse_filter(given, table=table) if isinstance(given, str) else given

@@ -1,0 +1,211 @@
+"""The Spark job of a frame: a plan to the executors, reports back to the driver."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.errors import ProgressMismatch, RowRefused, SchemaMismatch, SinkError
+from frazil.sinks import SinkOptions, Target
+from frazil.sinks.spark.task import Counts, OffsetColumns, Staged, TaskPlan, TaskReport
+from frazil.spark import python_error
+from frazil.write.contract import Contract
+from frazil.write.files import MB, BufferLimits, check_written, delete_quietly
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+LEAST_BUDGET_BYTES = 16 * MB
+CHECKPOINT = "checkpoint/"  # before the id of a query: the source partition of a stream whose rows have no offsets
+NOT_DONE = "nothing of this frame was committed"
+ArrowStep = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Through:
+    """A step on Arrow batches, as for `mapInArrow`, and the columns that it gives in Spark's words: "id bigint, name string"."""
+
+    step: ArrowStep
+    columns: str
+
+    @property
+    def schema(self) -> StructType:
+        from pyspark.sql.types import StructType
+
+        found = StructType.fromDDL(self.columns)
+        assert isinstance(found, StructType), self.columns
+        return found
+
+
+def make_plan(
+    target: Target,
+    part: str,
+    schema: StructType,
+    *,
+    options: SinkOptions,
+    tasks: int,
+    reached: Mapping[str, int],
+    offsets: OffsetColumns | None = None,
+    end: Mapping[str, int] | None = None,
+) -> TaskPlan:
+    """What the tasks must know to write rows of a schema; adds new columns to the table first, if the options say so."""
+    name = target.layout.name
+    rows = row_schema(schema, offsets, table=name)
+    if options.extra_fields == "evolve" and (names := Contract.of(target.layout, extra="evolve").new_fields(rows)):
+        target.evolve(rows, names=names)
+    beside = target.open_quarantine(part) if options.bad_rows == "quarantine" else None
+    plan = TaskPlan(
+        target.layout,
+        part,
+        task_limits(options.limits, tasks),
+        checks=options.checks,
+        extra=options.extra_fields,
+        quarantine=beside.layout if beside else None,
+        offsets=offsets,
+        reached=dict(reached),
+        set_aside=beside.reached if beside else {},
+        end=dict(end or {}),
+    )
+    try:
+        plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task
+    except SchemaMismatch as exc:
+        if exc.expected == "timestamp" and "tz=" in exc.found:
+            exc.hint = f"Spark's timestamp has a zone, and the table's has none: .withColumn('{exc.field}', ....cast('timestamp_ntz'))"
+        raise
+    return plan
+
+
+def run_job(frame: DataFrame, plan: TaskPlan, through: Through | None = None) -> list[TaskReport]:
+    """What the tasks report; only those that Spark counts as done, one a partition of the frame."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        rows = map_rows(frame, task_function(plan, through), "report string").collect()
+    except (PySparkException, Py4JError) as exc:
+        raise SinkError(f"{plan.layout.name}: the Spark job failed: {python_error(str(exc))}", hint=NOT_DONE) from exc
+    return [TaskReport.from_json(row["report"]) for row in rows]
+
+
+def map_rows(frame: DataFrame, step: ArrowStep, schema: StructType | str) -> DataFrame:
+    """`frame.mapInArrow` for columns of any name: PySpark asks for each by name, and takes what is before a dot for a struct."""
+    names = frame.columns
+    if all(name.isidentifier() for name in names):
+        return frame.mapInArrow(step, schema)
+
+    def named(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return step(batch.rename_columns(names) for batch in batches)
+
+    return frame.toDF(*(f"c{number}" for number in range(len(names)))).mapInArrow(named, schema)
+
+
+def task_function(plan: TaskPlan, through: Through | None = None) -> ArrowStep:
+    """The function for `mapInArrow`. The plan travels inside it, pickled: what it holds is in no log and in no explained plan."""
+
+    def write_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        report = plan.run(through.step(batches) if through else batches, task=context.partitionId() if context else 0)
+        yield pa.record_batch([pa.array([report.to_json()])], names=["report"])
+
+    return write_rows
+
+
+def join_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], end: Mapping[str, int] | None = None) -> Staged:
+    """All that the tasks have written, and from where to where it reaches in the source."""
+    ends = dict(end or {})
+    for report in reports:
+        for source, offset in report.end.items():
+            ends[source] = max(offset, ends.get(source, offset))
+    return Staged(
+        tuple(file for report in reports for file in report.files),
+        tuple(file for report in reports for file in report.quarantine_files),
+        sum((report.counts for report in reports), Counts()),
+        {source: reached[source] for source in ends if source in reached},
+        ends,
+    )
+
+
+def check_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], table: str) -> None:
+    """Refuses a frame of which a task gave up at a bad row, or wrote rows that have come in by another writer since the job began."""
+    for report in reports:
+        check_written(report.files, 0 if report.stopped else report.counts.rows, table=table)
+        if report.stopped:
+            refusal = report.counts.first_refusal
+            assert refusal is not None
+            raise RowRefused(table, refusal.reason, position=refusal.position, row=refusal.raw)
+        for source, first in report.first.items():
+            if first < reached.get(source, first):
+                raise ProgressMismatch(
+                    f"{table}: rows from {first} of source '{source}' were written while another writer came to {reached[source]}",
+                    hint="write the frame again: the rows that are in are left out then",
+                )
+
+
+def discard_files(staged: Staged, target: Target, part: str) -> None:
+    """Deletes files that are in no commit, and in none that is under way."""
+    for file in staged.files:
+        delete_quietly(target.layout, file.path)
+    if staged.quarantine_files:
+        beside = target.open_quarantine(part).layout
+        for file in staged.quarantine_files:
+            delete_quietly(beside, file.path)
+
+
+def row_schema(schema: StructType, offsets: OffsetColumns | None, *, table: str) -> pa.Schema:
+    """The Arrow types in which rows of a Spark schema will arrive, without the columns that are dropped."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    names = schema.fieldNames()
+    if offsets is not None and (missing := [name for name in (*offsets.sources, offsets.offset) if name not in names]):
+        raise SchemaMismatch(table, missing[0], expected="a column of the frame, named in offsets", found=f"only {', '.join(names)}")
+    try:
+        rows = to_arrow_schema(schema.toNullable())  # Spark calls a literal NOT NULL: that is no wish for the table
+    except PySparkException as exc:
+        raise SinkError(f"{table}: a column of the frame has a type that Arrow does not know: {python_error(str(exc))}") from exc
+    dropped = offsets.dropped if offsets else ()
+    return pa.schema([one for one in rows if one.name not in dropped])
+
+
+def task_limits(limits: BufferLimits, tasks: int) -> BufferLimits:
+    """One task's share of what an executor may use.
+
+    >>> task_limits(BufferLimits(budget_bytes=256 * MB), 4).budget_bytes // MB
+    64
+    """
+    return replace(limits, budget_bytes=max(limits.budget_bytes // tasks, min(LEAST_BUDGET_BYTES, limits.budget_bytes)), threads=1)
+
+
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many tasks run in one executor at the same time."""
+    master = spark.conf.get("spark.master", "") or ""
+    if local := re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master):
+        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+    # A standalone executor takes all cores of its worker unless told otherwise: this machine's number is the best guess.
+    cores = spark.conf.get("spark.executor.cores", str(os.cpu_count() or 1) if master.startswith("spark:") else "1")
+    each = spark.conf.get("spark.task.cpus", "1")
+    return max(int(cores or 1) // max(int(each or 1), 1), 1)
+
+
+def batch_position(known: Mapping[str, int], query: str | None, batch_id: int, *, table: str) -> dict[str, int]:
+    """The position of a stream's batch whose rows carry no offsets: its number, in the checkpoint that gave it.
+
+    >>> batch_position({"checkpoint/q1": 4}, "q1", 4, table="t")
+    {'checkpoint/q1': 5}
+    """
+    own = f"{CHECKPOINT}{query}"
+    if others := [name for name in known if name.startswith(CHECKPOINT) and name != own]:
+        raise ProgressMismatch(
+            f"{table}: the table has batches of the query {others[0].removeprefix(CHECKPOINT)}, and this one, with another checkpoint, "
+            f"is {query}: which of its rows are in cannot be told",
+            hint="go on with the old checkpoint, or give offsets=OffsetColumns(...), or write under another name if all its rows are new",
+        )
+    return {own: batch_id + 1}

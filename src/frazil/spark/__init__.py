@@ -1,0 +1,35 @@
+"""Spark itself: sessions, clusters, `spark-submit`, and the workers' environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.spark.messages import python_error, spark_error
+    from frazil.spark.session import ICEBERG_AWS, ICEBERG_RUNTIME, KAFKA_JARS, spark_session
+    from frazil.spark.submit import ERRAND, Errand, describe, plan_submission, run_submission
+    from frazil.spark.tasks import Batches, as_report, collect_reports, merging, quoted, spread
+
+__all__ = [
+    "ERRAND",
+    "ICEBERG_AWS",
+    "ICEBERG_RUNTIME",
+    "KAFKA_JARS",
+    "Batches",
+    "Errand",
+    "as_report",
+    "collect_reports",
+    "describe",
+    "merging",
+    "plan_submission",
+    "python_error",
+    "quoted",
+    "run_submission",
+    "spark_error",
+    "spark_session",
+    "spread",
+]
+
+__getattr__ = lazy_names(__name__)

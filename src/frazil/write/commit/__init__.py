@@ -1,0 +1,141 @@
+"""Commits: progress, snapshots, manifests, and publishing them exactly once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.write.commit.entries import as_added, as_deleted, as_existing, read_entries, read_files, write_entries
+    from frazil.write.commit.format3 import OFFSET, read_list_v3, with_lineage, write_list_v3
+    from frazil.write.commit.manifests import merge_small, rewrite_without, write_added, write_list
+    from frazil.write.commit.part_counts import Parts, highest_offsets, part_name, take_over_others
+    from frazil.write.commit.progress import (
+        MAIN,
+        SUMMARY_COMMIT,
+        SUMMARY_PROGRESS,
+        SUMMARY_REF,
+        Claim,
+        PartProgress,
+        PlannedTakeover,
+        Progress,
+        apply_claim,
+        merge,
+        progress_at,
+        property_key,
+        read_progress,
+        take_over,
+    )
+    from frazil.write.commit.publish import (
+        CommitCatalog,
+        Committed,
+        Overtaken,
+        Patience,
+        Publisher,
+        SingleTableCatalog,
+        ignore,
+        is_lasting,
+        until_decided,
+    )
+    from frazil.write.commit.quarantine_table import (
+        SCHEMA,
+        UPSERTED_BY,
+        OpenQuarantine,
+        QuarantinedRow,
+        QuarantinedRows,
+        as_arrow,
+        exact_position,
+        position_in_batch,
+        quarantine_of,
+    )
+    from frazil.write.commit.replace import Replace
+    from frazil.write.commit.rewrite import Rewrite
+    from frazil.write.commit.rollback import SUMMARY_ROLLBACK, roll_back
+    from frazil.write.commit.snapshots import (
+        STAGED_BY,
+        Append,
+        Move,
+        Publishable,
+        count_files,
+        drop_ref,
+        guards,
+        head,
+        move_ref,
+        next_snapshot,
+        set_properties,
+        write_guards,
+    )
+    from frazil.write.commit.totals import totals_before
+
+__all__ = [
+    "MAIN",
+    "OFFSET",
+    "SCHEMA",
+    "STAGED_BY",
+    "SUMMARY_COMMIT",
+    "SUMMARY_PROGRESS",
+    "SUMMARY_REF",
+    "SUMMARY_ROLLBACK",
+    "UPSERTED_BY",
+    "Append",
+    "Claim",
+    "CommitCatalog",
+    "Committed",
+    "Move",
+    "OpenQuarantine",
+    "Overtaken",
+    "PartProgress",
+    "Parts",
+    "Patience",
+    "PlannedTakeover",
+    "Progress",
+    "Publishable",
+    "Publisher",
+    "QuarantinedRow",
+    "QuarantinedRows",
+    "Replace",
+    "Rewrite",
+    "SingleTableCatalog",
+    "apply_claim",
+    "as_added",
+    "as_arrow",
+    "as_deleted",
+    "as_existing",
+    "count_files",
+    "drop_ref",
+    "exact_position",
+    "guards",
+    "head",
+    "highest_offsets",
+    "ignore",
+    "is_lasting",
+    "merge",
+    "merge_small",
+    "move_ref",
+    "next_snapshot",
+    "part_name",
+    "position_in_batch",
+    "progress_at",
+    "property_key",
+    "quarantine_of",
+    "read_entries",
+    "read_files",
+    "read_list_v3",
+    "read_progress",
+    "rewrite_without",
+    "roll_back",
+    "set_properties",
+    "take_over",
+    "take_over_others",
+    "totals_before",
+    "until_decided",
+    "with_lineage",
+    "write_added",
+    "write_entries",
+    "write_guards",
+    "write_list",
+    "write_list_v3",
+]
+
+__getattr__ = lazy_names(__name__)

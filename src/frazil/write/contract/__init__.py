@@ -1,0 +1,36 @@
+"""Rows against the table's schema and checks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.write.contract.checks import compile_checks
+    from frazil.write.contract.contract import Accepted, Contract, Extra, Rejected, as_table, check_new_names, roots_of
+    from frazil.write.contract.conversion import Converted, convert, extra_fields, fits, null_violations
+    from frazil.write.contract.dict_fields import nested_columns, new_nested_fields
+    from frazil.write.contract.raw import as_json, parse_row
+
+__all__ = [
+    "Accepted",
+    "Contract",
+    "Converted",
+    "Extra",
+    "Rejected",
+    "as_json",
+    "as_table",
+    "check_new_names",
+    "compile_checks",
+    "convert",
+    "extra_fields",
+    "fits",
+    "nested_columns",
+    "new_nested_fields",
+    "null_violations",
+    "parse_row",
+    "roots_of",
+]
+
+__getattr__ = lazy_names(__name__)

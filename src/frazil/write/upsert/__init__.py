@@ -1,0 +1,27 @@
+"""Changes by key: which files they concern, and what becomes of the rows there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.write.upsert.apply import Upsert
+    from frazil.write.upsert.changes import Changes, relay_columns
+    from frazil.write.upsert.keys import ARRIVAL, count_up
+    from frazil.write.upsert.rules import DELETED, ChangeContract, Ops, UpsertRules
+
+__all__ = [
+    "ARRIVAL",
+    "DELETED",
+    "ChangeContract",
+    "Changes",
+    "Ops",
+    "Upsert",
+    "UpsertRules",
+    "count_up",
+    "relay_columns",
+]
+
+__getattr__ = lazy_names(__name__)

@@ -1,0 +1,178 @@
+"""Changes that wait to be applied, and what becomes of the rows that they meet. Pure: Arrow in, Arrow out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import SchemaMismatch, SinkError
+from frazil.write.contract import null_violations
+from frazil.write.files import Partition, TableLayout, split
+from frazil.write.upsert.keys import NUMBER, KeyIndex, count_up, last_of_each, plain
+from frazil.write.upsert.rules import DELETED, UpsertRules
+
+KEEP, DROP, PUT = 0, 1, 2  # what becomes of a row that a change is meant for: it stays, it goes, the change takes its place
+ELSEWHERE = -1
+
+
+@dataclass(frozen=True)
+class Changes:
+    """At most one change for each key: of several, the last by the sequence, then by arrival."""
+
+    rows: pa.Table  # the table's columns, and DELETED
+    rules: UpsertRules
+    layout: TableLayout
+
+    @classmethod
+    def of(cls, rows: pa.Table, rules: UpsertRules, layout: TableLayout) -> Changes:
+        """The changes among these rows that count."""
+        return cls(last_of_each(rows.combine_chunks(), rules.key, rules.sequence).combine_chunks(), rules, layout)
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    @cached_property
+    def index(self) -> KeyIndex:
+        return KeyIndex.of(self.rows, self.rules.key)
+
+    @cached_property
+    def deleted(self) -> pa.Array:
+        """Which of them are deletes."""
+        return plain(self.rows.column(DELETED))
+
+    @cached_property
+    def new_rows(self) -> pa.Table:
+        """The rows as the table is to have them."""
+        return self.rows.drop_columns([DELETED])
+
+    @cached_property
+    def sequences(self) -> pa.Array | None:
+        return plain(self.rows.column(self.rules.sequence)) if self.rules.sequence else None
+
+    @cached_property
+    def _groups(self) -> tuple[pa.Array, dict[Partition, int]]:
+        """The partition of each change, numbered."""
+        names = list(dict.fromkeys(key.path[0] for key in self.layout.keys))
+        rows = self.new_rows.select(names).append_column(NUMBER, count_up(len(self), pa.int32()))
+        slices = split(rows, self.layout.keys).slices()
+        numbers = pa.concat_arrays([pa.array([], pa.int32()), *(plain(one.rows.column(NUMBER)) for one in slices)])
+        groups = [pa.repeat(pa.scalar(at, pa.int32()), one.rows.num_rows) for at, one in enumerate(slices)]
+        joined = pa.concat_arrays([pa.array([], pa.int32()), *groups])
+        return joined.take(pc.array_sort_indices(numbers)), {one.partition: at for at, one in enumerate(slices)}
+
+    def lie_in(self, partition: Partition, spec_id: int) -> pa.Array:
+        """Which of them belong in a partition."""
+        groups, known = self._groups
+        at = known.get(tuple(partition), ELSEWHERE) if spec_id == self.layout.spec.spec_id else ELSEWHERE
+        return pc.equal(groups, at)
+
+    def meet(self, rows: pa.Table) -> tuple[pa.Array, pa.Array]:
+        """The numbers of the changes that stored rows are meant by, one for each such row, and of those the ones that come too late."""
+        found = self.index.find(rows)
+        numbers = found.drop_null()
+        if self.sequences is None or self.rules.sequence is None or not len(numbers):
+            return numbers, numbers.slice(0, 0)
+        stored = plain(rows.column(self.rules.sequence)).filter(found.is_valid())
+        # A stored row without a sequence is older than any change.
+        late = pc.fill_null(pc.greater(stored, self.sequences.take(numbers)), False)
+        return numbers, numbers.filter(late)
+
+    def apply(self, rows: pa.Table, verdicts: pa.Array) -> pa.Table:
+        """Stored rows as they are to be, by a verdict on each change."""
+        found = self.index.find(rows)
+        verdict = pc.fill_null(verdicts.take(found), KEEP)
+        put, drop = pc.equal(verdict, PUT), pc.equal(verdict, DROP)
+        has_put, has_drop = (pc.any(mask, min_count=0).as_py() for mask in (put, drop))
+        if has_put:
+            # The new rows stand behind the old ones, in the order of those whose places they take.
+            behind = pc.cumulative_sum(put.cast(pa.int64()), start=rows.num_rows - 1)
+            places = pc.if_else(put, behind, count_up(rows.num_rows))
+            joined = pa.concat_tables([rows, self.new_rows.take(found.filter(put))])
+            rows = joined.take(places.filter(pc.invert(drop)) if has_drop else places)
+        elif has_drop:
+            rows = rows.filter(pc.invert(drop))
+        return rows
+
+    def relaid(self, layout: TableLayout) -> Changes:
+        """The same changes for the table as it has become: columns are found by their id."""
+        ids = {one.field_id: one.name for one in self.layout.schema.fields}
+        names = {ids[one.field_id]: one.name for one in layout.schema.fields if one.field_id in ids}
+        if gone := [name for name in self.rules.judged if name not in names]:
+            raise SinkError(f"{layout.name}: column '{gone[0]}', by which changes find their rows, is gone")
+        if added := [one.name for one in layout.schema.fields if one.required and one.field_id not in ids]:
+            raise SinkError(f"{layout.name}: column '{added[0]}' is new and required, and the waiting changes do not have it")
+        sequence = names[self.rules.sequence] if self.rules.sequence else None
+        rules = UpsertRules(tuple(names[name] for name in self.rules.key), sequence, self.rules.op)
+        rows = relay_columns(self.rows, self.layout, layout)
+        puts = rows.filter(pc.invert(self.deleted))
+        for field in layout.arrow:
+            if null_violations(plain(puts.column(field.name)), field) is not None:
+                raise SchemaMismatch(
+                    layout.name,
+                    field.name,
+                    expected="a value: the column was made required",
+                    found="NULLs in changes that were taken before",
+                    hint="open the sink again and go on from its position: these changes are judged anew",
+                )
+        return Changes(rows, rules, layout)
+
+
+def relay_columns(rows: pa.Table, old: TableLayout, new: TableLayout) -> pa.Table:
+    """Changes with the columns of another layout of their table, found by id; a column that they do not have is NULL."""
+    ids = {one.field_id: one.name for one in old.schema.fields}
+    columns = [
+        rows.column(ids[one.field_id]).cast(kind.type) if one.field_id in ids else pa.nulls(rows.num_rows, kind.type)
+        for one, kind in zip(new.schema.fields, new.arrow, strict=True)
+    ]
+    schema = pa.schema([*(kind.with_nullable(True) for kind in new.arrow), rows.schema.field(DELETED)])
+    return pa.table([*columns, rows.column(DELETED)], schema=schema)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done for each change, once it is known which rows of the table they meet."""
+
+    changes: Changes
+    late: pa.Array  # the table has a newer row: nothing is done
+    count: pa.Array  # how many rows of the table have the key; one, or none, if it is a key
+
+    @classmethod
+    def of(cls, changes: Changes, met: Sequence[pa.Array], late: Sequence[pa.Array]) -> Decision:
+        """The decision, by what the changes have met in all files."""
+        everywhere = count_up(len(changes), pa.int32())
+        none = pa.array([], pa.int32())
+        late_ones = pc.is_in(everywhere, value_set=pc.unique(pa.concat_arrays([none, *late])))
+        counted = pc.value_counts(pa.concat_arrays([none, *met]))
+        places = pc.index_in(everywhere, value_set=counted.field("values"))
+        return cls(changes, late_ones, pc.fill_null(counted.field("counts").take(places), 0))
+
+    def verdicts(self, partition: Partition, spec_id: int) -> pa.Array:
+        """For each change, what becomes of its row in a file of a partition.
+
+        A change takes the place of its row if it belongs there. Otherwise it is one of `new`, as it is where a key was in the table twice.
+        """
+        in_place = pc.and_(pc.equal(self.count, 1), self.changes.lie_in(partition, spec_id))
+        applied = pc.if_else(pc.and_(in_place, pc.invert(self.changes.deleted)), PUT, DROP)
+        return pc.if_else(self.late, KEEP, applied).cast(pa.int8())
+
+    def new(self, placed: Sequence[pa.Array]) -> pa.Array:
+        """Which changes are rows that no file has a place for, given the numbers of those that have found one."""
+        everywhere = count_up(len(self.changes), pa.int32())
+        found = pc.is_in(everywhere, value_set=pa.concat_arrays([pa.array([], pa.int32()), *placed]))
+        return pc.invert(pc.or_(pc.or_(self.late, self.changes.deleted), found))
+
+    def tally(self) -> dict[str, int]:
+        """How many changes came to what."""
+        known, deleted = pc.greater(self.count, 0), self.changes.deleted
+        on_time = pc.invert(self.late)
+        masks = {
+            "inserted": pc.and_(pc.invert(known), pc.invert(deleted)),
+            "updated": pc.and_(pc.and_(known, on_time), pc.invert(deleted)),
+            "deleted": pc.and_(pc.and_(known, on_time), deleted),
+            "late": self.late,
+        }
+        return {name: int(pc.sum(mask, min_count=0).as_py()) for name, mask in masks.items()}

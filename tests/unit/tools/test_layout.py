@@ -1,0 +1,64 @@
+"""The import graph: packages import upwards only, through public interfaces, and never in a circle."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from tools import layout
+from tools.layout import Import
+
+
+def show(found: list[Import]) -> list[str]:
+    return sorted(f"{one.importer}:{one.line} imports {one.imported} ({', '.join(one.names)})" for one in found)
+
+
+def test_the_layout_names_every_package_and_no_other() -> None:
+    there = {name.split(".")[1] for name in layout.modules() if name.count(".") >= 1} - {"__main__"}
+    assert there == set(layout.NAMES)
+
+
+def test_the_layout_names_every_part_and_no_other() -> None:
+    for package, parts in layout.PARTS.items():
+        there = {
+            name.split(".")[2]
+            for name, file in layout.modules().items()
+            if name.startswith(f"frazil.{package}.") and name.count(".") == 2 and file.name == "__init__.py"
+        }
+        assert there == set(parts), package
+
+
+def test_no_import_points_down() -> None:
+    assert show([one for one in layout.imports() if layout.points_down(one)]) == []
+
+
+def test_no_import_passes_by_a_public_interface() -> None:
+    assert show([one for one in layout.imports() if layout.passes_by(one)]) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    assert layout.cycles() == []
+
+
+def test_only_the_commands_that_run_or_repair_the_server_import_it() -> None:
+    allowed = ("frazil.catalog", "frazil.cli.catalog", "frazil.cli.demo", "frazil.cli.serve", "frazil.cli.table")
+    found = [one for one in layout.imports() if one.imported.startswith("frazil.catalog") and not one.importer.startswith(allowed)]
+    assert show(found) == []
+
+
+@pytest.mark.parametrize("package", [name for name, file in layout.modules().items() if file.name == "__init__.py"])
+def test_every_public_name_can_be_imported(package: str) -> None:
+    module = importlib.import_module(package)
+    for name in getattr(module, "__all__", ()):
+        assert getattr(module, name) is not None
+
+
+def test_the_checks_can_fail() -> None:
+    down = Import("frazil.scan.planning.plan", "frazil.sinks", ("open",), 1)
+    part = Import("frazil.scan.planning.plan", "frazil.scan.engines", ("x",), 1)
+    inside = Import("frazil.sinks.sink", "frazil.write.files.buffer", ("Buffer",), 1)
+    assert (layout.points_down(down), layout.points_down(part), layout.passes_by(inside)) == (True, True, True)
+    fine = Import("frazil.sinks.sink", "frazil.write.files", ("Buffer",), 1)
+    assert (layout.points_down(fine), layout.passes_by(fine)) == (False, False)
+    assert layout._connected({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"], ["d"]]

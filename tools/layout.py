@@ -1,0 +1,255 @@
+"""The packages of `src/frazil`, in import order: read by the test of the import graph, and drawn in docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- layout: written by make docs -->\n", "<!-- end of layout -->\n"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package or a single module below `frazil`; it may import only what stands above it."""
+
+    name: str
+    about: str
+    parts: Mapping[str, str] = field(default_factory=dict)  # subpackages in import order, with what they are about
+
+
+LAYOUT = (
+    Package("errors", "the error tree, drawn at the top of the file"),
+    Package("lazy", "public names of packages, imported when they are first used"),
+    Package("moved", "former names of modules, for one release"),
+    Package("local_stack", "what a project's local stack keeps about itself: its secrets, its ports"),
+    Package("served", "which catalog `serve` and `up` have started for a project"),
+    Package("config", "settings and profiles: flags > environment > file > defaults"),
+    Package("properties", "which table properties are unsafe for clients"),
+    Package("storage_errors", "what the errors of object stores and file systems mean"),
+    Package("puffin", "Puffin files: sketches, deletion vectors, indexes"),
+    Package("processes", "child processes that end with their parent"),
+    Package("artifacts", "the cache folder, jars by Ivy, Java, pinned hashes, downloads with progress"),
+    Package("client", "the REST client on top of PyIceberg: several tables in one commit, idempotency keys, ETags, commit outcomes"),
+    Package("ownership", "which project a table belongs to"),
+    Package("spark", "sessions, clusters, `spark-submit`, work spread over tasks"),
+    Package(
+        "scan",
+        "reads",
+        {
+            "manifests": "Avro decoded into Arrow columns",
+            "planning": "which files, and why not the others",
+            "reading": "rows, deletes, columns by field id",
+            "engines": "pandas, Polars, DuckDB, Daft, Spark",
+            "rest": "plans in the specification's JSON",
+        },
+    ),
+    Package(
+        "write",
+        "the write path",
+        {
+            "files": "buffer, split by partition, Parquet, statistics",
+            "contract": "rows against types and checks",
+            "commit": "progress, snapshots, manifests, publish",
+            "upsert": "changes by key",
+        },
+    ),
+    Package("tables", "tables as code: declare -> compare -> steps -> apply, drift, import"),
+    Package("history", "log, diff, rollback, branches and tags"),
+    Package("sinks", "the hosts of the write path: Python, Bytewax, Daft", {"delta": "Delta as a target", "spark": "tasks and driver"}),
+    Package("quarantine", "rejected rows: list, replay, drop"),
+    Package("upkeep", "compaction, delete files, manifests, expiry, orphans"),
+    Package(
+        "pipelines",
+        "declared pipelines on Spark",
+        {
+            "files": "landing files as Arrow",
+            "upsert": "changes by key, merged by Spark",
+            "batch": "runs and the ledger",
+            "stream": "Kafka, a commit for each batch",
+        },
+    ),
+    Package("project", "a user's lakehouse.py"),
+    Package("engine_config", "what each engine must be told to reach the catalog: the texts of `frazil connect`"),
+    Package("lake", "the Python API: `Lake`, its tables, SQL over them"),
+    Package("services", "the local stack, one module for each server; doctor"),
+    Package(
+        "catalog",
+        "the REST server: app -> routes -> operations -> commit (pure) -> publish -> store",
+        {"files": "metadata files on disk and S3", "store": "SQL", "operations": "one function for each operation"},
+    ),
+    Package("cli", "the commands: parse, call the library, print"),
+)
+NAMES = tuple(package.name for package in LAYOUT)
+PARTS = {package.name: tuple(package.parts) for package in LAYOUT}
+# Modules that users import by their own names, next to the names of their package.
+PUBLIC_MODULES = frozenset({"frazil.pipelines.sources", "frazil.tables.transforms", "frazil.sinks.audit", "frazil.cli.main"})
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of our own code by our own code, whether it runs, runs late or is for type checkers only."""
+
+    importer: str  # module
+    imported: str
+    names: tuple[str, ...]  # none for `import module`
+    line: int
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module by its name."""
+    found = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        name = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = file
+    return found
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    """All of them."""
+    return tuple(found for module, file in modules().items() for found in _imports_of(module, ast.parse(file.read_text("utf-8"))))
+
+
+def _imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in modules():
+                    yield Import(module, alias.name, (), node.lineno)
+        elif isinstance(node, ast.ImportFrom) and node.module in modules():
+            parts = [alias.name for alias in node.names if f"{node.module}.{alias.name}" in modules()]
+            for part in parts:
+                yield Import(module, f"{node.module}.{part}", (), node.lineno)
+            if names := tuple(alias.name for alias in node.names if alias.name not in parts):
+                yield Import(module, str(node.module), names, node.lineno)
+
+
+def package_of(module: str) -> str:
+    """The package or part that a module belongs to, without the leading `frazil`.
+
+    >>> package_of("frazil.scan.planning.plan"), package_of("frazil.scan.scan"), package_of("frazil.errors"), package_of("frazil")
+    ('scan.planning', 'scan', 'errors', '')
+    """
+    names = module.split(".")[1:]
+    if len(names) > 1 and names[1] in PARTS.get(names[0], ()):
+        return f"{names[0]}.{names[1]}"
+    return names[0] if names else ""
+
+
+def is_package(name: str) -> bool:
+    file = modules().get(f"frazil.{name}")
+    return file is not None and file.name == "__init__.py"
+
+
+def points_down(one: Import) -> bool:
+    """Whether an import goes against the order: to a package further down, or to a later part of its own package."""
+    importer, imported = package_of(one.importer), package_of(one.imported)
+    if not importer or not imported or importer == "__main__":
+        return False  # `frazil` itself and `python -m frazil` stand above all
+    head, other = importer.partition(".")[0], imported.partition(".")[0]
+    if head != other:
+        return NAMES.index(other) > NAMES.index(head)
+    own, part = importer.partition(".")[2], imported.partition(".")[2]
+    return bool(own and part) and PARTS[head].index(part) > PARTS[head].index(own)
+
+
+def passes_by(one: Import) -> bool:
+    """Whether an import takes a name from inside another package, past its `__init__`."""
+    package = package_of(one.imported)
+    if not package or package == package_of(one.importer) or not is_package(package):
+        return False
+    if one.imported == f"frazil.{package}" or one.imported in PUBLIC_MODULES:
+        return False
+    return not (package.startswith("catalog") and package_of(one.importer).startswith("catalog"))  # its parts are its own affair
+
+
+def cycles() -> list[list[str]]:
+    """Groups of modules that import each other, also by imports for type checkers. A package's own `__init__` is not a part of one."""
+    graph: dict[str, set[str]] = {name: set() for name in modules()}
+    for one in imports():
+        for target in _targets(one):
+            if target != one.importer and modules()[one.importer].name != "__init__.py":
+                graph[one.importer].add(target)
+    return [group for group in _connected(graph) if len(group) > 1]
+
+
+def _targets(one: Import) -> Iterator[str]:
+    """The modules that an import leads to: for a public name of a package, the module that has it."""
+    if not is_package(one.imported.removeprefix("frazil.")):
+        yield one.imported
+        return
+    homes = {name: found.imported for found in imports() if found.importer == one.imported for name in found.names}
+    for name in one.names:
+        if name in homes:
+            yield homes[name]
+
+
+def _connected(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Strongly connected components, by Tarjan's algorithm."""
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = lowest[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], index[other])
+        if lowest[node] == index[node]:
+            start = stack.index(node)
+            groups.append(sorted(stack[start:]))
+            del stack[start:]
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return groups
+
+
+# --- the drawing in docs/architecture.md -------------------------------------------------------------------------------------------
+
+
+def render_page() -> str:
+    """docs/architecture.md with the map and the graph of today."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return f"{before}{BEGIN}\n{_map()}\n{_graph()}{END}{after}"
+
+
+def _map() -> str:
+    lines = []
+    for package in LAYOUT:
+        name = f"{package.name}/" if is_package(package.name) else package.name
+        lines.append(f"    {name:<16}{package.about}".rstrip())
+        lines += [f"      {part + '/':<14}{about}" for part, about in package.parts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _graph() -> str:
+    """What each package imports, without what follows from the rest."""
+    uses: dict[str, set[str]] = {name: set() for name in NAMES if is_package(name)}
+    for one in imports():
+        importer, imported = (package_of(name).partition(".")[0] for name in (one.importer, one.imported))
+        if importer in uses and imported in uses and importer != imported:
+            uses[importer].add(imported)
+    reach: dict[str, set[str]] = {}
+    for name in (name for name in NAMES if name in uses):  # in import order: what it uses is known
+        reach[name] = uses[name].union(*(reach[other] for other in uses[name]))
+    lines = ["```mermaid", "graph BT"]
+    for name in reach:
+        implied = set[str]().union(*(reach[other] for other in uses[name]))
+        lines += [f"    {name} --> {other}" for other in NAMES if other in uses[name] - implied]
+    return "\n".join([*lines, "```", ""])
