@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def trino(to: Connection, *, show_secrets: bool = False, key_variable: str = KEY_VARIABLE, secret_variable: str = SECRET_VARIABLE) -> str:
     """A catalog file, `etc/catalog/<name>.properties`.
 
+    >>> from frazil.engine_config.connection import S3
     >>> print(trino(Connection("lake", "http://127.0.0.1:8181", s3=S3("http://127.0.0.1:8333", "us-east-1"))), end="")
     connector.name=iceberg
     iceberg.catalog.type=rest
@@ -113,6 +114,7 @@ def spark(to: Connection, *, show_secrets: bool = False) -> str:
 def pyiceberg(to: Connection, *, show_secrets: bool = False) -> str:
     """`.pyiceberg.yaml` for the home folder or the current one; `load_catalog("<name>")` then finds it.
 
+    >>> from frazil.engine_config.connection import S3
     >>> print(pyiceberg(Connection("lake", "http://127.0.0.1:8181", s3=S3("http://127.0.0.1:8333", "us-east-1"))), end="")
     # the keys: export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...
     catalog:
