@@ -81,7 +81,7 @@ def parse_location(location: str) -> Place:
     raise MalformedLocation(f"Location {location!r}: the scheme '{scheme}' is not supported; use file:// or s3://")
 
 
-@functools.lru_cache(maxsize=1024)  # a create asks for them three times
+@functools.lru_cache(maxsize=16)  # a create asks for them three times; those of a deep key take 256 KB
 def keys_above(key: str) -> tuple[str, ...]:
     """The keys of the places that contain the place of this key.
 

@@ -46,7 +46,7 @@ def show(namespace: Sequence[str]) -> str:
     return ".".join(namespace)
 
 
-@lru_cache(maxsize=1024)  # requests name the same few namespaces
+@lru_cache(maxsize=128)  # requests name the same few namespaces; a text may have 16 KB
 def split_namespace(text: str) -> Namespace:
     """The levels of a namespace written as one string of a URL, already percent-decoded.
 
