@@ -197,7 +197,7 @@ def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest() -> Non
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server waits for its clients for long, and for a second once it is told to end."""
+    """A server that waits long for its clients, and one second after a signal to end."""
     for name, seconds in {**PATIENT, "shutdown_seconds": 1}.items():
         monkeypatch.setenv(f"FRAZIL_SERVER__LIMITS__{name.upper()}", str(seconds))
 

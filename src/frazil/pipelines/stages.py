@@ -2,7 +2,7 @@
 
 A stage begins at the ref's head. Something is written to it (Spark's MERGE, or files), audits look at it there. Publishing moves the ref
 to what is staged, if the ref still is at that head, and drops the branch. If it is not, all is done once more, on the new head. Each
-attempt has a branch of its own: what a driver that was taken over still writes, it writes where nobody looks any more. A driver that is
+attempt has a branch of its own: what a driver still writes after it was taken over is on a branch that is never read. A driver that is
 killed leaves a branch. The next stream removes it at its start; the next batch run when it has committed, for until then the branch may
 belong to a run that is still going on.
 """

@@ -2,8 +2,7 @@
 
 Every commit of a sink says what it consumed, and what the progress was after it: Iceberg in the snapshot's summary, Delta in the log. The
 audit walks a ref from its oldest kept commit to its newest and checks each step against the one before; below the oldest lies the base,
-which is reported. Gaps that the source has itself (Kafka's compaction and transactions leave some) are inside a range and concern nobody
-here.
+which is reported. Gaps that the source has itself (Kafka's compaction and transactions leave some) are inside a range and not reported.
 
 What counts is the line of snapshots that leads to the ref: rows of a branch that was published are part of it, rows that were rolled back
 are not. Where the commits come from is in `audit_steps`; here nothing is read, and everything decided.
@@ -39,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True)
 class PartReport:
-    """What is proved of a part: so many commits, from the base's offsets to those reached; and how many source partitions are finished."""
+    """What is proved of a part: the number of commits, the offsets from base to end, and the number of finished source partitions."""
 
     part: str
     commits: int

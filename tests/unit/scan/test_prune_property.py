@@ -54,7 +54,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from frazil.scan.manifests import columns as abreast
+from frazil.scan.manifests import columns
 from frazil.scan.planning.plan import Planner, ScanRequest
 from tests.unit.scan.metadata_tables import MadeFile, MadeTable, Stats, split_by_partition
 
@@ -145,7 +145,7 @@ def matches(expr: BooleanExpression, row: dict[str, Any]) -> bool:
 def few_are_enough() -> Iterator[None]:
     """Manifests of a few entries are read as large ones are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(abreast, "LEAST", 1)
+        patch.setattr(columns, "LEAST", 1)
         yield
 
 

@@ -1,6 +1,6 @@
 """A batch run: the files that are new -> the user's function -> the table, in one commit with quarantine, ledger and the run itself.
 
-A run reads the pipeline's progress, then the ledger: which files are new. Nobody sees what the executors write until the one
+A run reads the pipeline's progress, then the ledger: which files are new. What the executors write is not visible until the one
 `/transactions/commit` at the end. That commit is the takeover, too: it requires that the progress still is what the run planned from, and
 gives the pipeline a new writer. So of two runs at once the first to commit wins, and the other one commits nothing and says so. A run that
 fails or is killed at any moment before leaves no snapshot, and the next one takes up exactly the files that are missing.
@@ -162,8 +162,8 @@ class _Run:
         with ExitStack() as kept:
             staging = self._staging(target, part, files, kept)
             report = self._stage(sink, staging, files).report
-            beside, kind = partial(self._beside, files, publisher), self._kind(report)
-            publisher.publish(sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=beside)
+            companions, kind = partial(self._companion_rows, files, publisher), self._kind(report)
+            publisher.publish(sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=companions)
         publisher.clean_rivals()
         return self.result
 
@@ -232,7 +232,7 @@ class _Run:
         if _numbers(now.files) != _numbers(files):
             raise _came_first(self.pipeline)
 
-    def _beside(self, files: Sequence[SourceFile], publisher: LoadPublisher, snapshot_id: int) -> dict[str | Identifier, pa.Table]:
+    def _companion_rows(self, files: Sequence[SourceFile], publisher: LoadPublisher, snapshot_id: int) -> dict[str | Identifier, pa.Table]:
         """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later run hashes them."""
         target = self.pipeline.target
         seconds = round(time.monotonic() - self.begun, 3)

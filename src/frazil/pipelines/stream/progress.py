@@ -50,7 +50,7 @@ class StreamProgress:
     def count(
         self, rows: int, quarantined: int, seconds: float, snapshot_id: int | None, *, merged: Mapping[str, int] | None = None
     ) -> None:
-        """Adds a batch that is committed, of so many rows or changes; of an upsert, `merged` says what became of the changes."""
+        """Adds a committed batch with its number of rows or changes; `merged` counts what an upsert did with the changes."""
         self.batches += 1
         self.rows += rows if merged is None else merged["rows"]
         self.rows_in += rows + quarantined

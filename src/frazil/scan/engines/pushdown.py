@@ -41,7 +41,7 @@ class ScanDataset(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow has no t
     """A dataset whose rows come from a scan, each time that it is asked."""
 
     scan: RowScan
-    asked: list[RowScan]  # what was read of it so far, for whoever wants to know
+    asked: list[RowScan]  # the scans that were made of it so far
     failed: FrazilError | None  # what went wrong: an engine tells only its text
 
     @classmethod

@@ -34,7 +34,7 @@ class ReadPlan:
     open: Open
     case_sensitive: bool = True
     batch_rows: int = BATCH_ROWS
-    whole: bool = False  # row groups are decoded at once: for whoever holds all rows anyway
+    whole: bool = False  # row groups are decoded at once: for callers that keep all rows anyway
     spare: bool = False  # there are fewer files than processors: what waits for something else to be decoded leaves some of these idle
     arrow: pa.Schema = field(init=False)
 
