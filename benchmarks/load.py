@@ -1,6 +1,7 @@
 """A load generator that costs little: one thread, one epoll, keep-alive connections, and only as much HTTP as it needs.
 
-A client is a Python generator: it yields the bytes of a request and gets back the reply, until it has done its share of the work.
+A client is a Python generator: it yields the bytes of a request and gets back the reply, until it has done its share of
+the work.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def _join_chunks(received: bytes, start: int) -> bytes:
         start = line + 2 + size + 2
 
 
-# --- the generator's own ceiling ---------------------------------------------------------------------------------------------------
+# --- the generator's own ceiling -------------------------------------------------------------------------------------
 
 
 def measure_ceiling(clients: int, *, requests: int = 20_000) -> float:

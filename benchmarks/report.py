@@ -76,7 +76,15 @@ def print_table(title: str, figures: Sequence[Figure], *, console: Console | Non
     for f in figures:
         met = {True: "yes", False: "[bold red]NO[/]", None: ""}[f.met]
         goal = "" if f.goal is None else f"{f.goal:g}x"
-        table.add_row(f.figure, f"{f.ours:g}", _text(f.peer), "" if f.ratio is None else f"{f.ratio:g}x", goal, met, f.peer_name or "")
+        table.add_row(
+            f.figure,
+            f"{f.ours:g}",
+            _text(f.peer),
+            "" if f.ratio is None else f"{f.ratio:g}x",
+            goal,
+            met,
+            f.peer_name or "",
+        )
     # Into a file or a pipe, rich assumes 80 columns, too few for a line a figure.
     (console or Console(width=None if sys.stdout.isatty() else 140)).print(table)
 
@@ -89,7 +97,9 @@ Run = Callable[[Options], list[Figure]]
 
 
 def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmarks, prints a table for each and writes all figures; the exit code is 1 when a goal was missed."""
+    """Runs the benchmarks, prints a table for each and writes all figures; the exit code is 1 when a goal
+    was missed.
+    """
     parser = argparse.ArgumentParser(description="Benchmarks of Frazil, each beside a peer measured in the same run.")
     parser.add_argument("--quick", action="store_true", help="a short run: to find hot spots, not to quote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, as a list of objects")

@@ -1,4 +1,6 @@
-"""The two databases that every test of the catalog's contract runs on, and a client that speaks plain HTTP to the server."""
+"""The two databases that every test of the catalog's contract runs on, and a client that speaks plain HTTP to the
+server.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def fresh_database(kind: str, folder: Path, postgres: str) -> Iterator[str]:
 
 
 def _drop(admin: psycopg.Connection[Any], name: str) -> bool:
-    """Whether the database is gone. It stays while the server's own autovacuum is at work in it: an ordinary role may not end that."""
+    """Whether the database is gone. It stays while the server's own autovacuum is at work in it: an ordinary role may
+    not end that.
+    """
     try:
         admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     except psycopg.errors.InsufficientPrivilege:
@@ -87,12 +91,18 @@ class Client:
     prefix: str = "default"
     session: requests.Session = field(default_factory=requests.Session)
 
-    def call(self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None, **query: str) -> Answer:
+    def call(
+        self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None, **query: str
+    ) -> Answer:
         return self.raw(method, f"/v1/{self.prefix}{path}", body, headers=headers, **query)
 
-    def raw(self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None, **query: str) -> Answer:
+    def raw(
+        self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None, **query: str
+    ) -> Answer:
         reply = self.session.request(method, f"{self.uri}{path}", json=body, headers=headers, params=query, timeout=60)
-        return Answer(reply.status_code, reply.json() if reply.content else None, {k.lower(): v for k, v in reply.headers.items()})
+        return Answer(
+            reply.status_code, reply.json() if reply.content else None, {k.lower(): v for k, v in reply.headers.items()}
+        )
 
     def get(self, path: str, **query: str) -> Answer:
         return self.call("GET", path, **query)
@@ -117,13 +127,17 @@ class Client:
         found: dict[str, Any] = answer.body
         return found
 
-    def commit(self, *updates: dict[str, Any], table: str = "t", requirements: Any = (), headers: dict[str, str] | None = None) -> Answer:
+    def commit(
+        self, *updates: dict[str, Any], table: str = "t", requirements: Any = (), headers: dict[str, str] | None = None
+    ) -> Answer:
         body = {"requirements": list(requirements), "updates": list(updates)}
         return self.post(f"/namespaces/ns/tables/{table}", body, headers=headers)
 
     def append(self, snapshot_id: int, *, parent: int | None, sequence: int, table: str = "t", **more: Any) -> Answer:
         """Commits a snapshot to main, if main is still at the parent."""
-        return self.post(f"/namespaces/ns/tables/{table}", append_change(snapshot_id, parent=parent, sequence=sequence), **more)
+        return self.post(
+            f"/namespaces/ns/tables/{table}", append_change(snapshot_id, parent=parent, sequence=sequence), **more
+        )
 
 
 def append_change(snapshot_id: int, *, parent: int | None, sequence: int) -> dict[str, Any]:

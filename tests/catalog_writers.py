@@ -19,7 +19,9 @@ UNKNOWN = (500, 502, 503, 504)
 
 @dataclass
 class Writer:
-    """Appends to one table, again and again. With keys, it repeats a request whose end it did not hear, until it hears it."""
+    """Appends to one table, again and again. With keys, it repeats a request whose end it did not hear, until it hears
+    it.
+    """
 
     table: str
     clients: Callable[[], Client]  # the server to ask now; it changes when servers come and go
@@ -27,7 +29,8 @@ class Writer:
     acknowledged: list[int] = field(default_factory=list)
     unheard: list[int] = field(default_factory=list)
     conflicts: int = 0
-    given_up: threading.Event = field(default_factory=threading.Event)  # the test has failed: nobody will answer any more
+    # the test has failed: nobody will answer any more
+    given_up: threading.Event = field(default_factory=threading.Event)
 
     def append_once(self, stop: threading.Event) -> None:
         """Tries one append: on a conflict it gives up, on silence it asks again (with a key) or leaves it unheard."""
@@ -79,7 +82,9 @@ class Writer:
 
 @contextmanager
 def running(writers: Sequence[Writer]) -> Iterator[None]:
-    """Lets the writers run as long as the block; at its end each finishes what it has begun, so a server must be there."""
+    """Lets the writers run as long as the block; at its end each finishes what it has begun, so a server must
+    be there.
+    """
     stop = threading.Event()
     threads = [threading.Thread(target=writer.run, args=(stop,), daemon=True) for writer in writers]
     for thread in threads:
@@ -105,7 +110,9 @@ def wait_for(done: Callable[[], bool], *, seconds: float) -> None:
 
 
 def check_account(client: Client, writers: Sequence[Writer]) -> None:
-    """No acknowledged snapshot is missing, none is there twice, none came from nowhere, and every table's history holds together."""
+    """No acknowledged snapshot is missing, none is there twice, none came from nowhere, and every table's history holds
+    together.
+    """
     for table in {writer.table for writer in writers}:
         metadata = client.load(table)["metadata"]
         found = [s["snapshot-id"] for s in metadata["snapshots"]]

@@ -19,7 +19,9 @@ SCHEMA = Schema(
 )
 
 
-def change(number: int, version: int, value: str | None = None, *, region: str = "north", op: str = "u") -> dict[str, Any]:
+def change(
+    number: int, version: int, value: str | None = None, *, region: str = "north", op: str = "u"
+) -> dict[str, Any]:
     return {"id": number, "region": region, "version": version, "value": value or f"v{version}", "op": op}
 
 
@@ -34,7 +36,9 @@ class Oracle:
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def apply(self, batch: Rows) -> None:
-        """One commit: of the changes of a key the last by version counts, then by place; against the table an older one loses."""
+        """One commit: of the changes of a key the last by version counts, then by place; against the table an older one
+        loses.
+        """
         last: dict[int, dict[str, Any]] = {}
         for one in batch:
             if one["id"] not in last or one["version"] >= last[one["id"]]["version"]:

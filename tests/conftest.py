@@ -16,8 +16,9 @@ from hypothesis.internal.conjecture import providers
 
 from tests.together import Together, check_groups, sort_groups
 
-# One change is judged by the same examples as the one before: what a run of `make test` says depends on the code alone. The search for
-# new examples is `make soak`. How long an example takes is the machine's matter, so neither profile has a deadline.
+# One change is judged by the same examples as the one before: what a run of `make test` says depends on the code alone.
+# The search for new examples is `make soak`. How long an example takes is the machine's matter, so neither profile has
+# a deadline.
 CALM = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=CALM)
 settings.register_profile("searching", deadline=None, suppress_health_check=CALM, print_blob=True)
@@ -34,7 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.timeout = 0  # how long a campaign takes is its size: no limit for a single test is right for it
     settings.load_profile("searching" if config.getoption("--full") else "repeatable")
     if not config.getoption("--full"):
-        # Hypothesis also draws the constants of our modules that are loaded: these depend on the tests that ran before in this process.
+        # Hypothesis also draws the constants of our modules that are loaded: these depend on the tests that ran before
+        # in this process.
         providers._get_local_constants = lambda: providers._local_constants  # none, as at the start
 
 
@@ -45,11 +47,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | N
 
 @pytest.hookimpl(trylast=True)  # hypothesis has marked its tests by then
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --full, leave only the tests that grow with it (campaigns, searches by hypothesis) and those that run with it alone (soak)."""
+    """With --full, leave only the tests that grow with it (campaigns, searches by hypothesis) and those that run with
+    it alone (soak).
+    """
     kept = [item for item in items if not item.get_closest_marker("soak")]
     if config.getoption("--full"):
         markers = ("hypothesis", "soak")
-        kept = [item for item in items if "campaign" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, markers))]
+        kept = [
+            item
+            for item in items
+            if "campaign" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, markers))
+        ]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
     check_groups(items)
@@ -75,7 +83,9 @@ class Campaign:
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """For tests that reach the recursion limit: a finaliser that the garbage collector runs down there fails, whoever's it is."""
+    """For tests that reach the recursion limit: a finaliser that the garbage collector runs down there fails, whoever's
+    it is.
+    """
     gc.collect()
     gc.disable()
     yield

@@ -1,4 +1,6 @@
-"""A TCP proxy in front of PostgreSQL that cuts a connection at the moment of COMMIT: before it arrives, or before its answer does."""
+"""A TCP proxy in front of PostgreSQL that cuts a connection at the moment of COMMIT: before it arrives, or before its
+answer does.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,16 @@ class CuttingProxy:
             remote_reader, remote_writer = await asyncio.open_connection(*self.upstream)
             self._open |= {writer, remote_writer}
             answered = asyncio.Event()
-            await asyncio.gather(self._up(reader, writer, remote_writer, answered), self._down(remote_reader, writer, answered))
+            await asyncio.gather(
+                self._up(reader, writer, remote_writer, answered), self._down(remote_reader, writer, answered)
+            )
 
     async def _up(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, remote: asyncio.StreamWriter, answered: asyncio.Event
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        remote: asyncio.StreamWriter,
+        answered: asyncio.Event,
     ) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
@@ -51,7 +59,9 @@ class CuttingProxy:
                 await remote.drain()
         remote.close()
 
-    async def _cut(self, data: bytes, writer: asyncio.StreamWriter, remote: asyncio.StreamWriter, answered: asyncio.Event) -> None:
+    async def _cut(
+        self, data: bytes, writer: asyncio.StreamWriter, remote: asyncio.StreamWriter, answered: asyncio.Event
+    ) -> None:
         mode, self.armed = self.armed, ""
         self.cuts += 1
         self.closed = mode.endswith("and-close")

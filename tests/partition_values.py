@@ -1,4 +1,6 @@
-"""Partition values of every type with their edge values, for tests of every target: each case is a column and how it is partitioned."""
+"""Partition values of every type with their edge values, for tests of every target: each case is a column and how it is
+partitioned.
+"""
 
 from __future__ import annotations
 
@@ -69,8 +71,34 @@ ODD_TEXTS = [
     "trailing ",
 ]
 LONG_TEXTS = ["x" * 300, "x" * 299 + "y", "ä" * 300]
-DOUBLES = [0.0, -0.0, math.nan, math.inf, -math.inf, 0.1, -0.1, 1 / 3, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16, 1e300]
-FLOATS = [0.0, -0.0, math.nan, math.inf, -math.inf, 0.1, -0.1, 1.401298464324817e-45, 3.4028234663852886e38, 16777216.0, 1e10]
+DOUBLES = [
+    0.0,
+    -0.0,
+    math.nan,
+    math.inf,
+    -math.inf,
+    0.1,
+    -0.1,
+    1 / 3,
+    5e-324,
+    2.2250738585072014e-308,
+    1.7976931348623157e308,
+    1e16,
+    1e300,
+]
+FLOATS = [
+    0.0,
+    -0.0,
+    math.nan,
+    math.inf,
+    -math.inf,
+    0.1,
+    -0.1,
+    1.401298464324817e-45,
+    3.4028234663852886e38,
+    16777216.0,
+    1e10,
+]
 DATES = [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)]
 MOMENTS = [
     dt.datetime(1, 1, 1),
@@ -114,7 +142,9 @@ class PartitionCase:
         storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
         column = pa.array(values, storage)
         ids = pa.array([row["id"] for row in rows], pa.int64())
-        return pa.table([ids, pa.ExtensionArray.from_storage(kind, column) if storage is not kind else column], schema=schema)
+        return pa.table(
+            [ids, pa.ExtensionArray.from_storage(kind, column) if storage is not kind else column], schema=schema
+        )
 
 
 def _storage(value: Any) -> Any:
@@ -140,7 +170,13 @@ def _case(name: str, kind: PrimitiveType, values: Sequence[Any], partition_by: s
 
 def _decimals(precision: int, scale: int) -> list[Decimal]:
     most = Decimal((0, (9,) * precision, -scale))
-    return [most, most.copy_negate(), Decimal((0, (1,), -scale)), Decimal((1, (1,), -scale)), Decimal((0, (0,), -scale))]
+    return [
+        most,
+        most.copy_negate(),
+        Decimal((0, (1,), -scale)),
+        Decimal((1, (1,), -scale)),
+        Decimal((0, (0,), -scale)),
+    ]
 
 
 _UTC = [moment.replace(tzinfo=dt.UTC) for moment in MOMENTS]
@@ -165,11 +201,22 @@ CASES: tuple[PartitionCase, ...] = (
     _case("fixed", FixedType(3), [b"\x00\x00\x00", b"\xff\xff\xff", b"a/b"]),
     _case("binary", BinaryType(), BYTES),
     *(_case(f"{unit} of date", DateType(), DATES, f"{unit}(v)") for unit in ("year", "month", "day")),
-    *(_case(f"{unit} of timestamp", TimestampType(), MOMENTS, f"{unit}(v)") for unit in ("year", "month", "day", "hour")),
-    *(_case(f"{unit} of timestamptz", TimestamptzType(), _UTC, f"{unit}(v)") for unit in ("year", "month", "day", "hour")),
+    *(
+        _case(f"{unit} of timestamp", TimestampType(), MOMENTS, f"{unit}(v)")
+        for unit in ("year", "month", "day", "hour")
+    ),
+    *(
+        _case(f"{unit} of timestamptz", TimestamptzType(), _UTC, f"{unit}(v)")
+        for unit in ("year", "month", "day", "hour")
+    ),
     _case("truncate of int", IntegerType(), [0, 9, -1, 2**31 - 1, -(2**31) + 8], "truncate(10, v)"),
     _case("truncate of long", LongType(), [0, 9, -1, 2**63 - 1, -(2**63) + 8], "truncate(10, v)"),
-    _case("truncate of decimal", DecimalType(9, 2), [Decimal("10.65"), Decimal("-0.05"), Decimal("9999999.99")], "truncate(50, v)"),
+    _case(
+        "truncate of decimal",
+        DecimalType(9, 2),
+        [Decimal("10.65"), Decimal("-0.05"), Decimal("9999999.99")],
+        "truncate(50, v)",
+    ),
     _case("truncate of string", StringType(), [*ODD_TEXTS, "🧊🧊🧊🧊", "ä" * 300], "truncate(3, v)"),
     _case("truncate of long string", StringType(), LONG_TEXTS, "truncate(299, v)"),
     _case("truncate of binary", BinaryType(), BYTES, "truncate(2, v)"),

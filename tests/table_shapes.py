@@ -11,7 +11,8 @@ from frazil.tables.terms import Term
 from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
 
 PLAIN = [
-    "boolean", "int", "long", "float", "double", "decimal(9, 2)", "decimal(38, 10)", "date", "time", "timestamp", "timestamptz",
+    "boolean", "int", "long", "float", "double", "decimal(9, 2)", "decimal(38, 10)", "date", "time", "timestamp",
+    "timestamptz",
     "string", "uuid", "fixed[4]", "binary",
 ]  # fmt: skip
 ODD_NAMES = ["my site", 'say "x"', "größe", "required", "as", "desc", "1st", "it's", "a-b", "Mixed"]
@@ -21,7 +22,9 @@ TRANSFORMS = ["identity", "year", "month", "day", "hour", "bucket[16]", "bucket[
 calmly = settings(max_examples=50)
 
 names = st.one_of(st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True), st.sampled_from(ODD_NAMES))
-docs = st.one_of(st.none(), st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
+docs = st.one_of(
+    st.none(), st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
+)
 plain_types = st.sampled_from(PLAIN)
 
 
@@ -51,7 +54,9 @@ def tables(draw: st.DrawFn, *, name: str = "l.t") -> Table:
     """A declared table with terms and a key that fit its columns."""
     made = draw(columns(types, most=6))
     sources = {path: column for path, column, single in walk(made) if single and isinstance(column.type, str)}
-    terms = [Term(t, path) for path, column in sources.items() for t in TRANSFORMS if can_transform(t, str(column.type))]
+    terms = [
+        Term(t, path) for path, column in sources.items() for t in TRANSFORMS if can_transform(t, str(column.type))
+    ]
     free = [t for t in terms if t.transform == "identity" or t.field_name() not in {path for path, *_ in walk(made)}]
     partitions = draw(st.lists(st.sampled_from(free), max_size=3, unique_by=(Term.field_name, _dedup))) if free else []
     orders = draw(st.lists(st.sampled_from(terms), max_size=2, unique=True)) if terms else []
@@ -64,7 +69,9 @@ def tables(draw: st.DrawFn, *, name: str = "l.t") -> Table:
         sort_by=[f"{term}{draw(ends)}" for term in orders],
         key=draw(st.lists(st.sampled_from(keyed), max_size=2, unique=True)) if keyed else [],
         properties=draw(
-            st.dictionaries(st.sampled_from(["owner", "write.parquet.compression-codec", "x.y"]), st.sampled_from(["zstd", "a b"]))
+            st.dictionaries(
+                st.sampled_from(["owner", "write.parquet.compression-codec", "x.y"]), st.sampled_from(["zstd", "a b"])
+            )
         ),
         format_version=draw(st.sampled_from([None, 1, 2])),
     )

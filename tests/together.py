@@ -1,7 +1,8 @@
 """Which files of tests run in one process when pytest has two (`-n 2 --dist loadfile`).
 
-Files that share a stack of servers, or a Spark in the process, stay together, so that each is started once. Every other file goes to the
-process that is free. xdist's own `loadgroup` cannot be used: it renames tests in a way that pytest 9 does not see.
+Files that share a stack of servers, or a Spark in the process, stay together, so that each is started once. Every other
+file goes to the process that is free. xdist's own `loadgroup` cannot be used: it renames tests in a way that pytest 9
+does not see.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-# A file belongs to the first of these words that it has. What takes longest comes first, so that both processes end at about the same time.
+# A file belongs to the first of these words that it has. What takes longest comes first, so that both processes end at
+# about the same time.
 SHARED = ("live_stack", "fault_stack", "spark_session(")
 FIXTURES = {"live_stack", "fault_stack"}
 # Then files that take half a minute or more, then those with the most tests.
@@ -57,4 +59,6 @@ def check_groups(items: Iterable[pytest.Item]) -> None:
     for item in items:
         needed = FIXTURES.intersection(getattr(item, "fixturenames", ()))
         if needed and group_of(item.path) not in needed:
-            raise pytest.UsageError(f'{item.path.name} uses {needed.pop()}, but does not name it: say pytest.mark.usefixtures("...")')
+            raise pytest.UsageError(
+                f'{item.path.name} uses {needed.pop()}, but does not name it: say pytest.mark.usefixtures("...")'
+            )

@@ -10,7 +10,7 @@ from frazil.cli.main import cli
 
 COMPLETION = """The Tab key completes commands and options after one line in the shell's own file:
 `eval "$(_FRAZIL_COMPLETE=bash_source frazil)"` in `~/.bashrc`, `eval "$(_FRAZIL_COMPLETE=zsh_source frazil)"` in `~/.zshrc`,
-`_FRAZIL_COMPLETE=fish_source frazil | source` in `~/.config/fish/config.fish`. With `NO_COLOR` set, or in a pipe, output has no colours."""
+`_FRAZIL_COMPLETE=fish_source frazil | source` in `~/.config/fish/config.fish`. With `NO_COLOR` set, or in a pipe, output has no colours."""  # noqa: E501
 
 
 def render_page() -> str:
@@ -23,7 +23,9 @@ def render_page() -> str:
 
 def help_texts(command: click.Command, path: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:
     """Each command below `command` with its help text, depth first."""
-    context = click.Context(command, info_name=path.split()[-1], parent=parent, terminal_width=100, max_content_width=100)
+    context = click.Context(
+        command, info_name=path.split()[-1], parent=parent, terminal_width=100, max_content_width=100
+    )
     yield path, command.get_help(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

@@ -1,4 +1,6 @@
-"""`make docs`: writes what is generated in docs/ and README.md; `--check` fails, naming the page, when one is not what the code gives."""
+"""`make docs`: writes what is generated in docs/ and README.md; `--check` fails, naming the page, when one is not what
+the code gives.
+"""
 
 from __future__ import annotations
 

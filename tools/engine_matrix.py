@@ -1,4 +1,6 @@
-"""The page docs/engine-matrix.md: which engine answers which question about the zoo of tables, from the lists that the tests prove."""
+"""The page docs/engine-matrix.md: which engine answers which question about the zoo of tables, from the lists that the
+tests prove.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ in a table. What is listed here as not working is checked to be still so: an eng
 "yes" is the same rows; a letter is a note below. PyIceberg and Frazil's scan filter and project; what else a question asks (sums, order) is
 asked of the Arrow rows that they give. Daft and Polars take a snapshot's id, DuckDB an id or a time: names of branches and tags are looked
 up with PyIceberg first.
-"""
+"""  # noqa: E501
 
 
 def render_page() -> str:
@@ -43,7 +45,9 @@ def render_page() -> str:
         for query in queries:
             limits = [limit_of(engine, query.name) for engine in ENGINES]
             cells = [
-                "yes" if limit is None else f"{'no' if limit.says else 'other rows'} ({letters[limit.reason, limit.instead]})"
+                "yes"
+                if limit is None
+                else f"{'no' if limit.says else 'other rows'} ({letters[limit.reason, limit.instead]})"
                 for limit in limits
             ]
             lines.append(_row([query.name, f"`{query.table}`", *cells]))
@@ -54,7 +58,8 @@ def render_page() -> str:
     listed = sum(len(limit.queries) for limit in LIMITS)
     lines += [
         "",
-        f"{len(QUERIES)} questions, {len(ENGINES)} engines: {asked - listed} of {asked} answers are the same rows, {listed} are listed.",
+        f"{len(QUERIES)} questions, {len(ENGINES)} engines: {asked - listed} of {asked} answers are the same rows, "
+        f"{listed} are listed.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,6 @@
-"""The Java side of Iceberg that we are measured by: the jars of the official compatibility kit and the reference server."""
+"""The Java side of Iceberg that we are measured by: the jars of the official compatibility kit and the reference
+server.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,15 @@ JARS = [
     "org.xerial:sqlite-jdbc:3.50.3.0",
 ]
 # PySpark is installed anyway and brings these.
-_FROM_PYSPARK = ["avro-1", "jackson-annotations", "jackson-core", "jackson-databind", "hadoop-client-", "slf4j-api", "RoaringBitmap"]
+_FROM_PYSPARK = [
+    "avro-1",
+    "jackson-annotations",
+    "jackson-core",
+    "jackson-databind",
+    "hadoop-client-",
+    "slf4j-api",
+    "RoaringBitmap",
+]
 
 
 def java_command(*options: str) -> list[str]:

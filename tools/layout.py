@@ -1,4 +1,6 @@
-"""The packages of `src/frazil`, in import order: read by the test of the import graph, and drawn in docs/architecture.md."""
+"""The packages of `src/frazil`, in import order: read by the test of the import graph, and drawn in
+docs/architecture.md.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ LAYOUT = (
     Package("puffin", "Puffin files: sketches, deletion vectors, indexes"),
     Package("processes", "child processes that end with their parent"),
     Package("artifacts", "the cache folder, jars by Ivy, Java, pinned hashes, downloads with progress"),
-    Package("client", "the REST client on top of PyIceberg: several tables in one commit, idempotency keys, ETags, commit outcomes"),
+    Package(
+        "client",
+        "the REST client on top of PyIceberg: several tables in one commit, idempotency keys, ETags, commit outcomes",
+    ),
     Package("ownership", "which project a table belongs to"),
     Package("spark", "sessions, clusters, `spark-submit`, work spread over tasks"),
     Package(
@@ -61,7 +66,11 @@ LAYOUT = (
     ),
     Package("tables", "tables as code: declare -> compare -> steps -> apply, drift, import"),
     Package("history", "log, diff, rollback, branches and tags"),
-    Package("sinks", "the hosts of the write path: Python, Bytewax, Daft", {"delta": "Delta as a target", "spark": "tasks and driver"}),
+    Package(
+        "sinks",
+        "the hosts of the write path: Python, Bytewax, Daft",
+        {"delta": "Delta as a target", "spark": "tasks and driver"},
+    ),
     Package("quarantine", "rejected rows: list, replay, drop"),
     Package("upkeep", "compaction, delete files, manifests, expiry, orphans"),
     Package(
@@ -88,7 +97,9 @@ LAYOUT = (
 NAMES = tuple(package.name for package in LAYOUT)
 PARTS = {package.name: tuple(package.parts) for package in LAYOUT}
 # Modules that users import by their own names, next to the names of their package.
-PUBLIC_MODULES = frozenset({"frazil.pipelines.sources", "frazil.tables.transforms", "frazil.sinks.audit", "frazil.cli.main"})
+PUBLIC_MODULES = frozenset(
+    {"frazil.pipelines.sources", "frazil.tables.transforms", "frazil.sinks.audit", "frazil.cli.main"}
+)
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,9 @@ def modules() -> dict[str, Path]:
 @cache
 def imports() -> tuple[Import, ...]:
     """All of them."""
-    return tuple(found for module, file in modules().items() for found in _imports_of(module, ast.parse(file.read_text("utf-8"))))
+    return tuple(
+        found for module, file in modules().items() for found in _imports_of(module, ast.parse(file.read_text("utf-8")))
+    )
 
 
 def _imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
@@ -136,7 +149,7 @@ def package_of(module: str) -> str:
 
     >>> package_of("frazil.scan.planning.plan"), package_of("frazil.scan.scan"), package_of("frazil.errors"), package_of("frazil")
     ('scan.planning', 'scan', 'errors', '')
-    """
+    """  # noqa: E501
     names = module.split(".")[1:]
     if len(names) > 1 and names[1] in PARTS.get(names[0], ()):
         return f"{names[0]}.{names[1]}"
@@ -167,11 +180,14 @@ def passes_by(one: Import) -> bool:
         return False
     if one.imported == f"frazil.{package}" or one.imported in PUBLIC_MODULES:
         return False
-    return not (package.startswith("catalog") and package_of(one.importer).startswith("catalog"))  # its parts are its own affair
+    # its parts are its own affair
+    return not (package.startswith("catalog") and package_of(one.importer).startswith("catalog"))
 
 
 def cycles() -> list[list[str]]:
-    """Groups of modules that import each other, also by imports for type checkers. A package's own `__init__` is not a part of one."""
+    """Groups of modules that import each other, also by imports for type checkers. A package's own `__init__` is not a
+    part of one.
+    """
     graph: dict[str, set[str]] = {name: set() for name in modules()}
     for one in imports():
         for target in _targets(one):
@@ -218,7 +234,7 @@ def _connected(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return groups
 
 
-# --- the drawing in docs/architecture.md -------------------------------------------------------------------------------------------
+# --- the drawing in docs/architecture.md -----------------------------------------------------------------------------
 
 
 def render_page() -> str:

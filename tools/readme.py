@@ -41,5 +41,9 @@ def _versions() -> str:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split(" ")[0].split("==") for line in lines if "==" in line and not line.startswith(" "))
     rows = [(part, pins[package]) for part, package in PACKAGES.items()]
-    rows += [("Iceberg runtime for Spark", ICEBERG_RUNTIME.rsplit(":", 1)[1]), ("Kafka", kafka.VERSION), ("Trino", trino.VERSION)]
+    rows += [
+        ("Iceberg runtime for Spark", ICEBERG_RUNTIME.rsplit(":", 1)[1]),
+        ("Kafka", kafka.VERSION),
+        ("Trino", trino.VERSION),
+    ]
     return "\n".join(["| part | version |", "| --- | --- |", *(f"| {part} | {version} |" for part, version in rows)])

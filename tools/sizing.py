@@ -1,7 +1,8 @@
-"""`python -m tools.sizing`: how files, commits and metadata grow with the rows of a table, from sizes that are measured here and now.
+"""`python -m tools.sizing`: how files, commits and metadata grow with the rows of a table, from sizes that are measured
+here and now.
 
-First a table is written on a catalog of this process, and it is measured: a row, a file's entry in a manifest, a snapshot in the
-metadata file. Then arithmetic: docs/sizing.md has the formulas, and the tables that this prints.
+First a table is written on a catalog of this process, and it is measured: a row, a file's entry in a manifest, a
+snapshot in the metadata file. Then arithmetic: docs/sizing.md has the formulas, and the tables that this prints.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Growth:
     written_bytes: float  # of metadata, in the year
 
 
-def grow(rows: int, way: str, sizes: Sizes, *, interval: float, kafka_partitions: int, keep_days: float, target_bytes: int) -> Growth:
+def grow(
+    rows: int, way: str, sizes: Sizes, *, interval: float, kafka_partitions: int, keep_days: float, target_bytes: int
+) -> Growth:
     """A year in a table with a partition a day: a load a day, or a commit each `interval` seconds."""
     from frazil.pipelines.files.slices import TASK_BYTES
     from frazil.pipelines.sources import KafkaSource
@@ -66,13 +69,16 @@ def grow(rows: int, way: str, sizes: Sizes, *, interval: float, kafka_partitions
         commits = 2 * loads  # each run takes the pipeline over first, with an empty commit
     else:
         intervals = int(DAYS * 86_400 / interval)
-        loads = intervals * math.ceil(rows / intervals / KafkaSource.max_messages)  # more than one batch has is read by the next
+        # more than one batch has is read by the next
+        loads = intervals * math.ceil(rows / intervals / KafkaSource.max_messages)
         files_a_load = min(kafka_partitions, max(1, math.ceil(rows / loads)))
         commits = loads
     files = DAYS * max(1, math.ceil(rows / DAYS * sizes.row / target_bytes))
     metadata = sizes.metadata + sizes.snapshot * max(1, commits / DAYS * keep_days)
-    a_list = sizes.manifest_list + sizes.manifest_entry * MERGED_AT / 2  # of the manifests that wait to be merged, half on average
-    manifests = sizes.manifest + 2 * sizes.file_entry * files_a_load  # an entry is written once more when its manifest is merged
+    # of the manifests that wait to be merged, half on average
+    a_list = sizes.manifest_list + sizes.manifest_entry * MERGED_AT / 2
+    # an entry is written once more when its manifest is merged
+    manifests = sizes.manifest + 2 * sizes.file_entry * files_a_load
     return Growth(
         rows=rows,
         data_bytes=rows * sizes.row,
@@ -86,7 +92,7 @@ def grow(rows: int, way: str, sizes: Sizes, *, interval: float, kafka_partitions
     )
 
 
-# --- measuring -------------------------------------------------------------------------------------------------------------------
+# --- measuring -------------------------------------------------------------------------------------------------------
 
 
 def measure(folder: Path, *, rows: int = 200_000, commits: int = 20, days: int = 50) -> Sizes:
@@ -175,14 +181,17 @@ def _over_days(orders: pa.Table, days: int) -> pa.Table:
     return some.set_column(some.column_names.index("ingestion_date"), some.schema.field("ingestion_date"), dates)
 
 
-# --- printing --------------------------------------------------------------------------------------------------------------------
+# --- printing --------------------------------------------------------------------------------------------------------
 
 
 def render(sizes: Sizes, powers: Sequence[int], **model: Any) -> str:
     """The measured sizes and a table for each way of writing, as Markdown."""
     lines = ["| measured | bytes |", "| --- | --- |"]
     lines += [f"| {name.replace('_', ' ')} | {value:,.1f} |" for name, value in asdict(sizes).items()]
-    head = "| rows | data | commits | files written | after compaction | their manifests | metadata file | unexpired | metadata written |"
+    head = (
+        "| rows | data | commits | files written | after compaction | their manifests | metadata file | unexpired "
+        "| metadata written |"
+    )
     for way in WAYS:
         lines += ["", f"{way}:", "", head, "| --- " * len(fields(Growth)) + "|"]
         lines += [_line(grow(10**power, way, sizes, **model)) for power in powers]
@@ -192,7 +201,11 @@ def render(sizes: Sizes, powers: Sequence[int], **model: Any) -> str:
 def _line(one: Growth) -> str:
     counts = [f"{one.commits:,}", f"{one.files_written:,}", f"{one.files:,}"]
     sizes = [one.manifest_bytes, one.metadata_bytes, one.metadata_bytes_unexpired, one.written_bytes]
-    return "| " + " | ".join([f"10^{round(math.log10(one.rows))}", spell(one.data_bytes), *counts, *map(spell, sizes)]) + " |"
+    return (
+        "| "
+        + " | ".join([f"10^{round(math.log10(one.rows))}", spell(one.data_bytes), *counts, *map(spell, sizes)])
+        + " |"
+    )
 
 
 def spell(number: float) -> str:
@@ -215,8 +228,12 @@ def main() -> None:
     parser.add_argument("--row", type=float, help="bytes of a row of yours in Parquet, in place of the example's")
     parser.add_argument("--interval", type=float, default=60, help="seconds between the commits of a stream")
     parser.add_argument("--kafka-partitions", type=int, default=8)
-    parser.add_argument("--keep-days", type=float, default=Policy.max_snapshot_age_ms / DAY_MS, help="how long snapshots are kept")
-    parser.add_argument("--target-mb", type=int, default=Policy.target_file_bytes >> 20, help="how large compacted files become")
+    parser.add_argument(
+        "--keep-days", type=float, default=Policy.max_snapshot_age_ms / DAY_MS, help="how long snapshots are kept"
+    )
+    parser.add_argument(
+        "--target-mb", type=int, default=Policy.target_file_bytes >> 20, help="how large compacted files become"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sizes = measure(Path(folder))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
-# Two files at a time, also in the last stage: most of its tests wait for servers to start, or for dead writers to be found out. Files that
-# share a stack or a Spark run in one process (tests/together.py).
+# Two files at a time, also in the last stage: most of its tests wait for servers to start, or for dead writers to be
+# found out. Files that share a stack or a Spark run in one process (tests/together.py).
 TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 STAGES: dict[str, list[str]] = {
     "ruff": ["ruff", "check", "."],
@@ -28,7 +28,8 @@ STAGES: dict[str, list[str]] = {
 def stage_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of a stage: interpreters keep compiled modules in .venv, even where the machine says not to.
 
-    The tests start hundreds of interpreters, and each would compile PyIceberg again, which takes longer than a short test.
+    The tests start hundreds of interpreters, and each would compile PyIceberg again, which takes longer than a short
+    test.
     """
     kept = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {"PYTHONPYCACHEPREFIX": str(Path(sys.prefix) / ".pycache"), **kept}
@@ -36,7 +37,9 @@ def stage_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Result:
-    """How a stage went: its seconds, those of the processor among them (of processes that were waited for), and its exit code."""
+    """How a stage went: its seconds, those of the processor among them (of processes that were waited for), and its
+    exit code.
+    """
 
     name: str
     seconds: float
@@ -45,7 +48,10 @@ class Result:
 
     @property
     def line(self) -> str:
-        return f"{self.name:<14} {self.seconds:>9.1f} {self.cpu:>6.0f}  {'ok' if self.code == 0 else f'FAILED ({self.code})'}"
+        return (
+            f"{self.name:<14} {self.seconds:>9.1f} {self.cpu:>6.0f}  "
+            f"{'ok' if self.code == 0 else f'FAILED ({self.code})'}"
+        )
 
 
 def run_stage(name: str, command: list[str]) -> Result:

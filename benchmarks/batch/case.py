@@ -36,9 +36,17 @@ REQUIRED = {"order_id", "customer_id", "amount", "ingestion_date"}
 
 
 def declare(name: str, *, contract: bool) -> Table:
-    """The table: with NOT NULL and a check for ours, without for plain Spark, which turns what it cannot read into NULL."""
+    """The table: with NOT NULL and a check for ours, without for plain Spark, which turns what it cannot read into
+    NULL.
+    """
     columns = [column(one, kind, required=contract and one in REQUIRED) for one, kind in COLUMNS]
-    return Table(name, *columns, partition_by=["ingestion_date"], properties=PROPERTIES, checks=["amount >= 0"] if contract else [])
+    return Table(
+        name,
+        *columns,
+        partition_by=["ingestion_date"],
+        properties=PROPERTIES,
+        checks=["amount >= 0"] if contract else [],
+    )
 
 
 def capitals(orders: DataFrame) -> DataFrame:
@@ -51,7 +59,9 @@ def capitals(orders: DataFrame) -> DataFrame:
 def ours(spark: SparkSession, catalog: FrazilCatalog, folder: Path, *, key: bool) -> Callable[[], int]:
     """The pipeline."""
     target = declare(f"bench.ours{time.time_ns()}", contract=True)
-    catalog.create_table(target.identifier, target.schema(), partition_spec=target.partition_spec(), properties=dict(target.properties))
+    catalog.create_table(
+        target.identifier, target.schema(), partition_spec=target.partition_spec(), properties=dict(target.properties)
+    )
     made = pipeline(source=sources.csv("*.csv"), target=target, key=["order_id"] if key else [])(capitals)
     return lambda: run_pipeline(made, spark=spark, catalog=catalog, folder=folder).rows
 
@@ -59,7 +69,9 @@ def ours(spark: SparkSession, catalog: FrazilCatalog, folder: Path, *, key: bool
 def plain(spark: SparkSession, catalog: FrazilCatalog, folder: Path, *, distinct: bool) -> Callable[[], int]:
     """What one writes without Frazil."""
     target = declare(f"bench.plain{time.time_ns()}", contract=False)
-    catalog.create_table(target.identifier, target.schema(), partition_spec=target.partition_spec(), properties=dict(target.properties))
+    catalog.create_table(
+        target.identifier, target.schema(), partition_spec=target.partition_spec(), properties=dict(target.properties)
+    )
     schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
 
     def write() -> int:
@@ -88,7 +100,11 @@ def main(writer: str, folder: str, uri: str) -> None:
         write, meter, start = make(), TreeMeter(), time.perf_counter()
         with meter.measured():
             rows = write()
-        print(json.dumps({"cpu_s": meter.cpu_s, "wall_s": time.perf_counter() - start, "peak_mb": meter.peak_mb, "rows": rows}))
+        print(
+            json.dumps(
+                {"cpu_s": meter.cpu_s, "wall_s": time.perf_counter() - start, "peak_mb": meter.peak_mb, "rows": rows}
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -64,7 +64,9 @@ def measure_all(options: Options) -> list[Figure]:
 def _figures(size: Size, load: dict[str, Cost], many: dict[str, Cost], distinct: dict[str, Cost]) -> list[Figure]:
     rows, plain = f"{size.rows / 1e6:g}M rows", "plain Spark, no checks"
     return [
-        compare(f"{rows}, CPU s", load["ours"].cpu_s, load["plain"].cpu_s, plain, goal=1 / MOST_CPU, less_is_better=True),
+        compare(
+            f"{rows}, CPU s", load["ours"].cpu_s, load["plain"].cpu_s, plain, goal=1 / MOST_CPU, less_is_better=True
+        ),
         compare(f"{rows}, s", load["ours"].wall_s, load["plain"].wall_s, plain, less_is_better=True),
         compare(f"{rows}, peak MB", load["ours"].peak_mb, load["plain"].peak_mb, plain, less_is_better=True),
         compare(
@@ -75,7 +77,13 @@ def _figures(size: Size, load: dict[str, Cost], many: dict[str, Cost], distinct:
             goal=FLAT,
             less_is_better=True,
         ),
-        compare(f"{rows} in {size.many_files:,} files, CPU s", many["ours"].cpu_s, many["plain"].cpu_s, plain, less_is_better=True),
+        compare(
+            f"{rows} in {size.many_files:,} files, CPU s",
+            many["ours"].cpu_s,
+            many["plain"].cpu_s,
+            plain,
+            less_is_better=True,
+        ),
         compare(
             f"{rows}, last of a key, CPU s",
             distinct["ours-key"].cpu_s,
@@ -95,7 +103,9 @@ def _in_turns(writers: Sequence[str], folder: Path, uri: str, rounds: int) -> di
 
 
 def _typical(costs: Sequence[Cost]) -> Cost:
-    cpu, wall, peak = (statistics.median(getattr(cost, name) for cost in costs) for name in ("cpu_s", "wall_s", "peak_mb"))
+    cpu, wall, peak = (
+        statistics.median(getattr(cost, name) for cost in costs) for name in ("cpu_s", "wall_s", "peak_mb")
+    )
     return Cost(cpu, wall, peak, costs[0].rows)
 
 
@@ -106,7 +116,8 @@ def _run(writer: str, folder: Path, uri: str) -> Cost:
         raise RuntimeError(f"{writer} failed:\n{done.stderr[-2000:]}")
     cost = Cost(**json.loads(done.stdout.splitlines()[-1]))
     print(
-        f"  {writer:14s} {folder.name:6s} {cost.rows:>10,} rows in: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s {cost.peak_mb:6.0f} MB",
+        f"  {writer:14s} {folder.name:6s} {cost.rows:>10,} rows in: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s "
+        f"{cost.peak_mb:6.0f} MB",
         flush=True,
     )
     return cost

@@ -11,11 +11,14 @@ import pyarrow.csv as pv
 
 FIRST_DAY = dt.date(2024, 1, 1)
 DAYS = 30
-BAD = np.array(["n/a", "-5.00", "12.345", "", "much"], dtype=object)  # no number, a failed check, a digit too many, NULL
+# no number, a failed check, a digit too many, NULL
+BAD = np.array(["n/a", "-5.00", "12.345", "", "much"], dtype=object)
 COUNTRIES = np.array(["ch", "de", "fr", "gb", "jp", "us", ""], dtype=object)
 
 
-def write_files(folder: Path, *, rows: int, files: int, bad_share: float = 0.01, repeated_share: float = 0.0) -> list[Path]:
+def write_files(
+    folder: Path, *, rows: int, files: int, bad_share: float = 0.01, repeated_share: float = 0.0
+) -> list[Path]:
     """So many rows in so many files, each of one day; a share of the orders comes twice."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -31,7 +34,9 @@ def _day(number: int) -> str:
     return str(FIRST_DAY + dt.timedelta(days=number % DAYS))
 
 
-def _rows(chance: np.random.Generator, first: int, end: int, day: str, bad_share: float, repeated_share: float) -> pa.Table:
+def _rows(
+    chance: np.random.Generator, first: int, end: int, day: str, bad_share: float, repeated_share: float
+) -> pa.Table:
     count = end - first
     ids = np.arange(first, end)
     repeated = chance.random(count) < repeated_share

@@ -13,7 +13,9 @@ LOOK_SECONDS = 0.5  # a look at a JVM takes milliseconds, and counts, too
 
 
 class TreeMeter:
-    """Looks at the tree again and again: workers that Spark's daemon has forked are in nobody's count once they are gone."""
+    """Looks at the tree again and again: workers that Spark's daemon has forked are in nobody's count once they are
+    gone.
+    """
 
     def __init__(self) -> None:
         self._me = psutil.Process()
@@ -50,7 +52,9 @@ class TreeMeter:
 
 
 def _own_mb(pid: int) -> float:
-    """The pages that are a process's own, its share of those that it has in common with others (a forked worker's modules)."""
+    """The pages that are a process's own, its share of those that it has in common with others (a forked worker's
+    modules).
+    """
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss_Anon:"):
             return int(line.split()[1]) / 1024

@@ -1,4 +1,6 @@
-"""What the disk itself takes for a create and an append: the same files and syncs and a pointer in SQLite, with no server around them."""
+"""What the disk itself takes for a create and an append: the same files and syncs and a pointer in SQLite, with no
+server around them.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ FILE = b"x" * 2_000  # about the metadata of a small table
 
 
 def bare_rate(folder: Path, *, clients: int, operations: int, create: bool) -> tuple[float, float]:
-    """Operations a second, and CPU milliseconds for each, of as many threads as there are clients, in as many processes as there are
-    workers. Each creates a file, syncs it, and writes a row in a transaction of its own."""
+    """Operations a second, and CPU milliseconds for each, of as many threads as there are clients, in as many processes
+    as there are workers. Each creates a file, syncs it, and writes a row in a transaction of its own.
+    """
     folder.mkdir(parents=True)
     with sqlite3.connect(folder / "pointers.db") as database:
         database.execute("PRAGMA journal_mode=WAL")
@@ -33,7 +36,9 @@ def bare_rate(folder: Path, *, clients: int, operations: int, create: bool) -> t
     for number in range(workers):
         ours, theirs = context.Pipe()
         each = clients // workers
-        processes.append(context.Process(target=_worker, args=(theirs, folder, number, each, operations // clients, create)))
+        processes.append(
+            context.Process(target=_worker, args=(theirs, folder, number, each, operations // clients, create))
+        )
         processes[-1].start()
         ends.append(ours)
     for end in ends:

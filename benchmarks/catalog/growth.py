@@ -18,7 +18,9 @@ FEW, MANY, ROUNDS = 25, 1_000, 40
 
 
 def measure_growth(bench: Bench, folder: Path) -> list[Figure]:
-    """What a commit costs more at 1,000 snapshots than at 25; the goal is no more than serialising, writing and syncing its file."""
+    """What a commit costs more at 1,000 snapshots than at 25; the goal is no more than serialising, writing and syncing
+    its file.
+    """
     few, many = bench.new_tables(2)
     for table, snapshots in ((few, FEW), (many, MANY)):
         drive(bench.server.address, [appending(bench.place, table, 1, snapshots=snapshots - ROUNDS // 2)])
@@ -28,14 +30,23 @@ def measure_growth(bench: Bench, folder: Path) -> list[Figure]:
     peer = "writing its file"
     more, file_more = ms["many"] - ms["few"], ms["many file"] - ms["few file"]
     return [
-        compare(f"commit at {MANY:,} snapshots over one at {FEW}, ms more", more, file_more, peer, goal=1.0, less_is_better=True),
+        compare(
+            f"commit at {MANY:,} snapshots over one at {FEW}, ms more",
+            more,
+            file_more,
+            peer,
+            goal=1.0,
+            less_is_better=True,
+        ),
         compare(f"commit at {FEW} snapshots, ms", ms["few"], ms["few file"], peer, less_is_better=True),
         compare(f"commit at {MANY:,} snapshots, ms", ms["many"], ms["many file"], peer, less_is_better=True),
     ]
 
 
 def _take_turns(bench: Bench, few: Growing, many: Growing, spent: dict[str, list[float]], folder: Path) -> Client:
-    """Commits and files of both sizes in turns, on one connection, so that whatever else the machine does hits all four alike."""
+    """Commits and files of both sizes in turns, on one connection, so that whatever else the machine does hits all four
+    alike.
+    """
     contents = {}
     for name, table in (("few", few), ("many", many)):
         reply = yield bench.place.load(table.name)

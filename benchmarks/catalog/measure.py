@@ -47,7 +47,9 @@ Samples = dict[tuple[str, int, str], list[Sample]]  # by scenario, clients and s
 
 
 def measure_all(options: Options) -> list[Figure]:
-    """All figures: the generator's ceiling, ours beside the reference, the growth of commits, and ours on PostgreSQL."""
+    """All figures: the generator's ceiling, ours beside the reference, the growth of commits, and ours
+    on PostgreSQL.
+    """
     plan = Plan.of(options)
     figures = [compare(f"generator's ceiling, requests/s, {n} clients", measure_ceiling(n)) for n in plan.clients]
     with tempfile.TemporaryDirectory() as name:
@@ -59,7 +61,9 @@ def measure_all(options: Options) -> list[Figure]:
     return figures
 
 
-def _measure(servers: AbstractContextManager[list[Server]], plan: Plan, folder: Path | None) -> tuple[Samples, list[Figure]]:
+def _measure(
+    servers: AbstractContextManager[list[Server]], plan: Plan, folder: Path | None
+) -> tuple[Samples, list[Figure]]:
     samples: Samples = {}
     with servers as running:
         benches = [Bench(server) for server in running]
@@ -75,7 +79,9 @@ def _measure(servers: AbstractContextManager[list[Server]], plan: Plan, folder: 
                     # Who goes first changes with each round.
                     for bench in benches if round_number % 2 == 0 else reversed(benches):
                         key = (scenario.name, clients, bench.server.name)
-                        samples.setdefault(key, []).append(_run(bench, scenario, clients, int(scenario.operations * plan.part)))
+                        samples.setdefault(key, []).append(
+                            _run(bench, scenario, clients, int(scenario.operations * plan.part))
+                        )
             if folder:
                 _measure_bare(samples, plan, folder / "bare")
         return samples, measure_growth(benches[0], folder) if folder else []
@@ -126,7 +132,10 @@ def _compared(samples: Samples, plan: Plan) -> list[Figure]:
 def _reported(samples: Samples, plan: Plan) -> list[Figure]:
     """Ours on PostgreSQL: no peer, no goal."""
     keys = [(scenario.name, clients) for scenario in SCENARIOS for clients in plan.clients]
-    return [compare(f"PostgreSQL: {name}, {clients} clients, /s", _rate(samples[name, clients, POSTGRES])) for name, clients in keys]
+    return [
+        compare(f"PostgreSQL: {name}, {clients} clients, /s", _rate(samples[name, clients, POSTGRES]))
+        for name, clients in keys
+    ]
 
 
 def _rate(samples: Sequence[Sample]) -> float:

@@ -7,10 +7,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from benchmarks.catalog.servers import Server
-from benchmarks.catalog.workload import Growing, Place, appending, contending, creating, expect, listing, loading, transacting
+from benchmarks.catalog.workload import (
+    Growing,
+    Place,
+    appending,
+    contending,
+    creating,
+    expect,
+    listing,
+    loading,
+    transacting,
+)
 from benchmarks.load import Client, drive
 
-SNAPSHOTS_A_TABLE = 50  # after so many appends a client goes on with another table, so that the size of tables stays out of it
+# after so many appends a client goes on with another table, so that the size of tables stays out of it
+SNAPSHOTS_A_TABLE = 50
 
 
 @dataclass

@@ -38,7 +38,10 @@ class Server:
 @contextlib.contextmanager
 def both_on_sqlite(folder: Path) -> Iterator[list[Server]]:
     """Ours and the Java reference, on SQLite and local files of the same disk."""
-    with reference_server(folder / "java") as (java, java_process), own_server(folder / "ours", workers=WORKERS) as (ours, own_process):
+    with (
+        reference_server(folder / "java") as (java, java_process),
+        own_server(folder / "ours", workers=WORKERS) as (ours, own_process),
+    ):
         yield [_server(OURS, ours, own_process.pid), _server(REFERENCE, java, java_process.pid)]
 
 

@@ -38,7 +38,9 @@ class Place:
     namespace: str = "bench"
 
     def create_namespace(self) -> bytes:
-        return request("POST", f"{self.root}/namespaces", json.dumps({"namespace": [self.namespace], "properties": {}}).encode())
+        return request(
+            "POST", f"{self.root}/namespaces", json.dumps({"namespace": [self.namespace], "properties": {}}).encode()
+        )
 
     def create_table(self, name: str) -> bytes:
         body = {"name": name, "schema": _SCHEMA, "properties": {"owner": "bench"}}
@@ -51,10 +53,16 @@ class Place:
         return request("GET", f"{self.root}/namespaces/{self.namespace}/tables")
 
     def append(self, table: Growing, *, snapshots: int = 1) -> bytes:
-        return request("POST", f"{self.root}/namespaces/{self.namespace}/tables/{table.name}", json.dumps(table.change(snapshots)).encode())
+        return request(
+            "POST",
+            f"{self.root}/namespaces/{self.namespace}/tables/{table.name}",
+            json.dumps(table.change(snapshots)).encode(),
+        )
 
     def transaction(self, tables: list[Growing]) -> bytes:
-        changes = [{"identifier": {"namespace": [self.namespace], "name": table.name}, **table.change()} for table in tables]
+        changes = [
+            {"identifier": {"namespace": [self.namespace], "name": table.name}, **table.change()} for table in tables
+        ]
         return request("POST", f"{self.root}/transactions/commit", json.dumps({"table-changes": changes}).encode())
 
 
@@ -76,13 +84,18 @@ class Growing:
             ref = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": parent}
             updates += [{"action": "add-snapshot", "snapshot": snapshot}, ref]
         self.staged = (parent or 0, self.sequence + snapshots)
-        return {"requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": self.snapshot}], "updates": updates}
+        return {
+            "requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": self.snapshot}],
+            "updates": updates,
+        }
 
     def committed(self) -> None:
         self.snapshot, self.sequence = self.staged
 
     def refresh(self, reply: Reply) -> None:
-        """Takes the newest snapshot from a load; by pattern, for parsing 0.4 MB would load the generator, not the server."""
+        """Takes the newest snapshot from a load; by pattern, for parsing 0.4 MB would load the generator, not the
+        server.
+        """
         self.snapshot = int(_CURRENT.search(reply.body)[1])  # type: ignore[index]
         self.sequence = int(_SEQUENCE.search(reply.body)[1])  # type: ignore[index]
 
@@ -98,7 +111,7 @@ def _snapshot(table: str, parent: int | None, sequence: int) -> dict[str, object
         **({"parent-snapshot-id": parent} if parent is not None else {}),
         "sequence-number": sequence,
         "timestamp-ms": int(time.time() * 1000),
-        "manifest-list": f"file:/tmp/bench/{table}/metadata/snap-{snapshot_id}-1-00000000-0000-4000-8000-000000000000.avro",
+        "manifest-list": f"file:/tmp/bench/{table}/metadata/snap-{snapshot_id}-1-00000000-0000-4000-8000-000000000000.avro",  # noqa: E501
         "summary": {
             "operation": "append",
             "added-data-files": "1",
@@ -113,7 +126,7 @@ def _snapshot(table: str, parent: int | None, sequence: int) -> dict[str, object
     }
 
 
-# --- the clients ---------------------------------------------------------------------------------------------------------------------
+# --- the clients -----------------------------------------------------------------------------------------------------
 
 
 def expect(reply: Reply, *statuses: int) -> None:
@@ -147,7 +160,9 @@ def appending(place: Place, table: Growing, count: int, *, snapshots: int = 1) -
 
 
 def contending(place: Place, table: Growing, left: list[int]) -> Client:
-    """Appends to a table that others append to as well: after a conflict it loads and tries again. `left` is shared by all."""
+    """Appends to a table that others append to as well: after a conflict it loads and tries again. `left` is shared by
+    all.
+    """
     while left[0] > 0:
         reply = yield place.append(table)
         expect(reply, 200, 409)

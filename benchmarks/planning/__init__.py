@@ -1,8 +1,9 @@
-"""Scan planning beside PyIceberg and Java: tables of 1,000 to a million files that are metadata alone, by day, with bounds of 12 columns.
+"""Scan planning beside PyIceberg and Java: tables of 1,000 to a million files that are metadata alone, by day, with
+bounds of 12 columns.
 
-Every case is a process of its own that has planned a table of one file before, so that libraries are loaded. Cold is then the first plan
-of the large table, warm the best of those after it. CPU counts, since wall time depends on who else is on the machine; Java's is that of
-all its threads, those that compile among them.
+Every case is a process of its own that has planned a table of one file before, so that libraries are loaded. Cold is
+then the first plan of the large table, warm the best of those after it. CPU counts, since wall time depends on who else
+is on the machine; Java's is that of all its threads, those that compile among them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""One case in a process of its own: `python -m benchmarks.planning.case WHO QUERY FIRST METADATA FILES`; prints what it cost as JSON.
+"""One case in a process of its own: `python -m benchmarks.planning.case WHO QUERY FIRST METADATA FILES`; prints what it
+cost as JSON.
 
-FIRST and METADATA are metadata files: of a small table that is planned before anything is measured, and of the one that counts.
-WHO is ours, pyiceberg or java; QUERY is day (a day and an id in it), needle (an id, no partition) or full.
+FIRST and METADATA are metadata files: of a small table that is planned before anything is measured, and of the one that
+counts. WHO is ours, pyiceberg or java; QUERY is day (a day and an id in it), needle (an id, no partition) or full.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Java's own planning, in a JVM with the jars of Spark and Iceberg: no Spark session, just Iceberg's Table API over py4j."""
+"""Java's own planning, in a JVM with the jars of Spark and Iceberg: no Spark session, just Iceberg's Table API over
+py4j.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def gateway() -> JavaGateway:
 
 def cpu_seconds() -> float:
     """The CPU that the JVM has used, all of its threads together: those that compile, too."""
-    return float(gateway().jvm.java.lang.management.ManagementFactory.getOperatingSystemMXBean().getProcessCpuTime()) / 1e9
+    return (
+        float(gateway().jvm.java.lang.management.ManagementFactory.getOperatingSystemMXBean().getProcessCpuTime()) / 1e9
+    )
 
 
 class JavaPlanner:

@@ -40,7 +40,9 @@ def measure_all(options: Options) -> list[Figure]:
 
 
 def _cases(first: Path, metadata: Path, files: int) -> dict[tuple[str, str], Case]:
-    """What each planner needs for each query. A cold plan happens once in a process: of short ones several are made, in turn."""
+    """What each planner needs for each query. A cold plan happens once in a process: of short ones several are made, in
+    turn.
+    """
     rounds: dict[tuple[str, str], list[Case]] = {}
     for query in QUERIES:
         for _ in range(ROUNDS.get(query, 1)):
@@ -62,22 +64,36 @@ def _beside(found: dict[tuple[str, str], Case], files: int, *, goals: bool) -> l
     figures = []
     for query, title in QUERIES.items():
         ours, peer, java = (found[who, query] for who in WHO)
-        assert ours["tasks"] == peer["tasks"] == java["tasks"], f"{title} of {files}: {ours['tasks']}, {peer['tasks']}, {java['tasks']}"
+        assert ours["tasks"] == peer["tasks"] == java["tasks"], (
+            f"{title} of {files}: {ours['tasks']}, {peer['tasks']}, {java['tasks']}"
+        )
         for when, of in (("cold", COLD_GOALS), ("warm", WARM_GOALS)):
             name = f"{files:,} files, {title}, {when}"
             goal = of.get(query) if goals else None
             mine, theirs = ours[f"{when}_s"] * 1000, peer[f"{when}_s"] * 1000
             figures.append(compare(f"{name}, CPU ms", mine, theirs, "PyIceberg", goal=goal, less_is_better=True))
-            figures.append(compare(f"{name}, CPU ms", mine, java[f"{when}_s"] * 1000, "Java (Iceberg 1.12)", less_is_better=True))
+            figures.append(
+                compare(f"{name}, CPU ms", mine, java[f"{when}_s"] * 1000, "Java (Iceberg 1.12)", less_is_better=True)
+            )
     grown = [found[who, "full"]["grown_mb"] for who in ("ours", "pyiceberg")]
-    memory = compare(f"{files:,} files, full, peak MB", grown[0], grown[1], "PyIceberg", goal=4.0 if goals else None, less_is_better=True)
+    memory = compare(
+        f"{files:,} files, full, peak MB",
+        grown[0],
+        grown[1],
+        "PyIceberg",
+        goal=4.0 if goals else None,
+        less_is_better=True,
+    )
     return [*figures, memory]
 
 
 def _alone(found: dict[str, Case]) -> list[Figure]:
     figures = []
     for query, case in found.items():
-        figures += [compare(f"{LARGEST:,} files, {QUERIES[query]}, {when}, CPU ms", case[f"{when}_s"] * 1000) for when in ("cold", "warm")]
+        figures += [
+            compare(f"{LARGEST:,} files, {QUERIES[query]}, {when}, CPU ms", case[f"{when}_s"] * 1000)
+            for when in ("cold", "warm")
+        ]
     return [*figures, compare(f"{LARGEST:,} files, full, peak MB", found["full"]["grown_mb"])]
 
 

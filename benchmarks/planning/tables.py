@@ -1,7 +1,8 @@
-"""Tables of many files, made as metadata alone and fast: PyIceberg writes one entry, the others are its bytes with other values in them.
+"""Tables of many files, made as metadata alone and fast: PyIceberg writes one entry, the others are its bytes with
+other values in them.
 
-A file holds a part of a day: 50 files a day, 1,000 files a manifest, so that a manifest covers 20 days. Ids grow with time, as they do
-where a sequence hands them out.
+A file holds a part of a day: 50 files a day, 1,000 files a manifest, so that a manifest covers 20 days. Ids grow with
+time, as they do where a sequence hands them out.
 """
 
 from __future__ import annotations
@@ -147,7 +148,13 @@ def _listed(path: Path, numbers: range) -> ManifestFile:
 
 
 def _metadata(folder: Path, snapshot_list: Path) -> dict[str, Any]:
-    snapshot = {"snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1, "manifest-list": str(snapshot_list), "schema-id": 0}
+    snapshot = {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": 1,
+        "manifest-list": str(snapshot_list),
+        "schema-id": 0,
+    }
     return {
         "format-version": 2,
         "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",

@@ -1,4 +1,6 @@
-"""Reading rows: ours beside PyIceberg, Daft and DuckDB on the same table, and beside raw pyarrow on the same files, which is the limit."""
+"""Reading rows: ours beside PyIceberg, Daft and DuckDB on the same table, and beside raw pyarrow on the same files,
+which is the limit.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""One case in a process of its own: `python -m benchmarks.read.case WHO QUERY METADATA ROUNDS`; prints what it cost as JSON.
+"""One case in a process of its own: `python -m benchmarks.read.case WHO QUERY METADATA ROUNDS`; prints what it cost as
+JSON.
 
-WHO is ours, pyarrow, pyiceberg, daft or duckdb. QUERY is full (every column), columns (three of six), filter (three columns of the rows of
-one kind in twenty, which are everywhere) or range (three columns of one row in a hundred, which are in one place).
+WHO is ours, pyarrow, pyiceberg, daft or duckdb. QUERY is full (every column), columns (three of six), filter (three
+columns of the rows of one kind in twenty, which are everywhere) or range (three columns of one row in a hundred, which
+are in one place).
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from urllib.parse import urlsplit
 Read = Callable[[], int]  # reads once, into Arrow; how many rows there are
 
 COLUMNS = ["id", "device", "value"]
-FILTERS = {"filter": ("kind", 0, 5), "range": ("id", 0.5, 0.51)}  # a column, from, up to; shares of the rows where they are no numbers
+# a column, from, up to; shares of the rows where they are no numbers
+FILTERS = {"filter": ("kind", 0, 5), "range": ("id", 0.5, 0.51)}
 
 
 def bounds(query: str, rows: int) -> tuple[str, int, int] | None:

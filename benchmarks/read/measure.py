@@ -28,7 +28,9 @@ def measure_all(options: Options) -> list[Figure]:
     rows = QUICK_ROWS if options.quick else ROWS
     with tempfile.TemporaryDirectory(prefix="frazil-read-") as folder:
         place = make_table(Path(folder), rows)
-        return [figure for query in QUERIES for figure in _compare(query, place, rows, turns=1 if options.quick else TURNS)]
+        return [
+            figure for query in QUERIES for figure in _compare(query, place, rows, turns=1 if options.quick else TURNS)
+        ]
 
 
 def _compare(query: str, place: Path, rows: int, *, turns: int) -> list[Figure]:
@@ -43,10 +45,15 @@ def _compare(query: str, place: Path, rows: int, *, turns: int) -> list[Figure]:
     rate = {who: rows / wall / 1e6 for who, wall in best.items()}
     names = {"pyarrow": "raw pyarrow", "pyiceberg": "PyIceberg", "daft": "Daft", "duckdb": "DuckDB"}
     title = f"{QUERIES[query]}: M rows/s"
-    figures = [compare(title, rate["ours"], rate[who], names[who], goal=GOAL if who == "pyarrow" else None) for who in PEERS]
+    figures = [
+        compare(title, rate["ours"], rate[who], names[who], goal=GOAL if who == "pyarrow" else None) for who in PEERS
+    ]
     cpu = {who: min(one["cpu_s"] for one in some) for who, some in found.items()}
     figures.append(compare(f"{QUERIES[query]}: CPU s", cpu["ours"], cpu["pyarrow"], "raw pyarrow", less_is_better=True))
-    return [*figures, compare(f"{QUERIES[query]}: peak MB", peak["ours"], peak["pyarrow"], "raw pyarrow", less_is_better=True)]
+    return [
+        *figures,
+        compare(f"{QUERIES[query]}: peak MB", peak["ours"], peak["pyarrow"], "raw pyarrow", less_is_better=True),
+    ]
 
 
 def _case(who: str, query: str, place: Path) -> dict[str, float]:

@@ -1,7 +1,8 @@
-"""One case in a process of its own: `python -m benchmarks.sink.case WRITER SPLIT INPUT PLACE`; prints what it cost as JSON.
+"""One case in a process of its own: `python -m benchmarks.sink.case WRITER SPLIT INPUT PLACE`; prints what it cost as
+JSON.
 
-WRITER is ours, ours-delta, raw, pyiceberg, deltalake, daft or pandas; SPLIT is flat, day or bucket; PLACE is the catalog's address. Which
-pandas it is, and how the object store is reached, is said by the environment.
+WRITER is ours, ours-delta, raw, pyiceberg, deltalake, daft or pandas; SPLIT is flat, day or bucket; PLACE is the
+catalog's address. Which pandas it is, and how the object store is reached, is said by the environment.
 """
 
 from __future__ import annotations
@@ -95,13 +96,16 @@ def write_raw(source: str, split: str, _: str) -> Callable[[], None]:
     table = read(source).read_all()
     keys = partition_keys(SCHEMA, partition_spec(SCHEMA, SPLITS[split]))
     half = table.num_rows // 2
-    parts = [one.rows for one in take_apart(table, keys).slices()] if keys else [table.slice(0, half), table.slice(half)]
+    parts = (
+        [one.rows for one in take_apart(table, keys).slices()] if keys else [table.slice(0, half), table.slice(half)]
+    )
     folder = Path(tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent))
 
     def write() -> None:
         with ThreadPoolExecutor(2) as pool:
             done = [
-                pool.submit(pq.write_table, part, folder / f"{number}.parquet", compression="zstd") for number, part in enumerate(parts)
+                pool.submit(pq.write_table, part, folder / f"{number}.parquet", compression="zstd")
+                for number, part in enumerate(parts)
             ]
             for one in done:
                 one.result()
@@ -124,7 +128,9 @@ def write_pandas(source: str, split: str, place: str) -> Callable[[], None]:
         rows = read(source).read_all()
         frame = rows.to_pandas()
         is_old = pd.__version__.startswith("2.")
-        assert (frame["device_id"].dtype == object) == is_old, f"pandas {pd.__version__} gave {frame['device_id'].dtype}"
+        assert (frame["device_id"].dtype == object) == is_old, (
+            f"pandas {pd.__version__} gave {frame['device_id'].dtype}"
+        )
         table.append(pa.Table.from_pandas(frame, preserve_index=False, schema=table.schema().as_arrow()))
 
     return write
@@ -151,7 +157,9 @@ def write_deltalake(source: str, _: str, __: str) -> Callable[[], None]:
 
     folder = tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent)
     batches = read(source)
-    stream = pa.RecordBatchReader.from_batches(batches.schema, (batches.get_batch(n) for n in range(batches.num_record_batches)))
+    stream = pa.RecordBatchReader.from_batches(
+        batches.schema, (batches.get_batch(n) for n in range(batches.num_record_batches))
+    )
     return lambda: write_deltalake(folder, stream, writer_properties=WriterProperties(compression="ZSTD"))
 
 

@@ -45,7 +45,9 @@ def measure_all(options: Options) -> list[Figure]:
         for count in (rows, rows // 10):
             write_rows(folder / f"{count}.arrow", count)
 
-        def measure(writer: str, split: str, *, count: int = rows, place: Place = local, environ: Mapping[str, str] = NOTHING) -> Cost:
+        def measure(
+            writer: str, split: str, *, count: int = rows, place: Place = local, environ: Mapping[str, str] = NOTHING
+        ) -> Cost:
             cost = _run(writer, split, folder / f"{count}.arrow", place, environ)
             _clean(folder, place.folder)
             where = "local files" if place is local else "SeaweedFS"
@@ -58,7 +60,9 @@ def measure_all(options: Options) -> list[Figure]:
 
 def _figures(measure: Measure, rows: int, store: Place) -> list[Figure]:
     rounds = [{key: measure(*key) for key in itertools.product(WRITERS, SPLITS)} for _ in range(ROUNDS)]
-    ours, theirs, raw = ({split: _middle([one[writer, split] for one in rounds]) for split in SPLITS} for writer in WRITERS)
+    ours, theirs, raw = (
+        {split: _middle([one[writer, split] for one in rounds]) for split in SPLITS} for writer in WRITERS
+    )
     old, new = measure("pandas", "flat", environ={"PYTHONPATH": str(old_pandas())}), measure("pandas", "flat")
     ours_delta, delta, daft = measure("ours-delta", "flat"), measure("deltalake", "flat"), measure("daft", "day")
     small = measure("ours", "day", count=rows // 10)
@@ -75,7 +79,11 @@ def _figures(measure: Measure, rows: int, store: Place) -> list[Figure]:
         return compare(f"{name}, M rows/s", rows / mine.wall_s / 1e6, rows / peer.wall_s / 1e6, peer_name)
 
     def beside(name: str, mine: Cost, peer: Cost, peer_name: str) -> list[Figure]:
-        return [cpu(name, mine, peer, peer_name), memory(name, mine, peer, peer_name), speed(name, mine, peer, peer_name)]
+        return [
+            cpu(name, mine, peer, peer_name),
+            memory(name, mine, peer, peer_name),
+            speed(name, mine, peer, peer_name),
+        ]
 
     return [
         cpu("unpartitioned", ours["flat"], raw["flat"], "raw pyarrow, 2 threads", 0.95),
@@ -107,7 +115,9 @@ def _middle(costs: Sequence[Cost]) -> Cost:
 
 def _run(writer: str, split: str, source: Path, place: Place, environ: Mapping[str, str]) -> Cost:
     command = [sys.executable, "-m", "benchmarks.sink.case", writer, split, str(source), place.uri]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **place.environ, **environ})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **place.environ, **environ}
+    )
     if done.returncode:
         raise RuntimeError(f"{writer} {split} failed:\n{done.stderr[-2000:]}")
     return Cost(**json.loads(done.stdout.splitlines()[-1]))

@@ -51,10 +51,15 @@ def seaweedfs() -> Iterator[Place]:
         stack = service.settings.stack
         endpoint, secret = f"http://{ports.HOST}:{service.port}", stack.secret_access_key.get_secret_value()
         keys = {"AWS_ACCESS_KEY_ID": stack.access_key_id, "AWS_SECRET_ACCESS_KEY": secret}
-        ours = {"FRAZIL_S3__ACCESS_KEY_ID": stack.access_key_id, "FRAZIL_S3__SECRET_ACCESS_KEY": secret, "FRAZIL_S3__ENDPOINT": endpoint}
+        ours = {
+            "FRAZIL_S3__ACCESS_KEY_ID": stack.access_key_id,
+            "FRAZIL_S3__SECRET_ACCESS_KEY": secret,
+            "FRAZIL_S3__ENDPOINT": endpoint,
+        }
         try:
             with (
-                _environ({"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", **keys}),  # for the catalog in this process
+                # for the catalog in this process
+                _environ({"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", **keys}),
                 running_catalog(warehouses={"default": "s3://bench/warehouse"}) as server,
             ):
                 connect(uri=server.uri).create_namespace("bench")

@@ -37,10 +37,15 @@ def _batch(chance: np.random.Generator, rows: int) -> pa.RecordBatch:
     payload = _join(
         '{"sequence":', _text(sequence), ',"rssi":-', _text(chance.integers(30, 120, rows)),
         ',"temperature":', _text(chance.integers(-2_000, 4_500, rows)), ',"battery":', _text(sequence % 101),
-        ',"port":', _text(sequence % 12), ',"gateway":"gw-', _text(devices % 977), '","firmware":"1.', _text(devices % 37), '.0"}',
+        ',"port":', _text(sequence % 12), ',"gateway":"gw-', _text(devices % 977), '","firmware":"1.',
+        _text(devices % 37), '.0"}',
     )  # fmt: skip
     none = pa.nulls(rows, pa.string())
-    columns = [_join("device-", _text(devices + 10**9)), _join("org-", _text(devices % 200 + 1000)), pa.array(times, pa.timestamp("us"))]
+    columns = [
+        _join("device-", _text(devices + 10**9)),
+        _join("org-", _text(devices % 200 + 1000)),
+        pa.array(times, pa.timestamp("us")),
+    ]
     return pa.RecordBatch.from_arrays([*columns, kinds, payload, none, none], schema=ARROW)
 
 

@@ -1,4 +1,5 @@
-"""One case in a process of its own: `python -m benchmarks.stream.case WRITER FOLDER URI BROKERS TOPIC BATCH`; prints its cost as JSON.
+"""One case in a process of its own: `python -m benchmarks.stream.case WRITER FOLDER URI BROKERS TOPIC BATCH`; prints
+its cost as JSON.
 
 WRITER is ours or plain; FOLDER is for logs and checkpoints; URI is the catalog's address.
 """
@@ -27,11 +28,15 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/uplink"
-MESSAGE = "device struct<id string, organization_id string>, event struct<type string, timestamp bigint, payload string>"
+MESSAGE = (
+    "device struct<id string, organization_id string>, event struct<type string, timestamp bigint, payload string>"
+)
 
 
 def make_table(catalog: FrazilCatalog, *, contract: bool) -> Table:
-    """The uplink table; with a contract for ours, without for plain Spark, which turns what it cannot read into NULL."""
+    """The uplink table; with a contract for ours, without for plain Spark, which turns what it cannot read
+    into NULL.
+    """
     made = Table(
         f"bench.uplink{time.time_ns()}",
         column("device_id", "string", required=contract),
@@ -43,7 +48,9 @@ def make_table(catalog: FrazilCatalog, *, contract: bool) -> Table:
         properties={"write.parquet.compression-codec": "zstd"},
         checks=["event_timestamp >= '2000-01-01'"] if contract else [],
     )
-    catalog.create_table(made.identifier, made.schema(), partition_spec=made.partition_spec(), properties=dict(made.properties))
+    catalog.create_table(
+        made.identifier, made.schema(), partition_spec=made.partition_spec(), properties=dict(made.properties)
+    )
     return made
 
 
@@ -55,7 +62,9 @@ def read_events(messages: pa.RecordBatch) -> pa.RecordBatch:
     return rows.rename_columns([sources.ERROR if name == "error" else name for name in rows.schema.names])
 
 
-def ours(spark: SparkSession, catalog: FrazilCatalog, folder: Path, brokers: str, topic: str, batch: int) -> Callable[[], int]:
+def ours(
+    spark: SparkSession, catalog: FrazilCatalog, folder: Path, brokers: str, topic: str, batch: int
+) -> Callable[[], int]:
     """The pipeline."""
     source = sources.kafka(topic, servers=brokers, decode=read_events, max_messages=batch)
     made = pipeline(source=source, target=make_table(catalog, contract=True), name="uplink")(lambda rows: rows)
@@ -69,7 +78,9 @@ def ours(spark: SparkSession, catalog: FrazilCatalog, folder: Path, brokers: str
     return write
 
 
-def plain(spark: SparkSession, catalog: FrazilCatalog, folder: Path, brokers: str, topic: str, batch: int) -> Callable[[], int]:
+def plain(
+    spark: SparkSession, catalog: FrazilCatalog, folder: Path, brokers: str, topic: str, batch: int
+) -> Callable[[], int]:
     """What one writes without Frazil."""
     from pyspark.sql.functions import col, from_json
 
@@ -85,9 +96,20 @@ def plain(spark: SparkSession, catalog: FrazilCatalog, folder: Path, brokers: st
             "m.event.type AS event_type",
             "m.event.payload AS payload",
         )
-        writer = rows.writeStream.format("iceberg").outputMode("append").trigger(availableNow=True).option("fanout-enabled", "true")
-        writer.option("checkpointLocation", str(folder / f"c{time.time_ns()}")).toTable(f"{catalog.name}.{target.name}").awaitTermination()
-        return sum(int(one.summary["added-records"] or 0) for one in catalog.load_table(target.identifier).snapshots() if one.summary)
+        writer = (
+            rows.writeStream.format("iceberg")
+            .outputMode("append")
+            .trigger(availableNow=True)
+            .option("fanout-enabled", "true")
+        )
+        writer.option("checkpointLocation", str(folder / f"c{time.time_ns()}")).toTable(
+            f"{catalog.name}.{target.name}"
+        ).awaitTermination()
+        return sum(
+            int(one.summary["added-records"] or 0)
+            for one in catalog.load_table(target.identifier).snapshots()
+            if one.summary
+        )
 
     return write
 
@@ -101,10 +123,18 @@ def main(writer: str, folder: str, uri: str, brokers: str, topic: str, batch: st
     catalog = connect(settings)
     with spark_session(settings, app_name="stream", log=Path(folder) / "spark.log", more_jars=KAFKA_JARS) as spark:
         make = {"ours": ours, "plain": plain}[writer]
-        write, meter, start = make(spark, catalog, Path(folder), brokers, topic, int(batch)), TreeMeter(), time.perf_counter()
+        write, meter, start = (
+            make(spark, catalog, Path(folder), brokers, topic, int(batch)),
+            TreeMeter(),
+            time.perf_counter(),
+        )
         with meter.measured():
             rows = write()
-        print(json.dumps({"cpu_s": meter.cpu_s, "wall_s": time.perf_counter() - start, "peak_mb": meter.peak_mb, "rows": rows}))
+        print(
+            json.dumps(
+                {"cpu_s": meter.cpu_s, "wall_s": time.perf_counter() - start, "peak_mb": meter.peak_mb, "rows": rows}
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -38,7 +38,11 @@ def measure_all(options: Options) -> list[Figure]:
     from frazil.client import connect
 
     size = QUICK if options.quick else FULL
-    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as text, running_kafka(Path(text)) as brokers, running_catalog() as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="frazil-bench-") as text,
+        running_kafka(Path(text)) as brokers,
+        running_catalog() as server,
+    ):
         connect(uri=server.uri).create_namespace("bench")
         topic = fill_topic(brokers, size.messages)
         found: dict[str, list[Cost]] = {writer: [] for writer in WRITERS}
@@ -85,7 +89,9 @@ def fill_topic(brokers: str, count: int) -> str:
 
 
 def _typical(costs: list[Cost]) -> Cost:
-    cpu, wall, peak = (statistics.median(getattr(cost, name) for cost in costs) for name in ("cpu_s", "wall_s", "peak_mb"))
+    cpu, wall, peak = (
+        statistics.median(getattr(cost, name) for cost in costs) for name in ("cpu_s", "wall_s", "peak_mb")
+    )
     return Cost(cpu, wall, peak, costs[0].rows)
 
 
@@ -95,5 +101,8 @@ def _run(writer: str, folder: Path, uri: str, brokers: str, topic: str, batch: i
     if done.returncode:
         raise RuntimeError(f"{writer} failed:\n{done.stderr[-2000:]}")
     cost = Cost(**json.loads(done.stdout.splitlines()[-1]))
-    print(f"  {writer:6s} {cost.rows:>10,} rows in: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s {cost.peak_mb:6.0f} MB", flush=True)
+    print(
+        f"  {writer:6s} {cost.rows:>10,} rows in: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s {cost.peak_mb:6.0f} MB",
+        flush=True,
+    )
     return cost

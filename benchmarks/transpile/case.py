@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples/transpile"))  # its files import each other by plain names
+# its files import each other by plain names
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples/transpile"))
 
 import run as example
 import sqlglot
@@ -110,7 +111,8 @@ def bare_on_two(stack: ExitStack) -> Measured:
 
 
 class Cost:
-    """What reading, Arrow, Parquet and commits cost beside the same queries bare, chunk by chunk in turns, in one process.
+    """What reading, Arrow, Parquet and commits cost beside the same queries bare, chunk by chunk in turns, in one
+    process.
 
     Seconds later the machine may be another one, for a neighbour came or went; half a second later it is the same.
     """

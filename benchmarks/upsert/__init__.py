@@ -1,11 +1,12 @@
 """Changes by key: on Spark beside a plain MERGE INTO with the same conditions, in Python beside PyIceberg's upsert.
 
-- 1 million changes into 10 million rows, copy-on-write and merge-on-read; of the changes, scattered over all files, a tenth are new rows
-  and a twentieth deletes. Ours checks the contract, keeps the last change of a key, and commits with progress; the plain MERGE does not.
-- 100,000 changes into 1 million rows in plain Python, without deletes, for PyIceberg has none. With a key of one column; and fewer of them
-  with a key of two, where PyIceberg compares every row of the table with every change.
-- Each case runs in a process of its own, on a table of its own, in turns. CPU seconds are those of driver, JVM and all Python workers, from
-  the moment that the Spark session is there. All writers must come to the same rows.
+- 1 million changes into 10 million rows, copy-on-write and merge-on-read; of the changes, scattered over all files, a
+  tenth are new rows and a twentieth deletes. Ours checks the contract, keeps the last change of a key, and commits with
+  progress; the plain MERGE does not.
+- 100,000 changes into 1 million rows in plain Python, without deletes, for PyIceberg has none. With a key of one
+  column; and fewer of them with a key of two, where PyIceberg compares every row of the table with every change.
+- Each case runs in a process of its own, on a table of its own, in turns. CPU seconds are those of driver, JVM and all
+  Python workers, from the moment that the Spark session is there. All writers must come to the same rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""One case in a process of its own: `python -m benchmarks.upsert.case WRITER TABLE FOLDER URI`; prints what it cost as JSON.
+"""One case in a process of its own: `python -m benchmarks.upsert.case WRITER TABLE FOLDER URI`; prints what it cost as
+JSON.
 
-WRITER is ours, merge (on Spark), python or pyiceberg (the latter two with -two for a key of two columns), or raw, which changes nothing;
-the changes are in FOLDER/changes.parquet.
+WRITER is ours, merge (on Spark), python or pyiceberg (the latter two with -two for a key of two columns), or raw, which
+changes nothing; the changes are in FOLDER/changes.parquet.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def ours(spark: SparkSession, catalog: FrazilCatalog, table: str, changes: str) 
     from frazil.pipelines.upsert.frames import upsert_frame
 
     frame = spark.read.parquet(changes)
-    upsert_frame(frame, table, name="bench", key=["id"], sequence="version", op="op", catalog=catalog, position={"changes": 1})
+    upsert_frame(
+        frame, table, name="bench", key=["id"], sequence="version", op="op", catalog=catalog, position={"changes": 1}
+    )
 
 
 def merge(spark: SparkSession, catalog: FrazilCatalog, table: str, changes: str) -> None:
@@ -45,14 +48,17 @@ def merge(spark: SparkSession, catalog: FrazilCatalog, table: str, changes: str)
         MERGE INTO {catalog.name}.{table} t USING changes s ON t.id = s.id
         WHEN MATCHED AND s.version >= t.version AND s.op = 'd' THEN DELETE
         WHEN MATCHED AND s.version >= t.version THEN UPDATE SET {values}
-        WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({", ".join(COLUMNS)}) VALUES ({", ".join(f"s.{name}" for name in COLUMNS)})""")
+        WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({", ".join(COLUMNS)})
+            VALUES ({", ".join(f"s.{name}" for name in COLUMNS)})""")
 
 
 def python(catalog: FrazilCatalog, table: str, changes: str, key: list[str]) -> None:
     """The sink."""
     import frazil.sinks
 
-    with frazil.sinks.open(table, name="bench", catalog=catalog, mode="upsert", key=key, sequence="version", flush_rows=None) as sink:
+    with frazil.sinks.open(
+        table, name="bench", catalog=catalog, mode="upsert", key=key, sequence="version", flush_rows=None
+    ) as sink:
         sink.write(pq.read_table(changes), position=1)
 
 
@@ -62,7 +68,9 @@ def pyiceberg(catalog: FrazilCatalog, table: str, changes: str, key: list[str]) 
 
 
 def raw(catalog: FrazilCatalog, table: str, changes: str, _key: list[str]) -> None:
-    """What copy-on-write cannot do without when every file has a changed row: each is read and written once, by pyarrow alone."""
+    """What copy-on-write cannot do without when every file has a changed row: each is read and written once, by pyarrow
+    alone.
+    """
     from frazil.write.files.options import WriteOptions
 
     for number, task in enumerate(catalog.load_table(table).scan().plan_files()):

@@ -82,7 +82,14 @@ def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure
     for mode, found in spark.items():
         ours, plain, peer = found["ours"], found["merge"], "plain MERGE INTO"
         figures += [
-            compare(f"Spark, {what}, {mode}, CPU s", ours.cpu_s, plain.cpu_s, peer, goal=round(1 / MOST_CPU, 3), less_is_better=True),
+            compare(
+                f"Spark, {what}, {mode}, CPU s",
+                ours.cpu_s,
+                plain.cpu_s,
+                peer,
+                goal=round(1 / MOST_CPU, 3),
+                less_is_better=True,
+            ),
             compare(f"Spark, {what}, {mode}, s", ours.wall_s, plain.wall_s, peer, less_is_better=True),
         ]
     return figures
@@ -93,11 +100,21 @@ def _python_figures(size: Size, found: dict[str, Cost], raw: Cost, two: dict[str
     ours, peer = found["python"], found["pyiceberg"]
     less = f"{size.two_changes:,} changes into {size.two_rows:,} rows, a key of two columns"
     return [
-        compare(f"Python, {what}, s", ours.wall_s, peer.wall_s, "PyIceberg's upsert", goal=LEAST_FASTER, less_is_better=True),
+        compare(
+            f"Python, {what}, s", ours.wall_s, peer.wall_s, "PyIceberg's upsert", goal=LEAST_FASTER, less_is_better=True
+        ),
         compare(f"Python, {what}, CPU s", ours.cpu_s, peer.cpu_s, "PyIceberg's upsert", less_is_better=True),
-        compare(f"Python, {what}, CPU s", ours.cpu_s, raw.cpu_s, "pyarrow: files read and written once", less_is_better=True),
+        compare(
+            f"Python, {what}, CPU s", ours.cpu_s, raw.cpu_s, "pyarrow: files read and written once", less_is_better=True
+        ),
         compare(f"Python, {what}, peak MB", ours.peak_mb, peer.peak_mb, "PyIceberg's upsert", less_is_better=True),
-        compare(f"Python, {less}, s", two["python-two"].wall_s, two["pyiceberg-two"].wall_s, "PyIceberg's upsert", less_is_better=True),
+        compare(
+            f"Python, {less}, s",
+            two["python-two"].wall_s,
+            two["pyiceberg-two"].wall_s,
+            "PyIceberg's upsert",
+            less_is_better=True,
+        ),
     ]
 
 
@@ -155,5 +172,7 @@ def _checksum(rows: pa.Table) -> tuple[object, ...]:
 
 
 def _typical(costs: Sequence[Cost]) -> Cost:
-    cpu, wall, peak = (statistics.median(getattr(cost, name) for cost in costs) for name in ("cpu_s", "wall_s", "peak_mb"))
+    cpu, wall, peak = (
+        statistics.median(getattr(cost, name) for cost in costs) for name in ("cpu_s", "wall_s", "peak_mb")
+    )
     return Cost(cpu, wall, peak, costs[0].rows, costs[0].checksum)

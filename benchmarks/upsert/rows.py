@@ -1,4 +1,6 @@
-"""The rows: a table with ids from 0 on, and changes of every tenth of them or so, scattered; some are new, some are deletes."""
+"""The rows: a table with ids from 0 on, and changes of every tenth of them or so, scattered; some are new, some are
+deletes.
+"""
 
 from __future__ import annotations
 

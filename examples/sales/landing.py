@@ -1,4 +1,5 @@
-"""Makes landing files: one CSV a day, the same ones for the same arguments; some rows are bad, some come twice, as in life.
+"""Makes landing files: one CSV a day, the same ones for the same arguments; some rows are bad, some come twice, as in
+life.
 
 python landing.py --days 5 --rows 20000 --bad 60 --repeated 40
 """
@@ -27,7 +28,9 @@ def good_rows(day: datetime.date, rows: int, chance: random.Random) -> Iterator[
 
 
 def bad_rows(day: datetime.date, rows: int) -> Iterator[Row]:
-    """Rows that the table must not take: no number, a negative one, too many digits, no id, no date, a column too few."""
+    """Rows that the table must not take: no number, a negative one, too many digits, no id, no date, a column
+    too few.
+    """
     for number in range(rows):
         row = [f"BAD-{day:%Y%m%d}-{number:06}", "CUST-000", "1.00", "ch", str(day), f"{day}T08:00:00"]
         yield [
@@ -79,6 +82,10 @@ if __name__ == "__main__":
     parser.add_argument("--repeated", type=int, default=40, help="orders that come twice, a day")
     arguments = parser.parse_args()
     made = write_landing(
-        Path(__file__).parent / "landing", days=arguments.days, rows=arguments.rows, bad=arguments.bad, repeated=arguments.repeated
+        Path(__file__).parent / "landing",
+        days=arguments.days,
+        rows=arguments.rows,
+        bad=arguments.bad,
+        repeated=arguments.repeated,
     )
     print(f"{len(made)} landing files written")

@@ -26,7 +26,9 @@ class ProgressBar:
         self.console = Console(stderr=True)
         columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]} queries/s"))
         more = (TextColumn("{task.fields[errors]} errors"), TimeRemainingColumn())
-        self.progress = Progress(*columns, *more, console=self.console, transient=True, disable=not self.console.is_terminal)
+        self.progress = Progress(
+            *columns, *more, console=self.console, transient=True, disable=not self.console.is_terminal
+        )
         self.task: TaskID = self.progress.add_task("transpile", total=0, errors=0, rate="-")
         self.rows = self.errors = self.total = 0
         self.start = time.monotonic()

@@ -36,11 +36,17 @@ class QueryFiles:
         if whole.type == fs.FileType.File:
             return self._with_content([_identify(whole)])
         found = self.filesystem.get_file_info(fs.FileSelector(self.root, recursive=True, allow_not_found=True))
-        return self._with_content(sorted(_identify(one) for one in found if one.type == fs.FileType.File and one.extension == "parquet"))
+        return self._with_content(
+            sorted(_identify(one) for one in found if one.type == fs.FileType.File and one.extension == "parquet")
+        )
 
     def _with_content(self, files: Sequence[SourceFile]) -> list[SourceFile]:
         """Local files are identified by their content: one that was touched or copied over itself is the same file."""
-        return with_content(files, local_digest(Path("/"))) if isinstance(self.filesystem, fs.LocalFileSystem) else [*files]
+        return (
+            with_content(files, local_digest(Path("/")))
+            if isinstance(self.filesystem, fs.LocalFileSystem)
+            else [*files]
+        )
 
     def count_rows(self, file: SourceFile) -> int:
         """How many queries a file holds."""
@@ -50,7 +56,9 @@ class QueryFiles:
     def read(
         self, file: SourceFile, *, start: int = 0, end: int | None = None, batch_rows: int = 1000
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the queries from row `start` to `end`, each with the number of its first row. Other row groups are not read."""
+        """Batches of the queries from row `start` to `end`, each with the number of its first row. Other row groups are
+        not read.
+        """
         with self._open(file) as opened:
             end = opened.metadata.num_rows if end is None else end
             groups, first = _groups_within(opened.metadata, start, end)
@@ -64,7 +72,9 @@ class QueryFiles:
         try:
             opened = pq.ParquetFile(file.path, filesystem=self.filesystem)
         except pa.ArrowInvalid as exc:
-            raise ValueError(f"{file.path} is no Parquet file: {exc}. Move it away, or let files appear by renaming them") from exc
+            raise ValueError(
+                f"{file.path} is no Parquet file: {exc}. Move it away, or let files appear by renaming them"
+            ) from exc
         if missing := [name for name in COLUMNS if name not in opened.schema_arrow.names]:
             found = ", ".join(opened.schema_arrow.names)
             opened.close()
@@ -99,7 +109,10 @@ def _s3(settings: Settings) -> fs.S3FileSystem:
     s3 = settings.s3
     options: dict[str, Any] = {"region": s3.region}
     if s3.access_key_id and s3.secret_access_key:
-        options |= {"access_key": s3.access_key_id.get_secret_value(), "secret_key": s3.secret_access_key.get_secret_value()}
+        options |= {
+            "access_key": s3.access_key_id.get_secret_value(),
+            "secret_key": s3.secret_access_key.get_secret_value(),
+        }
     if s3.endpoint:
         scheme, _, host = s3.endpoint.rpartition("://")
         options |= {"scheme": scheme or "https", "endpoint_override": host}

@@ -1,11 +1,14 @@
-"""The same on Spark: queries from Parquet files, transpiled on all cores of a machine or cluster, into the same table, each once.
+"""The same on Spark: queries from Parquet files, transpiled on all cores of a machine or cluster, into the same table,
+each once.
 
-python on_spark.py queries                                              every file in the folder that is not in yet, then stop
-python on_spark.py s3://lakehouse/queries --flush-rows 10000            with 10,000 rows in a commit
-python on_spark.py queries --delta s3://lakehouse/delta/transpiled      into a Delta table instead of the catalog's Iceberg table
+python on_spark.py queries                                              every file in the folder that is not in yet,
+then stop python on_spark.py s3://lakehouse/queries --flush-rows 10000            with 10,000 rows in a commit
+python on_spark.py queries --delta s3://lakehouse/delta/transpiled      into a Delta table instead of the catalog's
+Iceberg table
 
-Which Spark is used is a setting: spark.master in frazil.toml, or FRAZIL_SPARK__MASTER; all cores of this machine unless given.
-The table's progress is the same as that of run.py: a run that was begun there can go on here, and the other way round.
+Which Spark is used is a setting: spark.master in frazil.toml, or FRAZIL_SPARK__MASTER; all cores of this machine unless
+given. The table's progress is the same as that of run.py: a run that was begun there can go on here, and the other way
+round.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ SHIPPED = ("files.py", "slices.py", "transpiling.py")  # what executors import; 
 
 @dataclass
 class Job:
-    """Reads files into a sink, commit by commit. Where there is no ledger (Delta), the sink's progress keeps every file."""
+    """Reads files into a sink, commit by commit. Where there is no ledger (Delta), the sink's progress keeps every
+    file.
+    """
 
     spark: SparkSession
     files: QueryFiles
@@ -84,7 +89,9 @@ class Job:
         self.watcher.advance(staged.counts.rows, self._errors(staged))
 
     def work(self, slices: Sequence[Slice]) -> tuple[DataFrame, lake.Through]:
-        """Numbers of tasks, and the step from them to transpiled rows. A task reads its slices from the store by itself."""
+        """Numbers of tasks, and the step from them to transpiled rows. A task reads its slices from the store by
+        itself.
+        """
         tasks = share(slices, TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
         numbers = self.spark.range(len(tasks), numPartitions=len(tasks))
         return numbers, lake.Through(transpile_tasks(self.files, tasks, self.dialects), COLUMNS)
@@ -111,7 +118,9 @@ def transpile_tasks(
 
 
 def open_sink(delta: str | None, settings: Settings) -> tuple[lake.FrameSink, Ledger | None]:
-    """The sink of the Delta table, or that of the declared table and its ledger; tables are made if they are missing."""
+    """The sink of the Delta table, or that of the declared table and its ledger; tables are made if they
+    are missing.
+    """
     if delta:
         return lake.open(lake.Delta(delta, make_delta(delta, settings)), name=NAME), None
     catalog = connect(settings)

@@ -1,4 +1,5 @@
-"""Makes files of SQL queries, the same ones for the same arguments: the kinds that analysts and their tools write, in Snowflake's dialect.
+"""Makes files of SQL queries, the same ones for the same arguments: the kinds that analysts and their tools write, in
+Snowflake's dialect.
 
 About 2% cannot be read, as in any log of queries.
 
@@ -65,7 +66,8 @@ def totals(chance: random.Random) -> str:
     table, measure = _fact(chance)
     period = chance.choice(PERIODS)
     return (
-        f"SELECT DATE_TRUNC('{period}', created_at) AS {period}, SUM({measure}) AS total, COUNT(DISTINCT customer_id) AS customers\n"
+        f"SELECT DATE_TRUNC('{period}', created_at) AS {period}, SUM({measure}) AS total, COUNT(DISTINCT customer_id) "
+        f"AS customers\n"
         f"FROM {table}\nWHERE created_at >= '{_date(chance)}'::DATE\n"
         f"GROUP BY 1\nHAVING SUM({measure}) > {chance.randrange(10**6)}\nORDER BY 1 DESC"
     )
@@ -76,7 +78,8 @@ def star_join(chance: random.Random) -> str:
     return (
         f"SELECT d.{field}, AVG(f.{measure}) AS mean, APPROX_COUNT_DISTINCT(f.{key}) AS n FROM {fact} f "
         f"{chance.choice(['JOIN', 'LEFT JOIN', 'INNER JOIN'])} {dimension} d ON f.{key} = d.{key} "
-        f"WHERE f.created_at BETWEEN DATEADD({chance.choice(PERIODS)}, -{chance.randrange(1, 90)}, CURRENT_DATE) AND CURRENT_DATE "
+        f"WHERE f.created_at BETWEEN DATEADD({chance.choice(PERIODS)}, -{chance.randrange(1, 90)}, CURRENT_DATE) AND "
+        f"CURRENT_DATE "
         f"AND d.{field} IN ({', '.join(repr(word) for word in chance.sample(WORDS, 3))}) GROUP BY d.{field}"
     )
 
@@ -94,8 +97,10 @@ def running(chance: random.Random) -> str:
     days = chance.randrange(2, 60)
     return (
         f"WITH daily AS (SELECT created_at::DATE AS day, SUM({measure}) AS total FROM {table} GROUP BY 1),\n"
-        f"smooth AS (SELECT day, AVG(total) OVER (ORDER BY day ROWS BETWEEN {days} PRECEDING AND CURRENT ROW) AS mean FROM daily)\n"
-        f"SELECT d.day, d.total, s.mean, IFF(d.total > s.mean * {chance.randrange(110, 300) / 100}, 'high', 'usual') AS label\n"
+        f"smooth AS (SELECT day, AVG(total) OVER (ORDER BY day ROWS BETWEEN {days} PRECEDING AND CURRENT ROW) AS mean "
+        f"FROM daily)\n"
+        f"SELECT d.day, d.total, s.mean, IFF(d.total > s.mean * {chance.randrange(110, 300) / 100}, 'high', 'usual') "
+        f"AS label\n"
         f"FROM daily d JOIN smooth s USING (day) WHERE d.day > '{_date(chance)}'"
     )
 
@@ -116,7 +121,10 @@ def buckets(chance: random.Random) -> str:
     table, measure = _fact(chance)
     steps = sorted(chance.sample(range(1, 5000), 4))
     cases = " ".join(f"WHEN {measure} < {step} THEN 'under {step}'" for step in steps)
-    return f"SELECT CASE {cases} ELSE 'over' END AS bucket, COUNT(*) FROM {table} WHERE NVL({measure}, 0) >= 0 GROUP BY bucket"
+    return (
+        f"SELECT CASE {cases} ELSE 'over' END AS bucket, COUNT(*) FROM {table} WHERE NVL({measure}, 0) >= 0 GROUP "
+        f"BY bucket"
+    )
 
 
 def nested(chance: random.Random) -> str:
@@ -132,7 +140,8 @@ def text_work(chance: random.Random) -> str:
     table, field, key = _dimension(chance)
     return (
         f"SELECT {key}, UPPER(TRIM({field})) || '-' || LPAD({key}::VARCHAR, {chance.randrange(5, 12)}, '0') AS label, "
-        f"SPLIT_PART(email, '@', 2) AS domain FROM {table} WHERE {field} ILIKE '%{chance.choice(WORDS)}%' OR REGEXP_LIKE({field}, "
+        f"SPLIT_PART(email, '@', 2) AS domain FROM {table} WHERE {field} ILIKE '%{chance.choice(WORDS)}%' OR "
+        f"REGEXP_LIKE({field}, "
         f"'^{chance.choice(WORDS)}[0-9]{{{chance.randrange(1, 6)}}}$')"
     )
 
@@ -149,7 +158,8 @@ def upsert(chance: random.Random) -> str:
 def build(chance: random.Random) -> str:
     table, measure = _fact(chance)
     return (
-        f"CREATE OR REPLACE TABLE scratch.t_{chance.randrange(10**6)} AS SELECT *, {measure} / NULLIF(quantity, 0) AS rate FROM {table} "
+        f"CREATE OR REPLACE TABLE scratch.t_{chance.randrange(10**6)} AS SELECT *, {measure} / NULLIF(quantity, 0) AS "
+        f"rate FROM {table} "
         f"WHERE created_at < TO_TIMESTAMP('{_date(chance)} 00:00:00') UNION ALL SELECT *, NULL FROM {table}_archive"
     )
 

@@ -1,9 +1,11 @@
-"""Queries from Parquet files, transpiled, into a table: every query once, however often this is killed and started again.
+"""Queries from Parquet files, transpiled, into a table: every query once, however often this is killed and started
+again.
 
 python run.py queries                                   every file in the folder that is not in yet, then stop
 python run.py s3://lakehouse/queries --follow 5         and go on: look for new files every 5 seconds
 python run.py queries --processes 2                     transpile on two cores
-python run.py queries --delta s3://lakehouse/delta/transpiled             into a Delta table instead of the catalog's Iceberg table
+python run.py queries --delta s3://lakehouse/delta/transpiled             into a Delta table instead of the catalog's
+Iceberg table
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Loop:
-    """Reads files into a sink. Where there is no ledger (Delta commits one table at a time), the sink's progress keeps every file."""
+    """Reads files into a sink. Where there is no ledger (Delta commits one table at a time), the sink's progress keeps
+    every file.
+    """
 
     files: QueryFiles
     sink: ArrowSink
@@ -90,8 +94,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--write", default=Dialects.write, help="the dialect to translate to (%(default)s)")
     parser.add_argument("--delta", metavar="URI", help="write to this Delta table")
     parser.add_argument("--flush-rows", type=int, default=10_000, help="rows in a commit (%(default)s)")
-    parser.add_argument("--follow", type=float, metavar="SECONDS", help="look for new files this often, instead of stopping")
-    parser.add_argument("--processes", type=int, default=1, metavar="N", help="transpile on so many cores (%(default)s)")
+    parser.add_argument(
+        "--follow", type=float, metavar="SECONDS", help="look for new files this often, instead of stopping"
+    )
+    parser.add_argument(
+        "--processes", type=int, default=1, metavar="N", help="transpile on so many cores (%(default)s)"
+    )
     return parser.parse_args(arguments)
 
 

@@ -53,13 +53,17 @@ class Ledger:
 
 
 def identities(file: SourceFile) -> set[Identity]:
-    """What a file is known by: its path and content, or its path and modification time, as for files that were loaded without a hash."""
+    """What a file is known by: its path and content, or its path and modification time, as for files that were loaded
+    without a hash.
+    """
     tag = Tag.parse(file.tag)
     return {(file.path, file.size, known) for known in (tag.stamp, tag.content) if known}
 
 
 def source_of(file: SourceFile, position: Mapping[str, int]) -> str:
-    """The name of a file in the table's progress: one with other content is another one. A file begun under its time keeps that name."""
+    """The name of a file in the table's progress: one with other content is another one. A file begun under its time
+    keeps that name.
+    """
     tag = Tag.parse(file.tag)
     by_time = f"{file.path}@{tag.stamp}"
     return by_time if by_time in position or not tag.content else f"{file.path}@{tag.content}"

@@ -1,4 +1,6 @@
-"""SQL queries in another dialect. Pure: Arrow in, Arrow out; a query that cannot be read is a row with its error, never a crash."""
+"""SQL queries in another dialect. Pure: Arrow in, Arrow out; a query that cannot be read is a row with its error, never
+a crash.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +93,17 @@ def _convert(sql: str, dialects: Dialects) -> tuple[str | None, str | None]:
     try:
         return _generate(trees, dialects, ErrorLevel.RAISE), lost
     except UnsupportedError as exc:  # the trees may have been changed on the way: read them again
-        return _generate(_statements(sql, dialects), dialects, ErrorLevel.IGNORE) or None, f"not in {dialects.write}: {_one_line(exc)}"
+        return _generate(
+            _statements(sql, dialects), dialects, ErrorLevel.IGNORE
+        ) or None, f"not in {dialects.write}: {_one_line(exc)}"
 
 
 def _statements(sql: str, dialects: Dialects) -> list[exp.Expression]:
-    return [tree for tree in sqlglot.parse(sql, read=dialects.read) if tree is not None and not isinstance(tree, exp.Semicolon)]
+    return [
+        tree
+        for tree in sqlglot.parse(sql, read=dialects.read)
+        if tree is not None and not isinstance(tree, exp.Semicolon)
+    ]
 
 
 def _generate(trees: list[exp.Expression], dialects: Dialects, level: ErrorLevel) -> str:

@@ -1,7 +1,8 @@
 """Queries in, rows out, in the same order: in this process, or on several.
 
-The workers only transpile; the process that started them reads the files and writes the rows. So the table has one writer with one
-position, however many workers there are, and a run that was killed may go on with another number of them.
+The workers only transpile; the process that started them reads the files and writes the rows. So the table has one
+writer with one position, however many workers there are, and a run that was killed may go on with another number of
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from transpiling import Dialects, quiet, transpile_rows
 from frazil.errors import FrazilError
 from frazil.pipelines.sources import SourceFile
 
-AHEAD = 4  # chunks a worker that may wait or be done before their turn: enough work while the writer commits, and bounded memory
+# chunks a worker that may wait or be done before their turn: enough work while the writer commits, and bounded memory
+AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def transpiling(dialects: Dialects, processes: int = 1) -> Iterator[Transpile]:
     if processes == 1:
         yield lambda chunks: ((chunk, _rows(chunk, dialects)) for chunk in chunks)
         return
-    # Spawned, not forked: Arrow has threads, and a forked child would hold the pipes by which its siblings notice the parent's death.
+    # Spawned, not forked: Arrow has threads, and a forked child would hold the pipes by which its siblings notice the
+    # parent's death.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=_begin)
     try:
@@ -89,7 +92,10 @@ class WorkerDied(FrazilError):
     """A worker was killed, by the system for its memory perhaps."""
 
     def __init__(self) -> None:
-        super().__init__("a worker process ended before its work was done", hint="start again: the run goes on where the table stands")
+        super().__init__(
+            "a worker process ended before its work was done",
+            hint="start again: the run goes on where the table stands",
+        )
 
 
 def _rows(chunk: Chunk, dialects: Dialects) -> pa.RecordBatch:

@@ -5,8 +5,9 @@ An `UplinkEventMessage` is nested JSON:
     {"device": {"id": "dev-7", "organization_id": "org-2"},
      "event": {"type": "telemetry", "timestamp": 1713139200123, "payload": {...}}}
 
-Every message becomes one row. One that cannot be read, or not wholly, is a row with `error` and `raw` filled, and with those columns that
-could be read; so nothing is lost, and no message stops the stream. `organization_id` and `payload` may be missing, the others may not.
+Every message becomes one row. One that cannot be read, or not wholly, is a row with `error` and `raw` filled, and with
+those columns that could be read; so nothing is lost, and no message stops the stream. `organization_id` and `payload`
+may be missing, the others may not.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def flatten(messages: Iterable[bytes | None]) -> pa.RecordBatch:
     events = [parse(message) for message in messages]
     columns = list(zip(*events, strict=True)) if events else [()] * len(SCHEMA)
     columns[2] = pa.array(columns[2], pa.timestamp("ms")).cast(pa.timestamp("us"))
-    return pa.record_batch([pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    return pa.record_batch(
+        [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
 
 
 def parse(message: bytes | None) -> Event:
@@ -99,7 +102,9 @@ def _object(value: dict[str, Any], name: str, faults: list[str]) -> dict[str, An
     return None
 
 
-def _string(value: dict[str, Any] | None, parent: str, name: str, faults: list[str], *, needed: bool = True) -> str | None:
+def _string(
+    value: dict[str, Any] | None, parent: str, name: str, faults: list[str], *, needed: bool = True
+) -> str | None:
     if value is None:
         return None
     found = value.get(name)

@@ -3,8 +3,8 @@
 python -m bytewax.recovery recovery 1                                    once: where Bytewax notes how far it has read
 python -m bytewax.run flow:flow -r recovery -s 10 -b 0 -w 2              and again after a crash
 
-Settings, in the environment: BROKERS (127.0.0.1:9092), TOPIC (uplink), FOLLOW=no to stop at its end, BATCH_SIZE, NUM_PARTITIONS.
-The catalog and the object store are found as by `frazil`.
+Settings, in the environment: BROKERS (127.0.0.1:9092), TOPIC (uplink), FOLLOW=no to stop at its end, BATCH_SIZE,
+NUM_PARTITIONS. The catalog and the object store are found as by `frazil`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def build(environ: dict[str, str]) -> Dataflow:
     follow = environ.get("FOLLOW", "yes") != "no"
     made = Dataflow("uplink")
     messages = op.input(
-        "kafka", made, KafkaSource([environ.get("BROKERS", "127.0.0.1:9092")], [environ.get("TOPIC", "uplink")], tail=follow)
+        "kafka",
+        made,
+        KafkaSource([environ.get("BROKERS", "127.0.0.1:9092")], [environ.get("TOPIC", "uplink")], tail=follow),
     )
     op.output("lake", op.flat_map_batch("rows", messages, to_rows), IcebergSink(config))
     return made

@@ -1,6 +1,7 @@
 """Makes uplink messages, the same ones for the same arguments; each carries an id of its own, the unreadable ones too.
 
-So exactly-once can be checked by comparing ids: `message_id(payload or raw)` of every row, against `message_name(n)` of every message sent.
+So exactly-once can be checked by comparing ids: `message_id(payload or raw)` of every row, against `message_name(n)` of
+every message sent.
 
 python messages.py --count 5                                         prints them
 python messages.py --count 100000 --brokers 127.0.0.1:9092           sends them to Kafka
@@ -42,12 +43,18 @@ def message_id(text: str) -> str:
     return found[0]
 
 
-def make_messages(count: int, *, first: int = 0, seed: int = 0, days: int = 7, bad_share: float = 0.02) -> Iterator[bytes]:
-    """Messages `first` to `first + count`, in random order of time over some days; about `bad_share` of them cannot be read."""
+def make_messages(
+    count: int, *, first: int = 0, seed: int = 0, days: int = 7, bad_share: float = 0.02
+) -> Iterator[bytes]:
+    """Messages `first` to `first + count`, in random order of time over some days; about `bad_share` of them cannot be
+    read.
+    """
     for number in range(first, first + count):
         chance = random.Random(f"{seed}/{number}")  # each by its number alone: any range gives the same messages
         value = _message(number, chance, days=days)
-        yield _spoil(value, chance) if chance.random() < bad_share else json.dumps(value, separators=(",", ":")).encode()
+        yield (
+            _spoil(value, chance) if chance.random() < bad_share else json.dumps(value, separators=(",", ":")).encode()
+        )
 
 
 def _message(number: int, chance: random.Random, *, days: int) -> dict[str, dict[str, object]]:
@@ -59,8 +66,15 @@ def _message(number: int, chance: random.Random, *, days: int) -> dict[str, dict
         "readings": [chance.randrange(1000) for _ in range(4)],
     }
     return {
-        "device": {"id": f"dev-{organization:02}-{chance.randrange(500):03}", "organization_id": f"org-{organization:02}"},
-        "event": {"type": chance.choice(EVENT_TYPES), "timestamp": START_MS + chance.randrange(days * DAY_MS), "payload": payload},
+        "device": {
+            "id": f"dev-{organization:02}-{chance.randrange(500):03}",
+            "organization_id": f"org-{organization:02}",
+        },
+        "event": {
+            "type": chance.choice(EVENT_TYPES),
+            "timestamp": START_MS + chance.randrange(days * DAY_MS),
+            "payload": payload,
+        },
     }
 
 

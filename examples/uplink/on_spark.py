@@ -2,9 +2,9 @@
 
 python on_spark.py                                                       and again after a crash
 
-Settings, in the environment: BROKERS (127.0.0.1:9092), TOPIC (uplink), FOLLOW=no to stop at its end, BATCH_SIZE (messages in a commit, at
-most), CHECKPOINT (checkpoint): where Spark notes how far it has read. If that is lost, it reads all again, and what is in is left out.
-The catalog and the object store are found as by `frazil`.
+Settings, in the environment: BROKERS (127.0.0.1:9092), TOPIC (uplink), FOLLOW=no to stop at its end, BATCH_SIZE
+(messages in a commit, at most), CHECKPOINT (checkpoint): where Spark notes how far it has read. If that is lost, it
+reads all again, and what is in is left out. The catalog and the object store are found as by `frazil`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def read_rows(spark: SparkSession, environ: dict[str, str]) -> DataFrame:
 
 
 def main(environ: dict[str, str]) -> None:
-    with spark_session(load_settings(), app_name="uplink", log=Path(".frazil/spark.log"), more_jars=KAFKA_JARS) as spark:
+    with spark_session(
+        load_settings(), app_name="uplink", log=Path(".frazil/spark.log"), more_jars=KAFKA_JARS
+    ) as spark:
         spark.sparkContext.addPyFile(str(Path(__file__).with_name("events.py")))  # the executors need it, too
         follow = environ.get("FOLLOW", "yes") != "no"
         query = (

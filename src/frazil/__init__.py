@@ -7,6 +7,19 @@ from frazil.tables import Column, Table, Upkeep, column, list_of, map_of, struct
 
 __version__ = "0.1.0"
 
-__all__ = ["Column", "Lake", "Table", "Upkeep", "__version__", "column", "list_of", "map_of", "pipeline", "sources", "struct", "transforms"]
+__all__ = [
+    "Column",
+    "Lake",
+    "Table",
+    "Upkeep",
+    "__version__",
+    "column",
+    "list_of",
+    "map_of",
+    "pipeline",
+    "sources",
+    "struct",
+    "transforms",
+]
 
 _install_former_names()

@@ -3,11 +3,12 @@
     frazil.toml                        environment                      flag
     [stack.ports] kafka = 19092        FRAZIL_STACK__PORTS__KAFKA       frazil --set stack.ports.kafka=19092
 
-A profile is a named set of overrides: `[profiles.prod.catalog]` wins over `[catalog]` when the profile is `prod`. The profile comes from
-`--profile`, `FRAZIL_PROFILE`, the file's `profile`, or is `local`. Connections that PyIceberg knows (`.pyiceberg.yaml`,
-`PYICEBERG_CATALOG__NAME__KEY`) are read too, each one step below Frazil's own of the same kind.
+A profile is a named set of overrides: `[profiles.prod.catalog]` wins over `[catalog]` when the profile is `prod`. The
+profile comes from `--profile`, `FRAZIL_PROFILE`, the file's `profile`, or is `local`. Connections that PyIceberg knows
+(`.pyiceberg.yaml`, `PYICEBERG_CATALOG__NAME__KEY`) are read too, each one step below Frazil's own of the same kind.
 
-Any text value may hold `${ENV:NAME}`, which is replaced by that environment variable, so that a file never holds a secret. Secrets are
+Any text value may hold `${ENV:NAME}`, which is replaced by that environment variable, so that a file never holds a
+secret. Secrets are
 `SecretStr`: they print as `**********` and only `.get_secret_value()` reveals them.
 """
 
@@ -77,18 +78,23 @@ class Limits(_Section):
     """What the catalog server accepts from clients, and how long it waits for them; docs/catalog.md explains each."""
 
     body_bytes: int = Field(default=32 * MIB, gt=0)  # of a body, unpacked
-    body_ratio: int = Field(default=100, ge=1)  # unpacked bytes per packed byte, of bodies and metadata files over 1 MiB
+    # unpacked bytes per packed byte, of bodies and metadata files over 1 MiB
+    body_ratio: int = Field(default=100, ge=1)
     body_seconds: float = Field(default=30.0, gt=0)  # for a whole body to arrive
-    first_byte_seconds: float = Field(default=10.0, gt=0)  # for the head of a request, and for the first byte of its body
+    # for the head of a request, and for the first byte of its body
+    first_byte_seconds: float = Field(default=10.0, gt=0)
     json_values: int = Field(default=500_000, gt=0)  # numbers, texts, lists and objects in one body
-    in_flight_bytes: int = Field(default=256 * MIB, gt=0)  # memory of all requests and unsent answers together, estimated
+    # memory of all requests and unsent answers together, estimated
+    in_flight_bytes: int = Field(default=256 * MIB, gt=0)
     header_bytes: int = Field(default=64 * KIB, gt=0)
     url_bytes: int = Field(default=16 * KIB, gt=0)
-    idle_seconds: int = Field(default=75, gt=0)  # longer than clients and proxies keep idle connections: they close first
+    # longer than clients and proxies keep idle connections: they close first
+    idle_seconds: int = Field(default=75, gt=0)
     write_seconds: float = Field(default=30.0, gt=0)  # for a client to read some of its answer
     request_seconds: float = Field(default=120.0, gt=0)
     shutdown_seconds: int = Field(default=30, gt=0)  # for requests in flight at the end of the server
-    connections: int = Field(default=1000, gt=0)  # per worker; the connection that waits longest makes room for a new one
+    # per worker; the connection that waits longest makes room for a new one
+    connections: int = Field(default=1000, gt=0)
     concurrent_requests: int = Field(default=512, gt=0)  # per worker, reads from memory not counted
     threads: int = Field(default=32, gt=0)
     cache_bytes: int = Field(default=256 * MIB, ge=0)  # parsed metadata files
@@ -139,17 +145,21 @@ class StackSettings(_Section):
 
 
 class SparkSettings(_Section):
-    """What a pipeline's Spark session is built with; `conf` holds any Spark setting. docs/cluster.md tells what a cluster needs."""
+    """What a pipeline's Spark session is built with; `conf` holds any Spark setting. docs/cluster.md tells what a
+    cluster needs.
+    """
 
     master: str = "local[*]"
     driver_memory: str = "2g"
-    driver_host: str | None = None  # where executors reach the driver; without it, loopback for a master there, else Spark's own choice
+    # where executors reach the driver; without it, loopback for a master there, else Spark's own choice
+    driver_host: str | None = None
     executors: int | None = Field(default=None, ge=1)
     executor_cores: int | None = Field(default=None, ge=1)
     executor_memory: str | None = None
     executor_seconds: float = Field(default=120.0, gt=0)  # to wait for the first of them
     python: str | None = None  # the executors' interpreter; without it, the path of this one
-    environment: Path | None = None  # a packed Python environment that each executor unpacks, in place of one that is there
+    # a packed Python environment that each executor unpacks, in place of one that is there
+    environment: Path | None = None
     java_home: Path | None = None
     ivy_settings: Path | None = None
     conf: dict[str, str] = Field(default_factory=dict, repr=False)
@@ -169,7 +179,9 @@ class Settings(_Section):
 
     def source_of(self, key: str) -> str:
         """Where the value of a dotted key came from: a file, a variable, a flag, or `default`."""
-        return next((source for known, source in self.sources.items() if known == key or known.startswith(f"{key}.")), "default")
+        return next(
+            (source for known, source in self.sources.items() if known == key or known.startswith(f"{key}.")), "default"
+        )
 
 
 def load_settings(
@@ -179,7 +191,9 @@ def load_settings(
     folder: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings that hold in `folder`: flags (dotted keys) > environment > files > the catalog started here > defaults."""
+    """The settings that hold in `folder`: flags (dotted keys) > environment > files > the catalog started here >
+    defaults.
+    """
     environ = os.environ if environ is None else environ
     folder = folder or Path.cwd()
     file, file_tree = _read_toml(folder, environ)
@@ -194,7 +208,10 @@ def load_settings(
         )
     label = str(file) if file else FILE_NAME
     if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen, {}), dict):
-        raise ConfigError(f"profile '{chosen}' in {file} is not a table", hint=f"write [profiles.{chosen}.catalog], and settings below it")
+        raise ConfigError(
+            f"profile '{chosen}' in {file} is not a table",
+            hint=f"write [profiles.{chosen}.catalog], and settings below it",
+        )
     own_env = _env_tree(environ)
     name = _catalog_name(flags, own_env, profiles.get(chosen, {}), file_tree)
     layers: list[tuple[str, Tree]] = [
@@ -217,18 +234,25 @@ def load_settings(
         for key, _ in _leaves(tree):
             sources[key] = f"FRAZIL_{key.upper().replace('.', '__')}" if source == "environment" else source
     try:
-        settings = Settings.model_validate({**_resolve(merged, environ, sources), "profile": chosen, "sources": sources})
+        settings = Settings.model_validate(
+            {**_resolve(merged, environ, sources), "profile": chosen, "sources": sources}
+        )
     except ValidationError as exc:
         raise _explain(exc, sources) from exc
     settings = with_stack_secrets(settings, folder / settings.stack.folder)
-    return _with_stack_s3(settings) if served and (served.command, served.uri) == ("up", settings.catalog.uri) else settings
+    return (
+        _with_stack_s3(settings)
+        if served and (served.command, served.uri) == ("up", settings.catalog.uri)
+        else settings
+    )
 
 
-# --- the local stack's own secrets -----------------------------------------------------------------------------------------------
+# --- the local stack's own secrets -----------------------------------------------------------------------------------
 
 
 def with_stack_secrets(settings: Settings, folder: Path, *, make: bool = False) -> Settings:
-    """The settings with each secret of the stack that is not set replaced by the one in the stack's folder, if there is one.
+    """The settings with each secret of the stack that is not set replaced by the one in the stack's folder, if there is
+    one.
 
     With `make`, secrets that the folder does not have are made first.
     """
@@ -242,7 +266,9 @@ def with_stack_secrets(settings: Settings, folder: Path, *, make: bool = False) 
 
 
 def stack_s3(settings: Settings) -> S3Settings | None:
-    """How the object store of this project's local stack is reached, keys included; None before its first `frazil up`."""
+    """How the object store of this project's local stack is reached, keys included; None before its first
+    `frazil up`.
+    """
     stack = settings.stack
     if not stack.secret_access_key.get_secret_value():
         return None
@@ -258,7 +284,9 @@ def stack_s3(settings: Settings) -> S3Settings | None:
 
 
 def _with_stack_s3(settings: Settings) -> Settings:
-    """The settings with endpoint and keys of the local stack, for a project that uses its catalog; what is set by the user stays."""
+    """The settings with endpoint and keys of the local stack, for a project that uses its catalog; what is set by the
+    user stays.
+    """
     store = stack_s3(settings)
     if store is None or settings.s3.endpoint not in (None, store.endpoint):
         return settings
@@ -269,7 +297,7 @@ def _with_stack_s3(settings: Settings) -> Settings:
     return settings.model_copy(update={"s3": s3, "sources": sources})
 
 
-# --- the sources -----------------------------------------------------------------------------------------------------------------
+# --- the sources -----------------------------------------------------------------------------------------------------
 
 
 def _read_toml(folder: Path, environ: Mapping[str, str]) -> tuple[Path | None, Tree]:
@@ -306,7 +334,9 @@ def _dotted_tree(values: Mapping[str, str]) -> Tree:
             node = node.setdefault(parent, {})
             if not isinstance(node, dict):
                 section = ".".join(parents[:depth])
-                raise ConfigError(f"'{section}' is set to a value, and '{key}' to one below it", hint=f"leave out '{section}'")
+                raise ConfigError(
+                    f"'{section}' is set to a value, and '{key}' to one below it", hint=f"leave out '{section}'"
+                )
         node[leaf] = value
     return tree
 
@@ -371,7 +401,7 @@ def _from_pyiceberg(connection: Mapping[str, str]) -> Tree:
     return tree
 
 
-# --- merging and checking --------------------------------------------------------------------------------------------------------
+# --- merging and checking --------------------------------------------------------------------------------------------
 
 
 def _merge(base: Tree, over: Tree) -> None:
@@ -395,7 +425,9 @@ def _flatten_free(tree: Tree, source: str) -> Tree:
     for section, name in _FREE:
         node = tree.get(section)
         if isinstance(node, dict) and isinstance(node.get(name), dict):
-            node[name] = {key: _as_text(value, f"{section}.{name}.{key} ({source})") for key, value in _leaves(node[name])}
+            node[name] = {
+                key: _as_text(value, f"{section}.{name}.{key} ({source})") for key, value in _leaves(node[name])
+            }
     return tree
 
 

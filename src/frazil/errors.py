@@ -12,15 +12,15 @@
     ├── PipelineError                a run stopped; nothing of it was committed
     │   ├── SourceDrift              files have columns that the table does not have, or lack some; names them
     │   ├── SourceChanged            files that are loaded have other content now; names them
-    │   ├── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong with them
-    │   ├── MessagesLost             messages are gone from Kafka before they were read; says which
+    │   ├── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong
+    with them │   ├── MessagesLost             messages are gone from Kafka before they were read; says which
     │   └── AuditFailed              a check of the staged rows failed; main is as it was, the rows are on a branch
-    ├── HistoryError                 a snapshot, time, branch or tag that the table does not have, or a change of them that is refused
-    ├── UpkeepError                  a table cannot be looked after as asked; says what was left as it is
-    │   └── RowsMismatch             a rewrite would have changed the rows; nothing of it was committed
-    ├── ReferencesUnknown            a table may lead to a file that would be deleted, and cannot be read; nothing was deleted
-    ├── ScanError                    a scan that cannot be planned; names the column, the value or the snapshot, and near ones
-    │   ├── ManifestUnreadable       a manifest or manifest list is damaged; names it
+    ├── HistoryError                 a snapshot, time, branch or tag that the table does not have, or a change of them
+    that is refused ├── UpkeepError                  a table cannot be looked after as asked; says what was left as it
+    is │   └── RowsMismatch             a rewrite would have changed the rows; nothing of it was committed
+    ├── ReferencesUnknown            a table may lead to a file that would be deleted, and cannot be read; nothing was
+    deleted ├── ScanError                    a scan that cannot be planned; names the column, the value or the snapshot,
+    and near ones │   ├── ManifestUnreadable       a manifest or manifest list is damaged; names it
     │   └── DataFileUnreadable       a data or delete file is damaged, or of a kind that is not read here; names it
     │       └── DataFileMissing      it is not there at all
     ├── QueryError                   SQL that cannot be run; names the table or column, and near ones
@@ -60,16 +60,17 @@
     │   ├── NotSupported             a part of the specification that this server does not have
     │   ├── CommitConflict           certain: nothing was committed; refresh and retry
     │   ├── CommitUnknown            doubt: look before you retry
-    │   └── Unavailable              the database or the object store cannot be reached or refuses access; nothing was changed
-    ├── SchemaBehind                 the database has an older schema than this program; says the command
-    ├── SinkError                    the sink stopped; what was not committed before is not committed
+    │   └── Unavailable              the database or the object store cannot be reached or refuses access; nothing was
+    changed ├── SchemaBehind                 the database has an older schema than this program; says the command ├──
+    SinkError                    the sink stopped; what was not committed before is not committed
     │   ├── PartitionSpecError       a partition spec does not fit the schema; names the column and its type
     │   ├── SchemaMismatch           a batch lacks a field, has one too many, or one of another type
     │   ├── RowRefused               a row fails its type, NOT NULL or a check, and the policy is to stop
     │   ├── CheckError               a check cannot be understood, or names a column that is not there
-    │   ├── WriteFailed              a data file or a temporary file could not be written: full, read-only, not reachable
-    │   ├── RowsLost                 files hold fewer or more rows than were taken: a fault of ours, found before the commit
-    │   ├── WriterFenced             another writer took over this part of the sink; stop, do not retry
+    │   ├── WriteFailed              a data file or a temporary file could not be written: full, read-only, not
+    reachable │   ├── RowsLost                 files hold fewer or more rows than were taken: a fault of ours, found
+    before the commit │   ├── WriterFenced             another writer took over this part of the sink; stop, do not
+    retry
     │   └── ProgressMismatch         rows were offered that do not follow what the table already holds
     └── ServiceError                 a server of the local stack; carries the service's name and the end of its log
         ├── PortInUse
@@ -131,7 +132,8 @@ class OtherProject(ProjectError):
         owner = next(iter(owners.values()))
         super().__init__(
             f"{told}, and this is '{project}'; nothing was written",
-            hint=f"if the catalog is the wrong one: frazil --set catalog.uri=...; if both are the same project: [project] name = "
+            hint=f"if the catalog is the wrong one: frazil --set catalog.uri=...; if both are the same project: "
+            f"[project] name = "
             f'"{owner}" in frazil.toml; to take the tables over: --adopt, or adopt=True in Python',
         )
         self.project = project
@@ -167,13 +169,18 @@ class StalePlan(FrazilError):
 
     def __init__(self, table: str, changed: Sequence[str]) -> None:
         lines = "".join(f"\n  {line}" for line in changed)
-        super().__init__(f"the plan for {table} is stale; since it was made, others changed:{lines}", hint="make a new one: frazil plan")
+        super().__init__(
+            f"the plan for {table} is stale; since it was made, others changed:{lines}",
+            hint="make a new one: frazil plan",
+        )
         self.table = table
         self.changed = tuple(changed)
 
 
 class TableBroken(FrazilError):
-    """The catalog has the table, and its metadata file is lost or corrupt. It is not missing: nobody may create it anew."""
+    """The catalog has the table, and its metadata file is lost or corrupt. It is not missing: nobody may create it
+    anew.
+    """
 
     def __init__(self, table: str, said: str) -> None:
         super().__init__(f"table {table} is broken: it is in the catalog, and its metadata cannot be read: {said}")
@@ -195,15 +202,21 @@ class SourceDrift(PipelineError):
 class SourceChanged(PipelineError):
     """Files that are loaded have, or may have, other content now, and the pipeline does not say what that means.
 
-    Of `unverified` files only the modification time or the ETag is known to differ: the ledger has no hash of what was loaded.
+    Of `unverified` files only the modification time or the ETag is known to differ: the ledger has no hash of what was
+    loaded.
     """
 
     def __init__(self, pipeline: str, paths: Sequence[str], *, mode: str, unverified: Sequence[str] = ()) -> None:
-        lines = [f"\n  {path}" + (" (same size, and no hash in the ledger)" if path in unverified else "") for path in paths[:20]]
+        lines = [
+            f"\n  {path}" + (" (same size, and no hash in the ledger)" if path in unverified else "")
+            for path in paths[:20]
+        ]
         shown = "".join(lines) + (f"\n  and {len(paths) - 20:,} more" if len(paths) > 20 else "")
         found = "have other content now"
         if set(paths) <= set(unverified):
-            found = "have another modification time or ETag now, and the ledger has no hash to compare their content with"
+            found = (
+                "have another modification time or ETag now, and the ledger has no hash to compare their content with"
+            )
         meaning = (
             'on_change="append" loads their whole content again, next to the rows that are there'
             if mode == "append"
@@ -224,7 +237,8 @@ class TooManyBadRows(PipelineError):
         told = "".join(f"\n  {count:>10,}  {reason}" for reason, count in reasons.items())
         share = bad / max(rows, 1)
         super().__init__(
-            f"pipeline '{pipeline}': {bad:,} of {rows:,} rows are bad ({share:.2%}), and at most {limit:.2%} may be:{told}",
+            f"pipeline '{pipeline}': {bad:,} of {rows:,} rows are bad ({share:.2%}), and at most {limit:.2%} may "
+            f"be:{told}",
             hint="nothing was committed; mend the files, or raise max_bad_share",
         )
         self.bad = bad
@@ -237,7 +251,9 @@ class MessagesLost(PipelineError):
     """Messages that the table does not have are no longer in Kafka; `losses` says which, a line each."""
 
     def __init__(self, pipeline: str, losses: Sequence[str], *, hint: str) -> None:
-        super().__init__(f"pipeline '{pipeline}': messages are lost:" + "".join(f"\n  {loss}" for loss in losses), hint=hint)
+        super().__init__(
+            f"pipeline '{pipeline}': messages are lost:" + "".join(f"\n  {loss}" for loss in losses), hint=hint
+        )
         self.losses = tuple(losses)
 
 
@@ -247,8 +263,10 @@ class AuditFailed(PipelineError):
     def __init__(self, pipeline: str, table: str, branch: str, *, rows: int, failures: Mapping[str, int]) -> None:
         found = "".join(f"\n  {count:,} x {check}" for check, count in failures.items())
         super().__init__(
-            f"pipeline '{pipeline}': the audit failed; main of {table} is unchanged, {rows:,} new rows are on branch '{branch}':{found}",
-            hint=f"look: frazil log {table} --ref {branch}, frazil query --ref {branch} ...; mend the rows or the check, and run again",
+            f"pipeline '{pipeline}': the audit failed; main of {table} is unchanged, {rows:,} new rows are on branch "
+            f"'{branch}':{found}",
+            hint=f"look: frazil log {table} --ref {branch}, frazil query --ref {branch} ...; mend the rows or the "
+            f"check, and run again",
         )
         self.failures = dict(failures)
         self.branch = branch
@@ -267,7 +285,8 @@ class RowsMismatch(UpkeepError):
 
     def __init__(self, table: str, expected: str, found: str, *, first_file: str) -> None:
         super().__init__(
-            f"{table}: a rewrite of {first_file} and others should give {expected}, and gave {found}; nothing of it was committed",
+            f"{table}: a rewrite of {first_file} and others should give {expected}, and gave {found}; nothing of it "
+            f"was committed",
             hint="compare the file's row count with what its manifest says; a writer may have described it wrongly",
         )
         self.table = table
@@ -406,7 +425,8 @@ class MetadataMissing(NotFound):
     """The catalog points to a metadata file that is not there."""
 
     def __init__(self, location: str, *, table: str = "") -> None:
-        # The status, the type and these first words are those of the Java reference, whose client knows a lost file by them.
+        # The status, the type and these first words are those of the Java reference, whose client knows a lost file by
+        # them.
         lost = f" (table {table} is in the catalog, its metadata file is gone)" if table else ""
         super().__init__(f"Failed to open input stream for file: {location}{lost}", hint=_how_to_recover(table))
         self.location = location
@@ -452,12 +472,15 @@ class PropertyRefused(CatalogError):
 
 
 class LocationOccupied(CatalogError):
-    """A location that overlaps the folders of another table or view, or contains a namespace's folder or a warehouse."""
+    """A location that overlaps the folders of another table or view, or contains a namespace's folder or
+    a warehouse.
+    """
 
     def __init__(self, location: str, *, occupant: str) -> None:
         super().__init__(
             f"Location {location} overlaps {occupant}",
-            hint="use a location that neither contains nor lies in another one, or start the server with --allow-overlap",
+            hint="use a location that neither contains nor lies in another one, or start the server with "
+            "--allow-overlap",
         )
         self.location, self.occupant = location, occupant
 
@@ -612,11 +635,14 @@ class WriteFailed(SinkError):
 
 
 class RowsLost(SinkError):
-    """The files that were written do not hold the rows that were taken: a fault of Frazil. Nothing of them was committed."""
+    """The files that were written do not hold the rows that were taken: a fault of Frazil. Nothing of them was
+    committed.
+    """
 
     def __init__(self, table: str, *, expected: int, found: int) -> None:
         super().__init__(
-            f"{table}: internal error: {expected:,} rows were taken, and the files written for them hold {found:,}; nothing was committed",
+            f"{table}: internal error: {expected:,} rows were taken, and the files written for them hold {found:,}; "
+            f"nothing was committed",
             hint="please report it, with the table's schema and partitioning; the rows can be written again",
         )
         self.table = table
@@ -626,19 +652,26 @@ class RowsLost(SinkError):
 class WriterFenced(SinkError):
     """Another writer took over this part of the sink: this one must stop, and none of its open rows are committed.
 
-    Or the table that it began with was dropped, and another one made under its name (`made_anew`). A writer whose first commit is its
-    takeover is `outrun` if another one committed since it planned.
+    Or the table that it began with was dropped, and another one made under its name (`made_anew`). A writer whose first
+    commit is its takeover is `outrun` if another one committed since it planned.
     """
 
-    def __init__(self, table: str, part: str, *, ours: int, current: int, made_anew: bool = False, outrun: bool = False) -> None:
+    def __init__(
+        self, table: str, part: str, *, ours: int, current: int, made_anew: bool = False, outrun: bool = False
+    ) -> None:
         message = f"{table}: part '{part}' belongs to writer generation {current} now; this one is {ours}"
         hint = "the newer writer goes on where the table's progress stands; stop this one"
         if outrun:
-            message = f"{table}: another writer of part '{part}' came first: its progress is not what this one planned from"
+            message = (
+                f"{table}: another writer of part '{part}' came first: its progress is not what this one planned from"
+            )
             hint = "nothing was committed; run again: it goes on where the table's progress stands"
         if made_anew:
             message = f"{table} was dropped and made anew after this writer of part '{part}' had begun"
-            hint = "the rows that wait are not committed; open the sink again: it goes on where the progress of the new table stands"
+            hint = (
+                "the rows that wait are not committed; open the sink again: it goes on where the progress of the "
+                "new table stands"
+            )
         super().__init__(message, hint=hint)
         self.made_anew = made_anew
         self.outrun = outrun
@@ -655,7 +688,9 @@ class ProgressMismatch(SinkError):
 class ServiceError(FrazilError):
     """A server of the local stack failed; shows the end of its log."""
 
-    def __init__(self, service: str, reason: str, *, hint: str | None = None, log: Path | None = None, log_tail: str = "") -> None:
+    def __init__(
+        self, service: str, reason: str, *, hint: str | None = None, log: Path | None = None, log_tail: str = ""
+    ) -> None:
         message = f"{service}: {reason}"
         if log_tail:
             message += f"\n  the end of {log}:\n" + "\n".join(f"    {line}" for line in log_tail.splitlines())

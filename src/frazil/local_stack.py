@@ -1,6 +1,7 @@
 """What a project's local stack keeps in its folder about itself: its secrets, and the ports that were chosen for it.
 
-`frazil up` makes the secrets once, at random; every command of the project finds them here. Only their owner may read them.
+`frazil up` makes the secrets once, at random; every command of the project finds them here. Only their owner may read
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Former names of modules that docs and examples have named: they can be imported for one more release, with a DeprecationWarning."""
+"""Former names of modules that docs and examples have named: they can be imported for one more release, with a
+DeprecationWarning.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ MOVED = {
 class _Former(MetaPathFinder, Loader):
     """Is asked after all others, so it costs nothing where a module exists."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         return ModuleSpec(fullname, self) if fullname in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
@@ -36,7 +40,11 @@ class _Former(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         new = MOVED[module.__name__]
-        warnings.warn(f"{module.__name__} has moved to {new}; the old name goes with the next release", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{module.__name__} has moved to {new}; the old name goes with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         found = import_module(new)
         module.__getattr__ = lambda name: getattr(found, name)  # type: ignore[method-assign]
 

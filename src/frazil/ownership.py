@@ -1,7 +1,7 @@
 """Which project a table belongs to: a property of the table, compared with the name of the project before it writes.
 
-Two projects that declare the same table and use the same catalog would load their rows into one table. The name is `project.name` of
-frazil.toml, which is the same in every clone and in CI; without it, the name of the project's folder.
+Two projects that declare the same table and use the same catalog would load their rows into one table. The name is
+`project.name` of frazil.toml, which is the same in every clone and in CI; without it, the name of the project's folder.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def check_pipeline(
 ) -> PipelineOwner:
     """The project in `folder` as the owner of a pipeline's tables. Changes nothing.
 
-    Raises `OtherProject` if the table or its ledger belongs to another project, unless the project is to `adopt` them. `project` is the
-    name of the project, if it is known.
+    Raises `OtherProject` if the table or its ledger belongs to another project, unless the project is to `adopt` them.
+    `project` is the name of the project, if it is known.
     """
     name = project or project_name(load_settings(folder=folder), folder)
     others = other_owners(existing_tables(catalog, ledgered(target)), name)

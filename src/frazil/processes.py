@@ -1,8 +1,9 @@
-"""Processes that outlive their parent: started in a session of their own, found again by pid and start time, stopped without a rest.
+"""Processes that outlive their parent: started in a session of their own, found again by pid and start time, stopped
+without a rest.
 
-A pid alone is not an identity: the kernel hands it out again. So a process is remembered with its start time, and a process with the same
-pid and another start time is somebody else's. Every server also carries `FRAZIL_SERVICE_FOLDER` in its environment, by which it is found
-even when the parent was killed between starting it and writing its pid down.
+A pid alone is not an identity: the kernel hands it out again. So a process is remembered with its start time, and a
+process with the same pid and another start time is somebody else's. Every server also carries `FRAZIL_SERVICE_FOLDER`
+in its environment, by which it is found even when the parent was killed between starting it and writing its pid down.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class Account:
 class Launch:
     """All that starting a server takes: decided first, compared with what runs, then done.
 
-    `files` are written before the start; `secrets` are added to the environment like `env`, but never printed; `unset` names variables
-    of the caller that would mislead the server; `depends_on` holds what else it was prepared with, so that a change of it is seen.
+    `files` are written before the start; `secrets` are added to the environment like `env`, but never printed; `unset`
+    names variables of the caller that would mislead the server; `depends_on` holds what else it was prepared with, so
+    that a change of it is seen.
     """
 
     argv: Sequence[str]
@@ -63,7 +65,8 @@ class _Detached(subprocess.Popen[bytes]):
         pass
 
 
-_children: dict[int, _Detached] = {}  # held so that a dead child of this very process is reaped, and not seen as running
+# held so that a dead child of this very process is reaped, and not seen as running
+_children: dict[int, _Detached] = {}
 
 
 def spawn(launch: Launch, *, log: Path, marker: Path) -> ProcessId:
@@ -89,7 +92,9 @@ def spawn(launch: Launch, *, log: Path, marker: Path) -> ProcessId:
 
 
 def start_time(pid: int) -> str | None:
-    """When the process started, in a form that differs between two processes of one pid; None when there is no such process."""
+    """When the process started, in a form that differs between two processes of one pid; None when there is no such
+    process.
+    """
     if pid in _children and _children[pid].poll() is not None:
         return None
     if not _PROC.joinpath("self").exists():
@@ -160,7 +165,7 @@ def command_name(pid: int) -> str | None:
         return None
 
 
-# --- /proc -----------------------------------------------------------------------------------------------------------------------
+# --- /proc -----------------------------------------------------------------------------------------------------------
 
 
 def _pids() -> Iterator[int]:
@@ -210,5 +215,7 @@ def _boot_id() -> str:
 
 
 def _start_time_by_ps(pid: int) -> str | None:
-    answer = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
     return None if not answer or answer[0].startswith("Z") else " ".join(answer[1:])

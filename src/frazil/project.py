@@ -37,7 +37,9 @@ def load_project(folder: Path) -> Project:
     """The project in `folder`."""
     path = folder / FILE_NAME
     if not path.exists():
-        raise ProjectError(f"no {FILE_NAME} in {folder.resolve()}", hint="go to the project's folder, or start with: frazil demo")
+        raise ProjectError(
+            f"no {FILE_NAME} in {folder.resolve()}", hint="go to the project's folder, or start with: frazil demo"
+        )
     values = list(vars(_import(path)).values())
     tables = _tables(path, [value for value in values if isinstance(value, Table)])
     pipelines = tuple(v for v in values if isinstance(v, Pipeline))
@@ -49,7 +51,10 @@ def _tables(path: Path, found: list[Table]) -> tuple[Table, ...]:
     by_name: dict[str, Table] = {}
     for table in found:
         if by_name.setdefault(table.name, table) is not table:
-            raise ProjectError(f"{path} declares table '{table.name}' twice", hint="remove one of the declarations, or name it otherwise")
+            raise ProjectError(
+                f"{path} declares table '{table.name}' twice",
+                hint="remove one of the declarations, or name it otherwise",
+            )
     return tuple(by_name.values())
 
 

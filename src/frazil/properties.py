@@ -1,10 +1,12 @@
 """Which table and view properties are unsafe, because clients load code or send credentials as they say.
 
-PyIceberg merges a table's properties into those of its FileIO and imports the classes that they name. Java loads a location provider by its
-class name. So one writer of a table could run code in every client that loads it, or have signed requests sent to another host.
-These names belong to a client's own configuration and to the `config` of a load answer, never to a table.
+PyIceberg merges a table's properties into those of its FileIO and imports the classes that they name. Java loads a
+location provider by its class name. So one writer of a table could run code in every client that loads it, or have
+signed requests sent to another host. These names belong to a client's own configuration and to the `config` of a load
+answer, never to a table.
 
-The catalog refuses unsafe properties that are newly set and does not serve stored ones; the client drops them from what it loads.
+The catalog refuses unsafe properties that are newly set and does not serve stored ones; the client drops them from what
+it loads.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _FREE_PREFIXES = (
     "write.parquet.stats-enabled.column.",
 )
 _PREFIXES = (
-    "py-", "s3.", "signer.", "client.", "glue.", "gcs.", "adls.", "adlfs.", "hdfs.", "hf.", "oss.", "ecs.", "fs.", "header.", "rest.",
+    "py-", "s3.", "signer.", "client.", "glue.", "gcs.", "adls.", "adlfs.", "hdfs.", "hf.", "oss.", "ecs.", "fs.",
+    "header.", "rest.",
     "auth.", "oauth2-",
 )  # fmt: skip
 _SUFFIXES = ("-impl", ".impl")
@@ -38,7 +41,7 @@ def unsafe_property(name: str) -> bool:
     [True, True, True, True, True]
     >>> [unsafe_property(name) for name in ("write.object-storage.enabled", "owner", "write.metadata.metrics.column.py-impl")]
     [False, False, False]
-    """
+    """  # noqa: E501
     name = name.strip().lower()
     if name.startswith(_FREE_PREFIXES):
         return False
@@ -46,7 +49,9 @@ def unsafe_property(name: str) -> bool:
 
 
 class PropertyRule:
-    """The unsafe properties except those that an operator allows, by patterns such as `write.location-provider.impl` or `s3.*`."""
+    """The unsafe properties except those that an operator allows, by patterns such as `write.location-provider.impl` or
+    `s3.*`.
+    """
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         patterns = [translate(pattern.strip().lower()) for pattern in allowed]
@@ -71,7 +76,8 @@ class PropertyRule:
         return sorted(name for name in properties if self.refuses(name))
 
     def newly_set(self, properties: Mapping[str, str], stored: Mapping[str, str]) -> list[str]:
-        """The refused names whose value is not the stored one. What an older catalog let in may stay, and may be removed.
+        """The refused names whose value is not the stored one. What an older catalog let in may stay, and may be
+        removed.
 
         >>> PropertyRule().newly_set({"uri": "a", "token": "b"}, {"uri": "a", "token": "c", "s3.region": "d"})
         ['token']

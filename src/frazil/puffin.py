@@ -2,11 +2,12 @@
 
 from frazil.puffin import Blob, add_blobs, read_blobs
 
-add_blobs(table, [Blob("my-sketch-v1", fields=(3,), payload=sketch)])    # one more commit: the snapshot's statistics file names them
-for info, payload in read_blobs(table, type="my-sketch-v1"):
+add_blobs(table, [Blob("my-sketch-v1", fields=(3,), payload=sketch)])    # one more commit: the snapshot's statistics
+file names them for info, payload in read_blobs(table, type="my-sketch-v1"):
     ...
 
-PyIceberg reads whole Puffin files and writes none; here a reader fetches the footer and then the blobs that are asked for.
+PyIceberg reads whole Puffin files and writes none; here a reader fetches the footer and then the blobs that are asked
+for.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ MAGIC = b"PFA1"
 TAIL = 12  # bytes behind the footer's payload: its size, flags, magic
 FOOTER_COMPRESSED = 1
 ZSTD, LZ4 = "zstd", "lz4"
-# PyIceberg 0.12 cannot load a table whose metadata names a blob of another type. Others are found through the file's own footer.
+# PyIceberg 0.12 cannot load a table whose metadata names a blob of another type. Others are found through the file's
+# own footer.
 NAMED_IN_METADATA = ("apache-datasketches-theta-v1", "deletion-vector-v1")
 
 
@@ -72,7 +74,12 @@ class BlobInfo:
 
     def to_json(self) -> dict[str, Any]:
         """The blob as the footer has it."""
-        found = {"type": self.type, "fields": list(self.fields), "snapshot-id": self.snapshot_id, "sequence-number": self.sequence_number}
+        found = {
+            "type": self.type,
+            "fields": list(self.fields),
+            "snapshot-id": self.snapshot_id,
+            "sequence-number": self.sequence_number,
+        }
         found |= {"offset": self.offset, "length": self.length}
         found |= {"compression-codec": self.codec} if self.codec else {}
         return found | ({"properties": dict(self.properties)} if self.properties else {})
@@ -105,7 +112,14 @@ class PuffinWriter:
         """The blob is in the file, compressed if it says so."""
         stored = blob.payload if blob.codec is None else _compress(blob.payload, blob.codec)
         info = BlobInfo(
-            blob.type, tuple(blob.fields), snapshot_id, sequence_number, self._at, len(stored), blob.codec, dict(blob.properties)
+            blob.type,
+            tuple(blob.fields),
+            snapshot_id,
+            sequence_number,
+            self._at,
+            len(stored),
+            blob.codec,
+            dict(blob.properties),
         )
         return self.copy(info, stored)
 
@@ -183,13 +197,21 @@ class PuffinReader:
 
 
 def add_blobs(table: Table, blobs: Sequence[Blob], *, snapshot_id: int | None = None) -> StatisticsFile:
-    """The blobs belong to a snapshot (the current one), beside those that it had; one of the same type and fields is replaced."""
+    """The blobs belong to a snapshot (the current one), beside those that it had; one of the same type and fields is
+    replaced.
+    """
     from pyiceberg.table.statistics import StatisticsFile
 
     snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
     if snapshot is None:
-        hint = "write rows first: blobs belong to a snapshot" if snapshot_id is None else "frazil log --all lists those that are kept"
-        raise HistoryError(f"{'.'.join(table.name())} has no snapshot{'' if snapshot_id is None else f' {snapshot_id}'}", hint=hint)
+        hint = (
+            "write rows first: blobs belong to a snapshot"
+            if snapshot_id is None
+            else "frazil log --all lists those that are kept"
+        )
+        raise HistoryError(
+            f"{'.'.join(table.name())} has no snapshot{'' if snapshot_id is None else f' {snapshot_id}'}", hint=hint
+        )
     path = f"{table.location()}/metadata/{snapshot.snapshot_id}-{uuid.uuid4()}.stats"
     replaced = {(blob.type, tuple(blob.fields)) for blob in blobs}
     with PuffinWriter(table.io.new_output(path)) as writer:
@@ -201,13 +223,17 @@ def add_blobs(table: Table, blobs: Sequence[Blob], *, snapshot_id: int | None = 
     assert writer.written is not None
     named = [one.to_json() for one in writer.written.blobs if one.type in NAMED_IN_METADATA]
     about = {"snapshot-id": snapshot.snapshot_id, "statistics-path": path, "file-size-in-bytes": writer.written.size}
-    made = StatisticsFile.model_validate(about | {"file-footer-size-in-bytes": writer.written.footer_size, "blob-metadata": named})
+    made = StatisticsFile.model_validate(
+        about | {"file-footer-size-in-bytes": writer.written.footer_size, "blob-metadata": named}
+    )
     with table.update_statistics() as update:
         update.set_statistics(made)
     return made
 
 
-def read_blobs(table: Table, *, type: str | None = None, snapshot_id: int | None = None) -> Iterator[tuple[BlobInfo, bytes]]:
+def read_blobs(
+    table: Table, *, type: str | None = None, snapshot_id: int | None = None
+) -> Iterator[tuple[BlobInfo, bytes]]:
     """The blobs of a snapshot (the current one), each with its bytes; of one type, or all."""
     current = table.metadata.current_snapshot_id if snapshot_id is None else snapshot_id
     for reader, info in _stored(table, current):

@@ -1,7 +1,8 @@
-"""Remembers in a project's folder which catalog `frazil serve` and `frazil up` serve there, so that the project's commands use it.
+"""Remembers in a project's folder which catalog `frazil serve` and `frazil up` serve there, so that the project's
+commands use it.
 
-`<stack folder>/catalog.json` holds one entry for `serve` and one for `up`, each with its address, warehouses and process. The entry of a
-running server counts before one whose server has ended, and the later one before the earlier.
+`<stack folder>/catalog.json` holds one entry for `serve` and one for `up`, each with its address, warehouses and
+process. The entry of a running server counts before one whose server has ended, and the later one before the earlier.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Served:
 
 
 def record_served(folder: Path, served: Served) -> None:
-    """Writes the entry into a project's folder. A folder that cannot be written has no entry: the server is of use without it."""
+    """Writes the entry into a project's folder. A folder that cannot be written has no entry: the server is of use
+    without it.
+    """
     _write(folder, {entry.command: entry for entry in read_all(folder)} | {served.command: served})
 
 
@@ -60,11 +63,16 @@ def forget_served(folder: Path, command: Command) -> None:
 def _write(folder: Path, entries: Mapping[Command, Served]) -> None:
     with contextlib.suppress(OSError):
         make_private_folder(folder)
-        write_private(folder / FILE_NAME, json.dumps({command: asdict(entry) for command, entry in entries.items()}, indent=2) + "\n")
+        write_private(
+            folder / FILE_NAME,
+            json.dumps({command: asdict(entry) for command, entry in entries.items()}, indent=2) + "\n",
+        )
 
 
 def read_served(folder: Path) -> Served | None:
-    """The catalog of a project: the one that runs, else the one that was started last; None if none was started here."""
+    """The catalog of a project: the one that runs, else the one that was started last; None if none was
+    started here.
+    """
     return max(read_all(folder), key=lambda entry: (entry.is_running, entry.at), default=None)
 
 

@@ -1,7 +1,8 @@
 """Classifies errors of file systems and object stores by their cause.
 
-PyArrow, obstore, delta-rs, botocore and the Java SDK report the same S3 error as different exceptions with different texts. `classify`
-reduces each of them to one `StorageFault`; whether a retry can help and what the user should do follow from that alone.
+PyArrow, obstore, delta-rs, botocore and the Java SDK report the same S3 error as different exceptions with different
+texts. `classify` reduces each of them to one `StorageFault`; whether a retry can help and what the user should do
+follow from that alone.
 """
 
 from __future__ import annotations
@@ -42,17 +43,21 @@ _LASTING = frozenset({StorageFault.CREDENTIALS, StorageFault.DENIED, StorageFaul
 _CODES = {
     StorageFault.CREDENTIALS: (
         "invalidaccesskeyid signaturedoesnotmatch expiredtoken expiredtokenexception invalidtoken tokenrefreshrequired "
-        "missingsecurityheader invalidclienttokenid unrecognizedclient unrecognizedclientexception missingauthenticationtoken "
-        "incompletesignature invalidsignature requesttimetooskewed requestexpired notsignedup invalidsecurity credentialsnotsupported"
+        "missingsecurityheader invalidclienttokenid unrecognizedclient unrecognizedclientexception "
+        "missingauthenticationtoken "
+        "incompletesignature invalidsignature requesttimetooskewed requestexpired notsignedup invalidsecurity "
+        "credentialsnotsupported"
     ),
     StorageFault.DENIED: (
-        "accessdenied accessdeniedexception allaccessdisabled accountproblem unauthorizedaccess authorizationheadermalformed "
+        "accessdenied accessdeniedexception allaccessdisabled accountproblem unauthorizedaccess "
+        "authorizationheadermalformed "
         "permanentredirect forbidden unauthorized 401 403 301"
     ),
     StorageFault.NO_SUCH_BUCKET: "nosuchbucket",
     StorageFault.MISSING: "nosuchkey resourcenotfound nosuchversion notfound 404",
     StorageFault.UNAVAILABLE: (
-        "networkconnection slowdown internalerror internalfailure serviceunavailable requesttimeout throttling throttlingexception "
+        "networkconnection slowdown internalerror internalfailure serviceunavailable requesttimeout throttling "
+        "throttlingexception "
         "requestlimitexceeded toomanyrequests 429 500 502 503 504"
     ),
 }
@@ -65,7 +70,8 @@ _CODE_PLACES = [
     re.compile(r"An error occurred \((\w+)\) when calling the"),  # botocore
     re.compile(r"services\.(?:s3|sts)\.model\.(\w+?)Exception"),  # Java SDK, by class
     re.compile(r"\(Service: S3, Status Code: (\d{3})"),  # Java SDK, by status
-    re.compile(r"non-2xx status code\W+(?:\[\w+m\W*)*(\d{3}) "),  # obstore and delta-rs without a body; delta-rs colours its text
+    # obstore and delta-rs without a body; delta-rs colours its text
+    re.compile(r"non-2xx status code\W+(?:\[\w+m\W*)*(\d{3}) "),
     re.compile(r"HTTP (?:status )?(?:code )?(\d{3})\b"),  # DuckDB and others
 ]
 
@@ -74,7 +80,7 @@ _NO_KEYS = re.compile(
     r"|/latest/(?:api/token|meta-data/iam)"  # obstore without keys asks the cloud machine's metadata service
 )
 _UNREACHABLE = re.compile(
-    r"Could not connect to the endpoint URL|error sending request|Connection refused|Could not resolve host|Read timeout on endpoint"
+    r"Could not connect to the endpoint URL|error sending request|Connection refused|Could not resolve host|Read timeout on endpoint"  # noqa: E501
     r"|Connect timeout on endpoint|Unable to execute HTTP request|error decoding response body|operation timed out"
 )
 _TYPES = {
@@ -101,7 +107,7 @@ def classify(error: BaseException | str) -> StorageFault:
     <StorageFault.MISSING: 'missing'>
     >>> classify("Parquet magic bytes not found in footer")
     <StorageFault.OTHER: 'other'>
-    """
+    """  # noqa: E501
     if isinstance(error, str):
         return _by_text(error)
     for exception in _chain(error):
@@ -134,15 +140,18 @@ def store_unavailable(location: str, error: Exception) -> Unavailable:
 
 _HINTS = {
     StorageFault.CREDENTIALS: (
-        "the object store did not accept the keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that it knows, in this process "
+        "the object store did not accept the keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that it "
+        "knows, in this process "
         "and in the catalog's; frazil connect env lists the variables"
     ),
     StorageFault.DENIED: (
-        "the object store refused access: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_REGION, and that these keys are "
+        "the object store refused access: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_REGION, and that "
+        "these keys are "
         "allowed to use this bucket and prefix"
     ),
     StorageFault.NO_SUCH_BUCKET: "create the bucket, or correct AWS_ENDPOINT_URL or the location of the warehouse",
-    StorageFault.UNAVAILABLE: "the object store does not answer: check that it runs, and AWS_ENDPOINT_URL; the table itself is unchanged",
+    StorageFault.UNAVAILABLE: "the object store does not answer: check that it runs, and AWS_ENDPOINT_URL; the table "
+    "itself is unchanged",
 }
 
 

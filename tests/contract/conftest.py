@@ -34,7 +34,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def server(database: str, tmp_path: Path) -> Iterator[EmbeddedCatalog]:
     """A running catalog with two warehouses."""
     warehouses = {"default": str(tmp_path / "warehouse"), "cold": str(tmp_path / "cold")}
-    with running_catalog(tmp_path, database=database, warehouses=warehouses, allow_locations=[str(tmp_path / "allowed")]) as running:
+    with running_catalog(
+        tmp_path, database=database, warehouses=warehouses, allow_locations=[str(tmp_path / "allowed")]
+    ) as running:
         yield running
 
 

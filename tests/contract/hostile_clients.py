@@ -30,7 +30,8 @@ class Target:
 
     uri: str
     folder: Path
-    ends: bool | None = None  # whether the server must end a connection after its answers, or must not; None: not looked at
+    # whether the server must end a connection after its answers, or must not; None: not looked at
+    ends: bool | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -77,7 +78,9 @@ _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
 
 def talk(target: Target, pieces: Iterable[bytes], *, answers: int = 1) -> Reply:
-    """Sends the pieces, as far as the server takes them, and reads until all expected answers have come or the connection ends."""
+    """Sends the pieces, as far as the server takes them, and reads until all expected answers have come or the
+    connection ends.
+    """
     reply = Reply()
     with target.connect() as connection:
         try:
@@ -133,7 +136,7 @@ def at_once(count: int, attack: Callable[[int], Reply]) -> list[Reply]:
         return list(threads.map(attack, range(count)))
 
 
-# --- bodies ----------------------------------------------------------------------------------------------------------------------
+# --- bodies ----------------------------------------------------------------------------------------------------------
 
 
 def zeros_packed(megabytes: int) -> bytes:

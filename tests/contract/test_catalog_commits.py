@@ -35,8 +35,14 @@ def test_a_tag_that_is_made_while_its_snapshot_expires_is_not_lost(client: Clien
     for number in (1, 2):
         assert client.append(number, parent=number - 1 or None, sequence=number).status == 200
     expiry = {"action": "remove-snapshots", "snapshot-ids": [1]}  # decided before the tag was there
-    assert client.commit({"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-id": 1}).status == 200
-    assert client.commit(expiry).error == (409, "CommitFailedException", "Cannot remove snapshot 1: tag v1 points at it")
+    assert (
+        client.commit({"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-id": 1}).status == 200
+    )
+    assert client.commit(expiry).error == (
+        409,
+        "CommitFailedException",
+        "Cannot remove snapshot 1: tag v1 points at it",
+    )
     assert client.commit({"action": "remove-snapshot-ref", "ref-name": "v1"}, expiry).status == 200
 
 
@@ -48,7 +54,9 @@ def test_a_commit_that_changes_nothing_writes_no_file(client: Client) -> None:
 def test_the_metadata_log_leads_back_to_every_version(client: Client) -> None:
     locations = [client.create()["metadata-location"]]
     for number in range(3):
-        locations.append(client.commit({"action": "set-properties", "updates": {"n": str(number)}}).body["metadata-location"])
+        locations.append(
+            client.commit({"action": "set-properties", "updates": {"n": str(number)}}).body["metadata-location"]
+        )
     log = client.load()["metadata"]["metadata-log"]
     assert [item["metadata-file"] for item in log] == locations[:-1]
 
@@ -84,11 +92,16 @@ def test_a_staged_create_and_a_change_commit_in_one_transaction(client: Client) 
 def test_a_table_that_is_only_asserted_must_stay_where_it_was(client: Client) -> None:
     client.create("a")
     client.create("b")
-    asserted = entry("a", {"requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}], "updates": []})
+    asserted = entry(
+        "a", {"requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}], "updates": []}
+    )
     change = entry("b", {"requirements": [], "updates": [SET_X]})
     assert client.post("/transactions/commit", {"table-changes": [asserted, change]}).status == 204
     client.append(1, parent=None, sequence=1, table="a")
-    assert client.post("/transactions/commit", {"table-changes": [asserted, change]}).error[:2] == (409, "CommitFailedException")
+    assert client.post("/transactions/commit", {"table-changes": [asserted, change]}).error[:2] == (
+        409,
+        "CommitFailedException",
+    )
 
 
 def test_etags_spare_a_client_what_it_has_and_differ_for_refs(client: Client) -> None:
@@ -115,7 +128,7 @@ def test_refs_only_leaves_out_the_history(client: Client) -> None:
     assert client.get(ONE, snapshots="some").error[:2] == (400, "BadRequestException")
 
 
-# --- idempotency keys ------------------------------------------------------------------------------------------------------------
+# --- idempotency keys ------------------------------------------------------------------------------------------------
 
 
 def test_a_commit_that_is_sent_again_with_its_key_is_answered_again_and_applied_once(client: Client) -> None:
@@ -148,7 +161,10 @@ def test_a_final_refusal_is_replayed_even_when_it_would_succeed_now(client: Clie
         ("/namespaces", {"namespace": ["new"]}),
         ("/namespaces/ns/tables", {"name": "new", "schema": {"type": "struct", "fields": []}}),
         ("/namespaces/ns/properties", {"updates": {"a": "b"}}),
-        ("/tables/rename", {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "u"}}),
+        (
+            "/tables/rename",
+            {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "u"}},
+        ),
         ("/namespaces/ns/tables/t/unregister", None),
         ("/transactions/commit", {"table-changes": [entry("t", append_change(1, parent=None, sequence=1))]}),
     ],

@@ -17,7 +17,9 @@ def test_a_client_that_names_no_warehouse_gets_the_default(client: Client) -> No
 
 def test_a_warehouse_is_found_by_name_and_by_location(client: Client, server: EmbeddedCatalog) -> None:
     location = f"file:{server.folder}/cold/"
-    prefixes = [client.raw("GET", "/v1/config", warehouse=name).body["overrides"]["prefix"] for name in ("cold", location)]
+    prefixes = [
+        client.raw("GET", "/v1/config", warehouse=name).body["overrides"]["prefix"] for name in ("cold", location)
+    ]
     assert prefixes == ["cold", "cold"]
 
 

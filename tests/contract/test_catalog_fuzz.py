@@ -11,7 +11,11 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.routes import ROUTES, openapi_document
@@ -50,7 +54,9 @@ def fuzz(server: EmbeddedCatalog, route: Route, mode: GenerationMode, examples: 
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
-def test_any_request_gets_an_answer_of_the_documents_shape(server: EmbeddedCatalog, route: Route, campaign: Campaign) -> None:
+def test_any_request_gets_an_answer_of_the_documents_shape(
+    server: EmbeddedCatalog, route: Route, campaign: Campaign
+) -> None:
     fuzz(server, route, GenerationMode.POSITIVE, campaign.size(short=8, full=200), prefix="default")
 
 
@@ -64,7 +70,9 @@ CASES = [(route, mode) for mode in GenerationMode for route in ROUTES if route.o
 CASES = [(route, mode) for route, mode in CASES if mode is not GenerationMode.NEGATIVE or _may_be_wrong(route)]
 
 
-@pytest.mark.parametrize(("route", "mode"), CASES, ids=lambda one: one.operation if isinstance(one, Route) else one.value)
+@pytest.mark.parametrize(
+    ("route", "mode"), CASES, ids=lambda one: one.operation if isinstance(one, Route) else one.value
+)
 def test_any_request_about_things_that_exist_gets_an_answer_of_the_documents_shape(
     server: EmbeddedCatalog, route: Route, mode: GenerationMode, campaign: Campaign
 ) -> None:

@@ -1,8 +1,8 @@
 """Hostile clients: whatever they send, the server answers with an error, stays small and answers others at once.
 
-The cases are a table. They run one after another against one `frazil serve`, and those that wait for a deadline next to each other against
-another one, whose deadlines are short. A process of its own watches each server: its memory, and how long `/livez` takes over a new
-connection each time.
+The cases are a table. They run one after another against one `frazil serve`, and those that wait for a deadline next to
+each other against another one, whose deadlines are short. A process of its own watches each server: its memory, and how
+long `/livez` takes over a new connection each time.
 """
 
 from __future__ import annotations
@@ -204,11 +204,17 @@ HEADS = (
     Case("a URL of 50 MB", pours(b"GET /", b"x" * MIB, 50), (414,), closed=True),
     Case("TLS", sends(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256))), (400,), closed=True),
     Case("HTTP/2 by prior knowledge", sends(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), (400,), closed=True),
-    Case("a request to a proxy", sends(b"CONNECT a.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n"), (400,), closed=True),
+    Case(
+        "a request to a proxy", sends(b"CONNECT a.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n"), (400,), closed=True
+    ),
     Case("an unknown method", sends(head("BREW", QUICK)), (400,), closed=True),
     Case("TRACE", sends(head("TRACE", QUICK)), (405,)),
     Case("OPTIONS", sends(head("OPTIONS", QUICK)), (405,)),
-    Case("an upgrade to HTTP/2", gets("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA"), (200,)),
+    Case(
+        "an upgrade to HTTP/2",
+        gets("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA"),
+        (200,),
+    ),
     Case("a websocket", gets("Connection: Upgrade", "Upgrade: websocket", path=THREADED), (200,)),
     Case("a body with an upgrade", posts(b'{"namespace":["up"]}', "Connection: Upgrade", "Upgrade: h2c"), (200,)),
     Case("two lengths", announces("Content-Length: 3", "Content-Length: 4"), (400,), closed=True),
@@ -228,9 +234,17 @@ WEB_PAGES = (
     Case("a page of another site", gets(f"Origin: {ATTACKER}"), (403,)),
     Case("a page of another port", gets("Origin: http://localhost:3000"), (403,)),
     Case("a page without origin", gets("Origin: null"), (403,)),
-    Case("a preflight", sends(head("OPTIONS", QUICK, f"Origin: {ATTACKER}", "Access-Control-Request-Method: POST")), (403,)),
+    Case(
+        "a preflight",
+        sends(head("OPTIONS", QUICK, f"Origin: {ATTACKER}", "Access-Control-Request-Method: POST")),
+        (403,),
+    ),
     Case("a page that deletes", sends(head("DELETE", TABLE, f"Origin: {ATTACKER}")), (403,)),
-    Case("a page that sends text", sends(head("POST", NAMESPACES, "Content-Type: text/plain", "Content-Length: 2") + b"{}"), (415,)),
+    Case(
+        "a page that sends text",
+        sends(head("POST", NAMESPACES, "Content-Type: text/plain", "Content-Length: 2") + b"{}"),
+        (415,),
+    ),
     Case("a page that sends a form", sends(head("POST", NAMESPACES, FORM, "Content-Length: 2") + b"{}"), (415,)),
     Case("a body of no type", sends(head("POST", NAMESPACES, "Content-Length: 2") + b"{}"), (415,)),
 )
@@ -241,7 +255,12 @@ BODIES = (
     Case("gzip without its end", posts(gzip.compress(b"{}")[:-9], GZIP), (400,)),
     Case("gzip with more after its end", posts(gzip.compress(b"{}") + b"more", GZIP), (400,)),
     Case("10 GB announced", announces(f"Content-Length: {10**10}"), (413,), closed=True),
-    Case("10 GB announced, if it may", announces(f"Content-Length: {10**10}", "Expect: 100-continue"), (413,), closed=True),
+    Case(
+        "10 GB announced, if it may",
+        announces(f"Content-Length: {10**10}", "Expect: 100-continue"),
+        (413,),
+        closed=True,
+    ),
     Case("100 MB in chunks", pours(chunked(NAMESPACES), chunk(bytes(MIB)), 100), (413,), closed=True),
     Case("chunks of one byte", sends(chunked(NAMESPACES) + chunk(b"x") * 100_000 + b"0\r\n\r\n"), (400,)),
     Case("a chunk with 10 MB about it", pours(chunked(NAMESPACES) + b"1;", b"x" * MIB, 10), (431,), closed=True),
@@ -259,11 +278,19 @@ CONTENTS = (
     Case("50,000 updates", posts_json(TABLE, requirements=[], updates=[UPDATE] * 50_000), (400,)),
     Case("a namespace of 1 MB", posts_json(NAMESPACES, namespace=["big"], properties={"a": "x" * MIB}), (400,)),
     Case("a report of 65 KB", posts(REPORT, path=f"{TABLE}/metrics"), (413,)),
-    Case("400,000 values in a filter", posts_json(PLAN, filter={"type": "in", "term": "id", "values": list(range(400_000))}), (400,)),
+    Case(
+        "400,000 values in a filter",
+        posts_json(PLAN, filter={"type": "in", "term": "id", "values": list(range(400_000))}),
+        (400,),
+    ),
     Case("a filter of 9 MB", posts_json(PLAN, filter={"type": "in", "term": "data", "values": LONG_VALUES}), (400,)),
     Case("9,000 values, 8 times", many(8, lambda n: attack.plan(range(n, n + 9_000))), (200,)),
     Case("metadata of 200 MB in 200 KB", lambda target: attack.register(target, BOMB, "bomb.gz.metadata.json"), (400,)),
-    Case("metadata of tiny values", lambda target: attack.register(target, attack.tiny_values(10_000_000), "a.metadata.json"), (400,)),
+    Case(
+        "metadata of tiny values",
+        lambda target: attack.register(target, attack.tiny_values(10_000_000), "a.metadata.json"),
+        (400,),
+    ),
 )
 CONNECTIONS = (
     Case("1,500 silent connections", lambda target: attack.hold_open(target, 1500), (200,)),

@@ -29,7 +29,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog
 
 def post(server: EmbeddedCatalog, path: str, content: bytes, **headers: str) -> requests.Response:
     return requests.post(
-        f"{server.uri}/v1/default{path}", data=content, headers={"Content-Type": "application/json", **headers}, timeout=30
+        f"{server.uri}/v1/default{path}",
+        data=content,
+        headers={"Content-Type": "application/json", **headers},
+        timeout=30,
     )
 
 
@@ -41,7 +44,18 @@ def kind_of(reply: requests.Response) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"nonsense", b"[]", b'"text"', b"null", b"{\xff}", b'{"namespace": ["\\ud800"]}', b"[" * 100_000, b'{"a":' * 5000],
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b"[]",
+        b'"text"',
+        b"null",
+        b"{\xff}",
+        b'{"namespace": ["\\ud800"]}',
+        b"[" * 100_000,
+        b'{"a":' * 5000,
+    ],
 )
 def test_a_body_that_is_no_json_object_is_400(server: EmbeddedCatalog, content: bytes) -> None:
     assert kind_of(post(server, "/namespaces", content)) == (400, "BadRequestException")
@@ -66,9 +80,18 @@ def test_a_body_in_gzip_is_read_and_a_bomb_is_413(server: EmbeddedCatalog) -> No
     packed = gzip.compress(b'{"namespace": ["packed"]}')
     assert post(server, "/namespaces", packed, **{"Content-Encoding": "gzip"}).status_code == 200
     bomb = gzip.compress(b" " * 50_000_000)
-    assert kind_of(post(server, "/namespaces", bomb, **{"Content-Encoding": "gzip"})) == (413, "PayloadTooLargeException")
-    assert kind_of(post(server, "/namespaces", packed[:-9], **{"Content-Encoding": "gzip"})) == (400, "BadRequestException")
-    assert kind_of(post(server, "/namespaces", packed, **{"Content-Encoding": "br"})) == (415, "UnsupportedMediaTypeException")
+    assert kind_of(post(server, "/namespaces", bomb, **{"Content-Encoding": "gzip"})) == (
+        413,
+        "PayloadTooLargeException",
+    )
+    assert kind_of(post(server, "/namespaces", packed[:-9], **{"Content-Encoding": "gzip"})) == (
+        400,
+        "BadRequestException",
+    )
+    assert kind_of(post(server, "/namespaces", packed, **{"Content-Encoding": "br"})) == (
+        415,
+        "UnsupportedMediaTypeException",
+    )
 
 
 def test_a_body_that_does_not_arrive_is_408() -> None:
@@ -95,10 +118,12 @@ def test_long_replies_are_packed_for_clients_that_accept_it(server: EmbeddedCata
     assert packed[0].json() == packed[1].json() == plain.json()
 
 
-# --- names and places that try to be something else ------------------------------------------------------------------------------
+# --- names and places that try to be something else ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["..", ".", "a/b", "../../etc/passwd", "a\\b", "%2e%2e", "-", "a b", "ünï", "名前", "a'b", 'a"b', "a;b"])
+@pytest.mark.parametrize(
+    "name", ["..", ".", "a/b", "../../etc/passwd", "a\\b", "%2e%2e", "-", "a b", "ünï", "名前", "a'b", 'a"b', "a;b"]
+)
 def test_a_table_of_any_name_lives_inside_its_warehouse(server: EmbeddedCatalog, name: str) -> None:
     client = Client(server.uri)
     answer = client.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA})
@@ -151,11 +176,15 @@ def test_a_metadata_file_outside_cannot_be_registered(server: EmbeddedCatalog, t
     assert answer.error[:2] == (403, "ForbiddenException")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format-version": 9}', '{"format-version": 2, "table-uuid": "x"}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"format-version": 9}', '{"format-version": 2, "table-uuid": "x"}']
+)
 def test_a_file_that_is_no_metadata_cannot_be_registered(server: EmbeddedCatalog, content: str) -> None:
     file = server.folder / "warehouse" / "wrong.metadata.json"
     file.write_text(content)
-    answer = Client(server.uri).post("/namespaces/ns/register", {"name": "wrong", "metadata-location": f"file://{file}"})
+    answer = Client(server.uri).post(
+        "/namespaces/ns/register", {"name": "wrong", "metadata-location": f"file://{file}"}
+    )
     assert answer.error[:2] == (400, "BadRequestException")
 
 

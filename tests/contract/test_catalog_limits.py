@@ -1,4 +1,6 @@
-"""Limits of the catalog that need a server of their own: planning without a client, answers that are not read, the end of the server."""
+"""Limits of the catalog that need a server of their own: planning without a client, answers that are not read, the end
+of the server.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,14 @@ def target_of(server: EmbeddedCatalog) -> Iterator[tuple[Target, socket.socket]]
         yield target, connection
 
 
-PATIENT: dict[str, Any] = {"first_byte_seconds": 600, "body_seconds": 600}  # no client of the test is late, however slow the machine is
+# no client of the test is late, however slow the machine is
+PATIENT: dict[str, Any] = {"first_byte_seconds": 600, "body_seconds": 600}
 
 
 def counted(server: EmbeddedCatalog, operation: str, status: int) -> float:
-    return server.app.ctx.telemetry.counts().get(f'frazil_requests_total{{operation="{operation}",status="{status}"}}', 0)
+    return server.app.ctx.telemetry.counts().get(
+        f'frazil_requests_total{{operation="{operation}",status="{status}"}}', 0
+    )
 
 
 def _is_over(cycle: object) -> bool:
@@ -94,14 +99,18 @@ def test_reports_go_with_their_table_and_follow_it_when_it_is_renamed(server: Em
 
 def test_answers_that_are_not_read_are_dropped_when_they_take_too_much(caplog: pytest.LogCaptureFixture) -> None:
     with running_catalog(limits=Limits(in_flight_bytes=8_000_000)) as server, contextlib.ExitStack() as stack:
-        Client(server.uri).post("/namespaces", {"namespace": ["long"], "properties": {f"k{n}": "x" * 1000 for n in range(250)}})
+        Client(server.uri).post(
+            "/namespaces", {"namespace": ["long"], "properties": {f"k{n}": "x" * 1000 for n in range(250)}}
+        )
         for _ in range(60):
             _, deaf = stack.enter_context(target_of(server))
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.sendall(head("GET", f"{NAMESPACES}/long") * 20)
         assert wait_until(lambda: "closed connections whose clients do not read their answers" in caplog.messages, 60)
         bodies = server.app.connections._bodies
-        assert wait_until(lambda: sum({id(body): len(body) for body in list(bodies.values())}.values()) <= 4_000_000, 60)
+        assert wait_until(
+            lambda: sum({id(body): len(body) for body in list(bodies.values())}.values()) <= 4_000_000, 60
+        )
 
 
 def test_one_client_gets_an_answer_of_any_length() -> None:
@@ -111,7 +120,9 @@ def test_one_client_gets_an_answer_of_any_length() -> None:
         for start in range(8, 40, 8):
             properties = {f"k{n}": "x" * 100_000 for n in range(start, start + 8)}
             assert client.commit({"action": "set-properties", "updates": properties}).status == 200
-        with requests.get(f"{server.uri}{QUICK}", headers={"Accept-Encoding": "identity"}, stream=True, timeout=60) as answer:
+        with requests.get(
+            f"{server.uri}{QUICK}", headers={"Accept-Encoding": "identity"}, stream=True, timeout=60
+        ) as answer:
             assert len(answer.raw.read()) > 4_000_000
 
 
@@ -144,7 +155,9 @@ def test_a_location_with_a_file_in_its_way_is_400() -> None:
         client = Client(server.uri)
         root = Path(client.create()["metadata"]["location"].removeprefix("file://")).parent
         (root / "plain").write_bytes(b"")
-        answer = client.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA, "location": f"file://{root}/plain/u"})
+        answer = client.post(
+            "/namespaces/ns/tables", {"name": "u", "schema": SCHEMA, "location": f"file://{root}/plain/u"}
+        )
         assert (answer.status, "a file is in its way" in answer.body["error"]["message"]) == (400, True)
         moved = client.commit({"action": "set-location", "location": f"file://{root}/plain"})
         assert (moved.status, client.load()["metadata"]["location"]) == (400, f"file://{root}/t")
@@ -153,17 +166,25 @@ def test_a_location_with_a_file_in_its_way_is_400() -> None:
 def test_a_client_that_reads_nothing_is_left_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with running_catalog(limits=Limits(write_seconds=0.4)) as server:
-        Client(server.uri).post("/namespaces", {"namespace": ["long"], "properties": {f"k{n}": "x" * 1000 for n in range(250)}})
+        Client(server.uri).post(
+            "/namespaces", {"namespace": ["long"], "properties": {f"k{n}": "x" * 1000 for n in range(250)}}
+        )
         with target_of(server) as (_, deaf):
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.sendall(head("GET", f"{NAMESPACES}/long") * 60)
-            assert wait_until(lambda: "closed a connection whose client does not read its answer" in caplog.messages, 60)
+            assert wait_until(
+                lambda: "closed a connection whose client does not read its answer" in caplog.messages, 60
+            )
             assert wait_until(lambda: server.app.ctx.telemetry.in_flight == 0, 60)
-    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []  # the rest of its answers is dropped
+    # the rest of its answers is dropped
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_requests_above_the_limit_are_429_and_quick_reads_go_on() -> None:
-    with running_catalog(limits=Limits(concurrent_requests=1, **PATIENT)) as server, target_of(server) as (target, waiting):
+    with (
+        running_catalog(limits=Limits(concurrent_requests=1, **PATIENT)) as server,
+        target_of(server) as (target, waiting),
+    ):
         Client(server.uri).create()
         waiting.sendall(head("POST", NAMESPACES, TYPE, "Content-Length: 20"))  # its body comes later
         assert wait_until(lambda: server.app.ctx.telemetry.in_flight == 1, 60)
@@ -222,7 +243,8 @@ def test_a_thread_that_hangs_does_not_keep_the_server(tmp_path: Path) -> None:
         other.execute("BEGIN IMMEDIATE")  # for 30 seconds the server waits for its end
         with Target(uri, tmp_path).connect() as connection:
             connection.sendall(post(NAMESPACES, b'{"namespace": ["a"]}'))
-            assert wait_until(lambda: "frazil_requests_in_flight 2" in metrics(uri), 60)  # the other one is this question
+            # the other one is this question
+            assert wait_until(lambda: "frazil_requests_in_flight 2" in metrics(uri), 60)
             process.send_signal(signal.SIGTERM)
             assert process.wait(120) == 1  # it has not waited for the thread, which would end well
 
@@ -232,7 +254,9 @@ def metrics(uri: str) -> str:
 
 
 def test_names_of_the_server_are_an_option_that_reaches_every_worker(tmp_path: Path) -> None:
-    with own_server(tmp_path, workers=2, options=["--allowed-host", "catalog.example", "--allowed-host", "*.internal"]) as (uri, _):
+    with own_server(
+        tmp_path, workers=2, options=["--allowed-host", "catalog.example", "--allowed-host", "*.internal"]
+    ) as (uri, _):
         target = Target(uri, tmp_path)
         names = ("catalog.example", "a.internal:8181", "127.0.0.1", "other.example")
         assert [talk(target, [head("GET", "/livez", host=name)]).status for name in names] == [200, 200, 200, 403]

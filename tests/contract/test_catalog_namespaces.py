@@ -21,7 +21,9 @@ def test_a_namespace_shows_the_location_that_its_tables_get(client: Client, serv
     client.post("/namespaces", {"namespace": ["b"], "properties": {"location": f"{server.warehouse}/elsewhere"}})
     shown = [client.get(f"/namespaces/{name}").body["properties"]["location"] for name in "ab"]
     assert shown == [f"{server.warehouse}/a", f"{server.warehouse}/elsewhere"]
-    assert [client.create("t", name)["metadata"]["location"] for name in "ab"] == [f"{location}/t" for location in shown]
+    assert [client.create("t", name)["metadata"]["location"] for name in "ab"] == [
+        f"{location}/t" for location in shown
+    ]
 
 
 def test_nested_namespaces_are_listed_level_by_level(client: Client) -> None:
@@ -33,10 +35,16 @@ def test_nested_namespaces_are_listed_level_by_level(client: Client) -> None:
 
 
 def test_a_namespace_needs_its_parent(client: Client) -> None:
-    assert client.post("/namespaces", {"namespace": ["a", "b"]}).error == (404, "NoSuchNamespaceException", "Namespace does not exist: a")
+    assert client.post("/namespaces", {"namespace": ["a", "b"]}).error == (
+        404,
+        "NoSuchNamespaceException",
+        "Namespace does not exist: a",
+    )
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/namespaces/x"), ("DELETE", "/namespaces/x"), ("GET", "/namespaces/x/tables")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/namespaces/x"), ("DELETE", "/namespaces/x"), ("GET", "/namespaces/x/tables")]
+)
 def test_a_missing_namespace_is_404(client: Client, method: str, path: str) -> None:
     assert client.call(method, path).error == (404, "NoSuchNamespaceException", "Namespace does not exist: x")
 

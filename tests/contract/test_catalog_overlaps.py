@@ -37,7 +37,9 @@ def create_view(client: Client, name: str, location: str | None = None) -> Any:
 
 
 def staged_create(client: Client, name: str, location: str) -> Any:
-    """What Spark and Java send for CREATE TABLE AS SELECT: stage, then commit a create at the location that was staged."""
+    """What Spark and Java send for CREATE TABLE AS SELECT: stage, then commit a create at the location that
+    was staged.
+    """
     updates = [
         {"action": "assign-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"},
         {"action": "upgrade-format-version", "format-version": 2},
@@ -57,7 +59,9 @@ def spellings(path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("where", ["/ns/t", "/ns/t/data", "/ns/t/data/p=1", "/ns/t/metadata", "/ns", "", "/ns/t/"])
-def test_no_table_is_created_in_above_or_at_the_place_of_another(client: Client, server: EmbeddedCatalog, where: str) -> None:
+def test_no_table_is_created_in_above_or_at_the_place_of_another(
+    client: Client, server: EmbeddedCatalog, where: str
+) -> None:
     client.create("t")
     root = server.warehouse.removeprefix("file://")
     for number, location in enumerate(spellings(root + where)):
@@ -68,7 +72,9 @@ def test_no_table_is_created_in_above_or_at_the_place_of_another(client: Client,
     assert sorted(path.name for path in Path(root, "ns").iterdir()) == ["t"]  # no file was written for what was refused
 
 
-@pytest.mark.parametrize("key", ["write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path"])
+@pytest.mark.parametrize(
+    "key", ["write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path"]
+)
 def test_path_properties_are_places_too(client: Client, server: EmbeddedCatalog, key: str) -> None:
     client.create("t", properties={key: f"{server.warehouse}/shared/t"})
     client.create("v")
@@ -81,7 +87,9 @@ def test_path_properties_are_places_too(client: Client, server: EmbeddedCatalog,
     assert client.commit(inside).status == 200  # a table's own places may lie in each other
 
 
-def test_a_place_that_a_table_has_left_stays_its_own_until_it_is_dropped(client: Client, server: EmbeddedCatalog) -> None:
+def test_a_place_that_a_table_has_left_stays_its_own_until_it_is_dropped(
+    client: Client, server: EmbeddedCatalog
+) -> None:
     """Its older data files are still there."""
     client.create("t")
     old, new = f"{server.warehouse}/ns/t", f"{server.warehouse}/moved"
@@ -124,10 +132,16 @@ def test_an_occupied_location_is_not_registered(client: Client, server: Embedded
     foreign = tmp_path / "allowed" / "forged.metadata.json"
     foreign.parent.mkdir(exist_ok=True)
     foreign.write_text(json.dumps({**made["metadata"], "location": f"{made['metadata']['location']}/data"}))
-    assert cold.post("/namespaces/ns/register", {"name": "u", "metadata-location": f"file://{foreign}"}).error[:2] == FORBIDDEN
+    assert (
+        cold.post("/namespaces/ns/register", {"name": "u", "metadata-location": f"file://{foreign}"}).error[:2]
+        == FORBIDDEN
+    )
     inside = Path(made["metadata-location"].removeprefix("file://")).with_name("00009-x.metadata.json")
     inside.write_text(json.dumps({**made["metadata"], "location": f"{server.warehouse}/elsewhere"}))
-    assert client.post("/namespaces/ns/register", {"name": "u", "metadata-location": f"file://{inside}"}).error[:2] == FORBIDDEN
+    assert (
+        client.post("/namespaces/ns/register", {"name": "u", "metadata-location": f"file://{inside}"}).error[:2]
+        == FORBIDDEN
+    )
     again = {"name": "t", "metadata-location": made["metadata-location"], "overwrite": True}
     assert client.post("/namespaces/ns/register", again).status == 200  # its own
     client.delete("/namespaces/ns/tables/t")
@@ -143,7 +157,9 @@ def test_an_occupied_location_of_a_view_is_not_registered(client: Client) -> Non
     assert client.post("/namespaces/ns/register-view", body).status == 200
 
 
-def test_an_overwriting_registration_gives_up_the_places_of_the_table_before(client: Client, server: EmbeddedCatalog) -> None:
+def test_an_overwriting_registration_gives_up_the_places_of_the_table_before(
+    client: Client, server: EmbeddedCatalog
+) -> None:
     old, other = client.create("t"), client.create("u")
     client.delete("/namespaces/ns/tables/u")
     body = {"name": "t", "metadata-location": other["metadata-location"], "overwrite": True}
@@ -174,7 +190,9 @@ def test_a_renamed_table_keeps_its_place_and_the_next_of_its_name_gets_another(c
     assert create(client, "u", made["metadata"]["location"] + "/data").status == 200
 
 
-def test_a_table_and_a_namespace_of_one_name_get_places_beside_each_other(client: Client, server: EmbeddedCatalog) -> None:
+def test_a_table_and_a_namespace_of_one_name_get_places_beside_each_other(
+    client: Client, server: EmbeddedCatalog
+) -> None:
     client.create("t")
     for levels in (["ns", "t"], ["ns", "later"]):
         assert client.post("/namespaces", {"namespace": levels}).status == 200
@@ -188,7 +206,12 @@ def test_the_folder_of_a_namespace_is_no_place_for_a_table(client: Client, serve
     client.post("/namespaces", {"namespace": ["ns"], "properties": {"location": f"{server.warehouse}/elsewhere/ns"}})
     client.post("/namespaces", {"namespace": ["a/b"]})
     odd = client.get("/namespaces/a%2Fb").body["properties"]["location"]
-    for location in (f"{server.warehouse}/elsewhere/ns", f"{server.warehouse}/elsewhere", f"{server.warehouse}/ns", odd):
+    for location in (
+        f"{server.warehouse}/elsewhere/ns",
+        f"{server.warehouse}/elsewhere",
+        f"{server.warehouse}/ns",
+        odd,
+    ):
         assert create(client, "t", location).error[:2] == FORBIDDEN
     assert create(client, "t").body["metadata"]["location"] == f"{server.warehouse}/elsewhere/ns/t"
     assert client.delete("/namespaces/ns/tables/t").status == 204
@@ -218,7 +241,9 @@ def test_a_location_that_no_index_can_hold_is_refused(client: Client, server: Em
 
 
 def test_of_concurrent_creates_that_overlap_one_wins(client: Client, server: EmbeddedCatalog) -> None:
-    """Each round, threads create a table in the same folder at several depths at once, and tables with default places as well."""
+    """Each round, threads create a table in the same folder at several depths at once, and tables with default places
+    as well.
+    """
     client.create("t")
     for number in range(8):
         depths = [f"{server.warehouse}/round{number}{'/x' * depth}" for depth in range(4)]
@@ -239,11 +264,15 @@ def test_warehouses_do_not_lie_in_each_other(tmp_path: Path, inner: str) -> None
 
 
 def old_lake(database: str, folder: Path) -> None:
-    """What the version before places made of it: `outer`, `inner` in its data folder, `apart` with a data path, and a namespace."""
+    """What the version before places made of it: `outer`, `inner` in its data folder, `apart` with a data path, and a
+    namespace.
+    """
     tables = {"outer": {}, "inner": {}, "apart": {"write.data.path": f"file://{folder}/warehouse/far"}, "lost": {}}
     with running_catalog(folder, database=database, allow_overlap=True) as running:
         client = Client(running.uri)
-        client.post("/namespaces", {"namespace": ["placed"], "properties": {"location": f"{running.warehouse}/placed-here"}})
+        client.post(
+            "/namespaces", {"namespace": ["placed"], "properties": {"location": f"{running.warehouse}/placed-here"}}
+        )
         for name, properties in tables.items():
             place = f"{running.warehouse}/ns/outer/data/x" if name == "inner" else f"{running.warehouse}/ns/{name}"
             client.create(name, location=place, properties=properties)

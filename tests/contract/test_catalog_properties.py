@@ -1,4 +1,6 @@
-"""Properties by which a table would run code in its readers, or send their credentials elsewhere: refused, hidden and dropped."""
+"""Properties by which a table would run code in its readers, or send their credentials elsewhere: refused, hidden and
+dropped.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,22 @@ from frazil.upkeep.steps import Keeper
 from tests.catalog_databases import SCHEMA, Client
 
 REFUSED = (
-    "write.py-location-provider.impl", "write.location-provider.impl", "py-io-impl", "py-catalog-impl", "io-impl", "metrics-reporter-impl",
-    "s3.endpoint", "s3.signer.uri", "signer.uri", "client.region", "glue.endpoint", "gcs.service.host", "adls.token", "hdfs.host",
-    "hf.endpoint", "fs.s3a.endpoint", "uri", "token", "credential", "header.X-Forwarded", "rest.sigv4-enabled", " S3.Endpoint ", "URI",
+    "write.py-location-provider.impl", "write.location-provider.impl", "py-io-impl", "py-catalog-impl", "io-impl",
+    "metrics-reporter-impl",
+    "s3.endpoint", "s3.signer.uri", "signer.uri", "client.region", "glue.endpoint", "gcs.service.host", "adls.token",
+    "hdfs.host",
+    "hf.endpoint", "fs.s3a.endpoint", "uri", "token", "credential", "header.X-Forwarded", "rest.sigv4-enabled",
+    " S3.Endpoint ", "URI",
 )  # fmt: skip
 ACCEPTED = (
-    "owner", "comment", "format-version-hint", "write.data.compression", "write.object-storage.enabled", "write.metadata.compression-codec",
-    "write.parquet.compression-codec", "write.metadata.metrics.column.py-impl", "write.parquet.bloom-filter-enabled.column.some-impl",
-    "commit.retry.num-retries", "read.split.target-size", "history.expire.max-snapshot-age-ms", "gc.enabled", "engine.hive.enabled",
-    "encryption.key-id", "schema.name-mapping.default", "frazil.progress.py-work", "frazil.progress.new-impl", "spark.sql.create.version",
+    "owner", "comment", "format-version-hint", "write.data.compression", "write.object-storage.enabled",
+    "write.metadata.compression-codec",
+    "write.parquet.compression-codec", "write.metadata.metrics.column.py-impl",
+    "write.parquet.bloom-filter-enabled.column.some-impl",
+    "commit.retry.num-retries", "read.split.target-size", "history.expire.max-snapshot-age-ms", "gc.enabled",
+    "engine.hive.enabled",
+    "encryption.key-id", "schema.name-mapping.default", "frazil.progress.py-work", "frazil.progress.new-impl",
+    "spark.sql.create.version",
     "python", "s3", "uris", "my.uri.of.docs",
 )  # fmt: skip
 CANARY = "frazil_canary"
@@ -50,7 +59,9 @@ def set_properties(**properties: str) -> dict[str, Any]:
 
 
 ENTRANCES: dict[str, Callable[[Client, str], Any]] = {
-    "create": lambda client, name: client.post("/namespaces/ns/tables", {"name": "n", "schema": SCHEMA, "properties": {name: "x"}}),
+    "create": lambda client, name: client.post(
+        "/namespaces/ns/tables", {"name": "n", "schema": SCHEMA, "properties": {name: "x"}}
+    ),
     "staged create": lambda client, name: client.post(
         "/namespaces/ns/tables", {"name": "n", "schema": SCHEMA, "properties": {name: "x"}, "stage-create": True}
     ),
@@ -59,7 +70,11 @@ ENTRANCES: dict[str, Callable[[Client, str], Any]] = {
         "/transactions/commit",
         {
             "table-changes": [
-                {"identifier": {"namespace": ["ns"], "name": "t"}, "requirements": [], "updates": [set_properties(**{name: "x"})]}
+                {
+                    "identifier": {"namespace": ["ns"], "name": "t"},
+                    "requirements": [],
+                    "updates": [set_properties(**{name: "x"})],
+                }
             ]
         },
     ),
@@ -82,9 +97,13 @@ def open_client() -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
-def test_properties_that_configure_clients_are_refused_wherever_they_are_set(open_client: Client, entrance: str) -> None:
+def test_properties_that_configure_clients_are_refused_wherever_they_are_set(
+    open_client: Client, entrance: str
+) -> None:
     answers = {name: ENTRANCES[entrance](open_client, name) for name in REFUSED}
-    assert {name: answer.error[:2] for name, answer in answers.items()} == dict.fromkeys(REFUSED, (403, "ForbiddenException"))
+    assert {name: answer.error[:2] for name, answer in answers.items()} == dict.fromkeys(
+        REFUSED, (403, "ForbiddenException")
+    )
     assert open_client.get("/namespaces/ns/tables").body["identifiers"] == [{"namespace": ["ns"], "name": "t"}]
 
 
@@ -95,11 +114,13 @@ def test_properties_of_engines_and_of_frazil_are_accepted(open_client: Client) -
 
 
 def test_set_and_removed_in_one_commit_is_nothing_new(open_client: Client) -> None:
-    answer = open_client.commit(set_properties(**{"s3.region": "x", "a": "b"}), {"action": "remove-properties", "removals": ["s3.region"]})
+    answer = open_client.commit(
+        set_properties(**{"s3.region": "x", "a": "b"}), {"action": "remove-properties", "removals": ["s3.region"]}
+    )
     assert (answer.status, answer.body["metadata"]["properties"]["a"]) == (200, "b")
 
 
-# --- stored before they were refused -----------------------------------------------------------------------------------------------
+# --- stored before they were refused ---------------------------------------------------------------------------------
 
 
 def plant(made: dict[str, Any], **properties: str) -> Path:
@@ -122,13 +143,20 @@ def old_lake(folder: Path, **properties: str) -> Iterator[Client]:
         yield Client(server.uri)
 
 
-STORED = {"py-io-impl": f"{CANARY}.IO", "write.py-location-provider.impl": f"{CANARY}.Locations", "s3.endpoint": "http://127.0.0.1:9"}
+STORED = {
+    "py-io-impl": f"{CANARY}.IO",
+    "write.py-location-provider.impl": f"{CANARY}.Locations",
+    "s3.endpoint": "http://127.0.0.1:9",
+}
 
 
 def test_stored_ones_are_not_served_and_the_table_stays_committable(tmp_path: Path) -> None:
     with old_lake(tmp_path, **STORED) as client:
         answers = [client.load(), client.commit(set_properties(more="2")).body, client.load()]
-        answers += [client.append(1, parent=None, sequence=1).body, client.get("/namespaces/ns/tables/t", snapshots="refs").body]
+        answers += [
+            client.append(1, parent=None, sequence=1).body,
+            client.get("/namespaces/ns/tables/t", snapshots="refs").body,
+        ]
         served = [answer["metadata"]["properties"] for answer in answers]
         own = {"write.parquet.compression-codec": "zstd", "kept": "1"}
         assert served == [own, *([{**own, "more": "2"}] * 4)]
@@ -141,7 +169,10 @@ def test_stored_ones_of_a_view_are_not_served_either(tmp_path: Path) -> None:
     with old_lake(tmp_path, **STORED) as client:
         body = {"requirements": [], "updates": [set_properties(more="2")]}
         answers = [client.get("/namespaces/ns/views/v"), client.post("/namespaces/ns/views/v", body)]
-        assert [answer.body["metadata"]["properties"] for answer in answers] == [{"kept": "1"}, {"kept": "1", "more": "2"}]
+        assert [answer.body["metadata"]["properties"] for answer in answers] == [
+            {"kept": "1"},
+            {"kept": "1", "more": "2"},
+        ]
 
 
 def test_a_stored_value_may_be_set_again_and_removed_but_not_changed(tmp_path: Path) -> None:
@@ -159,8 +190,14 @@ def test_a_client_does_not_keep_an_answer_of_an_older_catalog(tmp_path: Path) ->
         tag = client.get("/namespaces/ns/tables/t").headers["etag"]
     with running_catalog(tmp_path) as server:
         answer = Client(server.uri).call("GET", "/namespaces/ns/tables/t", headers={"If-None-Match": tag})
-        again = Client(server.uri).call("GET", "/namespaces/ns/tables/t", headers={"If-None-Match": answer.headers["etag"]})
-        assert (answer.status, STORED.keys() & answer.body["metadata"]["properties"].keys(), again.status) == (200, set(), 304)
+        again = Client(server.uri).call(
+            "GET", "/namespaces/ns/tables/t", headers={"If-None-Match": answer.headers["etag"]}
+        )
+        assert (answer.status, STORED.keys() & answer.body["metadata"]["properties"].keys(), again.status) == (
+            200,
+            set(),
+            304,
+        )
 
 
 @pytest.mark.parametrize("kind", ["table", "view"])
@@ -180,14 +217,16 @@ def test_an_operator_can_allow_some(tmp_path: Path) -> None:
         assert client.commit(set_properties(**{"py-io-impl": "x"})).status == 403
 
 
-# --- clients -----------------------------------------------------------------------------------------------------------------------
+# --- clients ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A module that leaves a file when it is imported."""
     mark = tmp_path / "imported"
-    (tmp_path / f"{CANARY}.py").write_text(f"open({str(mark)!r}, 'w').close()\nclass IO:\n    def __init__(self, properties): ...\n")
+    (tmp_path / f"{CANARY}.py").write_text(
+        f"open({str(mark)!r}, 'w').close()\nclass IO:\n    def __init__(self, properties): ...\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     yield mark
     sys.modules.pop(CANARY, None)

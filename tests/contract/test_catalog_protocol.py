@@ -129,7 +129,8 @@ def test_a_request_in_pieces_is_put_together(wire: Wire) -> None:
 
 @pytest.mark.parametrize("path", [QUICK, THREADED])
 def test_an_offer_to_upgrade_is_ignored_and_the_connection_goes_on(wire: Wire, path: str) -> None:
-    asking = f"GET {path} HTTP/1.1\nHost: localhost\nConnection: Upgrade\nUpgrade: TLS/1.2\n\n"  # as Apache's Java client sends it
+    # as Apache's Java client sends it
+    asking = f"GET {path} HTTP/1.1\nHost: localhost\nConnection: Upgrade\nUpgrade: TLS/1.2\n\n"
     for _ in range(2):
         wire.send(asking)
         assert wire.answer()[0] == 200

@@ -31,16 +31,22 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
 @pytest.fixture
 def database(tmp_path: Path) -> str:
-    """One database is enough: what is asked of it is the same as in the tests of drops and commits, which run on both."""
+    """One database is enough: what is asked of it is the same as in the tests of drops and commits, which run
+    on both.
+    """
     return f"sqlite:///{tmp_path / 'catalog.db'}"
 
 
 @pytest.fixture
 def server(database: str, tmp_path: Path) -> Iterator[EmbeddedCatalog]:
-    """Tables may overlap here, as in lakes from before that was refused: a purge must spare the others' files all the same."""
+    """Tables may overlap here, as in lakes from before that was refused: a purge must spare the others' files all the
+    same.
+    """
     warehouses = {"default": str(tmp_path / "warehouse"), "cold": str(tmp_path / "cold")}
     allowed = [str(tmp_path / "allowed")]
-    with running_catalog(tmp_path, database=database, warehouses=warehouses, allow_locations=allowed, allow_overlap=True) as running:
+    with running_catalog(
+        tmp_path, database=database, warehouses=warehouses, allow_locations=allowed, allow_overlap=True
+    ) as running:
         yield running
 
 
@@ -92,7 +98,9 @@ def forge(lake: FrazilCatalog, server: EmbeddedCatalog, **changes: Any) -> str:
     return location
 
 
-def test_a_table_without_neighbours_is_purged_whole(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
+def test_a_table_without_neighbours_is_purged_whole(
+    lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
+) -> None:
     made = victim(lake)
     purge(client, server, "victim")
     assert files_below(made.location()) == set()
@@ -106,7 +114,10 @@ def test_statistics_that_name_another_tables_metadata_do_not_delete_it(
     for path, status in ((kept.metadata_location, 400), (kept.current_snapshot().manifest_list, 200)):  # type: ignore[union-attr]
         file = {"snapshot-id": hostile.metadata.current_snapshot_id, "statistics-path": path, "file-size-in-bytes": 1}
         whole = {**file, "file-footer-size-in-bytes": 1, "blob-metadata": []}
-        assert client.commit({"action": "set-statistics", "snapshot-id": 1, "statistics": whole}, table="hostile").status == status
+        assert (
+            client.commit({"action": "set-statistics", "snapshot-id": 1, "statistics": whole}, table="hostile").status
+            == status
+        )
         more = {"action": "set-partition-statistics", "partition-statistics": file}
         assert client.commit(more, table="hostile").status == status
     before = files_below(kept.location())
@@ -122,7 +133,8 @@ def test_a_table_moved_onto_others_just_before_the_purge_deletes_nothing(
     location = f"{server.warehouse}/ns/{place}".rstrip("/") if place != "/" else server.warehouse
     hostile = lake.register_table("ns.hostile", forge(lake, server, **the_past(kept)))
     assert hostile.location() != kept.location()
-    client.commit({"action": "set-location", "location": location}, table="hostile")  # may be refused: so much the better
+    # may be refused: so much the better
+    client.commit({"action": "set-location", "location": location}, table="hostile")
     before = files_below(kept.location())
     purge(client, server, "hostile")
     assert files_below(kept.location()) == before
@@ -132,7 +144,10 @@ def test_a_table_moved_onto_others_just_before_the_purge_deletes_nothing(
 def the_past(table: Table) -> dict[str, Any]:
     """What a metadata file must hold to lead to the files of another table."""
     metadata = json.loads(path_of(table.metadata_location).read_bytes())
-    return {key: metadata[key] for key in ("snapshots", "refs", "current-snapshot-id", "last-sequence-number", "metadata-log")}
+    return {
+        key: metadata[key]
+        for key in ("snapshots", "refs", "current-snapshot-id", "last-sequence-number", "metadata-log")
+    }
 
 
 def json_snapshots(table: Table) -> list[Any]:
@@ -140,10 +155,17 @@ def json_snapshots(table: Table) -> list[Any]:
     return json.loads(path_of(table.metadata_location).read_bytes())["snapshots"]  # type: ignore[no-any-return]
 
 
-def test_a_forged_metadata_log_does_not_delete_what_it_names(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
+def test_a_forged_metadata_log_does_not_delete_what_it_names(
+    lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
+) -> None:
     kept = victim(lake)
     log = [{"metadata-file": kept.metadata_location, "timestamp-ms": 1}]
-    file = {"snapshot-id": 1, "statistics-path": kept.metadata_location, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}
+    file = {
+        "snapshot-id": 1,
+        "statistics-path": kept.metadata_location,
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+    }
     forged = {"metadata-log": log, "statistics": [{**file, "blob-metadata": []}], "partition-statistics": [file]}
     lake.register_table("ns.hostile", forge(lake, server, **forged))
     purge(client, server, "hostile")
@@ -201,7 +223,9 @@ def avro_bomb() -> bytes:
     packer = zlib.compressobj(1, wbits=-15)
     block = b"".join(packer.compress(bytes(1 << 20)) for _ in range(300)) + packer.flush()
     schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}).encode()
-    header = b"Obj\x01\x04" + b"".join(varint(len(one)) + one for one in (b"avro.schema", schema, b"avro.codec", b"deflate"))
+    header = b"Obj\x01\x04" + b"".join(
+        varint(len(one)) + one for one in (b"avro.schema", schema, b"avro.codec", b"deflate")
+    )
     return header + b"\x00" + bytes(16) + varint(300 << 20) + varint(len(block)) + block + bytes(16)
 
 
@@ -256,7 +280,9 @@ def test_a_metadata_file_that_is_no_file_is_refused_at_once(client: Client, serv
     assert answer.status in (400, 403)
 
 
-def test_files_that_another_table_leads_to_are_left(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
+def test_files_that_another_table_leads_to_are_left(
+    lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
+) -> None:
     made = victim(lake)
     borrowed = [task.file.file_path for task in made.scan().plan_files()][:1]
     lake.create_table("ns.borrower", SCHEMA).add_files(borrowed)
@@ -265,7 +291,9 @@ def test_files_that_another_table_leads_to_are_left(lake: FrazilCatalog, client:
     assert lake.load_table("ns.borrower").scan().to_arrow().num_rows == 3
 
 
-def test_files_that_a_table_of_another_warehouse_leads_to_are_left(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
+def test_files_that_a_table_of_another_warehouse_leads_to_are_left(
+    lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
+) -> None:
     made = victim(lake)
     register_elsewhere(server, made.metadata_location)
     before = files_below(made.location())
@@ -273,7 +301,9 @@ def test_files_that_a_table_of_another_warehouse_leads_to_are_left(lake: FrazilC
     assert files_below(made.location()) == before
 
 
-def test_a_link_inside_the_folder_does_not_lead_a_purge_outside(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
+def test_a_link_inside_the_folder_does_not_lead_a_purge_outside(
+    lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
+) -> None:
     outside = server.folder / "warehouse" / "dropped"
     outside.mkdir(parents=True)
     pq.write_table(ROWS, outside / "f.parquet")
@@ -297,7 +327,10 @@ def test_a_data_folder_that_tables_share_is_left(lake: FrazilCatalog, client: Cl
 
 
 def test_a_data_folder_of_its_own_is_purged(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
-    own = {"write.data.path": f"{server.warehouse}/ns/apart", "write.metadata.path": f"{server.warehouse}/ns/apart-metadata"}
+    own = {
+        "write.data.path": f"{server.warehouse}/ns/apart",
+        "write.metadata.path": f"{server.warehouse}/ns/apart-metadata",
+    }
     made = victim(lake, properties=own)
     purge(client, server, "victim")
     assert [files_below(folder) for folder in (made.location(), *own.values())] == [set(), set(), set()]
@@ -323,14 +356,21 @@ def test_a_hostile_manifest_list_does_not_keep_others_from_being_purged(
     path = server.folder / place if place != "/dev/zero" else Path(place)
     if place == "fifo":
         os.mkfifo(path)
-    snapshot = {**json_snapshots(hostile)[-1], "snapshot-id": 77, "sequence-number": 9, "manifest-list": f"file://{path}"}
+    snapshot = {
+        **json_snapshots(hostile)[-1],
+        "snapshot-id": 77,
+        "sequence-number": 9,
+        "manifest-list": f"file://{path}",
+    }
     snapshot["parent-snapshot-id"] = hostile.metadata.current_snapshot_id
     assert client.commit({"action": "add-snapshot", "snapshot": snapshot}, table="hostile").status == 200
     purge(client, server, "victim")
     assert files_below(made.location()) == set()
 
 
-def test_a_purge_of_a_table_whose_folder_is_gone_ends(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
+def test_a_purge_of_a_table_whose_folder_is_gone_ends(
+    lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
+) -> None:
     made = victim(lake)
     shutil.rmtree(path_of(made.location()))
     purge(client, server, "victim")

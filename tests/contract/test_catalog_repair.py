@@ -41,7 +41,9 @@ def grow(client: Client, count: int) -> list[str]:
     """The metadata locations of a table and of its next versions."""
     found = [client.create()["metadata-location"]]
     for number in range(count):
-        found.append(client.commit({"action": "set-properties", "updates": {"n": str(number)}}).body["metadata-location"])
+        found.append(
+            client.commit({"action": "set-properties", "updates": {"n": str(number)}}).body["metadata-location"]
+        )
     return found
 
 
@@ -51,7 +53,9 @@ def orphan(server: EmbeddedCatalog, number: int = 2) -> Path:
     return file
 
 
-def test_a_sweep_lists_what_was_never_current_and_deletes_it_when_told(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+def test_a_sweep_lists_what_was_never_current_and_deletes_it_when_told(
+    client: Client, server: EmbeddedCatalog, run: Any
+) -> None:
     grow(client, 3)
     file = orphan(server)
     kept = set(metadata_folder(server).iterdir()) - {file}
@@ -82,7 +86,10 @@ def test_versions_that_fell_out_of_the_log_are_no_orphans(client: Client, server
 
 def swept(run: Any) -> list[str]:
     """What a sweep would delete."""
-    return [o["location"] for o in json.loads(run("catalog", "sweep", "--older-than", "0m", "--output", "json").output)["orphans"]]
+    return [
+        o["location"]
+        for o in json.loads(run("catalog", "sweep", "--older-than", "0m", "--output", "json").output)["orphans"]
+    ]
 
 
 def test_a_sweep_spares_the_versions_of_a_table_that_was_dropped_and_made_anew(client: Client, run: Any) -> None:
@@ -96,7 +103,9 @@ def test_a_sweep_spares_the_versions_of_a_table_that_was_dropped_and_made_anew(c
 
 
 @pytest.mark.parametrize("how", ["recover", "register"])
-def test_a_sweep_spares_the_versions_that_a_pointer_was_set_back_from(client: Client, server: EmbeddedCatalog, run: Any, how: str) -> None:
+def test_a_sweep_spares_the_versions_that_a_pointer_was_set_back_from(
+    client: Client, server: EmbeddedCatalog, run: Any, how: str
+) -> None:
     locations = grow(client, 4)
     if how == "recover":
         run("table", "recover", "ns.t", "--to", locations[1].rpartition("/")[2], "--yes")
@@ -109,7 +118,9 @@ def test_a_sweep_spares_the_versions_that_a_pointer_was_set_back_from(client: Cl
     assert swept(run) == [f"file://{file}"]
 
 
-def test_a_sweep_spares_what_a_recovery_from_lost_versions_left(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+def test_a_sweep_spares_what_a_recovery_from_lost_versions_left(
+    client: Client, server: EmbeddedCatalog, run: Any
+) -> None:
     locations = grow(client, 5)
     for lost in locations[4:]:
         Path(lost.removeprefix("file://")).unlink()
@@ -152,7 +163,9 @@ def test_a_sweep_spares_the_versions_of_a_table_that_is_registered_in_two_wareho
     assert swept(run) == [f"file://{file}"]
 
 
-def test_a_sweep_spares_files_from_before_the_catalog_kept_a_record(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+def test_a_sweep_spares_files_from_before_the_catalog_kept_a_record(
+    client: Client, server: EmbeddedCatalog, run: Any
+) -> None:
     grow(client, 3)
     file = orphan(server)
     os.utime(file, (1_600_000_000, 1_600_000_000))
@@ -168,8 +181,12 @@ def test_a_sweep_spares_metadata_of_another_table_or_view(client: Client, server
     assert swept(run) == []
 
 
-def test_versions_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_it(client: Client, server: EmbeddedCatalog) -> None:
-    client.create(properties={"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"})
+def test_versions_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_it(
+    client: Client, server: EmbeddedCatalog
+) -> None:
+    client.create(
+        properties={"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    )
     for number in range(4):
         client.commit({"action": "set-properties", "updates": {"n": str(number)}})
     server.app.ctx.background.submit(int).result(timeout=120)
@@ -177,7 +194,9 @@ def test_versions_that_fall_out_of_the_log_are_deleted_where_the_table_asks_for_
 
 
 @pytest.mark.parametrize("damage", ["corrupt", "gone"])
-def test_recover_goes_back_to_the_version_before(client: Client, server: EmbeddedCatalog, run: Any, damage: str) -> None:
+def test_recover_goes_back_to_the_version_before(
+    client: Client, server: EmbeddedCatalog, run: Any, damage: str
+) -> None:
     locations = grow(client, 2)
     current = Path(locations[-1].removeprefix("file://"))
     current.write_text("{half a fi") if damage == "corrupt" else current.unlink()

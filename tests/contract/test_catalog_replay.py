@@ -34,7 +34,8 @@ def path_of(answer: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("namespace", "name"), [("ns", "views"), ("ns", "views_daily"), ("views", "t"), ("ns", "register-view"), ("register-view", "views")]
+    ("namespace", "name"),
+    [("ns", "views"), ("ns", "views_daily"), ("views", "t"), ("ns", "register-view"), ("register-view", "views")],
 )
 def test_the_names_of_a_table_do_not_change_what_a_repeat_is_told(
     client: Client, server: EmbeddedCatalog, namespace: str, name: str
@@ -103,11 +104,17 @@ def test_records_from_before_the_kind_was_stored_are_answered(client: Client, se
     client.create("other")
     view, table = str(uuid.uuid4()), str(uuid.uuid4())
     body = {"name": "v", "schema": SCHEMA, "view-version": version(), "properties": {}}
-    first = [send_keyed(client, "/namespaces/ns/views", body, view), send_keyed(client, "/namespaces/ns/tables/views", PROPERTIES, table)]
+    first = [
+        send_keyed(client, "/namespaces/ns/views", body, view),
+        send_keyed(client, "/namespaces/ns/tables/views", PROPERTIES, table),
+    ]
     server.app.ctx.database.write(lambda sql: sql.run("UPDATE idempotency SET kind = NULL, uuid = NULL"))
     for answer in first:
         server.app.ctx.files.cache.drop(answer.body["metadata-location"])
-    again = [send_keyed(client, "/namespaces/ns/views", body, view), send_keyed(client, "/namespaces/ns/tables/views", PROPERTIES, table)]
+    again = [
+        send_keyed(client, "/namespaces/ns/views", body, view),
+        send_keyed(client, "/namespaces/ns/tables/views", PROPERTIES, table),
+    ]
     assert [answer.body for answer in again] == [answer.body for answer in first]
     path_of(first[1].body).unlink()
     assert send_keyed(client, "/namespaces/ns/tables/views", PROPERTIES, table).status == 500

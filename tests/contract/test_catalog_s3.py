@@ -1,4 +1,6 @@
-"""Warehouses on a real S3 server (SeaweedFS), on both databases: the walk-through with PyIceberg, and files that vanish."""
+"""Warehouses on a real S3 server (SeaweedFS), on both databases: the walk-through with PyIceberg, and files that
+vanish.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ EMBEDDINGS = Schema(
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A running object store: the environment that reaches it."""
     folder = tmp_path_factory.mktemp("s3")
-    flags = {"stack.folder": str(folder), "stack.ports.object_store": str(ports.free_port()), "stack.bucket": "lakehouse"}
+    flags = {
+        "stack.folder": str(folder),
+        "stack.ports.object_store": str(ports.free_port()),
+        "stack.bucket": "lakehouse",
+    }
     service = ObjectStore(load_settings(flags=flags, environ={}, folder=folder))
     service.start()
     stack = service.settings.stack
@@ -65,14 +71,20 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 @pytest.fixture
 def bucket(store: dict[str, str]) -> Any:
     keys = {"aws_access_key_id": store["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": store["AWS_SECRET_ACCESS_KEY"]}
-    return boto3.resource("s3", endpoint_url=store["AWS_ENDPOINT_URL"], region_name="us-east-1", **keys).Bucket("lakehouse")
+    return boto3.resource("s3", endpoint_url=store["AWS_ENDPOINT_URL"], region_name="us-east-1", **keys).Bucket(
+        "lakehouse"
+    )
 
 
 @pytest.fixture
-def server(database: str, store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedCatalog]:
+def server(
+    database: str, store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[EmbeddedCatalog]:
     for name, value in store.items():
         monkeypatch.setenv(name, value)
-    with running_catalog(tmp_path, database=database, warehouses={"default": f"s3://lakehouse/{tmp_path.name}"}) as running:
+    with running_catalog(
+        tmp_path, database=database, warehouses={"default": f"s3://lakehouse/{tmp_path.name}"}
+    ) as running:
         yield running
 
 
@@ -84,14 +96,20 @@ def lake(server: EmbeddedCatalog, store: dict[str, str]) -> Catalog:
 
 
 def rows(count: int) -> pa.Table:
-    columns = {"id": range(count), "text": [f"t{n}" for n in range(count)], "embedding": [[float(n)] * 128 for n in range(count)]}
+    columns = {
+        "id": range(count),
+        "text": [f"t{n}" for n in range(count)],
+        "embedding": [[float(n)] * 128 for n in range(count)],
+    }
     fields = [pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())]
     fields.append(pa.field("embedding", pa.list_(pa.field("element", pa.float32(), nullable=False))))
     return pa.table(columns, schema=pa.schema(fields))
 
 
 @pytest.mark.requirement("flow.namespace")
-def test_a_namespace_is_created_once_and_nothing_is_written_to_storage(lake: Catalog, bucket: Any, tmp_path: Path) -> None:
+def test_a_namespace_is_created_once_and_nothing_is_written_to_storage(
+    lake: Catalog, bucket: Any, tmp_path: Path
+) -> None:
     lake.create_namespace("docs")
     with pytest.raises(NamespaceAlreadyExistsError):
         lake.create_namespace("docs")
@@ -100,12 +118,20 @@ def test_a_namespace_is_created_once_and_nothing_is_written_to_storage(lake: Cat
 
 
 @pytest.mark.requirement("flow.create")
-def test_a_table_with_embeddings_gets_ids_place_and_metadata_from_the_server(lake: Catalog, server: EmbeddedCatalog) -> None:
+def test_a_table_with_embeddings_gets_ids_place_and_metadata_from_the_server(
+    lake: Catalog, server: EmbeddedCatalog
+) -> None:
     lake.create_namespace("docs")
     spec = PartitionSpec(PartitionField(11, 1000, BucketTransform(4), "id_bucket"))
     order = SortOrder(SortField(11, transform=IdentityTransform()))
-    table = lake.create_table("docs.embeddings", EMBEDDINGS, partition_spec=spec, sort_order=order, properties={"owner": "docs"})
-    assert [(field.field_id, field.name) for field in table.schema().fields] == [(1, "id"), (2, "text"), (3, "embedding")]
+    table = lake.create_table(
+        "docs.embeddings", EMBEDDINGS, partition_spec=spec, sort_order=order, properties={"owner": "docs"}
+    )
+    assert [(field.field_id, field.name) for field in table.schema().fields] == [
+        (1, "id"),
+        (2, "text"),
+        (3, "embedding"),
+    ]
     assert [(f.source_id, f.field_id) for f in table.spec().fields] == [(1, 1000)]
     assert table.sort_order().fields[0].source_id == 1
     assert table.location() == f"{server.warehouse}/docs/embeddings"
@@ -158,7 +184,9 @@ def test_a_file_that_vanishes_from_the_bucket_is_noticed_within_seconds(server: 
 
 
 @pytest.mark.requirement("flow.layout")
-def test_metadata_and_data_lie_in_their_folders_and_a_purge_takes_them_all(lake: Catalog, server: EmbeddedCatalog, bucket: Any) -> None:
+def test_metadata_and_data_lie_in_their_folders_and_a_purge_takes_them_all(
+    lake: Catalog, server: EmbeddedCatalog, bucket: Any
+) -> None:
     lake.create_namespace("docs")
     table = lake.create_table("docs.gone", EMBEDDINGS)
     table.append(rows(5))
@@ -166,7 +194,8 @@ def test_metadata_and_data_lie_in_their_folders_and_a_purge_takes_them_all(lake:
     prefix = table.location().removeprefix("s3://lakehouse/") + "/"
     folders = {item.key.removeprefix(prefix).split("/")[0] for item in bucket.objects.filter(Prefix=prefix)}
     assert folders == {"metadata", "data"}
-    assert len(list(bucket.objects.filter(Prefix=f"{prefix}data/"))) == 2  # what the overwrite replaced stays for time travel
+    # what the overwrite replaced stays for time travel
+    assert len(list(bucket.objects.filter(Prefix=f"{prefix}data/"))) == 2
     lake.purge_table("docs.gone")
     server.app.ctx.background.submit(int).result()
     assert list(bucket.objects.filter(Prefix=prefix)) == []
@@ -216,7 +245,9 @@ def test_a_scan_without_keys_says_so_and_does_not_blame_the_files(
     without_keys(monkeypatch, store)
     table = load_catalog("open", type="rest", uri=server.uri, warehouse=server.warehouse).load_table("docs.locked")
     with pytest.raises(Unavailable) as of_manifests:
-        Lake(catalog=FrazilCatalog("open", uri=server.uri, warehouse=server.warehouse)).table("docs.locked").scan().read_all()
+        Lake(catalog=FrazilCatalog("open", uri=server.uri, warehouse=server.warehouse)).table(
+            "docs.locked"
+        ).scan().read_all()
     assert of_manifests.value.lasting
     assert "AWS_ACCESS_KEY_ID" in str(of_manifests.value.hint)
     assert "older snapshot" not in str(of_manifests.value)
@@ -243,7 +274,9 @@ REFUSALS = {
 
 @pytest.mark.parametrize("refusal", REFUSALS)
 @pytest.mark.parametrize("library", ["pyarrow", "obstore", "botocore", "deltalake"])
-def test_every_library_is_understood_when_the_store_refuses_it(library: str, refusal: str, store: dict[str, str]) -> None:
+def test_every_library_is_understood_when_the_store_refuses_it(
+    library: str, refusal: str, store: dict[str, str]
+) -> None:
     with pytest.raises(Exception) as refused:
         read_with(library, store | REFUSALS[refusal])
     fault = classify(refused.value)
@@ -262,9 +295,16 @@ def read_with(library: str, access: dict[str, str]) -> None:
         store.open_input_file("lakehouse/x").read()
     elif library == "obstore":
         known = {"access_key_id": keys[0], "secret_access_key": keys[1], "endpoint": endpoint, "region": "us-east-1"}
-        obstore.get(S3Store("lakehouse", **known, client_options={"allow_http": True}, retry_config={"max_retries": 0}), "x").bytes()
+        obstore.get(
+            S3Store("lakehouse", **known, client_options={"allow_http": True}, retry_config={"max_retries": 0}), "x"
+        ).bytes()
     elif library == "botocore":
-        known = {"aws_access_key_id": keys[0], "aws_secret_access_key": keys[1], "endpoint_url": endpoint, "region_name": "us-east-1"}
+        known = {
+            "aws_access_key_id": keys[0],
+            "aws_secret_access_key": keys[1],
+            "endpoint_url": endpoint,
+            "region_name": "us-east-1",
+        }
         boto3.client("s3", config=Config(retries={"max_attempts": 0}), **known).get_object(Bucket="lakehouse", Key="x")
     else:
         DeltaTable("s3://lakehouse/x", storage_options=access | {"AWS_ALLOW_HTTP": "true", "max_retries": "0"})
@@ -277,7 +317,9 @@ def no_pause(_: float) -> None:
 def test_a_sink_with_wrong_keys_ends_at_once_and_names_them(lake: Catalog, server: EmbeddedCatalog) -> None:
     lake.create_namespace("docs")
     lake.create_table("docs.denied", EMBEDDINGS)
-    wrong = FrazilCatalog("lake", **{**server.properties, "s3.access-key-id": "frazil", "s3.secret-access-key": "wrong"})
+    wrong = FrazilCatalog(
+        "lake", **{**server.properties, "s3.access-key-id": "frazil", "s3.secret-access-key": "wrong"}
+    )
     with pytest.raises((WriteFailed, Unavailable)) as ended:
         write_a_row(wrong, "docs.denied")
     assert ended.value.lasting
@@ -295,7 +337,10 @@ def test_a_sink_ends_at_once_when_the_catalog_may_not_use_its_store(lake: Catalo
     lake.create_table("docs.refused", EMBEDDINGS)
     keys = {key: value for key, value in lake.properties.items() if key.startswith("s3.")}
     sink = frazil.sinks.open(
-        "docs.refused", name="s", catalog=FrazilCatalog("lake", **{**server.properties, **keys}), patience=Patience(sleep=no_pause)
+        "docs.refused",
+        name="s",
+        catalog=FrazilCatalog("lake", **{**server.properties, **keys}),
+        patience=Patience(sleep=no_pause),
     )
     sink.write(rows(1), position={"s": 1})
     with pytest.MonkeyPatch.context() as environment:
@@ -310,5 +355,7 @@ def test_a_sink_ends_at_once_when_the_catalog_may_not_use_its_store(lake: Catalo
 def test_a_delta_sink_with_wrong_keys_ends_at_once(store: dict[str, str]) -> None:
     options = {**store, "AWS_SECRET_ACCESS_KEY": "wrong", "AWS_ALLOW_HTTP": "true", "conditional_put": "etag"}
     with pytest.raises(Unavailable) as ended:
-        frazil.sinks.open_delta("s3://lakehouse/delta-denied", name="s", storage_options=options, patience=Patience(sleep=no_pause))
+        frazil.sinks.open_delta(
+            "s3://lakehouse/delta-denied", name="s", storage_options=options, patience=Patience(sleep=no_pause)
+        )
     assert (ended.value.lasting, "AWS_ACCESS_KEY_ID" in str(ended.value.hint)) == (True, True)

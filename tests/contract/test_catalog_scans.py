@@ -27,7 +27,9 @@ SCHEMA = Schema(
     NestedField(3, "at", TimestampType()),
     NestedField(4, "amount", DecimalType(9, 2)),
 )
-SPEC = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "country"), PartitionField(3, 1001, DayTransform(), "day"))
+SPEC = PartitionSpec(
+    PartitionField(2, 1000, IdentityTransform(), "country"), PartitionField(3, 1001, DayTransform(), "day")
+)
 HOUR = 3_600_000_000
 
 
@@ -62,7 +64,9 @@ def rows(start: int, count: int) -> pa.Table:
             "id": pa.array(numbers, pa.int64()),
             "country": [("NO", "SE", "DK")[n % 3] for n in numbers],
             "at": pa.array([n * 5 * HOUR % (144 * HOUR) for n in numbers], pa.timestamp("us")),
-            "amount": pa.array([n * 100 for n in numbers], pa.int64()).cast(pa.decimal128(21, 2)).cast(pa.decimal128(9, 2)),
+            "amount": pa.array([n * 100 for n in numbers], pa.int64())
+            .cast(pa.decimal128(21, 2))
+            .cast(pa.decimal128(9, 2)),
         }
     )
 
@@ -118,7 +122,9 @@ def test_a_plan_names_partitions_sizes_and_what_is_left_of_the_filter(orders: Ta
     assert "plan-tasks" not in body
 
 
-def test_pages_together_have_every_file_once_and_any_server_answers_them(orders: Table, server: EmbeddedCatalog) -> None:
+def test_pages_together_have_every_file_once_and_any_server_answers_them(
+    orders: Table, server: EmbeddedCatalog
+) -> None:
     files = {task.file.file_path for task in orders.scan()._plan_files_local()}
     with running_catalog(server.folder, limits=server.app.ctx.limits.model_copy(update={"plan_files": 5})) as other:
         one, two = Client(other.uri), Client(other.uri)
@@ -182,7 +188,11 @@ def test_what_cannot_be_pruned_by_is_left_to_the_client_as_it_was_sent(orders: T
 def test_newer_spellings_of_filters_mean_the_same(orders: Table, client: Client) -> None:
     column = {"type": "reference", "name": "COUNTRY"}
     newer = {"type": "eq", "left": {"type": "literal", "value": "NO"}, "right": column}
-    by_id = {"type": "in", "child": {"type": "reference", "id": 2}, "values": {"type": "literals", "values": ["NO"], "data-type": "string"}}
+    by_id = {
+        "type": "in",
+        "child": {"type": "reference", "id": 2},
+        "values": {"type": "literals", "values": ["NO"], "data-type": "string"},
+    }
     expected = sorted(paths(client.post(PLAN, {"filter": eq("country", "NO")}).body))
     assert sorted(paths(client.post(PLAN, {"filter": newer, "case-sensitive": False}).body)) == expected
     assert sorted(paths(client.post(PLAN, {"filter": by_id}).body)) == expected
@@ -191,8 +201,14 @@ def test_newer_spellings_of_filters_mean_the_same(orders: Table, client: Client)
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"filter": {"type": "eq", "term": "contry", "value": "NO"}}, "lake.orders has no column 'contry'. did you mean country?"),
-        ({"filter": {"type": "eq", "term": "id", "value": "many"}}, "column 'id' is of type long, and cannot be compared with 'many'"),
+        (
+            {"filter": {"type": "eq", "term": "contry", "value": "NO"}},
+            "lake.orders has no column 'contry'. did you mean country?",
+        ),
+        (
+            {"filter": {"type": "eq", "term": "id", "value": "many"}},
+            "column 'id' is of type long, and cannot be compared with 'many'",
+        ),
         ({"filter": {"type": "gt", "term": "at", "value": "soon"}}, "write it as '2024-01-18T09:30:00'"),
         ({"filter": {"type": "near", "term": "id", "value": 1}}, "the expression type must be one of true, false"),
         ({"filter": 5}, "an expression must be true, false or an object"),

@@ -26,11 +26,16 @@ from tools.own_server import own_server
 
 
 @pytest.fixture(scope="module", params=DATABASES)
-def workers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def workers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """One server for the tests below; the last of them kills it."""
     folder = tmp_path_factory.mktemp("workers")
     postgres_url = request.getfixturevalue("postgres") if request.param == "postgresql" else ""
-    with fresh_database(request.param, folder, postgres_url) as url, own_server(folder, database=url, workers=3) as running_server:
+    with (
+        fresh_database(request.param, folder, postgres_url) as url,
+        own_server(folder, database=url, workers=3) as running_server,
+    ):
         yield running_server
 
 
@@ -38,7 +43,9 @@ def children(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children()
 
 
-def test_workers_share_the_port_the_database_and_the_count_of_requests(workers: tuple[str, subprocess.Popen[bytes]]) -> None:
+def test_workers_share_the_port_the_database_and_the_count_of_requests(
+    workers: tuple[str, subprocess.Popen[bytes]],
+) -> None:
     uri, process = workers
     Client(uri).create("a")
     clients = [Client(uri) for _ in range(8)]
@@ -48,21 +55,33 @@ def test_workers_share_the_port_the_database_and_the_count_of_requests(workers: 
     check_account(Client(uri), writers)
     told = sum(len(w.acknowledged) for w in writers)
     assert len(children(process)) == 3
-    wait_for(lambda: committed(uri) == told + 1, seconds=60)  # the create is one too; workers write their counts once a second
+    # the create is one too; workers write their counts once a second
+    wait_for(lambda: committed(uri) == told + 1, seconds=60)
 
 
 def committed(uri: str) -> float:
     lines = requests.get(f"{uri}/metrics", timeout=30).text.splitlines()
-    # No such line yet: the scrape reached a worker that committed nothing, and the others have not written their counts.
-    return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith('frazil_commits_total{outcome="committed"}')), 0.0)
+    # No such line yet: the scrape reached a worker that committed nothing, and the others have not written their
+    # counts.
+    return next(
+        (
+            float(line.rsplit(" ", 1)[1])
+            for line in lines
+            if line.startswith('frazil_commits_total{outcome="committed"}')
+        ),
+        0.0,
+    )
 
 
 def test_a_worker_that_dies_is_replaced(workers: tuple[str, subprocess.Popen[bytes]]) -> None:
     uri, process = workers
     victim = children(process)[0]
-    wait_for(lambda: time.time() - victim.create_time() > 1.1, seconds=60)  # one that dies younger is not replaced at once
+    # one that dies younger is not replaced at once
+    wait_for(lambda: time.time() - victim.create_time() > 1.1, seconds=60)
     victim.kill()
-    wait_for(lambda: len([c for c in children(process) if c.pid != victim.pid and c.status() != "zombie"]) == 3, seconds=120)
+    wait_for(
+        lambda: len([c for c in children(process) if c.pid != victim.pid and c.status() != "zombie"]) == 3, seconds=120
+    )
     assert Client(uri).raw("GET", "/readyz").status == 200
 
 
@@ -82,7 +101,9 @@ def test_logs_are_json_lines_with_the_requests_id(tmp_path: Path) -> None:
         client.raw("GET", "/v1/default/namespaces/nope", headers={"X-Request-ID": "second"})
         client.raw("GET", "/v1/default/namespaces/a", headers={"X-Request-ID": "third"})
     lines = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines() if line.startswith("{")]
-    found = {line["request_id"]: (line["level"], line["operation"], line["status"]) for line in lines if "request_id" in line}
+    found = {
+        line["request_id"]: (line["level"], line["operation"], line["status"]) for line in lines if "request_id" in line
+    }
     assert found["first"] == ("info", "createNamespace", 200)
     assert found["second"] == ("info", "loadNamespaceMetadata", 404)
     assert "third" not in found  # a read that went well is at level debug
@@ -90,7 +111,9 @@ def test_logs_are_json_lines_with_the_requests_id(tmp_path: Path) -> None:
 
 def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "frazil", "serve", "--port", "0", *arguments]
-    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,17 +136,27 @@ def test_a_server_that_cannot_start_says_why_in_one_message(arguments: list[str]
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with running_catalog(tmp_path) as server:
         port = server.uri.rpartition(":")[2]
-        command = [sys.executable, "-m", "frazil", "serve", "--port", port, "--database", f"sqlite:///{tmp_path / 'd.db'}"]
+        command = [
+            sys.executable,
+            "-m",
+            "frazil",
+            "serve",
+            "--port",
+            port,
+            "--database",
+            f"sqlite:///{tmp_path / 'd.db'}",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert f"port {port} is in use" in done.stderr
 
 
-# --- inside a test ---------------------------------------------------------------------------------------------------------------
+# --- inside a test ---------------------------------------------------------------------------------------------------
 
 
 def test_a_catalog_runs_in_this_process_in_well_under_a_second_and_leaves_nothing() -> None:
     seconds = []
-    for _ in range(5):  # the machine has other things to do, too: time of the processor counts, and the quickest of five
+    # the machine has other things to do, too: time of the processor counts, and the quickest of five
+    for _ in range(5):
         started = time.process_time()
         with running_catalog() as server:
             load_catalog("lake", **server.properties).create_namespace("a")
@@ -188,7 +221,11 @@ def test_a_sqlite_file_that_was_moved_away_is_not_ready_and_takes_no_writes(tmp_
         client, file, away = Client(server.uri), tmp_path / "catalog.db", tmp_path / "away.db"
         seen = [client.raw("GET", "/readyz").status]
         file.rename(away)
-        seen += [client.raw("GET", "/readyz").status, client.post("/namespaces", {"namespace": ["lost"]}).status, int(file.exists())]
+        seen += [
+            client.raw("GET", "/readyz").status,
+            client.post("/namespaces", {"namespace": ["lost"]}).status,
+            int(file.exists()),
+        ]
         file.write_bytes(b"")  # another file in its place
         seen += [client.raw("GET", "/readyz").status, client.raw("GET", "/livez").status]
         away.replace(file)

@@ -20,10 +20,14 @@ def path_of(location: str) -> Path:
 
 def test_a_table_gets_fresh_ids_a_uuid_a_location_and_a_metadata_file(client: Client, server: EmbeddedCatalog) -> None:
     schema = {"type": "struct", "fields": [{**SCHEMA["fields"][0], "id": 7}, {**SCHEMA["fields"][1], "id": 3}]}
-    made = client.create(schema=schema, **{"partition-spec": {"fields": [{"source-id": 7, "name": "id", "transform": "identity"}]}})
+    made = client.create(
+        schema=schema, **{"partition-spec": {"fields": [{"source-id": 7, "name": "id", "transform": "identity"}]}}
+    )
     metadata = made["metadata"]
     assert [f["id"] for f in metadata["schemas"][0]["fields"]] == [1, 2]
-    assert metadata["partition-specs"][0]["fields"] == [{"source-id": 1, "name": "id", "transform": "identity", "field-id": 1000}]
+    assert metadata["partition-specs"][0]["fields"] == [
+        {"source-id": 1, "name": "id", "transform": "identity", "field-id": 1000}
+    ]
     assert metadata["location"] == f"{server.warehouse}/ns/t"
     assert json.loads(path_of(made["metadata-location"]).read_bytes()) == metadata
     assert client.load() == made
@@ -32,8 +36,16 @@ def test_a_table_gets_fresh_ids_a_uuid_a_location_and_a_metadata_file(client: Cl
 def test_an_existing_name_is_409_and_a_missing_namespace_404(client: Client) -> None:
     client.create()
     body = {"name": "t", "schema": SCHEMA}
-    assert client.post("/namespaces/ns/tables", body).error == (409, "AlreadyExistsException", "Table already exists: ns.t")
-    assert client.post("/namespaces/x/tables", body).error == (404, "NoSuchNamespaceException", "Namespace does not exist: x")
+    assert client.post("/namespaces/ns/tables", body).error == (
+        409,
+        "AlreadyExistsException",
+        "Table already exists: ns.t",
+    )
+    assert client.post("/namespaces/x/tables", body).error == (
+        404,
+        "NoSuchNamespaceException",
+        "Namespace does not exist: x",
+    )
 
 
 def test_a_missing_table_is_404(client: Client) -> None:
@@ -112,7 +124,10 @@ def test_a_rename_names_what_is_in_its_way(client: Client) -> None:
     client.create("b")
 
     def rename(source: str, namespace: str, target: str) -> tuple[int, str, str]:
-        move = {"source": {"namespace": ["ns"], "name": source}, "destination": {"namespace": [namespace], "name": target}}
+        move = {
+            "source": {"namespace": ["ns"], "name": source},
+            "destination": {"namespace": [namespace], "name": target},
+        }
         return client.post("/tables/rename", move).error
 
     assert rename("a", "ns", "b") == (409, "AlreadyExistsException", "Cannot rename ns.a to ns.b. Table already exists")
@@ -126,7 +141,11 @@ def test_a_drop_keeps_the_files_and_the_table_can_be_registered_again(client: Cl
     assert client.delete(ONE).status == 404
     body = {"name": "back", "metadata-location": made["metadata-location"]}
     assert client.post("/namespaces/ns/register", body).body == made
-    assert client.post("/namespaces/ns/register", body).error == (409, "AlreadyExistsException", "Table already exists: ns.back")
+    assert client.post("/namespaces/ns/register", body).error == (
+        409,
+        "AlreadyExistsException",
+        "Table already exists: ns.back",
+    )
 
 
 def test_register_with_overwrite_replaces_the_table(client: Client) -> None:
@@ -190,7 +209,9 @@ def test_a_corrupt_metadata_file_is_a_clear_error(client: Client, database: str,
     assert "frazil table recover ns.t" in message
 
 
-def test_a_metadata_file_that_cannot_be_opened_names_its_table_and_may_be_asked_for_again(client: Client, server: EmbeddedCatalog) -> None:
+def test_a_metadata_file_that_cannot_be_opened_names_its_table_and_may_be_asked_for_again(
+    client: Client, server: EmbeddedCatalog
+) -> None:
     location = client.create()["metadata-location"]
     path_of(location).unlink()
     path_of(location).symlink_to(path_of(location))  # a loop: the system refuses to open it

@@ -33,7 +33,10 @@ def create(client: Client, name: str = "v", **more: Any) -> dict[str, Any]:
 
 def replace(sql: str, number: int = 2, dialect: str = "spark") -> list[dict[str, Any]]:
     changed = {**version(sql, dialect, number), "schema-id": 0}
-    return [{"action": "add-view-version", "view-version": changed}, {"action": "set-current-view-version", "view-version-id": -1}]
+    return [
+        {"action": "add-view-version", "view-version": changed},
+        {"action": "set-current-view-version", "view-version-id": -1},
+    ]
 
 
 def commit(client: Client, updates: list[dict[str, Any]], requirements: Any = ()) -> Any:
@@ -55,7 +58,11 @@ def test_a_view_and_a_table_cannot_share_a_name(client: Client) -> None:
     create(client)
     client.create("t")
     body = {"name": "v", "schema": SCHEMA}
-    assert client.post("/namespaces/ns/tables", body).error == (409, "AlreadyExistsException", "View with same name already exists: ns.v")
+    assert client.post("/namespaces/ns/tables", body).error == (
+        409,
+        "AlreadyExistsException",
+        "View with same name already exists: ns.v",
+    )
     view = {"name": "t", "schema": SCHEMA, "view-version": version(), "properties": {}}
     assert client.post("/namespaces/ns/views", view).error[2] == "Table with same name already exists: ns.t"
     assert client.get("/namespaces/ns/tables/v").status == client.get("/namespaces/ns/views/t").status == 404
@@ -98,7 +105,11 @@ def test_one_dialect_has_one_query(client: Client) -> None:
     create(client)
     twice = {**version(), "schema-id": 0, "representations": version()["representations"] * 2}
     answer = commit(client, [{"action": "add-view-version", "view-version": twice}])
-    assert answer.error == (400, "IllegalArgumentException", "Invalid view version: Cannot add multiple queries for dialect spark")
+    assert answer.error == (
+        400,
+        "IllegalArgumentException",
+        "Invalid view version: Cannot add multiple queries for dialect spark",
+    )
 
 
 def test_a_view_is_renamed_and_registered(client: Client) -> None:

@@ -1,6 +1,8 @@
-"""What `frazil connect` prints for other clients is run as it stands, on a catalog whose warehouse is in an object store.
+"""What `frazil connect` prints for other clients is run as it stands, on a catalog whose warehouse is in an object
+store.
 
-Polars is part of the development environment. The others are installed from the registry into an environment of their own, by `make soak`.
+Polars is part of the development environment. The others are installed from the registry into an environment of their
+own, by `make soak`.
 """
 
 from __future__ import annotations
@@ -28,10 +30,19 @@ from frazil.services import ports
 from frazil.services.object_store import ObjectStore
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
-DUCKDB_PACKAGES = ("duckdb", "duckdb-extensions", "duckdb-extension-httpfs", "duckdb-extension-avro", "duckdb-extension-iceberg")
+DUCKDB_PACKAGES = (
+    "duckdb",
+    "duckdb-extensions",
+    "duckdb-extension-httpfs",
+    "duckdb-extension-avro",
+    "duckdb-extension-iceberg",
+)
 DUCKDB = [f"{name}==1.5.5" for name in DUCKDB_PACKAGES]
 # DuckDB finds its extensions in the home folder when they were imported once.
-EXTENSIONS = "import duckdb, duckdb_extensions as d; [d.import_extension(n, con=duckdb.connect()) for n in ('httpfs', 'avro', 'iceberg')]"
+EXTENSIONS = (
+    "import duckdb, duckdb_extensions as d; [d.import_extension(n, con=duckdb.connect()) for n in ('httpfs', "
+    "'avro', 'iceberg')]"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,9 @@ class Stage:
         return path
 
     def run(self, *command: str) -> str:
-        done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -68,17 +81,30 @@ class Stage:
 
 
 def _keys(environment: dict[str, str]) -> dict[str, str]:
-    return {"s3.access-key-id": environment["AWS_ACCESS_KEY_ID"], "s3.secret-access-key": environment["AWS_SECRET_ACCESS_KEY"]}
+    return {
+        "s3.access-key-id": environment["AWS_ACCESS_KEY_ID"],
+        "s3.secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
+    }
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
     folder = tmp_path_factory.mktemp("s3")
-    flags = {"stack.folder": str(folder), "stack.ports.object_store": str(ports.free_port()), "stack.bucket": "lakehouse"}
+    flags = {
+        "stack.folder": str(folder),
+        "stack.ports.object_store": str(ports.free_port()),
+        "stack.bucket": "lakehouse",
+    }
     service = ObjectStore(load_settings(flags=flags, environ={}, folder=folder))
     service.start()
     stack = service.settings.stack
-    yield S3(f"http://{ports.HOST}:{service.port}", "us-east-1", True, stack.access_key_id, stack.secret_access_key.get_secret_value())
+    yield S3(
+        f"http://{ports.HOST}:{service.port}",
+        "us-east-1",
+        True,
+        stack.access_key_id,
+        stack.secret_access_key.get_secret_value(),
+    )
     service.stop()
     for path in service.purge_paths():
         shutil.rmtree(path, ignore_errors=True)
@@ -132,7 +158,9 @@ def test_ibis_reads_with_the_module(stage: Stage) -> None:
 def test_dlt_loads_with_the_configuration(stage: Stage) -> None:
     python = stage.python(["dlt[s3,pyiceberg]==1.31.0", "pyiceberg==0.12.0", "pyiceberg-core<0.11"])
     written = stage.write("dlt", ".dlt/secrets.toml")
-    written.write_text(written.read_text().replace("<location of the warehouse>", f"s3://lakehouse/{stage.folder.parent.name}"))
+    written.write_text(
+        written.read_text().replace("<location of the warehouse>", f"s3://lakehouse/{stage.folder.parent.name}")
+    )
     load = (
         "import dlt\nrows = dlt.resource([{'id': 1, 'name': 'a'}], name='people', table_format='iceberg')\n"
         "dlt.pipeline('p', destination='filesystem', dataset_name='loaded').run(rows)\n"
@@ -179,11 +207,15 @@ def test_dbt_builds_incremental_models_with_the_profile_and_no_tables(stage: Sta
     (stage.folder / "dbt_project.yml").write_text("name: lake\nversion: '1.0'\nprofile: lake\n")
     (stage.folder / "models").mkdir()
     for name, kind in (("copied", "incremental"), ("rebuilt", "table")):
-        (stage.folder / "models" / f"{name}.sql").write_text(f"{{{{ config(materialized='{kind}') }}}} select * from lake.ns.items")
+        (stage.folder / "models" / f"{name}.sql").write_text(
+            f"{{{{ config(materialized='{kind}') }}}} select * from lake.ns.items"
+        )
     stage.run(python, "-c", EXTENSIONS)
     (stage.folder / "run.py").write_text(
-        "import sys\nfrom dbt.cli.main import dbtRunner\nprint(dbtRunner().invoke(['run', '--select', sys.argv[1]]).success)\n"
+        "import sys\nfrom dbt.cli.main import dbtRunner\nprint(dbtRunner().invoke(['run', '--select', "
+        "sys.argv[1]]).success)\n"
     )
     assert stage.run(python, "run.py", "copied").split()[-1] == "True"
     assert stage.ids("ns.copied") == [1, 2]
-    assert stage.run(python, "run.py", "rebuilt").split()[-1] == "False"  # DuckDB cannot rename a table that was made in the transaction
+    # DuckDB cannot rename a table that was made in the transaction
+    assert stage.run(python, "run.py", "rebuilt").split()[-1] == "False"

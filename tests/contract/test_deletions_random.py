@@ -1,5 +1,6 @@
-"""Everything that deletes files, against a catalog of random tables that overlap, are registered twice, borrow each other's files, have
-branches and name each other's files in hostile ways: no file that any table leads to is ever missing.
+"""Everything that deletes files, against a catalog of random tables that overlap, are registered twice, borrow each
+other's files, have branches and name each other's files in hostile ways: no file that any table leads to is ever
+missing.
 
 Two warehouses, one inside the other. What a table leads to is worked out by PyIceberg's own readers, not by ours.
 """
@@ -94,7 +95,7 @@ class World:
     deleted: Counter[str] = field(default_factory=Counter)
     number: int = 0
 
-    # --- the catalog as it is ----------------------------------------------------------------------------------------------------
+    # --- the catalog as it is ----------------------------------------------------------------------------------------
 
     def pointers(self) -> list[Pointer]:
         found = relations.all_pointers(self.server.app.ctx.database.read())
@@ -109,19 +110,32 @@ class World:
         return Kept(self.clients[chosen.warehouse], f"lake.{chosen.name}")
 
     def files(self) -> set[Path]:
-        return {path for path in self.server.folder.rglob("*") if path.is_file() and not path.name.startswith("catalog.db")}
+        return {
+            path for path in self.server.folder.rglob("*") if path.is_file() and not path.name.startswith("catalog.db")
+        }
 
     def check(self, what: str) -> None:
         for pointer in self.pointers():
             self.once_current[pointer.metadata_location] = None
             missing = self.oracle.missing(pointer.metadata_location)
             story = "\n".join(self.story[-25:])
-            assert not missing, f"after {what}: {pointer.warehouse}:{pointer.label} leads to {sorted(missing)[:3]}\n{story}"
+            assert not missing, (
+                f"after {what}: {pointer.warehouse}:{pointer.label} leads to {sorted(missing)[:3]}\n{story}"
+            )
 
-    # --- one step ----------------------------------------------------------------------------------------------------------------
+    # --- one step ----------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        quiet = [self.create, self.create, self.append, self.append, self.append, self.branch, self.go_back, self.register_again]
+        quiet = [
+            self.create,
+            self.create,
+            self.append,
+            self.append,
+            self.append,
+            self.branch,
+            self.go_back,
+            self.register_again,
+        ]
         quiet += [
             self.borrow,
             self.move,
@@ -152,7 +166,7 @@ class World:
             assert not gone & {path_of(one) for one in self.once_current}, self.story[-10:]
         self.check(action.__name__)
 
-    # --- what clients do ---------------------------------------------------------------------------------------------------------
+    # --- what clients do ---------------------------------------------------------------------------------------------
 
     def place(self) -> str | None:
         """A location: mostly none, else somewhere in, on or around another table's folder, in one of its spellings."""
@@ -160,7 +174,12 @@ class World:
             return None
         folders = [f"{self.server.warehouse}/lake", self.server.warehouse]
         for pointer in self.pointers():
-            folders += [pointer.location, f"{pointer.location}/data", f"{pointer.location}/metadata", f"{pointer.location}/x{self.number}"]
+            folders += [
+                pointer.location,
+                f"{pointer.location}/data",
+                f"{pointer.location}/metadata",
+                f"{pointer.location}/x{self.number}",
+            ]
         path = str(path_of(self.chance.choice(folders)))
         return self.chance.choice([f"file://{path}", f"file:{path}", path])
 
@@ -183,7 +202,9 @@ class World:
         if (kept := self.pick()) is None:
             return "-"
         branches = [name for name, ref in kept.live.refs().items() if ref.snapshot_ref_type.value == "branch"]
-        kept.append(self.chance.randrange(99), day=self.chance.choice((1, 2)), branch=self.chance.choice(branches or ["main"]))
+        kept.append(
+            self.chance.randrange(99), day=self.chance.choice((1, 2)), branch=self.chance.choice(branches or ["main"])
+        )
         return kept.name
 
     def branch(self) -> str:
@@ -197,7 +218,9 @@ class World:
     def go_back(self) -> str:
         if (kept := self.pick()) is None or kept.live.current_snapshot() is None:
             return "-"
-        kept.live.manage_snapshots().set_current_snapshot(self.chance.choice(kept.live.snapshots()).snapshot_id).commit()
+        kept.live.manage_snapshots().set_current_snapshot(
+            self.chance.choice(kept.live.snapshots()).snapshot_id
+        ).commit()
         return kept.name
 
     def register_again(self) -> str:
@@ -207,7 +230,9 @@ class World:
             return "-"
         warehouse, name = self.chance.choice(WAREHOUSES), self.chance.choice(NAMES)
         metadata = json.loads(path_of(version).read_bytes())
-        swap = relations.Swap(Name(("lake",), name), "table", None, version, metadata["table-uuid"], metadata["location"])
+        swap = relations.Swap(
+            Name(("lake",), name), "table", None, version, metadata["table-uuid"], metadata["location"]
+        )
         # As older servers let clients do it: today's refuses most of these.
         done = self.server.app.ctx.database.write(lambda sql: relations.swap(sql, warehouse, swap))
         return f"{warehouse}:{name} at {version}: {done}"
@@ -220,14 +245,19 @@ class World:
         ctx, name = self.server.app.ctx, Name(("lake",), pointer.name)
         warehouse = ctx.warehouses.named(pointer.warehouse)
         relation, candidates = find_candidates(ctx, warehouse, name)
-        whole = [one for one in candidates if one.readable and one.was_current and not self.oracle.missing(one.location)]
+        whole = [
+            one for one in candidates if one.readable and one.was_current and not self.oracle.missing(one.location)
+        ]
         if not whole:
             return "-"
         target = self.chance.choice(whole)
         if self.chance.random() < 0.5:
             roll_back(ctx, warehouse, name, relation, target)
             return f"recovered {pointer.label} to {target.location}"
-        client, body = self.clients[pointer.warehouse], {"name": pointer.name, "metadata-location": target.location, "overwrite": True}
+        client, body = (
+            self.clients[pointer.warehouse],
+            {"name": pointer.name, "metadata-location": target.location, "overwrite": True},
+        )
         answer = client._session.post(client.url("namespaces/lake/register"), json=body)
         return f"registered {pointer.label} over: {target.location}: {answer.status_code}"
 
@@ -288,7 +318,7 @@ class World:
             path.write_bytes(path_of(current).read_bytes() if self.chance.random() < 0.5 else b"{cut sho")
         return kept.name
 
-    # --- what deletes ------------------------------------------------------------------------------------------------------------
+    # --- what deletes ------------------------------------------------------------------------------------------------
 
     def compact(self) -> str:
         if (kept := self.pick()) is None:
@@ -311,7 +341,9 @@ class World:
         if (kept := self.pick()) is None:
             return "-"
         try:
-            plan = plan_orphans(lambda: kept.live, now_ms=later(), older_than_ms=3 * DAY_MS, locations=Locations(kept.catalog))
+            plan = plan_orphans(
+                lambda: kept.live, now_ms=later(), older_than_ms=3 * DAY_MS, locations=Locations(kept.catalog)
+            )
         except UpkeepError as exc:
             return exc.message
         return f"{kept.name}: {remove_orphans(kept.live, plan)}"

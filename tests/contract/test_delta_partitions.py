@@ -1,4 +1,6 @@
-"""Partition values of every type in Delta tables, as four readers see them; and files of old tables that no reader finds."""
+"""Partition values of every type in Delta tables, as four readers see them; and files of old tables that no reader
+finds.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def read_duckdb(uri: str) -> pa.Table:
 
 READERS: dict[str, Callable[[str], pa.Table]] = {
     "deltalake, Arrow": lambda uri: DeltaTable(uri).to_pyarrow_table(),
-    "deltalake, SQL": lambda uri: pa.table(QueryBuilder().register("t", DeltaTable(uri)).execute("SELECT * FROM t").read_all()),
+    "deltalake, SQL": lambda uri: pa.table(
+        QueryBuilder().register("t", DeltaTable(uri)).execute("SELECT * FROM t").read_all()
+    ),
     "polars": lambda uri: pl.read_delta(uri).to_arrow(),
     "duckdb": read_duckdb,
 }
@@ -54,9 +58,13 @@ READERS: dict[str, Callable[[str], pa.Table]] = {
 def unread(reader: str, case: PartitionCase, value: Any) -> bool:
     """What a reader cannot, whoever wrote the table."""
     negative = isinstance(value, Decimal) and value < 0 and case.partition_by in ("v", "truncate(50, v)")
-    own_folder = isinstance(value, str) and case.is_identity and hive_folder("v", value, case.type).startswith("values-of")
+    own_folder = (
+        isinstance(value, str) and case.is_identity and hive_folder("v", value, case.type).startswith("values-of")
+    )
     truncated = case.name == "truncate of long string" and value is not None
-    return (reader == "deltalake, Arrow" and negative and "." in f"{value:f}") or (reader == "polars" and (own_folder or truncated))
+    return (reader == "deltalake, Arrow" and negative and "." in f"{value:f}") or (
+        reader == "polars" and (own_folder or truncated)
+    )
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -94,19 +102,26 @@ def test_an_empty_string_which_delta_reads_as_null_is_a_bad_row(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("partition_by", [["v"], ["day(v)"]])
-def test_a_year_that_delta_cannot_spell_is_a_bad_row_where_it_partitions(partition_by: list[str], tmp_path: Path) -> None:
+def test_a_year_that_delta_cannot_spell_is_a_bad_row_where_it_partitions(
+    partition_by: list[str], tmp_path: Path
+) -> None:
     uri = str(tmp_path / "t")
     schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", TimestampType()))
     create_delta_table(uri, schema, partition_by=partition_by)
     late = pa.array([253402300800000000], pa.int64()).view(pa.timestamp("us"))  # 10000-01-01
-    rows = pa.table([pa.array([1], pa.int64()), late], schema=pa.schema([pa.field("id", pa.int64(), False), ("v", pa.timestamp("us"))]))
+    rows = pa.table(
+        [pa.array([1], pa.int64()), late],
+        schema=pa.schema([pa.field("id", pa.int64(), False), ("v", pa.timestamp("us"))]),
+    )
     with pytest.raises(RowRefused, match="expected a year from 1 to 9999"), open_delta(uri, name="s") as sink:
         sink.write(rows, position=1)
 
 
 def test_a_year_that_statistics_cannot_spell_is_no_matter_where_it_does_not_partition(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    create_delta_table(uri, Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", TimestampType())))
+    create_delta_table(
+        uri, Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", TimestampType()))
+    )
     last = dt.datetime.max
     with open_delta(uri, name="s") as sink:
         sink.write([{"id": 0, "v": last}], position=1)
@@ -115,9 +130,12 @@ def test_a_year_that_statistics_cannot_spell_is_no_matter_where_it_does_not_part
 
 
 @pytest.mark.parametrize(
-    ("kind", "partition_by"), [(TimeType(), []), (UUIDType(), []), (BinaryType(), ["v"]), (BinaryType(), ["truncate(2, v)"])]
+    ("kind", "partition_by"),
+    [(TimeType(), []), (UUIDType(), []), (BinaryType(), ["v"]), (BinaryType(), ["truncate(2, v)"])],
 )
-def test_a_table_that_delta_cannot_hold_is_refused_when_it_is_made(kind: Any, partition_by: list[str], tmp_path: Path) -> None:
+def test_a_table_that_delta_cannot_hold_is_refused_when_it_is_made(
+    kind: Any, partition_by: list[str], tmp_path: Path
+) -> None:
     schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", kind))
     with pytest.raises(PartitionSpecError if partition_by else SinkError, match=r"'v(_trunc)?.*': Delta"):
         create_delta_table(str(tmp_path / "t"), schema, partition_by=partition_by)
@@ -130,7 +148,9 @@ def test_a_required_column_next_to_a_timestamp_is_listed_as_spark_demands(tmp_pa
     assert "invariants" in (DeltaTable(str(tmp_path / "t")).protocol().writer_features or ())
 
 
-def test_paths_that_were_encoded_twice_are_repaired_in_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_that_were_encoded_twice_are_repaired_in_one_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = next(case for case in CASES if case.name == "string")
     uri, values = str(tmp_path / "t"), ["ä", "a/b", "%", "plain", None]
     with monkeypatch.context() as before:  # as the sink wrote until then

@@ -38,15 +38,23 @@ def test_duckdb_creates_a_table_from_a_query(server: EmbeddedCatalog, duck: duck
     assert rows(server, "ns.made") == [(1, "a"), (2, "b")]
 
 
-def test_duckdb_creates_and_fills_a_table_in_one_transaction(server: EmbeddedCatalog, duck: duckdb.DuckDBPyConnection) -> None:
-    duck.execute("BEGIN; CREATE TABLE lake.ns.filled (id BIGINT, name VARCHAR); INSERT INTO lake.ns.filled VALUES (1, 'a'); COMMIT")
+def test_duckdb_creates_and_fills_a_table_in_one_transaction(
+    server: EmbeddedCatalog, duck: duckdb.DuckDBPyConnection
+) -> None:
+    duck.execute(
+        "BEGIN; CREATE TABLE lake.ns.filled (id BIGINT, name VARCHAR); INSERT INTO lake.ns.filled VALUES (1, 'a'); "
+        "COMMIT"
+    )
     duck.execute("INSERT INTO lake.ns.filled VALUES (2, 'b')")
     assert rows(server, "ns.filled") == [(1, "a"), (2, "b")]
 
 
-def test_a_staged_create_makes_folders_in_the_warehouse_alone(server: EmbeddedCatalog, duck: duckdb.DuckDBPyConnection) -> None:
+def test_a_staged_create_makes_folders_in_the_warehouse_alone(
+    server: EmbeddedCatalog, duck: duckdb.DuckDBPyConnection
+) -> None:
     duck.execute("BEGIN; CREATE TABLE lake.ns.left_over (id BIGINT); ROLLBACK")
     folder = Path(server.warehouse.removeprefix("file://")) / "ns" / "left_over"
     assert [path for path in folder.rglob("*") if path.is_file()] == []
-    duck.execute("CREATE TABLE lake.ns.left_over AS SELECT 1::BIGINT AS id, 'a' AS name")  # the name and the place are free
+    # the name and the place are free
+    duck.execute("CREATE TABLE lake.ns.left_over AS SELECT 1::BIGINT AS id, 'a' AS name")
     assert rows(server, "ns.left_over") == [(1, "a")]

@@ -68,7 +68,9 @@ def test_every_layer_says_how_many_were_skipped_and_by_which_term(sales: LakeTab
 
 
 def test_the_rows_agree_with_what_is_explained(sales: LakeTable) -> None:
-    assert sorted(sales.scan(FILTER, ["id"]).read_all()["id"].to_pylist()) == [n for n in range(141, 180) if n % 7 / 7 >= 0.5]
+    assert sorted(sales.scan(FILTER, ["id"]).read_all()["id"].to_pylist()) == [
+        n for n in range(141, 180) if n % 7 / 7 >= 0.5
+    ]
 
 
 @pytest.mark.parametrize(("engine", "files"), [("duckdb", None), ("daft", 1)])
@@ -76,7 +78,9 @@ def test_an_engine_tells_what_it_pushes_down(sales: LakeTable, engine: str, file
     found = sales.scan(FILTER, ["amount"]).explain(engine=engine).engine
     assert found is not None
     assert (len(found.pushed), found.kept, found.columns, found.files) == (3, (), ("amount",), files)
-    assert {"country", "id", "amount"} == {name for name in ("country", "id", "amount") if any(name in one for one in found.pushed)}
+    assert {"country", "id", "amount"} == {
+        name for name in ("country", "id", "amount") if any(name in one for one in found.pushed)
+    }
 
 
 def test_a_filter_that_an_engine_keeps_to_itself_is_told_apart() -> None:
@@ -95,7 +99,7 @@ def test_sparks_physical_plan_is_understood() -> None:
 +- *(1) Filter (isnotnull(total#406L) AND (total#406L > 290))
    +- *(1) ColumnarToRow
       +- BatchScan lake.zoo.t[id#404L, total#406L] IcebergScan(table=lake.zoo.t, schemaId=3, branch=null, filters=c = 'N, O', \
-total > 290, runtimeFilters=, groupedBy=) RuntimeFilters: []"""
+total > 290, runtimeFilters=, groupedBy=) RuntimeFilters: []"""  # noqa: E501
     found = read_spark_plan(plan)
     assert (found.pushed, found.columns) == (("c = 'N, O'", "total > 290"), ("id", "total"))
     assert found.kept == ("isnotnull(total#406L)", "total#406L > 290")
@@ -111,7 +115,9 @@ def test_the_command_shows_a_tree_and_gives_json(sales: LakeTable) -> None:
     tree = run(sales, "lake.sales", "--where", FILTER, "--engine", "duckdb", "--columns", "id, amount").output
     assert "row groups: 1 of 5 skipped" in tree
     assert "pushed down: 3 filters" in tree
-    found = json.loads(run(sales, "lake.sales", "--where", "country = 'SE'", "--output", "json", "--no-row-groups").output)
+    found = json.loads(
+        run(sales, "lake.sales", "--where", "country = 'SE'", "--output", "json", "--no-row-groups").output
+    )
     assert (found["kept"]["files"], [layer["skipped"] for layer in found["layers"]]) == (1, [3, 0, 0])
 
 

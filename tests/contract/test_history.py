@@ -21,7 +21,7 @@ def now() -> datetime:
     return found
 
 
-# --- log -------------------------------------------------------------------------------------------------------------------------
+# --- log -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_log_tells_what_each_snapshot_did_and_who_made_it(past: Past) -> None:
@@ -29,7 +29,9 @@ def test_the_log_tells_what_each_snapshot_did_and_who_made_it(past: Past) -> Non
         past.fill(sink, 3, 5)
     past.live.delete("id = 0")
     past.table.create_ref("v1", "tag")
-    told = [(e.operation, e.added_rows, e.removed_rows, e.total_rows, e.total_files, e.by, e.refs) for e in past.table.log()]
+    told = [
+        (e.operation, e.added_rows, e.removed_rows, e.total_rows, e.total_files, e.by, e.refs) for e in past.table.log()
+    ]
     assert told == [
         ("overwrite", 2, 3, 4, 2, "", ("main", "tag: v1")),
         ("append", 2, 0, 5, 2, "orders/part-0 commit 2", ()),
@@ -70,7 +72,7 @@ def test_an_unknown_table_is_named_with_those_that_are_near(past: Past) -> None:
         past.lake.table(f"elsewhere.{past.name.partition('.')[2]}").log()
 
 
-# --- points ----------------------------------------------------------------------------------------------------------------------
+# --- points ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_is_read_at_an_id_a_time_a_branch_and_a_tag(past: Past) -> None:
@@ -108,7 +110,10 @@ def test_an_old_point_is_read_with_its_own_columns(past: Past) -> None:
     [
         (17, r"has no snapshot 17\n  it may have expired"),
         ("mian", r"no branch or tag 'mian', and that is no snapshot id or time\n  did you mean main"),
-        ("2001-01-01", r"has no snapshot on 'main' at or before 2001-01-01 \(times are UTC\)\n  the oldest snapshot that is kept is of 20"),
+        (
+            "2001-01-01",
+            r"has no snapshot on 'main' at or before 2001-01-01 \(times are UTC\)\n  the oldest snapshot that is kept is of 20",  # noqa: E501
+        ),
     ],
 )
 def test_a_point_that_is_not_there_is_an_error_that_helps(past: Past, point: object, message: str) -> None:
@@ -126,7 +131,7 @@ def test_a_time_whose_snapshot_has_expired_is_not_answered_with_another(past: Pa
         past.ids(then)
 
 
-# --- diff ------------------------------------------------------------------------------------------------------------------------
+# --- diff ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_diff_tells_schema_partitioning_files_and_rows(past: Past) -> None:
@@ -138,9 +143,14 @@ def test_a_diff_tells_schema_partitioning_files_and_rows(past: Past) -> None:
     past.append(3)
     past.live.delete("id = 1")
     found = past.table.diff(first)
-    assert [str(change) for change in (*found.schema, *found.partitioning)] == ["+ column extra int", "+ partition spec 1: name"]
+    assert [str(change) for change in (*found.schema, *found.partitioning)] == [
+        "+ column extra int",
+        "+ partition spec 1: name",
+    ]
     assert [(file.sign, file.rows, file.partition, file.deletes) for file in found.files] == [
-        *sorted([("+", 1, "name=n2", False), ("+", 1, "name=n3", False)], key=lambda one: past_order(found.files, one[2])),
+        *sorted(
+            [("+", 1, "name=n2", False), ("+", 1, "name=n3", False)], key=lambda one: past_order(found.files, one[2])
+        ),
         ("-", 2, "", False),
     ]
     assert (found.rows_before, found.rows_after, found.is_empty) == (2, 2, False)
@@ -191,7 +201,9 @@ def test_rows_of_two_schemas_are_compared_by_field_id(past: Past) -> None:
         update.add_column("row", LongType())
     arrow = pa.schema([pa.field("id", pa.int64(), nullable=False), ("present", pa.string()), ("row", pa.int64())])
     past.live.overwrite(pa.table({"id": [1, 2], "present": ["n1", "n2"], "row": [None, 7]}, schema=arrow))
-    expected = RowChange("~", {"id": 2}, {"id": 2, "present": "n2", "row": None}, {"id": 2, "present": "n2", "row": 7}, ("row",))
+    expected = RowChange(
+        "~", {"id": 2}, {"id": 2, "present": "n2", "row": None}, {"id": 2, "present": "n2", "row": 7}, ("row",)
+    )
     assert past.table.diff_rows(first, key=["id"]).rows == (expected,)
     backwards = past.table.diff_rows("main", first, key=["id"])
     assert [(row.sign, row.columns) for row in backwards.rows] == [("~", ("row",))]

@@ -32,7 +32,9 @@ def past() -> Iterator[Past]:
         with made.live.update_schema() as update:
             update.rename_column("name", "label")
         for number, branch in ((3, "main"), (9, "dev")):
-            made.live.append(pa.table({"id": [number], "label": [f"n{number}"]}, schema=made.live.schema().as_arrow()), branch=branch)
+            made.live.append(
+                pa.table({"id": [number], "label": [f"n{number}"]}, schema=made.live.schema().as_arrow()), branch=branch
+            )
         yield made
 
 
@@ -43,7 +45,15 @@ def ask(past: Past, sql: str, at: object = None) -> list[tuple[object, ...]]:
 def test_a_query_reads_the_present_and_every_kind_of_point(past: Past) -> None:
     first = past.live.snapshots()[0].snapshot_id
     points = [None, first, past.then, past.then.isoformat(), "v1", "dev", "main"]  # type: ignore[attr-defined]
-    assert [ask(past, "SELECT sum(id) FROM lake.t", at) for at in points] == [[(6,)], [(3,)], [(3,)], [(3,)], [(3,)], [(12,)], [(6,)]]
+    assert [ask(past, "SELECT sum(id) FROM lake.t", at) for at in points] == [
+        [(6,)],
+        [(3,)],
+        [(3,)],
+        [(3,)],
+        [(3,)],
+        [(12,)],
+        [(6,)],
+    ]
 
 
 def test_tables_of_one_query_are_read_at_points_of_their_own(past: Past) -> None:
@@ -77,7 +87,11 @@ def test_a_nested_namespace_is_written_with_dots(past: Past) -> None:
     ("sql", "error", "message"),
     [
         ("SELECT * FROM lake.tt", NoSuchTable, r"Table does not exist: lake.tt\n  did you mean lake.t\?"),
-        ("SELECT * FROM t", QueryError, r"Table with name t does not exist!\n  tables are named with their namespace: lake.t"),
+        (
+            "SELECT * FROM t",
+            QueryError,
+            r"Table with name t does not exist!\n  tables are named with their namespace: lake.t",
+        ),
         ("SELECT lable FROM lake.t", QueryError, 'Referenced column "lable" not found.*"label"'),
         ("SELCT 1", QueryError, r"the query cannot be understood: syntax error at or near \"SELCT\", at: SELCT 1"),
         ("SELECT 1; SELECT 2", QueryError, "one query at a time, not 2"),
@@ -86,7 +100,9 @@ def test_a_nested_namespace_is_written_with_dots(past: Past) -> None:
         ("SELECT error('boom') FROM lake.t", QueryError, "boom"),
     ],
 )
-def test_what_cannot_be_run_is_an_error_that_helps(past: Past, sql: str, error: type[FrazilError], message: str) -> None:
+def test_what_cannot_be_run_is_an_error_that_helps(
+    past: Past, sql: str, error: type[FrazilError], message: str
+) -> None:
     with pytest.raises(error, match=message):
         past.lake.query(sql).read_all()
 

@@ -30,7 +30,9 @@ def test_refs_are_listed_with_where_they_are_and_how_long_they_are_kept(past: Pa
 def test_a_name_that_is_taken_or_looks_like_an_id_is_refused(past: Past) -> None:
     past.append(1)
     past.table.create_ref("v1", "tag")
-    with pytest.raises(HistoryError, match=r"has a tag 'v1' already, at snapshot \d+\n  drop it first \(frazil tag drop"):
+    with pytest.raises(
+        HistoryError, match=r"has a tag 'v1' already, at snapshot \d+\n  drop it first \(frazil tag drop"
+    ):
         past.table.create_ref("v1", "branch")
     with pytest.raises(HistoryError, match="'12' cannot name a branch"):
         past.table.create_ref("12", "branch")
@@ -142,5 +144,8 @@ def test_a_sink_that_is_further_on_main_forbids_the_publication(past: Past) -> N
         past.fill(sink, 7)
     with past.live.transaction() as change:  # as if somebody had set it forward
         change.set_properties({property_key(): Progress({"s/part-0": PartProgress(9, "w", 9, {"0": 9})}).dump()})
-    with pytest.raises(HistoryError, match=r"sink part 's/part-0' has come further on main than on 'dev': \{'0': 9\} against \{'0': 7\}"):
+    with pytest.raises(
+        HistoryError,
+        match=r"sink part 's/part-0' has come further on main than on 'dev': \{'0': 9\} against \{'0': 7\}",
+    ):
         past.table.publish("dev")

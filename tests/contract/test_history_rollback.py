@@ -22,7 +22,7 @@ from frazil.sinks.audit import audit
 from frazil.write.commit.rollback import roll_back
 from tests.contract.history_lake import ARROW, Past, rows, tick
 
-# --- there and back --------------------------------------------------------------------------------------------------------------
+# --- there and back --------------------------------------------------------------------------------------------------
 
 
 def test_a_rollback_ends_in_a_new_snapshot_and_a_second_one_brings_it_back(past: Past) -> None:
@@ -59,7 +59,9 @@ def test_a_plan_tells_what_goes_and_what_comes_back_and_changes_nothing(past: Pa
 
 
 def test_the_undone_is_no_ancestor_of_the_new_snapshot(past: Past) -> None:
-    """Expiry by others deletes what an ancestor had removed: the files of `first`, which the rollback has brought back."""
+    """Expiry by others deletes what an ancestor had removed: the files of `first`, which the rollback has
+    brought back.
+    """
     first = past.append(1, 2)
     past.live.overwrite(rows(7))
     past.table.rollback(to=first)
@@ -94,7 +96,7 @@ def test_an_expired_snapshot_is_no_way_back(past: Past) -> None:
         past.table.rollback(to=first)
 
 
-# --- tables that have changed since ----------------------------------------------------------------------------------------------
+# --- tables that have changed since ----------------------------------------------------------------------------------
 
 
 def test_the_schema_stays_and_old_rows_are_read_with_it(past: Past) -> None:
@@ -140,7 +142,7 @@ def test_a_table_of_format_1_goes_back_before_and_after_its_upgrade(catalog: Fra
     assert past.ids() == [2, 4]
 
 
-# --- writers at work -------------------------------------------------------------------------------------------------------------
+# --- writers at work -------------------------------------------------------------------------------------------------
 
 
 def test_a_plan_that_a_writer_has_outrun_is_refused(past: Past) -> None:
@@ -221,7 +223,7 @@ def test_a_reply_that_is_lost_before_the_rollback_is_sent_changes_nothing_or_goe
     assert (past.ids(), past.head(), set(past.live.metadata.refs)) == ([1], back, {"main"})
 
 
-# --- progress --------------------------------------------------------------------------------------------------------------------
+# --- progress --------------------------------------------------------------------------------------------------------
 
 
 def test_who_does_not_say_what_becomes_of_progress_is_told_to(past: Past) -> None:
@@ -302,7 +304,7 @@ def test_progress_that_is_not_known_any_more_can_only_stay(past: Past) -> None:
     assert past.ids() == [0, 1, 2, 100]
 
 
-# --- ledgers of pipelines --------------------------------------------------------------------------------------------------------
+# --- ledgers of pipelines --------------------------------------------------------------------------------------------
 
 LEDGER = Schema(NestedField(1, "path", StringType(), required=True), NestedField(2, "size", LongType(), required=True))
 
@@ -324,7 +326,9 @@ class Loads:
         with catalog.transaction() as tx:
             if self.staged and "stage" in self.past.live.metadata.refs:
                 staged = self.past.head("stage")
-                move = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": staged})
+                move = SetSnapshotRefUpdate.model_validate(
+                    {"ref-name": "main", "type": "branch", "snapshot-id": staged}
+                )
                 tx.table(self.past.name)._stage((move,))
             else:
                 tx.table(self.past.name).append(rows(number))
@@ -386,7 +390,7 @@ def test_a_load_that_comes_after_the_plan_stops_the_rollback_of_both(loads: Load
     assert (loads.past.ids(), loads.files()) == ([1, 2, 3], ["1.csv", "2.csv", "3.csv"])
 
 
-# --- branches --------------------------------------------------------------------------------------------------------------------
+# --- branches --------------------------------------------------------------------------------------------------------
 
 
 def test_the_progress_of_a_branch_goes_back_to_what_it_was_on_that_branch(past: Past) -> None:

@@ -31,7 +31,9 @@ SCHEMA = Schema(
     NestedField(3, "a", DecimalType(9, 2), required=False),
     NestedField(4, "b", DecimalType(9, 2), required=False),
 )
-FIELDS = [PartitionField(source, 1000 + source, IdentityTransform(), name) for source, name in ((2, "k"), (3, "a"), (4, "b"))]
+FIELDS = [
+    PartitionField(source, 1000 + source, IdentityTransform(), name) for source, name in ((2, "k"), (3, "a"), (4, "b"))
+]
 NUMBERS = itertools.count()
 Liberty = Callable[[Any], None]  # changes the schema of a manifest in place
 
@@ -183,7 +185,9 @@ def local(location: str) -> Path:
     return Path(location.removeprefix("file://"))
 
 
-def rewrite_manifest(table: Table, change: Liberty, codec: str = "null", edit: Callable[[dict[str, Any]], None] | None = None) -> None:
+def rewrite_manifest(
+    table: Table, change: Liberty, codec: str = "null", edit: Callable[[dict[str, Any]], None] | None = None
+) -> None:
     """Writes the table's one manifest in another schema, in its place; and its length into the manifest list."""
     snapshot = table.current_snapshot()
     assert snapshot is not None

@@ -1,4 +1,6 @@
-"""Rows leave the quarantine: replayed when they keep the contract, edited, dropped. The same for every kind of table."""
+"""Rows leave the quarantine: replayed when they keep the contract, edited, dropped. The same for every kind
+of table.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,15 @@ class Lake:
 
 
 def row(number: int, **changed: Any) -> dict[str, Any]:
-    return {"id": number, "amount": Decimal(number), "at": AT, "data": b"\x00\xff", "tags": ["a", None], "note": f"row {number}", **changed}
+    return {
+        "id": number,
+        "amount": Decimal(number),
+        "at": AT,
+        "data": b"\x00\xff",
+        "tags": ["a", None],
+        "note": f"row {number}",
+        **changed,
+    }
 
 
 def bad(number: int) -> dict[str, Any]:
@@ -254,7 +264,9 @@ def test_rows_that_a_sink_sets_aside_in_the_meantime_stay(lake: Lake) -> None:
             disturbed.append(step)
             lake.fill(bad(7), start=7)
 
-    lake.quarantine(Patience(longest_pause_seconds=0.05, on_step=disturb)).replay(NO_CHECKS, choice=Choice(reason=POSITIVE))
+    lake.quarantine(Patience(longest_pause_seconds=0.05, on_step=disturb)).replay(
+        NO_CHECKS, choice=Choice(reason=POSITIVE)
+    )
     assert sorted(lake.ids() + lake.held()) == [1, 7]
     lake.quarantine().replay(NO_CHECKS)
     assert (lake.ids(), lake.held()) == ([1, 7], [])
@@ -284,7 +296,11 @@ def test_a_request_or_a_reply_that_is_lost_is_found_out(lake: Lake, lost: str) -
     def lose(step: str) -> None:
         if losses and step == losses[0]:
             losses.pop()
-            raise CommitUnknown("nobody knows") if isinstance(lake.quarantine(), IcebergQuarantine) else OSError("nobody knows")
+            raise (
+                CommitUnknown("nobody knows")
+                if isinstance(lake.quarantine(), IcebergQuarantine)
+                else OSError("nobody knows")
+            )
 
     result = lake.quarantine(Patience(longest_pause_seconds=0.05, on_step=lose)).replay(NO_CHECKS)
     assert (result.replayed, lake.ids(), lake.held()) == (1, [1], [2])
@@ -335,4 +351,8 @@ def test_history_keeps_what_has_left(iceberg: Lake, embedded: FrazilCatalog) -> 
         beside.scan(snapshot_id=last.snapshot_id).to_arrow().num_rows,
     ) == (2, 0)
     assert last.summary is not None
-    assert (last.summary.operation.value, last.summary["deleted-records"], last.summary["total-records"]) == ("overwrite", "2", "0")
+    assert (last.summary.operation.value, last.summary["deleted-records"], last.summary["total-records"]) == (
+        "overwrite",
+        "2",
+        "0",
+    )

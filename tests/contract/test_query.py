@@ -1,4 +1,6 @@
-"""Queries on DuckDB over our own scan: more statements than SELECT, views, deletes of every kind; and what is sent to other engines."""
+"""Queries on DuckDB over our own scan: more statements than SELECT, views, deletes of every kind; and what is sent to
+other engines.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,16 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "country", Stri
 
 
 def rows(*found: tuple[int, str | None]) -> pa.Table:
-    return pa.Table.from_pylist([{"id": number, "country": country} for number, country in found], schema=SCHEMA.as_arrow())
+    return pa.Table.from_pylist(
+        [{"id": number, "country": country} for number, country in found], schema=SCHEMA.as_arrow()
+    )
 
 
 @pytest.fixture(scope="module")
 def lake() -> Iterator[Lake]:
-    """`lake.t` has had rows 1 to 4, lost 2 and the one without a country to equality deletes and 4 to a position, then got 2 again."""
+    """`lake.t` has had rows 1 to 4, lost 2 and the one without a country to equality deletes and 4 to a position, then
+    got 2 again.
+    """
     with running_catalog() as server:
         catalog = FrazilCatalog("lake", **server.properties)
         catalog.create_namespace("lake")
@@ -89,13 +95,19 @@ def test_a_pivot_brings_no_second_statement(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_a_view_written_for_another_engine_is_translated(lake: Lake) -> None:
-    assert ask(lake, "SELECT place, count(*) FROM lake.seen GROUP BY place ORDER BY place") == [("DK", 1), ("NO", 1), ("none", 1)]
+    assert ask(lake, "SELECT place, count(*) FROM lake.seen GROUP BY place ORDER BY place") == [
+        ("DK", 1),
+        ("NO", 1),
+        ("none", 1),
+    ]
 
 
 def test_a_view_that_selects_from_itself_is_refused(lake: Lake) -> None:
     make_view(lake.catalog, "lake.snake", "SELECT * FROM lake.tail", "duckdb")
     make_view(lake.catalog, "lake.tail", "SELECT * FROM lake.snake", "duckdb")
-    with pytest.raises(QueryError, match=r"the view lake.snake selects from itself\n  lake.snake -> lake.tail -> lake.snake"):
+    with pytest.raises(
+        QueryError, match=r"the view lake.snake selects from itself\n  lake.snake -> lake.tail -> lake.snake"
+    ):
         lake.query("SELECT * FROM lake.snake")
 
 
@@ -108,11 +120,12 @@ def test_a_query_names_the_data_file_that_is_missing(lake: Lake) -> None:
         lake.query("SELECT sum(id) FROM lake.gone").read_all()
 
 
-# --- other engines ---------------------------------------------------------------------------------------------------------------
+# --- other engines ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("engine", "expected"), [("trino", "SELECT id FROM lake.t FOR VERSION AS OF {0}"), ("spark", "SELECT id FROM lake.t VERSION AS OF {0}")]
+    ("engine", "expected"),
+    [("trino", "SELECT id FROM lake.t FOR VERSION AS OF {0}"), ("spark", "SELECT id FROM lake.t VERSION AS OF {0}")],
 )
 def test_other_engines_are_told_the_snapshot(lake: Lake, engine: str, expected: str) -> None:
     snapshot = lake.load("lake.t").snapshots()[0].snapshot_id
@@ -127,8 +140,17 @@ READS = [
     "DESCRIBE lake.t",
     "EXPLAIN SELECT 1",
 ]
-WRITES = ["DELETE FROM lake.t", "INSERT INTO lake.t VALUES (1, 'x')", "DROP TABLE lake.t", "CREATE TABLE lake.x AS SELECT 1 AS a"]
-WRITES += ["MERGE INTO lake.t USING lake.s ON t.id = s.id WHEN MATCHED THEN DELETE", "CALL x.y()", "ALTER TABLE lake.t DROP COLUMN id"]
+WRITES = [
+    "DELETE FROM lake.t",
+    "INSERT INTO lake.t VALUES (1, 'x')",
+    "DROP TABLE lake.t",
+    "CREATE TABLE lake.x AS SELECT 1 AS a",
+]
+WRITES += [
+    "MERGE INTO lake.t USING lake.s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "CALL x.y()",
+    "ALTER TABLE lake.t DROP COLUMN id",
+]
 
 
 @pytest.mark.parametrize("engine", ["trino", "spark"])
@@ -148,7 +170,7 @@ def test_a_trino_that_is_not_there_is_named(lake: Lake, tmp_path: Path) -> None:
         Lake(settings, catalog=lake.catalog).query("SELECT 1", engine="trino")
 
 
-# --- the command -----------------------------------------------------------------------------------------------------------------
+# --- the command -----------------------------------------------------------------------------------------------------
 
 
 def run(lake: Lake, *args: str) -> Any:

@@ -1,4 +1,6 @@
-"""A query reads the lake's tables and nothing else: no files, no network, no extensions, no settings; also out of others' views."""
+"""A query reads the lake's tables and nothing else: no files, no network, no extensions, no settings; also out of
+others' views.
+"""
 
 from __future__ import annotations
 

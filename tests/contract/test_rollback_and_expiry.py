@@ -31,7 +31,9 @@ from tests.contract.upkeep_lake import rows as kept_rows
 
 @dataclass
 class Meanwhile:
-    """A catalog in which another client does something before the commit of this number, or before the tables are loaded again."""
+    """A catalog in which another client does something before the commit of this number, or before the tables are
+    loaded again.
+    """
 
     catalog: CommitCatalog
     action: Callable[[], object]
@@ -88,7 +90,9 @@ def test_a_target_cannot_expire_during_the_rollback(kept: Kept) -> None:
 
 def test_a_rollback_that_is_overtaken_leaves_no_tag(kept: Kept) -> None:
     with pytest.raises(CommitConflict):
-        roll_back(Meanwhile(kept.catalog, lambda: kept.append(9), before=2), kept.identifier, first(kept), with_progress=False)
+        roll_back(
+            Meanwhile(kept.catalog, lambda: kept.append(9), before=2), kept.identifier, first(kept), with_progress=False
+        )
     assert (9 in kept.ids(), tags(kept)) == (True, [])
 
 
@@ -121,14 +125,20 @@ class _WithoutCleaning(Meanwhile):
         self.catalog.commit_changes(changes)
 
 
-def test_a_rollback_and_an_expiry_at_the_same_time_leave_a_table_that_can_be_read(catalog: FrazilCatalog, campaign: Campaign) -> None:
-    """Each snapshot has files of its own, and expiry deletes those of all but the current one; who is first is left to chance."""
+def test_a_rollback_and_an_expiry_at_the_same_time_leave_a_table_that_can_be_read(
+    catalog: FrazilCatalog, campaign: Campaign
+) -> None:
+    """Each snapshot has files of its own, and expiry deletes those of all but the current one; who is first is left to
+    chance.
+    """
     kept, random, ended = Kept(catalog).create("day"), campaign.random(), Counter[str]()
     kept.append(0)
     for number in range(1, campaign.size(short=15, full=400)):
         kept.live.overwrite(kept_rows([number]))
         metadata = kept.live.metadata
-        others = [one.snapshot_id for one in metadata.snapshots[:-1] if one.summary and one.summary["total-records"] == "1"]
+        others = [
+            one.snapshot_id for one in metadata.snapshots[:-1] if one.summary and one.summary["total-records"] == "1"
+        ]
         target, together = random.choice(others), threading.Barrier(2)
 
         def go_back(target: int = target, together: threading.Barrier = together) -> None:
@@ -150,7 +160,7 @@ def test_a_rollback_and_an_expiry_at_the_same_time_leave_a_table_that_can_be_rea
     assert ended["done"] > 0
 
 
-# --- a catalog that checks nothing -----------------------------------------------------------------------------------------------
+# --- a catalog that checks nothing -----------------------------------------------------------------------------------
 
 
 @pytest.fixture

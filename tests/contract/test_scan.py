@@ -38,7 +38,10 @@ WHEN = datetime(2024, 1, 18, tzinfo=UTC)
 
 
 def rows(*ids: int, amount: float = 1.0) -> pa.Table:
-    found = [{"id": n, "country": ("NO", "SE", "DK")[n % 3], "amount": amount * n, "at": WHEN, "key": uuid.UUID(int=n).bytes} for n in ids]
+    found = [
+        {"id": n, "country": ("NO", "SE", "DK")[n % 3], "amount": amount * n, "at": WHEN, "key": uuid.UUID(int=n).bytes}
+        for n in ids
+    ]
     return pa.Table.from_pylist(found, schema=ARROW)
 
 
@@ -99,10 +102,18 @@ def test_a_filter_is_sql_or_an_expression(sales: LakeTable) -> None:
     ("asked", "error", "message"),
     [
         ({"filter": "contry = 'NO'"}, ScanError, r"lake.sales has no column 'contry'\n  did you mean country\?"),
-        ({"filter": "amount = 'dear'"}, ScanError, "column 'amount' is of type double, and cannot be compared with 'dear'"),
+        (
+            {"filter": "amount = 'dear'"},
+            ScanError,
+            "column 'amount' is of type double, and cannot be compared with 'dear'",
+        ),
         ({"filter": "country = "}, ScanError, "the filter on lake.sales cannot be understood at"),
         ({"columns": ["amout"]}, ScanError, r"has no column 'amout'\n  did you mean amount\?"),
-        ({"snapshot": 17}, HistoryError, r"lake.sales has no snapshot 17\n  it may have expired; there are \d+, \d+, \d+;"),
+        (
+            {"snapshot": 17},
+            HistoryError,
+            r"lake.sales has no snapshot 17\n  it may have expired; there are \d+, \d+, \d+;",
+        ),
         ({"tag": "frist"}, HistoryError, r"no branch or tag 'frist'.*\n  did you mean first"),
         ({"tag": "first", "snapshot": 3}, HistoryError, "is read at one point, not at 3 and first"),
         ({"timestamp": "yesterday"}, HistoryError, "'yesterday' is not a time"),
@@ -118,7 +129,11 @@ def test_what_is_asked_wrongly_is_an_error_that_helps(
 def test_a_table_without_snapshots_has_columns_and_no_rows(lake: Lake) -> None:
     lake.catalog.create_table("lake.empty", SCHEMA)
     scan = lake.table("lake.empty").scan("id > 1")
-    assert (scan.read_all().num_rows, scan.schema.names, scan.count()) == (0, ["id", "country", "amount", "at", "key"], 0)
+    assert (scan.read_all().num_rows, scan.schema.names, scan.count()) == (
+        0,
+        ["id", "country", "amount", "at", "key"],
+        0,
+    )
 
 
 def test_every_library_gets_the_same_rows(sales: LakeTable) -> None:
@@ -144,7 +159,12 @@ def test_duckdb_asks_the_scan_for_what_it_needs(sales: LakeTable) -> None:
     assert len(asked.plan()) == 2  # the files of NO, without the one whose ids are too small
 
 
-WHERES = ["country IN ('NO', 'DK')", "country LIKE 'N%' OR id = 1", "amount > 3.5", "country IS NOT NULL AND id BETWEEN 2 AND 4"]
+WHERES = [
+    "country IN ('NO', 'DK')",
+    "country LIKE 'N%' OR id = 1",
+    "amount > 3.5",
+    "country IS NOT NULL AND id BETWEEN 2 AND 4",
+]
 WHERES += ["\"at\" = TIMESTAMPTZ '2024-01-18 00:00:00+00'", "key = '00000000-0000-0000-0000-000000000003'"]
 
 
@@ -157,7 +177,7 @@ def test_duckdb_filters_through_the_scan_as_it_does_by_itself(sales: LakeTable, 
     assert con.sql(sql.format("scanned")).fetchall() == con.sql(sql.format("plain")).fetchall() != []
 
 
-# --- between two points ----------------------------------------------------------------------------------------------------------
+# --- between two points ----------------------------------------------------------------------------------------------
 
 
 def test_appends_between_two_points_are_read(sales: LakeTable) -> None:
@@ -200,7 +220,10 @@ def test_changes_by_key_are_inserts_deletes_and_updates(changed: LakeTable) -> N
     found = changed.changes("before", key=["id"])
     assert found.schema.types[1:] == list(changed.scan().schema.types)
     assert told(found) == expected
-    assert told(changed.changes("before", key=["id"], columns=["country"])) == [("DELETE", 1, None), ("INSERT", 7, None)]
+    assert told(changed.changes("before", key=["id"], columns=["country"])) == [
+        ("DELETE", 1, None),
+        ("INSERT", 7, None),
+    ]
 
 
 def test_the_column_that_the_docstring_of_changes_names_is_there(changed: LakeTable) -> None:
@@ -209,7 +232,12 @@ def test_the_column_that_the_docstring_of_changes_names_is_there(changed: LakeTa
 
 
 def test_changes_without_a_key_are_inserts_and_deletes(changed: LakeTable) -> None:
-    assert told(changed.changes("before")) == [("DELETE", 1, 1.0), ("DELETE", 2, 2.0), ("INSERT", 2, 18.0), ("INSERT", 7, 7.0)]
+    assert told(changed.changes("before")) == [
+        ("DELETE", 1, 1.0),
+        ("DELETE", 2, 2.0),
+        ("INSERT", 2, 18.0),
+        ("INSERT", 7, 7.0),
+    ]
     assert told(changed.changes("main")) == []
 
 

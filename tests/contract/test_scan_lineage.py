@@ -1,4 +1,6 @@
-"""Rows of format 3 tell which they are and when they changed last: counted from their file, or as it lies in one that was rewritten."""
+"""Rows of format 3 tell which they are and when they changed last: counted from their file, or as it lies in one that
+was rewritten.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The audit proves what the commits have done, and sees what was done behind their back; rollback, and what becomes of progress."""
+"""The audit proves what the commits have done, and sees what was done behind their back; rollback, and what becomes of
+progress.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,8 @@ def test_a_position_that_somebody_has_edited_is_seen(lake: Lake) -> None:
     with lake.table().transaction() as change:
         change.set_properties({MAIN: json.dumps(edited)})
     assert lake.problems() == [
-        "the progress of 'main' is generation 1, commit 1, 0: 5, but its last commit has left generation 1, commit 1, 0: 3; "
+        "the progress of 'main' is generation 1, commit 1, 0: 5, but its last commit has left generation 1, commit 1, "
+        "0: 3; "
         "was it edited, or the table rolled back by another tool?"
     ]
     lake.fill(lake.sink(), 9)
@@ -184,7 +187,10 @@ def test_a_rollback_says_whether_rows_come_again(lake: Lake) -> None:
     assert (lake.problems(), notes(lake)) == ([], [f"back to {back}, with the progress: what was undone comes again"])
     lake.fill(lake.sink(), 9)
     roll_back(lake.catalog, lake.name, back, with_progress=False)
-    assert (lake.problems(), notes(lake)) == ([], [f"back to {back}, without the progress: what was undone stays out (s/part-0 at 0: 9)"])
+    assert (lake.problems(), notes(lake)) == (
+        [],
+        [f"back to {back}, without the progress: what was undone stays out (s/part-0 at 0: 9)"],
+    )
 
 
 def test_rows_that_another_program_removes_are_said(lake: Lake) -> None:
@@ -194,7 +200,9 @@ def test_rows_that_another_program_removes_are_said(lake: Lake) -> None:
 
 
 def test_rows_out_of_quarantine_are_said(lake: Lake) -> None:
-    with frazil.sinks.open(lake.name, name="s", catalog=lake.catalog, bad_rows="quarantine", checks=["id <> 1"]) as sink:
+    with frazil.sinks.open(
+        lake.name, name="s", catalog=lake.catalog, bad_rows="quarantine", checks=["id <> 1"]
+    ) as sink:
         sink.write(pa.table({"id": [0, 1, 2]}), position=3)
     IcebergQuarantine(lake.catalog, lake.name).replay(Rules(checks=()))
     assert (lake.problems(), notes(lake), lake.ids()) == ([], ["1 row came out of quarantine"], [0, 1, 2])
@@ -211,7 +219,10 @@ def test_a_branch_is_proved_by_itself_and_after_it_was_published(lake: Lake) -> 
     assert (branch.problems, branch.parts) == ((), (PartReport("other/part-0", 2, {}, {"0": 6}),))
     assert (lake.problems(), [one.part for one in audit(lake.table().metadata).parts]) == ([], ["s/part-0"])
     perform_publish(lake.catalog, lake.table(), plan_publish(lake.table(), "b"))
-    assert (lake.problems(), [one.part for one in audit(lake.table().metadata).parts]) == ([], ["other/part-0", "s/part-0"])
+    assert (lake.problems(), [one.part for one in audit(lake.table().metadata).parts]) == (
+        [],
+        ["other/part-0", "s/part-0"],
+    )
     lake.fill(lake.sink(), 5)
     assert lake.problems() == []
 

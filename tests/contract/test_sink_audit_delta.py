@@ -74,11 +74,17 @@ def test_where_the_log_is_kept_in_part_the_base_is_what_the_oldest_entry_found(u
     for old in sorted(Path(uri, "_delta_log").glob("*.json"))[:3]:
         old.unlink()
     report = audit_delta(uri)
-    assert (report.problems, report.from_first, report.parts) == ((), False, (PartReport("s/part-0", 2, {"0": 3}, {"0": 9}),))
+    assert (report.problems, report.from_first, report.parts) == (
+        (),
+        False,
+        (PartReport("s/part-0", 2, {"0": 3}, {"0": 9}),),
+    )
 
 
 def test_parts_whose_commits_are_all_gone_are_the_base_and_go_on_from_it(uri: str) -> None:
-    DeltaTable(uri).alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"}, raise_if_not_exists=False)
+    DeltaTable(uri).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 0 seconds"}, raise_if_not_exists=False
+    )
     first, second = sink(uri), sink(uri, 1)
     fill(first, 3)
     fill(second, 4)
@@ -88,7 +94,10 @@ def test_parts_whose_commits_are_all_gone_are_the_base_and_go_on_from_it(uri: st
     fill(second, 6)
     fill(first, 5, 7)
     report = audit_delta(uri)
-    assert (report.problems, [(part.base, part.reached) for part in report.parts]) == ((), [({"0": 3}, {"0": 7}), ({}, {"0": 6})])
+    assert (report.problems, [(part.base, part.reached) for part in report.parts]) == (
+        (),
+        [({"0": 3}, {"0": 7}), ({}, {"0": 6})],
+    )
 
 
 @pytest.mark.parametrize(("with_progress", "again"), [(True, 3), (False, 7)])

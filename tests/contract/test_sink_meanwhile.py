@@ -64,7 +64,7 @@ def test_a_table_that_was_made_anew_under_an_open_sink_is_named_so(catalog: Fraz
     assert ids(catalog, name) == [0, 1]
 
 
-# --- branches --------------------------------------------------------------------------------------------------------------------
+# --- branches --------------------------------------------------------------------------------------------------------
 
 
 def on_branch(catalog: FrazilCatalog, name: str) -> ArrowSink:
@@ -72,7 +72,9 @@ def on_branch(catalog: FrazilCatalog, name: str) -> ArrowSink:
 
 
 def remake(catalog: FrazilCatalog, name: str, *, at: int) -> None:
-    """Drops the branch and makes it anew, as PyIceberg or Spark do: the progress of the old one stays in the table's properties."""
+    """Drops the branch and makes it anew, as PyIceberg or Spark do: the progress of the old one stays in the table's
+    properties.
+    """
     table = catalog.load_table(name)
     table.manage_snapshots().remove_branch("b").commit()
     table = catalog.load_table(name)
@@ -93,7 +95,9 @@ def branched(catalog: FrazilCatalog, name: str) -> int:
     return head.snapshot_id
 
 
-def test_a_branch_that_was_made_anew_begins_where_its_rows_end(catalog: FrazilCatalog, name: str, branched: int) -> None:
+def test_a_branch_that_was_made_anew_begins_where_its_rows_end(
+    catalog: FrazilCatalog, name: str, branched: int
+) -> None:
     remake(catalog, name, at=branched)
     with on_branch(catalog, name) as sink:
         assert sink.offset == 2
@@ -102,7 +106,9 @@ def test_a_branch_that_was_made_anew_begins_where_its_rows_end(catalog: FrazilCa
     assert audit(catalog.load_table(name).metadata, "b").problems == ()
 
 
-def test_a_branch_that_was_made_anew_under_an_open_sink_fences_it(catalog: FrazilCatalog, name: str, branched: int) -> None:
+def test_a_branch_that_was_made_anew_under_an_open_sink_fences_it(
+    catalog: FrazilCatalog, name: str, branched: int
+) -> None:
     sink = on_branch(catalog, name)
     sink.write(rows(5), position=6)
     remake(catalog, name, at=branched)
@@ -121,7 +127,9 @@ def test_a_branch_that_was_dropped_takes_its_progress_with_it(catalog: FrazilCat
     assert on_branch(catalog, name).offset is None
 
 
-def test_a_branch_that_was_moved_back_goes_on_where_its_rows_end(catalog: FrazilCatalog, name: str, branched: int) -> None:
+def test_a_branch_that_was_moved_back_goes_on_where_its_rows_end(
+    catalog: FrazilCatalog, name: str, branched: int
+) -> None:
     before = catalog.load_table(name).metadata.refs["b"].snapshot_id
     with on_branch(catalog, name) as sink:
         sink.write(rows(5, 6), position=7)
@@ -130,12 +138,14 @@ def test_a_branch_that_was_moved_back_goes_on_where_its_rows_end(catalog: Frazil
         assert sink.offset == 5
 
 
-# --- the schema ------------------------------------------------------------------------------------------------------------------
+# --- the schema ------------------------------------------------------------------------------------------------------
 
 
 def make_required(catalog: FrazilCatalog, name: str, column: str | tuple[str, ...] = "v") -> None:
     with catalog.load_table(name).update_schema(allow_incompatible_changes=True) as update:
-        update.make_column_required(column) if hasattr(update, "make_column_required") else update.update_column(column, required=True)
+        update.make_column_required(column) if hasattr(update, "make_column_required") else update.update_column(
+            column, required=True
+        )
 
 
 @pytest.mark.parametrize("flushed", [True, False])
@@ -150,7 +160,9 @@ def test_nulls_that_wait_do_not_enter_a_column_that_was_made_required(
     if flushed:
         sink.flush()
     make_required(catalog, name)
-    with pytest.raises(SchemaMismatch, match="field 'v': expected string, required, found NULLs in rows that were taken before"):
+    with pytest.raises(
+        SchemaMismatch, match="field 'v': expected string, required, found NULLs in rows that were taken before"
+    ):
         sink.commit()
     assert ids(catalog, name) == []
     with frazil.sinks.open(name, name="s", catalog=catalog, bad_rows="quarantine") as sink:
@@ -177,7 +189,9 @@ def test_nulls_inside_a_struct_are_found_as_well(catalog: FrazilCatalog, name: s
     assert ids(catalog, name) == []
 
 
-def test_changes_that_wait_bring_no_null_into_a_column_that_was_made_required(catalog: FrazilCatalog, name: str) -> None:
+def test_changes_that_wait_bring_no_null_into_a_column_that_was_made_required(
+    catalog: FrazilCatalog, name: str
+) -> None:
     sink = frazil.sinks.open(name, name="s", catalog=catalog, mode="upsert", key="id")
     sink.write(rows(0, v=None), position=1)
     make_required(catalog, name)
@@ -187,7 +201,9 @@ def test_changes_that_wait_bring_no_null_into_a_column_that_was_made_required(ca
 
 
 def test_a_column_made_required_between_the_look_and_the_commit_is_noticed(catalog: FrazilCatalog, name: str) -> None:
-    """The commit names the schema that the rows were judged by: a change in the last moment is a conflict, and looked at again."""
+    """The commit names the schema that the rows were judged by: a change in the last moment is a conflict, and looked
+    at again.
+    """
     steps: list[str] = []
 
     def change_once(step: str) -> None:
@@ -234,7 +250,7 @@ def test_a_delta_table_that_got_a_column_meanwhile_takes_the_rows(tmp_path: Path
     assert DeltaTable(uri).to_pyarrow_table().to_pylist() == [{"id": 0, "v": "a", "s": {"x": 0}, "w": None}]
 
 
-# --- files that are removed ------------------------------------------------------------------------------------------------------
+# --- files that are removed ------------------------------------------------------------------------------------------
 
 
 def delta_sink(folder: Path) -> tuple[ArrowSink, Callable[[], list[Path]], Callable[[], int]]:
@@ -249,7 +265,11 @@ def delta_sink(folder: Path) -> tuple[ArrowSink, Callable[[], list[Path]], Calla
 
 def iceberg_sink(catalog: FrazilCatalog, name: str) -> tuple[ArrowSink, Callable[[], list[Path]], Callable[[], int]]:
     folder = Path(catalog.load_table(name).location().removeprefix("file://"))
-    return frazil.sinks.open(name, name="s", catalog=catalog), lambda: list(folder.rglob("*.parquet")), lambda: len(ids(catalog, name))
+    return (
+        frazil.sinks.open(name, name="s", catalog=catalog),
+        lambda: list(folder.rglob("*.parquet")),
+        lambda: len(ids(catalog, name)),
+    )
 
 
 @pytest.mark.parametrize("target", ["iceberg", "delta"])
@@ -262,7 +282,9 @@ def test_files_that_waited_long_and_are_gone_are_not_committed(
     (file,) = files()
     file.unlink()
     monkeypatch.setattr("frazil.write.files.parquet.YOUNG_MS", -1)
-    with pytest.raises(SinkError, match=r"is gone: it was written .* and has waited for its commit since; nothing was committed"):
+    with pytest.raises(
+        SinkError, match=r"is gone: it was written .* and has waited for its commit since; nothing was committed"
+    ):
         sink.commit()
     assert count() == 0
 
@@ -282,7 +304,7 @@ def test_what_upkeep_removes_as_an_orphan_is_missed_at_the_commit(
     assert count() == 0
 
 
-# --- other tables ----------------------------------------------------------------------------------------------------------------
+# --- other tables ----------------------------------------------------------------------------------------------------
 
 
 def test_rows_for_a_partitioned_table_come_in_with_the_commit(catalog: FrazilCatalog, name: str) -> None:
@@ -310,7 +332,9 @@ def test_rows_that_another_table_does_not_take_stop_the_commit(
     catalog: FrazilCatalog, name: str, wrong: pa.Table, error: type[SinkError]
 ) -> None:
     other = f"{name}_ledger"
-    catalog.create_table(other, Schema(NestedField(1, "day", LongType()), NestedField(2, "file", StringType(), required=True)))
+    catalog.create_table(
+        other, Schema(NestedField(1, "day", LongType()), NestedField(2, "file", StringType(), required=True))
+    )
     sink = frazil.sinks.open(name, name="s", catalog=catalog)
     sink.write(rows(0), position=1)
     sink.also(other, wrong)
@@ -319,21 +343,29 @@ def test_rows_that_another_table_does_not_take_stop_the_commit(
     assert (ids(catalog, name), catalog.load_table(other).scan().to_arrow().num_rows) == ([], 0)
 
 
-# --- new columns -----------------------------------------------------------------------------------------------------------------
+# --- new columns -----------------------------------------------------------------------------------------------------
 
 
-def open_evolving(target: str, catalog: FrazilCatalog, name: str, folder: Path) -> tuple[ArrowSink, Callable[[], pa.Table]]:
+def open_evolving(
+    target: str, catalog: FrazilCatalog, name: str, folder: Path
+) -> tuple[ArrowSink, Callable[[], pa.Table]]:
     if target == "iceberg":
         sink = frazil.sinks.open(name, name="s", catalog=catalog, extra_fields="evolve")
         return sink, lambda: catalog.load_table(name).scan().to_arrow()
     uri = str(folder / "t")
     create_delta_table(uri, Schema(*SCHEMA.fields[:2]))
-    return frazil.sinks.open_delta(uri, name="s", extra_fields="evolve"), lambda: pa.table(DeltaTable(uri).to_pyarrow_table())
+    return frazil.sinks.open_delta(uri, name="s", extra_fields="evolve"), lambda: pa.table(
+        DeltaTable(uri).to_pyarrow_table()
+    )
 
 
 @pytest.mark.parametrize("target", ["iceberg", "delta"])
-@pytest.mark.parametrize("row", [{"id": 1, "V": "b"}, {"id": 1, "v": "b", "w": 1, "W": 2}], ids=["a column", "each other"])
-@pytest.mark.parametrize("as_rows", [lambda row: [row], lambda row: pa.Table.from_pylist([row])], ids=["dicts", "arrow"])
+@pytest.mark.parametrize(
+    "row", [{"id": 1, "V": "b"}, {"id": 1, "v": "b", "w": 1, "W": 2}], ids=["a column", "each other"]
+)
+@pytest.mark.parametrize(
+    "as_rows", [lambda row: [row], lambda row: pa.Table.from_pylist([row])], ids=["dicts", "arrow"]
+)
 def test_no_column_is_added_whose_name_differs_by_case_alone(
     target: str, catalog: FrazilCatalog, name: str, tmp_path: Path, row: dict[str, Any], as_rows: Callable[..., Any]
 ) -> None:
@@ -345,7 +377,9 @@ def test_no_column_is_added_whose_name_differs_by_case_alone(
 
 
 @pytest.mark.parametrize("target", ["iceberg", "delta"])
-@pytest.mark.parametrize("as_rows", [lambda row: [row], lambda row: pa.Table.from_pylist([row])], ids=["dicts", "arrow"])
+@pytest.mark.parametrize(
+    "as_rows", [lambda row: [row], lambda row: pa.Table.from_pylist([row])], ids=["dicts", "arrow"]
+)
 def test_a_column_with_a_dot_in_its_name_is_added(
     target: str, catalog: FrazilCatalog, name: str, tmp_path: Path, as_rows: Callable[..., Any]
 ) -> None:

@@ -1,4 +1,6 @@
-"""Partition values of every type and edge value through the Iceberg target, read back by PyIceberg, DuckDB and our own scan."""
+"""Partition values of every type and edge value through the Iceberg target, read back by PyIceberg, DuckDB and our own
+scan.
+"""
 
 from __future__ import annotations
 
@@ -66,11 +68,14 @@ def wrong_rows(found: pa.Table, expected: pa.Table) -> list[tuple[int, Any, Any]
     """The ids whose value differs, with both values; ids that are missing, too many or doubled raise."""
     ours, theirs = (_by_id(rows) for rows in (expected, found))
     assert [id for id, _ in theirs] == [id for id, _ in ours]
-    return [(id, left, right) for (id, left), (_, right) in zip(ours, theirs, strict=True) if not same_value(left, right)]
+    return [
+        (id, left, right) for (id, left), (_, right) in zip(ours, theirs, strict=True) if not same_value(left, right)
+    ]
 
 
 def _by_id(rows: pa.Table) -> list[tuple[int, Any]]:
-    values = [str(value) if isinstance(value, uuid.UUID) else value for value in rows.column("v").to_pylist()]  # DuckDB's are texts
+    # DuckDB's are texts
+    values = [str(value) if isinstance(value, uuid.UUID) else value for value in rows.column("v").to_pylist()]
     return sorted(zip(rows.column("id").to_pylist(), values, strict=True), key=lambda pair: pair[0])
 
 
@@ -78,7 +83,9 @@ def wrong_values(catalog: FrazilCatalog, duck: duckdb.DuckDBPyConnection, expect
     table = catalog.load_table(NAME)
     found = {
         "pyiceberg": table.scan().to_arrow(),
-        "duckdb": duck.sql(f"SELECT * FROM iceberg_scan('{table.metadata_location.removeprefix('file://')}')").to_arrow_table(),
+        "duckdb": duck.sql(
+            f"SELECT * FROM iceberg_scan('{table.metadata_location.removeprefix('file://')}')"
+        ).to_arrow_table(),
         "frazil": Lake(catalog=catalog).table(NAME).scan().read_all(),
     }
     return {name: wrong_rows(rows, expected) for name, rows in found.items()}

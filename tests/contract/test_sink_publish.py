@@ -209,7 +209,11 @@ def test_writers_of_two_parts_get_out_of_each_others_way(lake: Lake) -> None:
     for thread in threads:
         thread.join()
     assert lake.ids() == [*range(8), *range(100, 108), *range(200, 208)]
-    assert {name: part.offsets["p"] for name, part in read_progress(lake.table().metadata).parts.items()} == {"s/0": 8, "s/1": 8, "s/2": 8}
+    assert {name: part.offsets["p"] for name, part in read_progress(lake.table().metadata).parts.items()} == {
+        "s/0": 8,
+        "s/1": 8,
+        "s/2": 8,
+    }
 
 
 def test_a_writer_that_wakes_after_a_takeover_is_fenced(lake: Lake) -> None:
@@ -225,7 +229,9 @@ def test_a_writer_that_wakes_after_a_takeover_is_fenced(lake: Lake) -> None:
 
 
 def test_a_take_over_is_seen_by_a_commit_already_on_its_way(lake: Lake) -> None:
-    """The old writer has read the table, and only sends its commit after the other took over: the guard must see that."""
+    """The old writer has read the table, and only sends its commit after the other took over: the guard must
+    see that.
+    """
     old_catalog = Faulty(lake.catalog, [lambda commit: commit()])
     old = lake.writer(catalog=old_catalog)
 
@@ -240,7 +246,9 @@ def test_a_take_over_is_seen_by_a_commit_already_on_its_way(lake: Lake) -> None:
 
 
 def test_of_two_that_take_over_at_once_one_wins_even_if_a_reply_is_lost(lake: Lake) -> None:
-    """The hole that a generation alone would leave: both wait for generation 1, and the loser would see it and think it its own."""
+    """The hole that a generation alone would leave: both wait for generation 1, and the loser would see it and think it
+    its own.
+    """
     winner: list[Writer] = []
 
     def other_is_first(commit: Callable[[], None]) -> None:
@@ -315,7 +323,9 @@ def test_a_rival_is_seen_by_a_first_commit_already_on_its_way(lake: Lake) -> Non
 
 
 def test_a_fence_that_is_seen_after_an_unknown_outcome_is_unknown(lake: Lake) -> None:
-    """The commit is in, its reply was lost, and a newer writer took over before the writer looked: its files must not be deleted."""
+    """The commit is in, its reply was lost, and a newer writer took over before the writer looked: its files must not
+    be deleted.
+    """
 
     def lose_and_be_replaced(commit: Callable[[], None]) -> None:
         commit()
@@ -327,7 +337,9 @@ def test_a_fence_that_is_seen_after_an_unknown_outcome_is_unknown(lake: Lake) ->
     assert lake.ids() == [0, 1, 2, 3]
 
 
-def test_a_table_that_was_made_anew_takes_no_rows_of_one_that_planned_before(rest_lake: Lake, ours: FrazilCatalog) -> None:
+def test_a_table_that_was_made_anew_takes_no_rows_of_one_that_planned_before(
+    rest_lake: Lake, ours: FrazilCatalog
+) -> None:
     """Neither table knows the part, so that the progress alone does not tell them apart."""
     planner = rest_lake.planner()
     claim = planner.claim(1)
@@ -400,19 +412,26 @@ def test_a_catalog_of_single_tables_says_that_it_cannot(theirs: SingleTableCatal
     writer = lake.writer()
     claim = writer.claim(1)
     with pytest.raises(SinkError, match="commits one table at a time"):
-        writer.publisher.publish(writer.append(claim), claim, also=[Append(("lake", lake.name[1] + "_q"), writer.files([1]))])  # type: ignore[arg-type]
+        writer.publisher.publish(
+            writer.append(claim), claim, also=[Append(("lake", lake.name[1] + "_q"), writer.files([1]))]
+        )  # type: ignore[arg-type]
     assert lake.ids() == []
 
 
 def test_progress_belongs_to_its_branch(rest_lake: Lake) -> None:
     rest_lake.writer().write(2)
     table = rest_lake.table()
-    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "audit", max_ref_age_ms=10**12).commit()  # type: ignore[union-attr]
+    table.manage_snapshots().create_branch(
+        table.current_snapshot().snapshot_id, "audit", max_ref_age_ms=10**12
+    ).commit()  # type: ignore[union-attr]
     branch = rest_lake.writer(ref="audit")
     branch.write(3, base=50)
     metadata = rest_lake.table().metadata
     assert (rest_lake.ids(), rest_lake.ids("audit")) == ([0, 1], [0, 1, 52, 53, 54])  # it goes on where main stood
-    assert (read_progress(metadata).part("s/0").offsets, read_progress(metadata, "audit").part("s/0").offsets) == ({"p": 2}, {"p": 5})
+    assert (read_progress(metadata).part("s/0").offsets, read_progress(metadata, "audit").part("s/0").offsets) == (
+        {"p": 2},
+        {"p": 5},
+    )
     assert metadata.refs["audit"].max_ref_age_ms == 10**12
 
 
@@ -503,7 +522,9 @@ def test_manifests_of_a_partitioning_whose_column_was_dropped_are_merged(ours: F
     assert (lake.ids(), len(snapshot.manifests(lake.table().io))) == ([0, 1, 2], 2)
 
 
-def test_a_table_that_was_dropped_and_made_again_takes_no_rows_of_an_old_writer(rest_lake: Lake, ours: FrazilCatalog) -> None:
+def test_a_table_that_was_dropped_and_made_again_takes_no_rows_of_an_old_writer(
+    rest_lake: Lake, ours: FrazilCatalog
+) -> None:
     writer = rest_lake.writer()
     writer.write(1)
     claim = writer.claim(1)
@@ -543,7 +564,9 @@ LASTING = [
     OSError(DENIED),
     PermissionError(13, "Permission denied"),
     Unavailable("no keys", lasting=True),
-    CommitConflict(f"the commit to t was refused: Nothing was committed: the object store failed for s3://b/m: {DENIED}"),
+    CommitConflict(
+        f"the commit to t was refused: Nothing was committed: the object store failed for s3://b/m: {DENIED}"
+    ),
     OSError("AWS Error NO_SUCH_BUCKET during CreateMultipartUpload operation: The specified bucket does not exist"),
 ]
 

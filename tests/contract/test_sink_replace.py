@@ -20,7 +20,9 @@ from frazil.write.files.layout import TableLayout
 from frazil.write.files.partitioning import partition_spec
 from tests.lake import lake_catalog
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "shop", IntegerType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "shop", IntegerType())
+)
 
 
 @pytest.fixture
@@ -40,7 +42,9 @@ def table(catalog: FrazilCatalog) -> Table:
 def rows(*pairs: tuple[int, int], shop: int = 0) -> pa.Table:
     ids, days = zip(*pairs, strict=True)
     schema = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("shop", pa.int32())])
-    return pa.table([pa.array(ids, pa.int64()), pa.array(days, pa.int32()), pa.array([shop] * len(ids), pa.int32())], schema)
+    return pa.table(
+        [pa.array(ids, pa.int64()), pa.array(days, pa.int32()), pa.array([shop] * len(ids), pa.int32())], schema
+    )
 
 
 def replacement(table: Table, *pairs: tuple[int, int], shop: int = 0) -> Replace:
@@ -92,6 +96,8 @@ def test_files_of_another_partitioning_are_kept_apart_or_refused(catalog: Frazil
         update.add_field("shop", IdentityTransform(), "shop")
     commit(catalog, replacement(table, (9, 4)))  # no old file has day 4
     assert ids(catalog) == [1, 2, 3, 4, 5, 9]
-    with pytest.raises(SinkError, match=r"lake.t: partitions cannot be replaced: .* was written under another partitioning \(spec 0\)"):
+    with pytest.raises(
+        SinkError, match=r"lake.t: partitions cannot be replaced: .* was written under another partitioning \(spec 0\)"
+    ):
         commit(catalog, replacement(table, (10, 2)))
     assert ids(catalog) == [1, 2, 3, 4, 5, 9]

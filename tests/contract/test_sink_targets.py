@@ -20,7 +20,16 @@ from pyiceberg.types import DecimalType, LongType, NestedField, StringType, Time
 
 import frazil.sinks
 from frazil.client import FrazilCatalog
-from frazil.errors import CheckError, ProgressMismatch, RowRefused, RowsLost, SchemaMismatch, SinkError, Unavailable, WriterFenced
+from frazil.errors import (
+    CheckError,
+    ProgressMismatch,
+    RowRefused,
+    RowsLost,
+    SchemaMismatch,
+    SinkError,
+    Unavailable,
+    WriterFenced,
+)
 from frazil.sinks import ArrowSink
 from frazil.sinks.delta.target import create_delta_table
 from frazil.write.commit.quarantine_table import quarantine_of
@@ -104,7 +113,12 @@ def rows(start: int, count: int, **changed: Any) -> list[dict[str, Any]]:
 
 
 def arrow(start: int, count: int) -> pa.Table:
-    kinds = [("id", pa.int64()), ("amount", pa.decimal128(12, 2)), ("event_timestamp", pa.timestamp("us")), ("note", pa.string())]
+    kinds = [
+        ("id", pa.int64()),
+        ("amount", pa.decimal128(12, 2)),
+        ("event_timestamp", pa.timestamp("us")),
+        ("note", pa.string()),
+    ]
     return pa.Table.from_pylist(rows(start, count), pa.schema(kinds))
 
 
@@ -167,7 +181,8 @@ def test_nothing_is_seen_before_the_commit_and_all_of_it_after(lake: Lake) -> No
 
 @pytest.mark.requirement("sink.buffer")
 @pytest.mark.parametrize(
-    ("options", "commits"), [({"flush_rows": 30}, [0, 0, 30, 30]), ({"flush_rows": None, "flush_bytes": 1}, [10, 20, 30, 40])]
+    ("options", "commits"),
+    [({"flush_rows": 30}, [0, 0, 30, 30]), ({"flush_rows": None, "flush_bytes": 1}, [10, 20, 30, 40])],
 )
 def test_rows_are_committed_by_number_and_by_bytes(lake: Lake, options: dict[str, Any], commits: list[int]) -> None:
     lake.create()

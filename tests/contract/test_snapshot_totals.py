@@ -59,7 +59,9 @@ def forget_totals(catalog: FrazilCatalog, table: Table, summary: dict[str, str] 
             "summary": summary,
         }
     )
-    moved = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": snapshot.snapshot_id})
+    moved = SetSnapshotRefUpdate.model_validate(
+        {"ref-name": "main", "type": "branch", "snapshot-id": snapshot.snapshot_id}
+    )
     catalog.commit_changes([Change(table.name(), (), (AddSnapshotUpdate(snapshot=snapshot), moved))])
 
 
@@ -95,7 +97,9 @@ def roll_back(catalog: FrazilCatalog, table: Table) -> None:
 def rewrite(catalog: FrazilCatalog, table: Table) -> None:
     policy = Policy(min_input_files=2)
     before = table.current_snapshot()
-    Compaction(catalog, table.name()).run(table, plan_compaction(table, policy), replan=lambda found: plan_compaction(found, policy))
+    Compaction(catalog, table.name()).run(
+        table, plan_compaction(table, policy), replan=lambda found: plan_compaction(found, policy)
+    )
     assert table.refresh().current_snapshot() != before
 
 
@@ -121,16 +125,25 @@ def by_pyiceberg(table: Table) -> dict[str, int]:
     files = table.refresh().inspect.files()
     sizes = sum(files["file_size_in_bytes"].to_pylist())
     data = files.filter(pa.compute.equal(files["content"], 0))
-    return {"total-data-files": len(data), "total-records": sum(data["record_count"].to_pylist()), "total-files-size": sizes}
+    return {
+        "total-data-files": len(data),
+        "total-records": sum(data["record_count"].to_pylist()),
+        "total-files-size": sizes,
+    }
 
 
 @pytest.mark.parametrize(
     "summary",
-    [{"operation": "append", "total-data-files": "3", "total-records": "8"}, {"operation": "append", "total-files-size": "many"}],
+    [
+        {"operation": "append", "total-data-files": "3", "total-records": "8"},
+        {"operation": "append", "total-files-size": "many"},
+    ],
     ids=["lacks some", "has no number"],
 )
 @pytest.mark.parametrize("writer", WRITERS)
-def test_totals_are_restored_after_a_snapshot_without_them(catalog: FrazilCatalog, writer: str, summary: dict[str, str]) -> None:
+def test_totals_are_restored_after_a_snapshot_without_them(
+    catalog: FrazilCatalog, writer: str, summary: dict[str, str]
+) -> None:
     table = make(catalog)
     forget_totals(catalog, table, summary)
     WRITERS[writer](catalog, catalog.load_table(table.name()))

@@ -1,4 +1,6 @@
-"""Stages on a real catalog, without Spark: files wait on a branch, are audited there, and come to main with their progress, or not."""
+"""Stages on a real catalog, without Spark: files wait on a branch, are audited there, and come to main with their
+progress, or not.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,12 @@ def test_what_fails_its_audit_is_on_the_audits_branch_alone_and_goes_with_the_ne
     with pytest.raises(PipelineError, match="no"):
         driver.write(2, 9, unwanted={9})
     assert (lake.ids(), lake.ids("check"), lake.branches()) == ([1], [1, 2, 9], ["check"])
-    assert (driver.sink.position, driver.stages.clean("check"), lake.branches(), lake.problems()) == ({"s": 2}, ["check"], [], ())
+    assert (driver.sink.position, driver.stages.clean("check"), lake.branches(), lake.problems()) == (
+        {"s": 2},
+        ["check"],
+        [],
+        (),
+    )
 
 
 def test_the_branch_of_an_audit_that_failed_before_moves_to_what_has_failed_now(lake: Lake) -> None:
@@ -189,7 +196,9 @@ def test_a_killed_driver_leaves_a_branch_that_its_successor_removes(lake: Lake) 
     assert lake.ids() == [1]
 
 
-def test_while_it_is_not_known_whether_a_commit_is_in_its_branch_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_it_is_not_known_whether_a_commit_is_in_its_branch_stays(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     driver = lake.open()
 
     def unknown(*_: object, **__: object) -> FrameResult:
@@ -253,7 +262,13 @@ def test_the_branch_of_a_killed_run_goes_when_another_one_has_committed(lake: La
 def test_a_run_that_is_outrun_leaves_no_files_of_refused_rows(lake: Lake) -> None:
     driver = lake.plan()
     layout = driver.target.open_quarantine("p/part-0").layout
-    values = {"raw": "{}", "reason": "why", "position": "1", "part": "p/part-0", "quarantined_at": dt.datetime.now(dt.UTC)}
+    values = {
+        "raw": "{}",
+        "reason": "why",
+        "position": "1",
+        "part": "p/part-0",
+        "quarantined_at": dt.datetime.now(dt.UTC),
+    }
     aside = write_files(as_arrow([QuarantinedRow(values, {})], layout.arrow), layout)
     staged = Staged(driver._files((1,)), tuple(aside), end={"s": 2})
     lake.plan().write(5)

@@ -60,13 +60,19 @@ def test_what_is_declared_is_created_and_a_second_apply_does_nothing(catalog: Fr
     declared = table(A, column("day", "date"), name="l.made", partition_by=["day"], sort_by=["a"], key=["a"])
     assert apply(declared, catalog) == ["+ table l.made (2 columns, partitioned by day)"]
     made = catalog.load_table("l.made")
-    assert (made.schema(), made.spec(), made.sort_order()) == (declared.schema(), declared.partition_spec(), declared.sort_order())
+    assert (made.schema(), made.spec(), made.sort_order()) == (
+        declared.schema(),
+        declared.partition_spec(),
+        declared.sort_order(),
+    )
     assert apply(declared, catalog) == []
 
 
 def test_all_changes_of_a_table_are_one_commit(catalog: FrazilCatalog) -> None:
     before = catalog.load_table("l.t").metadata
-    done = apply(table(column("a", "long"), C, B, partition_by=["bucket(4, a)"], sort_by=["b"], properties={"q": "2"}), catalog)
+    done = apply(
+        table(column("a", "long"), C, B, partition_by=["bucket(4, a)"], sort_by=["b"], properties={"q": "2"}), catalog
+    )
     after = catalog.load_table("l.t").metadata
     assert [line.strip()[0] for line in done[0].splitlines()] == ["~", "~", "~", "+", "+", "~", "+", "-"]
     assert (len(after.metadata_log) - len(before.metadata_log), after.table_uuid) == (1, before.table_uuid)
@@ -94,7 +100,9 @@ def test_a_plan_made_before_somebody_changed_the_schema_is_refused_and_says_so(c
     assert catalog.load_table("l.t").schema().column_names == ["a", "by_hand"]
 
 
-def test_a_plan_is_stale_when_a_property_that_it_changes_has_changed_and_not_when_another_has(catalog: FrazilCatalog) -> None:
+def test_a_plan_is_stale_when_a_property_that_it_changes_has_changed_and_not_when_another_has(
+    catalog: FrazilCatalog,
+) -> None:
     steps = plan(table(A, B, properties={"p": "2"}), catalog)
     with catalog.load_table("l.t").transaction() as transaction:
         transaction.set_properties(other="x")
@@ -149,11 +157,16 @@ def test_a_change_between_the_look_and_the_commit_is_noticed_by_the_commit_itsel
 
 
 def test_a_saved_plan_does_what_was_read_and_only_once(catalog: FrazilCatalog, tmp_path: Path) -> None:
-    save_plan(plan_all([table(A, name="l.new", sort_by=["a"]), table(A, B, C, properties={"p": "1"})], catalog), tmp_path / "plan")
+    save_plan(
+        plan_all([table(A, name="l.new", sort_by=["a"]), table(A, B, C, properties={"p": "1"})], catalog),
+        tmp_path / "plan",
+    )
     list(apply_steps(load_plan(tmp_path / "plan"), catalog))
     assert catalog.load_table("l.t").schema().column_names == ["a", "b", "c"]
     assert str(catalog.load_table("l.new").sort_order().fields[0]) == "1 ASC NULLS FIRST"
-    with pytest.raises(StalePlan, match=r"l.new is stale; since it was made, others changed:\n  the table itself: it is there"):
+    with pytest.raises(
+        StalePlan, match=r"l.new is stale; since it was made, others changed:\n  the table itself: it is there"
+    ):
         list(apply_steps(load_plan(tmp_path / "plan"), catalog))
 
 
@@ -197,7 +210,7 @@ def test_defaults_come_into_being_with_the_table_and_with_the_column(catalog: Fr
     ]
 
 
-# --- drift -----------------------------------------------------------------------------------------------------------------------
+# --- drift -----------------------------------------------------------------------------------------------------------
 
 
 def drift(declared: Table, catalog: FrazilCatalog) -> list[str]:
@@ -239,7 +252,9 @@ def test_a_table_that_nobody_applied_is_compared_with_its_declaration(catalog: F
     assert drift(table(A, C, name="l.theirs"), catalog) == ["+ column b string", "- column c string"]
 
 
-def test_a_table_whose_record_was_spoilt_is_compared_with_its_declaration_and_gets_a_new_one(catalog: FrazilCatalog) -> None:
+def test_a_table_whose_record_was_spoilt_is_compared_with_its_declaration_and_gets_a_new_one(
+    catalog: FrazilCatalog,
+) -> None:
     with catalog.load_table("l.t").transaction() as transaction:
         transaction.set_properties({"frazil.applied": "{nonsense"})
     assert drift(table(A, B, C, properties={"p": "1"}), catalog) == ["- column c string"]

@@ -81,7 +81,10 @@ def test_a_plan_shows_what_changes_and_what_it_leaves_alone(project: Project) ->
     project.catalog.create_table("shop.theirs", project.catalog.load_table("shop.sales").schema())
     project.declare(SECOND)
     assert project.frazil("plan").output == SAID + "not declared, left alone: shop.theirs\n"
-    assert project.frazil("plan", "shop.stock").output == "+ table shop.stock (1 column)\nnot declared, left alone: shop.theirs\n"
+    assert (
+        project.frazil("plan", "shop.stock").output
+        == "+ table shop.stock (1 column)\nnot declared, left alone: shop.theirs\n"
+    )
 
 
 def test_the_exit_code_tells_whether_there_is_something_to_do(project: Project) -> None:
@@ -160,7 +163,9 @@ def test_what_is_refused_is_told_with_its_reasons(project: Project) -> None:
 
 
 def test_drift_says_what_was_changed_by_hand(project: Project) -> None:
-    assert project.frazil("drift", "--detailed-exitcode").output == "no drift: nobody changed a declared table by hand\n"
+    assert (
+        project.frazil("drift", "--detailed-exitcode").output == "no drift: nobody changed a declared table by hand\n"
+    )
     with project.catalog.load_table("shop.sales").update_schema() as update:
         update.rename_column("note", "remark")
     found = project.frazil("drift", "--detailed-exitcode")
@@ -169,7 +174,9 @@ def test_drift_says_what_was_changed_by_hand(project: Project) -> None:
     assert json.loads(project.frazil("drift", "--output", "json").output) == {"tables": {"shop.sales": lines}}
 
 
-def test_a_table_that_cannot_be_loaded_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_cannot_be_loaded_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with running_catalog(tmp_path / "catalog") as server:
         project = Project(tmp_path, FrazilCatalog("lake", uri=server.uri))
@@ -190,9 +197,12 @@ def test_a_table_that_cannot_be_loaded_does_not_hide_the_others(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    "arguments", [("plan",), ("apply", "--yes"), ("drift",), ("query", "SELECT * FROM shop.sales"), ("log", "shop.sales")]
+    "arguments",
+    [("plan",), ("apply", "--yes"), ("drift",), ("query", "SELECT * FROM shop.sales"), ("log", "shop.sales")],
 )
-def test_a_table_whose_metadata_file_is_lost_is_broken_and_not_created_anew(project: Project, arguments: tuple[str, ...]) -> None:
+def test_a_table_whose_metadata_file_is_lost_is_broken_and_not_created_anew(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
     location = project.catalog.load_table("shop.sales").metadata_location
     file = Path(location.removeprefix("file://"))
     kept = file.rename(file.with_suffix(".away"))
@@ -208,7 +218,10 @@ def test_imported_code_gives_an_empty_plan(project: Project) -> None:
     project.declare(SECOND)
     project.frazil("apply", "--yes")
     printed = project.frazil("import", "shop").output
-    assert project.frazil("import", "shop.sales", "shop.stock", "--out", "imported.py").output == "2 tables are declared in imported.py\n"
+    assert (
+        project.frazil("import", "shop.sales", "shop.stock", "--out", "imported.py").output
+        == "2 tables are declared in imported.py\n"
+    )
     assert (project.folder / "imported.py").read_text() == printed
     project.declare(printed)
     assert project.frazil("plan", "--detailed-exitcode").output == "no changes: all 2 declared tables are as declared\n"

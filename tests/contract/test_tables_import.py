@@ -95,12 +95,22 @@ order_lines = Table(
 
 def test_a_table_of_the_third_format_is_imported_with_its_types_and_defaults(catalog: FrazilCatalog) -> None:
     defaults: list[tuple[str, object]] = [
-        ("boolean", True), ("int", -7), ("long", 2**40), ("float", 1.5), ("double", 0.1), ("decimal(9, 2)", Decimal("1.50")),
-        ("date", dt.date(2024, 1, 15)), ("time", dt.time(1, 2, 3, 4)), ("timestamp", dt.datetime(2024, 1, 15, 1, 2, 3, 4)),
-        ("timestamptz", dt.datetime(2024, 1, 15, tzinfo=dt.UTC)), ("string", 'it\'s "x"'), ("fixed[2]", b"\x01\xff"), ("binary", b"\x00"),
+        ("boolean", True), ("int", -7), ("long", 2**40), ("float", 1.5), ("double", 0.1),
+        ("decimal(9, 2)", Decimal("1.50")),
+        ("date", dt.date(2024, 1, 15)), ("time", dt.time(1, 2, 3, 4)),
+        ("timestamp", dt.datetime(2024, 1, 15, 1, 2, 3, 4)),
+        ("timestamptz", dt.datetime(2024, 1, 15, tzinfo=dt.UTC)), ("string", 'it\'s "x"'), ("fixed[2]", b"\x01\xff"),
+        ("binary", b"\x00"),
         ("uuid", UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")),
     ]  # fmt: skip
-    only_types = ["timestamp_ns", "timestamptz_ns", "unknown", "geometry", "geometry('srid:3857')", "geography('srid:4326', 'spherical')"]
+    only_types = [
+        "timestamp_ns",
+        "timestamptz_ns",
+        "unknown",
+        "geometry",
+        "geometry('srid:3857')",
+        "geography('srid:4326', 'spherical')",
+    ]
     declared = Table(
         "third.t",
         *(column(f"d{n}", kind, default=value) for n, (kind, value) in enumerate(defaults)),
@@ -115,7 +125,11 @@ def test_a_table_of_the_third_format_is_imported_with_its_types_and_defaults(cat
 
 
 def test_tables_of_one_name_in_two_namespaces_get_two_variables(catalog: FrazilCatalog) -> None:
-    both = [Table("one.t", column("a", "int")), Table("two.t", column("a", "int")), Table("one.class", column("a", "int"))]
+    both = [
+        Table("one.t", column("a", "int")),
+        Table("two.t", column("a", "int")),
+        Table("one.class", column("a", "int")),
+    ]
     list(apply_steps(plan_all(both, catalog), catalog))
     code = write_module([catalog.load_table(table.identifier) for table in both])
     assert [line.partition(" = ")[0] for line in code.splitlines() if " = Table(" in line] == ["t", "two_t", "t_class"]
@@ -131,8 +145,21 @@ def test_names_that_are_no_identifiers_get_variables_of_their_own(catalog: Frazi
 
 
 def test_a_table_that_evolved_is_imported_as_it_is_now(catalog: FrazilCatalog, tmp_path: Path) -> None:
-    first = Table("evolved.t", column("a", "int"), column("b", "string"), column("d", "date"), partition_by=["d"], format_version=1)
-    second = Table("evolved.t", column("x", "long", renamed_from="a"), column("d", "date"), partition_by=["month(d)"], dropped=["b"])
+    first = Table(
+        "evolved.t",
+        column("a", "int"),
+        column("b", "string"),
+        column("d", "date"),
+        partition_by=["d"],
+        format_version=1,
+    )
+    second = Table(
+        "evolved.t",
+        column("x", "long", renamed_from="a"),
+        column("d", "date"),
+        partition_by=["month(d)"],
+        dropped=["b"],
+    )
     for declared in (first, second):
         list(apply_steps(plan(declared, catalog), catalog))
     (imported,) = declared_in(write_module([catalog.load_table("evolved.t")]))

@@ -1,4 +1,6 @@
-"""A random walk of evolutions: rows are written after every step, and every old snapshot reads back with its own values."""
+"""A random walk of evolutions: rows are written after every step, and every old snapshot reads back with its own
+values.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,7 @@ def rows_of(live: LiveTable, snapshot_id: int | None = None) -> list[dict[str, A
     return sorted(live.scan(snapshot_id=snapshot_id).to_arrow().to_pylist(), key=repr)
 
 
-# --- the moves: each changes the declaration, or returns False where it finds nothing to change ------------------------------------
+# --- the moves: each changes the declaration, or returns False where it finds nothing to change ----------------------
 
 
 def used(walk: Walk) -> set[str]:
@@ -149,7 +151,11 @@ def used(walk: Walk) -> set[str]:
 
 
 def add(walk: Walk, data: st.DataObject) -> bool:
-    made = Column(walk.fresh(), TYPES[data.draw(st.sampled_from(KINDS), label="type")], doc=data.draw(st.sampled_from([None, "new"])))
+    made = Column(
+        walk.fresh(),
+        TYPES[data.draw(st.sampled_from(KINDS), label="type")],
+        doc=data.draw(st.sampled_from([None, "new"])),
+    )
     walk.columns.insert(data.draw(st.integers(0, len(walk.columns)), label="place"), made)
     return True
 
@@ -233,9 +239,16 @@ def partition(walk: Walk, data: st.DataObject) -> bool:
     if walk.partition_by and data.draw(st.booleans(), label="remove"):
         walk.partition_by.pop(0)
         return True
-    taken = {parse_partition(text).term.source for text in walk.partition_by}  # PyIceberg writes no table partitioned by a column twice
-    plain = [(c.name, c.type) for c in walk.columns if isinstance(c.type, str) and c.type not in ("binary", "float", "double")]
-    terms = [Term(transform, name) for name, kind in plain for transform in TRANSFORMS if can_transform(transform, kind)]
+    # PyIceberg writes no table partitioned by a column twice
+    taken = {parse_partition(text).term.source for text in walk.partition_by}
+    plain = [
+        (c.name, c.type)
+        for c in walk.columns
+        if isinstance(c.type, str) and c.type not in ("binary", "float", "double")
+    ]
+    terms = [
+        Term(transform, name) for name, kind in plain for transform in TRANSFORMS if can_transform(transform, kind)
+    ]
     free = [str(term) for term in terms if term.source not in taken]
     if not free or len(walk.partition_by) > 1:
         return False
@@ -252,11 +265,18 @@ def sort(walk: Walk, data: st.DataObject) -> bool:
 MOVES = [add, drop, rename, reorder, widen, loosen, describe, nest, partition, sort]
 
 
-# The first walk of hypothesis is the plainest, 20 times `add`; the others are random. Shrinking would take too long: it tells the moves.
+# The first walk of hypothesis is the plainest, 20 times `add`; the others are random. Shrinking would take too long: it
+# tells the moves.
 @settings(max_examples=3, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_after_twenty_evolutions_every_snapshot_still_shows_its_own_values(data: st.DataObject, catalog: FrazilCatalog) -> None:
-    start = [Column("id", "int", required=True), Column("name", "string", required=True), Column("s", TYPES["struct<x: int>"])]
+def test_after_twenty_evolutions_every_snapshot_still_shows_its_own_values(
+    data: st.DataObject, catalog: FrazilCatalog
+) -> None:
+    start = [
+        Column("id", "int", required=True),
+        Column("name", "string", required=True),
+        Column("s", TYPES["struct<x: int>"]),
+    ]
     walk = Walk(catalog, [*start, Column("day", "date"), Column("amount", "decimal(9, 2)")])
     try:
         walk.step()

@@ -76,7 +76,17 @@ def test_nothing_is_removed_when_nobody_can_be_asked(server: EmbeddedCatalog, ke
 def test_it_asks_before_it_removes(server: EmbeddedCatalog, kept: Kept, answer: bytes, left: int) -> None:
     terminal, stdin = pty.openpty()
     os.write(terminal, answer)
-    words = [sys.executable, "-m", "frazil", "--set", f"catalog.uri={server.uri}", "maintain", kept.name, "--only", "expire"]
+    words = [
+        sys.executable,
+        "-m",
+        "frazil",
+        "--set",
+        f"catalog.uri={server.uri}",
+        "maintain",
+        kept.name,
+        "--only",
+        "expire",
+    ]
     done = subprocess.run(words, stdin=stdin, capture_output=True, text=True, check=True)
     for end in (terminal, stdin):
         os.close(end)
@@ -96,7 +106,9 @@ def test_without_a_name_the_projects_tables_are_meant(
 ) -> None:
     beside = Kept(kept.catalog, f"{kept.name}__quarantine").create()
     Kept(kept.catalog).create()
-    (tmp_path / "lakehouse.py").write_text(f'from frazil import Table, column\nt = Table("{kept.name}", column("id", "long"))\n')
+    (tmp_path / "lakehouse.py").write_text(
+        f'from frazil import Table, column\nt = Table("{kept.name}", column("id", "long"))\n'
+    )
     monkeypatch.chdir(tmp_path)
     told = json.loads(maintain(server, "--dry-run", "--only", "compact", "--output", "json").stdout)
     assert [entry["table"] for entry in told] == [kept.name, beside.name]

@@ -194,7 +194,9 @@ def test_a_lost_reply_is_found_out(kept: Kept, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_files_of_a_commit_in_doubt_are_never_removed(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit has happened, its reply was lost, and before anybody looks its snapshot has expired: no file of it may go."""
+    """The commit has happened, its reply was lost, and before anybody looks its snapshot has expired: no file of it may
+    go.
+    """
     commit, lost = kept.catalog.commit_changes, [True]
 
     def lose(changes: object) -> None:
@@ -275,7 +277,9 @@ def test_a_task_of_spark_reports_files_or_what_is_wrong(kept: Kept) -> None:
     Path(as_path(next(path for path in kept.paths() if "day=3" in path))).write_bytes(b"PAR1 no more")
     groups = kept.plan().groups
     task = pickle.loads(cloudpickle.dumps(_task(Rewriter.of(kept.live), groups)))
-    reports = [_read_report(batch["report"][0].as_py()) for batch in task([pa.record_batch([pa.array([0, 1])], names=["id"])])]
+    reports = [
+        _read_report(batch["report"][0].as_py()) for batch in task([pa.record_batch([pa.array([0, 1])], names=["id"])])
+    ]
     failed = [one for one in reports if isinstance(one, UpkeepError)]
     (files,) = [one for one in reports if not isinstance(one, UpkeepError)]
     assert ([file.rows for file in files], len(failed)) == ([12], 1)
@@ -309,7 +313,9 @@ EVERY_TYPE = Schema(
     NestedField(12, "key", UUIDType()),
     NestedField(13, "code", FixedType(3)),
     NestedField(14, "raw", BinaryType()),
-    NestedField(15, "place", StructType(NestedField(16, "site", StringType()), NestedField(17, "level", IntegerType()))),
+    NestedField(
+        15, "place", StructType(NestedField(16, "site", StringType()), NestedField(17, "level", IntegerType()))
+    ),
     NestedField(18, "tags", ListType(19, StringType(), element_required=False)),
     NestedField(20, "more", MapType(21, StringType(), 22, LongType(), value_required=False)),
 )

@@ -1,6 +1,8 @@
-"""Equality deletes: rows that they delete leave with a compaction, those that come meanwhile hold, and those that are done go.
+"""Equality deletes: rows that they delete leave with a compaction, those that come meanwhile hold, and those that are
+done go.
 
-tests/engines/test_maintain_deletes.py has delete files that Iceberg's Java library wrote; the rules are those of the specification.
+tests/engines/test_maintain_deletes.py has delete files that Iceberg's Java library wrote; the rules are those of the
+specification.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ def test_positions_and_values_may_delete_the_same_row(kept: Kept) -> None:
 
 @pytest.mark.parametrize("step", ["files written", "before commit"])
 def test_a_delete_that_comes_meanwhile_holds_for_the_new_files(kept: Kept, step: str) -> None:
-    """And 3, which is younger than the first delete, is still there: the new file is as old as what was read, and no older."""
+    """And 3, which is younger than the first delete, is still there: the new file is as old as what was read, and no
+    older.
+    """
     result = kept.compact(patience=during(lambda: kept.delete_equal(4), step))
     assert (result.groups, len(result.snapshots), result.overtaken) == (1, 1, 0)
     assert kept.scanned() == [1, 2, 3, 5]
@@ -100,7 +104,9 @@ def test_a_delete_that_a_rollback_takes_back_meanwhile_is_not_carried_out(kept: 
 
 
 def test_a_delete_from_another_line_that_is_not_younger_makes_it_plan_anew(kept: Kept) -> None:
-    """It was staged before the files were read, and is published while they are rewritten: its number is no greater than what was read."""
+    """It was staged before the files were read, and is published while they are rewritten: its number is no greater
+    than what was read.
+    """
     base = kept.head()
     staged = kept.delete_equal(4)
     move_main(kept, base)
@@ -129,7 +135,7 @@ def test_without_partitions_a_delete_holds_for_every_file(catalog: FrazilCatalog
     assert kept.scanned() == [0, 3, 4, 5]
 
 
-# --- files that move to another partitioning -------------------------------------------------------------------------------------
+# --- files that move to another partitioning -------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -155,7 +161,7 @@ def test_rows_that_move_are_not_deleted_by_what_did_not_concern_them(moving: Kep
     assert moving.scanned() == LEFT
 
 
-# --- delete files that seem to be done -------------------------------------------------------------------------------------------
+# --- delete files that seem to be done -------------------------------------------------------------------------------
 
 
 def test_a_rollback_brings_back_what_seemed_to_dangle(kept: Kept) -> None:

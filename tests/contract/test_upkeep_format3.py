@@ -1,4 +1,6 @@
-"""Tables of format 3: rows keep their ids whatever is rewritten, and deletion vectors go with the files that they are about."""
+"""Tables of format 3: rows keep their ids whatever is rewritten, and deletion vectors go with the files that they are
+about.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def test_rows_keep_their_ids_and_the_vectors_of_rewritten_files_go(kept: Kept3) 
     assert kept.lineage() == without(before, *range(10, 16))
     assert (kept.scanned(), kept.vectors()) == (LEFT, 1)  # day 2 is as it was
     told = kept.summary()
-    assert [told[name] for name in ("removed-dvs", "removed-delete-files", "removed-position-deletes")] == ["6", "6", "6"]
+    assert [told[name] for name in ("removed-dvs", "removed-delete-files", "removed-position-deletes")] == [
+        "6",
+        "6",
+        "6",
+    ]
 
 
 def test_rows_that_were_moved_before_keep_their_ids_again(kept: Kept3) -> None:
@@ -63,7 +69,9 @@ def test_rows_that_were_moved_before_keep_their_ids_again(kept: Kept3) -> None:
 
 def test_no_row_id_is_given_out_twice(kept: Kept3) -> None:
     kept.compact()
-    ManifestRewrite(kept.catalog, kept.identifier, HURRIED).run(plan_manifests(kept.live, kept.policy), policy=kept.policy)
+    ManifestRewrite(kept.catalog, kept.identifier, HURRIED).run(
+        plan_manifests(kept.live, kept.policy), policy=kept.policy
+    )
     kept.append(200, 201)
     numbers = [row_id for row_id, _ in kept.lineage().values()]
     assert len(numbers) == len(set(numbers))
@@ -71,7 +79,9 @@ def test_no_row_id_is_given_out_twice(kept: Kept3) -> None:
 
 def test_merged_manifests_keep_row_ids_and_vectors(kept: Kept3) -> None:
     before = kept.lineage()
-    result = ManifestRewrite(kept.catalog, kept.identifier, HURRIED).run(plan_manifests(kept.live, kept.policy), policy=kept.policy)
+    result = ManifestRewrite(kept.catalog, kept.identifier, HURRIED).run(
+        plan_manifests(kept.live, kept.policy), policy=kept.policy
+    )
     assert (result.before, result.after) == (7, 1)
     assert (kept.lineage(), kept.scanned(), kept.vectors()) == (before, LEFT, 7)
 
@@ -164,7 +174,9 @@ def test_rows_without_ids_wait_for_a_writer_to_give_them(upgraded: Kept3) -> Non
     assert (upgraded.lineage(), len(upgraded.files())) == (before, 1)
 
 
-@pytest.mark.parametrize(("work", "step"), [("compact", "files written"), ("compact", "before commit"), ("manifests", "before commit")])
+@pytest.mark.parametrize(
+    ("work", "step"), [("compact", "files written"), ("compact", "before commit"), ("manifests", "before commit")]
+)
 def test_a_branch_that_is_published_meanwhile_keeps_the_ids_that_it_gave(upgraded: Kept3, work: str, step: str) -> None:
     """Main and the branch have given ids to the same files after the upgrade, and not the same ones."""
     upgraded.append(200, day=2, branch="side")
@@ -174,7 +186,9 @@ def test_a_branch_that_is_published_meanwhile_keeps_the_ids_that_it_gave(upgrade
     wanted = upgraded.lineage()
     move_main(upgraded, ours)
     assert upgraded.lineage()[3] != wanted[3]
-    keeper = Keeper(upgraded.catalog, upgraded.identifier, patience=during(lambda: move_main(upgraded, published), step))
+    keeper = Keeper(
+        upgraded.catalog, upgraded.identifier, patience=during(lambda: move_main(upgraded, published), step)
+    )
     keeper.perform(keeper.plan(work))
     assert upgraded.lineage() == wanted
 

@@ -1,4 +1,6 @@
-"""The reply to a commit is lost, and a second client commits and expires snapshots before the first one looks: no live file is deleted."""
+"""The reply to a commit is lost, and a second client commits and expires snapshots before the first one looks: no live
+file is deleted.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_files_of_a_rewrite_that_was_committed_and_expired_are_kept(
     assert len(kept.live.snapshots()) <= 2
 
 
-def test_an_append_that_was_committed_and_expired_is_not_called_a_conflict(kept: Kept, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_an_append_that_was_committed_and_expired_is_not_called_a_conflict(
+    kept: Kept, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     table = shaky.load_table(kept.name)
     proxy.lose_reply(b"POST /v1/default/namespaces/lake/tables/", meanwhile=lambda: append_and_expire(kept))
     with pytest.raises(CommitUnknown):
@@ -70,7 +74,9 @@ def test_an_append_that_was_committed_and_expired_is_not_called_a_conflict(kept:
     assert len(kept.ids()) == 8
 
 
-def test_an_append_that_was_overtaken_and_never_arrived_is_a_conflict(kept: Kept, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_an_append_that_was_overtaken_and_never_arrived_is_a_conflict(
+    kept: Kept, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     table = shaky.load_table(kept.name)
     kept.append(500)
     proxy.lose_request(b"POST /v1/default/namespaces/lake/tables/")
@@ -79,7 +85,9 @@ def test_an_append_that_was_overtaken_and_never_arrived_is_a_conflict(kept: Kept
     assert kept.ids() == [*range(6), 500]
 
 
-def test_a_ref_that_was_moved_and_written_on_is_not_called_a_conflict(kept: Kept, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_a_ref_that_was_moved_and_written_on_is_not_called_a_conflict(
+    kept: Kept, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     """A staged snapshot is published, the reply is lost, and another writer appends on top of it."""
     kept.live.manage_snapshots().create_branch(kept.head(), "stage").commit()
     staged = kept.append(400, branch="stage")

@@ -1,7 +1,8 @@
 """What others do at the worst moment: after upkeep has looked at the table, and before its commit arrives.
 
-The catalog itself refuses a snapshot whose sequence number is used. So most writers would be noticed without any guard; here are those
-who would not: a ref that moves to a snapshot which is there already, a table of format 1, another table of the same name.
+The catalog itself refuses a snapshot whose sequence number is used. So most writers would be noticed without any guard;
+here are those who would not: a ref that moves to a snapshot which is there already, a table of format 1, another table
+of the same name.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def merge_deletes(kept: Kept, patience: Patience) -> None:
 
 
 def merge_manifests(kept: Kept, patience: Patience) -> None:
-    ManifestRewrite(kept.catalog, kept.identifier, patience).run(plan_manifests(kept.live, kept.policy), policy=kept.policy)
+    ManifestRewrite(kept.catalog, kept.identifier, patience).run(
+        plan_manifests(kept.live, kept.policy), policy=kept.policy
+    )
 
 
 Work = Callable[[Kept, Patience], None]
@@ -48,7 +51,7 @@ def move_main(kept: Kept, snapshot_id: int) -> None:
     kept.live.manage_snapshots().set_current_snapshot(snapshot_id).commit()
 
 
-# --- between the look and the commit ---------------------------------------------------------------------------------------------
+# --- between the look and the commit ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("work", WORKS)
@@ -126,7 +129,7 @@ def test_an_expiry_says_where_every_ref_is(kept: Kept, monkeypatch: pytest.Monke
     assert guards == dict.fromkeys(("main", "side", "v1"), kept.head())
 
 
-# --- between the plan and the look -----------------------------------------------------------------------------------------------
+# --- between the plan and the look -----------------------------------------------------------------------------------
 
 
 def perform(kept: Kept, plan: DeletePlan) -> int:
@@ -145,7 +148,9 @@ def test_a_rollback_brings_back_what_seemed_to_dangle(kept: Kept) -> None:
 
 
 def test_merged_deletes_cover_files_that_a_rollback_has_brought_back(kept: Kept) -> None:
-    """One delete file about two data files, of which one is gone when the plan is made: the merged one would leave out its rows."""
+    """One delete file about two data files, of which one is gone when the plan is made: the merged one would leave out
+    its rows.
+    """
     for number in range(20, 25):
         kept.append(number, number + 10)
     wide = kept.delete_together(*range(30, 35))

@@ -69,7 +69,9 @@ def test_rows_deleted_meanwhile_stay_deleted(kept: Kept) -> None:
 
 def test_manifests_are_merged_and_lie_by_partition(kept: Kept) -> None:
     assert manifests(kept, ManifestContent.DATA) == 12
-    result = ManifestRewrite(kept.catalog, kept.identifier, HURRIED).run(plan_manifests(kept.live, kept.policy), policy=kept.policy)
+    result = ManifestRewrite(kept.catalog, kept.identifier, HURRIED).run(
+        plan_manifests(kept.live, kept.policy), policy=kept.policy
+    )
     assert (result.before, result.after, manifests(kept, ManifestContent.DATA)) == (12, 1, 1)
     assert len(kept.ids()) == 120
     days = [task.file.partition[0] for task in kept.live.scan().plan_files()]
@@ -102,7 +104,9 @@ def test_an_append_meanwhile_is_carried_over(kept: Kept) -> None:
             kept.append(999)
 
     patience: Patience = replace(HURRIED, on_step=on_step)
-    ManifestRewrite(kept.catalog, kept.identifier, patience).run(plan_manifests(kept.live, kept.policy), policy=kept.policy)
+    ManifestRewrite(kept.catalog, kept.identifier, patience).run(
+        plan_manifests(kept.live, kept.policy), policy=kept.policy
+    )
     assert (len(kept.ids()), manifests(kept, ManifestContent.DATA)) == (121, 2)
 
 

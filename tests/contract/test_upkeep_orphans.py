@@ -64,7 +64,12 @@ def test_a_healthy_table_has_none(kept: Kept) -> None:
 def test_what_nothing_leads_to_is_removed_and_nothing_else(kept: Kept) -> None:
     before = kept.on_disk()
     left = leave(
-        kept, "data/day=1/a.parquet", "data/b c.parquet", "metadata/x-m0.avro", "metadata/00009-x.metadata.json", "data/d%3A1/f.parquet"
+        kept,
+        "data/day=1/a.parquet",
+        "data/b c.parquet",
+        "metadata/x-m0.avro",
+        "metadata/00009-x.metadata.json",
+        "data/d%3A1/f.parquet",
     )
     plan = find(kept)
     assert {as_path(orphan.path) for orphan in plan.orphans} == left
@@ -94,12 +99,16 @@ def test_what_is_committed_after_the_listing_is_the_tables(kept: Kept) -> None:
         steps.append(step)
         kept.append(99)
 
-    plan = plan_orphans(lambda: kept.live, now_ms=now, older_than_ms=3 * DAY_MS, locations=Locations(kept.catalog), on_step=append)
+    plan = plan_orphans(
+        lambda: kept.live, now_ms=now, older_than_ms=3 * DAY_MS, locations=Locations(kept.catalog), on_step=append
+    )
     assert (plan.orphans, steps) == ((), ["listed"])
 
 
 def test_what_a_writer_commits_after_the_plan_stays(kept: Kept) -> None:
-    """It slept for days between its file and its commit, and woke while somebody was asked whether the orphans may go."""
+    """It slept for days between its file and its commit, and woke while somebody was asked whether the orphans
+    may go.
+    """
     layout = TableLayout.of(kept.live)
     buffer = Buffer(layout)
     buffer.add(rows([70]).cast(layout.arrow))

@@ -74,7 +74,9 @@ def test_files_that_another_table_has_added_survive_the_expiry_of_their_snapshot
 
 
 @pytest.mark.parametrize("where", ["same warehouse", "other warehouse"])
-def test_a_table_that_is_registered_twice_loses_nothing_to_the_expiry_of_the_first(kept: Kept, server: EmbeddedCatalog, where: str) -> None:
+def test_a_table_that_is_registered_twice_loses_nothing_to_the_expiry_of_the_first(
+    kept: Kept, server: EmbeddedCatalog, where: str
+) -> None:
     twin = kept.live.metadata_location
     before = kept.on_disk()
     if where == "same warehouse":
@@ -183,4 +185,6 @@ def test_a_catalog_that_does_not_answer_is_in_doubt() -> None:
 def test_the_server_is_asked_for_a_few_tables_at_a_time(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     borrower = borrow(kept, kept.paths())
     monkeypatch.setattr("frazil.catalog.operations.references.PAGE_SECONDS", 0.0)
-    assert find_referenced(kept.catalog, kept.paths(), other_than=kept.identifier) == dict.fromkeys(kept.paths(), borrower.name)
+    assert find_referenced(kept.catalog, kept.paths(), other_than=kept.identifier) == dict.fromkeys(
+        kept.paths(), borrower.name
+    )

@@ -1,4 +1,5 @@
-"""Upkeep with writers, deletes and rollbacks at random moments in the middle of it: the rows are always those of a simple model.
+"""Upkeep with writers, deletes and rollbacks at random moments in the middle of it: the rows are always those of a
+simple model.
 
 In format 3 every row id, once it was seen, belongs to the same row for ever.
 """
@@ -48,11 +49,13 @@ class World:
             for row in found:
                 assert self.known.setdefault(row["_row_id"], row) == row
 
-    # --- writers -----------------------------------------------------------------------------------------------------------------
+    # --- writers -----------------------------------------------------------------------------------------------------
 
     def write(self) -> None:
         """Whatever a writer may do; it is seen by the table and by the model."""
-        self.chance.choice([self.append, self.append, self.delete_equal, self.delete_equal, self.delete_positions, self.go_back])()
+        self.chance.choice(
+            [self.append, self.append, self.delete_equal, self.delete_equal, self.delete_positions, self.go_back]
+        )()
         self.check()
 
     def append(self) -> None:
@@ -76,7 +79,7 @@ class World:
         self.kept.live.manage_snapshots().set_current_snapshot(snapshot_id).commit()
         self.rows = self.past[snapshot_id].copy()
 
-    # --- upkeep ------------------------------------------------------------------------------------------------------------------
+    # --- upkeep ------------------------------------------------------------------------------------------------------
 
     def keep(self) -> None:
         """One step of upkeep. In the middle of it, or between plan and work, a writer comes."""
@@ -107,7 +110,9 @@ class World:
 
 
 @pytest.mark.parametrize("kind", [Kept, Kept3])
-def test_whoever_comes_meanwhile_finds_the_right_rows(catalog: FrazilCatalog, campaign: Campaign, kind: type[Kept]) -> None:
+def test_whoever_comes_meanwhile_finds_the_right_rows(
+    catalog: FrazilCatalog, campaign: Campaign, kind: type[Kept]
+) -> None:
     chance = campaign.random()
     for _ in range(campaign.size(short=3, full=150)):
         world = World(kind(catalog, policy=Policy(min_input_files=2)).create("day"), chance)

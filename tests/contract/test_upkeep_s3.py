@@ -32,7 +32,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     service.start()
     stack = service.settings.stack
     secret = stack.secret_access_key.get_secret_value()
-    yield {"s3.endpoint": f"http://{ports.HOST}:{service.port}", "s3.access-key-id": stack.access_key_id, "s3.secret-access-key": secret}
+    yield {
+        "s3.endpoint": f"http://{ports.HOST}:{service.port}",
+        "s3.access-key-id": stack.access_key_id,
+        "s3.secret-access-key": secret,
+    }
     service.stop()
     for path in service.purge_paths():
         shutil.rmtree(path, ignore_errors=True)
@@ -46,7 +50,11 @@ def bucket(store: dict[str, str]) -> Any:
 
 @pytest.fixture
 def catalog(store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrazilCatalog]:
-    names = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.access-key-id": "AWS_ACCESS_KEY_ID", "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY"}
+    names = {
+        "s3.endpoint": "AWS_ENDPOINT_URL",
+        "s3.access-key-id": "AWS_ACCESS_KEY_ID",
+        "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
+    }
     for key, name in names.items():
         monkeypatch.setenv(name, store[key])
     monkeypatch.setenv("AWS_REGION", "us-east-1")
@@ -89,4 +97,6 @@ def test_files_of_a_group_that_was_left_out_leave_no_trace(catalog: FrazilCatalo
         kept.append(number)
     kept.compact(patience=during(lambda: kept.live.delete("day == 1")))
     prefix = kept.live.location().removeprefix(f"s3://{BUCKET}/")
-    assert {f"s3://{BUCKET}/{one.key}" for one in bucket.objects.filter(Prefix=f"{prefix}/data/")} <= reached_by(kept.live)
+    assert {f"s3://{BUCKET}/{one.key}" for one in bucket.objects.filter(Prefix=f"{prefix}/data/")} <= reached_by(
+        kept.live
+    )

@@ -1,4 +1,6 @@
-"""The steps together on a real catalog: policies that were declared, tables beside a table, and a table that is rolled back later."""
+"""The steps together on a real catalog: policies that were declared, tables beside a table, and a table that is rolled
+back later.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ def keep(kept: Kept, *, days: float = 10) -> None:
 
 
 def test_a_declared_policy_is_applied_imported_and_honoured(catalog: FrazilCatalog) -> None:
-    declared = Table("lake.declared", column("id", "long"), upkeep=Upkeep(keep_snapshots=3, keep_days=0.5, orphans_older_than="2h"))
+    declared = Table(
+        "lake.declared", column("id", "long"), upkeep=Upkeep(keep_snapshots=3, keep_days=0.5, orphans_older_than="2h")
+    )
     list(apply_steps(plan(declared, catalog), catalog))
     live = catalog.load_table("lake.declared")
     assert Policy.of(live.properties, table="t").min_snapshots == 3
     assert '"history.expire.min-snapshots-to-keep": "3"' in write_module([live])
-    changed = Table("lake.declared", column("id", "long"), upkeep=Upkeep(keep_snapshots=4, keep_days=0.5, orphans_older_than="2h"))
+    changed = Table(
+        "lake.declared", column("id", "long"), upkeep=Upkeep(keep_snapshots=4, keep_days=0.5, orphans_older_than="2h")
+    )
     assert "history.expire.min-snapshots-to-keep" in str(plan(changed, catalog)[0])
     kept = Kept(catalog, "lake.declared")
     for number in range(6):

@@ -1,4 +1,5 @@
-"""A table of format 3 for the tests of its upkeep. PyIceberg writes none: rows and deletion vectors are committed by hand.
+"""A table of format 3 for the tests of its upkeep. PyIceberg writes none: rows and deletion vectors are committed by
+hand.
 
 `lineage` tells the ids of the rows by the specification, row by row; tests/engines asks Spark for them.
 """
@@ -41,8 +42,12 @@ class Kept3(Kept):
         return self._commit([file.to_data_file() for file in buffer.flush()], ManifestContent.DATA, branch)
 
     def delete(self, *ids: int) -> int:
-        """A deletion vector for each file with such rows, all in one Puffin file; it holds what an older one held, and takes its place."""
-        older = {entry.data_file[format3.REFERENCED]: entry.data_file for entry in self.entries(ManifestContent.DELETES)}
+        """A deletion vector for each file with such rows, all in one Puffin file; it holds what an older one held, and
+        takes its place.
+        """
+        older = {
+            entry.data_file[format3.REFERENCED]: entry.data_file for entry in self.entries(ManifestContent.DELETES)
+        }
         found = list[tuple[str, list[int], DataFile]]()
         for file in self.files():
             if positions := self._positions(self.live, file, ids):
@@ -89,9 +94,13 @@ class Kept3(Kept):
                 carried.append(one)
         manifest = write_entries(table, entries, spec_id=files[0].spec_id, content=content, snapshot_id=snapshot_id)
         parent_id = parent.snapshot_id if parent else None
-        listed = format3.write_list_v3(table, [*carried, manifest], snapshot_id=snapshot_id, parent_id=parent_id, attempt=1)
+        listed = format3.write_list_v3(
+            table, [*carried, manifest], snapshot_id=snapshot_id, parent_id=parent_id, attempt=1
+        )
         summary = Summary(Operation.APPEND if content == ManifestContent.DATA else Operation.DELETE)
-        snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=listed.location, summary=summary)
+        snapshot = next_snapshot(
+            metadata, parent, snapshot_id=snapshot_id, manifest_list=listed.location, summary=summary
+        )
         snapshot = snapshot.model_copy(update={"first_row_id": listed.first_row_id, "added_rows": listed.added_rows})
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, branch, snapshot_id))
         self.catalog.commit_changes([Change(self.identifier, guards(metadata, branch, parent_id), updates)])
@@ -116,7 +125,9 @@ class Kept3(Kept):
             for at, row in enumerate(content):
                 inherited = (first + at, entry.sequence_number)
                 own = (row.get("_row_id"), row.get("_last_updated_sequence_number"))
-                found[row["id"]] = tuple(one if one is not None else other for one, other in zip(own, inherited, strict=True))  # type: ignore[assignment]
+                found[row["id"]] = tuple(
+                    one if one is not None else other for one, other in zip(own, inherited, strict=True)
+                )  # type: ignore[assignment]
         return found
 
 

@@ -1,4 +1,6 @@
-"""A partitioned table on a running catalog, for the tests of its upkeep: many small files, deleted rows, and what lies on disk."""
+"""A partitioned table on a running catalog, for the tests of its upkeep: many small files, deleted rows, and what lies
+on disk.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ from frazil.write.commit.publish import Patience
 from frazil.write.commit.snapshots import guards, move_ref, next_snapshot
 from frazil.write.files.partitioning import partition_spec
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "name", StringType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "name", StringType())
+)
 ARROW = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("name", pa.string())])
 HURRIED = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
 
@@ -93,7 +97,7 @@ class Kept:
         assert snapshot.summary is not None
         return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
 
-    # --- upkeep ------------------------------------------------------------------------------------------------------------------
+    # --- upkeep ------------------------------------------------------------------------------------------------------
 
     def plan(self, **options: bool) -> CompactionPlan:
         return plan_compaction(self.live, self.policy, **options)
@@ -106,7 +110,7 @@ class Kept:
         rules = replace(self.policy, **policy)  # type: ignore[arg-type]
         return Expiry(self.catalog, self.identifier, rules, lambda: now_ms, patience).run()
 
-    # --- deletes, as an engine writes them ---------------------------------------------------------------------------------------
+    # --- deletes, as an engine writes them ---------------------------------------------------------------------------
 
     def delete(self, *ids: int) -> int:
         """Deletes rows merge-on-read: one position delete file for each data file, as Spark does."""
@@ -118,7 +122,9 @@ class Kept:
         """The same with one delete file for all data files, which must lie in one partition, as Flink does."""
         table = self.live
         found = [(file, self._positions(table, file, ids)) for file in self.files()]
-        return self.add_deletes([self._write_positions(table, sorted((one for one in found if one[1]), key=lambda one: one[0].file_path))])
+        return self.add_deletes(
+            [self._write_positions(table, sorted((one for one in found if one[1]), key=lambda one: one[0].file_path))]
+        )
 
     def delete_equal(self, *values: int | str, partition: tuple[int, ...] | None = (1,), spec_id: int = 0) -> int:
         """Deletes all older rows of a partition with these ids (or names), unseen, as a stream of upserts does."""
@@ -129,8 +135,17 @@ class Kept:
         with table.io.new_output(path).create() as out:
             pq.write_table(pa.table([pa.array(values)], schema=schema), out, store_schema=False)
             size = out.tell()
-        facts = {"file_path": path, "file_format": FileFormat.PARQUET, "record_count": len(values), "file_size_in_bytes": size}
-        facts |= {"content": DataFileContent.EQUALITY_DELETES, "partition": Record(*(partition or ())), "equality_ids": [field_id]}
+        facts = {
+            "file_path": path,
+            "file_format": FileFormat.PARQUET,
+            "record_count": len(values),
+            "file_size_in_bytes": size,
+        }
+        facts |= {
+            "content": DataFileContent.EQUALITY_DELETES,
+            "partition": Record(*(partition or ())),
+            "equality_ids": [field_id],
+        }
         made = DataFile.from_args(**facts)
         made.spec_id = spec_id
         return self.add_deletes([made])
@@ -142,7 +157,9 @@ class Kept:
         assert parent is not None
         snapshot_id = metadata.new_snapshot_id()
         entries = [as_added(file, snapshot_id) for file in files]
-        manifest = write_entries(table, entries, spec_id=files[0].spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id)
+        manifest = write_entries(
+            table, entries, spec_id=files[0].spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id
+        )
         manifests = [*parent.manifests(table.io), manifest]
         location = write_list(table, manifests, snapshot_id=snapshot_id, parent_id=parent.snapshot_id, attempt=1)
         summary = Summary(Operation.DELETE, **{"added-delete-files": str(len(files))})
@@ -166,7 +183,9 @@ class Kept:
     def _write_positions(self, table: Table, found: Sequence[tuple[DataFile, list[int]]]) -> DataFile:
         path = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
         pairs = [(file.file_path, one) for file, positions in found for one in positions]
-        rows = pa.table([pa.array([path for path, _ in pairs]), pa.array([one for _, one in pairs])], schema=DELETE_SCHEMA)
+        rows = pa.table(
+            [pa.array([path for path, _ in pairs]), pa.array([one for _, one in pairs])], schema=DELETE_SCHEMA
+        )
         with table.io.new_output(path).create() as out:
             pq.write_table(rows, out, store_schema=False)
             size = out.tell()
@@ -177,7 +196,7 @@ class Kept:
     def delete_files(self) -> set[str]:
         return {delete.file_path for task in self.live.scan().plan_files() for delete in task.delete_files}
 
-    # --- what is on disk ---------------------------------------------------------------------------------------------------------
+    # --- what is on disk ---------------------------------------------------------------------------------------------
 
     @property
     def folder(self) -> Path:

@@ -1,4 +1,6 @@
-"""A catalog of its own process for clients in other languages: what `frazil connect` prints, and the folder in which the client runs."""
+"""A catalog of its own process for clients in other languages: what `frazil connect` prints, and the folder in which
+the client runs.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringT
 
 @dataclass(frozen=True)
 class ClientLake:
-    """`frazil serve` with the table `ns.items` of two rows, and a folder in which a client runs with only the keys in its environment."""
+    """`frazil serve` with the table `ns.items` of two rows, and a folder in which a client runs with only the keys in
+    its environment.
+    """
 
     uri: str
     folder: Path
@@ -41,7 +45,9 @@ class ClientLake:
 
     @property
     def environment(self) -> dict[str, str]:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FRAZIL_", "PYTHON"))}
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FRAZIL_", "PYTHON"))
+        }
         return clean | self.keys
 
     def connect(self, engine: str) -> str:
@@ -104,7 +110,11 @@ def client_lake(folder: Path, store: S3 | None) -> Iterator[ClientLake]:
 @contextmanager
 def object_store(folder: Path) -> Iterator[S3]:
     """An object store of its own with the bucket `lakehouse`."""
-    flags = {"stack.folder": str(folder), "stack.ports.object_store": str(ports.free_port()), "stack.bucket": "lakehouse"}
+    flags = {
+        "stack.folder": str(folder),
+        "stack.ports.object_store": str(ports.free_port()),
+        "stack.bucket": "lakehouse",
+    }
     service = ObjectStore(load_settings(flags=flags, environ={}, folder=folder))
     service.start()
     try:

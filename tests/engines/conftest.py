@@ -34,8 +34,12 @@ class Project:
     def settings(self) -> Settings:
         return load_settings(folder=self.folder, flags={"stack.folder": str(self.folder / ".frazil")})
 
-    def frazil(self, *arguments: str, check: bool = True, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(self.command(*arguments, prefix=prefix), cwd=self.folder, capture_output=True, text=True, check=False)
+    def frazil(
+        self, *arguments: str, check: bool = True, prefix: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*arguments, prefix=prefix), cwd=self.folder, capture_output=True, text=True, check=False
+        )
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
 
@@ -48,7 +52,11 @@ class Project:
 
     def processes(self) -> list[int]:
         """Every process that was started for a service of this stack."""
-        return [process.pid for name in NAMES for process in processes.marked(self.folder / ".frazil" / name.replace("_", "-"))]
+        return [
+            process.pid
+            for name in NAMES
+            for process in processes.marked(self.folder / ".frazil" / name.replace("_", "-"))
+        ]
 
 
 def make_project(folder: Path) -> Project:
@@ -85,7 +93,9 @@ def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 @pytest.fixture(scope="session")
 def engines(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Walker]]:
-    """PyIceberg, Spark, Trino, DuckDB and Daft, connected to the live stack; one Spark for all tests, for it takes long to start."""
+    """PyIceberg, Spark, Trino, DuckDB and Daft, connected to the live stack; one Spark for all tests, for it takes long
+    to start.
+    """
     from tests.engines.walkers import WALKERS
 
     connected = {name: walker(live_stack, tmp_path_factory.mktemp(name)) for name, walker in WALKERS.items()}
@@ -100,7 +110,8 @@ def keep_logs(project: Project) -> None:
         shutil.copy(log, project.folder / f"{log.parent.name}.log")
 
 
-# An ordinary user. The tests may run as root with Python under root's private home: the capability lets the user read, and only that.
+# An ordinary user. The tests may run as root with Python under root's private home: the capability lets the user read,
+# and only that.
 AS_USER: tuple[str, ...] = ()
 USER_ID = os.getuid()
 if os.geteuid() == 0:

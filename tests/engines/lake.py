@@ -14,7 +14,9 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("embedding", pa.
 
 
 def connection(project: Project) -> dict[str, str]:
-    """The properties of a PyIceberg catalog on the stack: the catalog's address, the warehouse by its location, S3 with its keys."""
+    """The properties of a PyIceberg catalog on the stack: the catalog's address, the warehouse by its location, S3 with
+    its keys.
+    """
     stack = project.settings.stack
     return {
         "type": "rest",
@@ -38,12 +40,18 @@ def vector(number: int) -> list[float]:
 
 def rows(*ids: int) -> pa.Table:
     """Rows as in the walk-through: an id, a name, an embedding."""
-    return pa.table({"id": list(ids), "name": [f"item-{n}" for n in ids], "embedding": [vector(n) for n in ids]}, schema=SCHEMA)
+    return pa.table(
+        {"id": list(ids), "name": [f"item-{n}" for n in ids], "embedding": [vector(n) for n in ids]}, schema=SCHEMA
+    )
 
 
 def stored_objects(project: Project, prefix: str = "") -> list[str]:
     """The keys in the stack's bucket."""
-    pages = s3_client(project).get_paginator("list_objects_v2").paginate(Bucket=project.settings.stack.bucket, Prefix=prefix)
+    pages = (
+        s3_client(project)
+        .get_paginator("list_objects_v2")
+        .paginate(Bucket=project.settings.stack.bucket, Prefix=prefix)
+    )
     return sorted(entry["Key"] for page in pages for entry in page.get("Contents", []))
 
 
@@ -52,7 +60,10 @@ def s3_client(project: Project) -> Any:
     import boto3
 
     stack = project.settings.stack
-    keys = {"aws_access_key_id": stack.access_key_id, "aws_secret_access_key": stack.secret_access_key.get_secret_value()}
+    keys = {
+        "aws_access_key_id": stack.access_key_id,
+        "aws_secret_access_key": stack.secret_access_key.get_secret_value(),
+    }
     return boto3.client("s3", endpoint_url=s3_endpoint(project), region_name="us-east-1", **keys)
 
 

@@ -42,7 +42,9 @@ class Sales:
 
     def measure(self, sql: str) -> tuple[list[list[Any]], dict[str, Any]]:
         """The same with what Trino counted: processedRows, physicalInputBytes, ..."""
-        with trino.dbapi.connect(host="127.0.0.1", port=self.project.settings.stack.ports.trino, user="test") as session:
+        with trino.dbapi.connect(
+            host="127.0.0.1", port=self.project.settings.stack.ports.trino, user="test"
+        ) as session:
             cursor = session.cursor()
             cursor.execute(re.sub(r"(?<![.\"])\bsales\b", "iceberg.lakehouse.sales", sql))
             rows = cursor.fetchall()
@@ -52,13 +54,19 @@ class Sales:
         return load_catalog("lake", **connection(self.project)).load_table("lakehouse.sales")
 
     def add_day(self, day: str, *, rows: int = ROWS_A_DAY, country: str = "NO") -> None:
-        row = f"'ORD-' || CAST(n AS VARCHAR) || '-{day}', 'CUST-' || CAST(n % 7 AS VARCHAR), CAST(n AS DECIMAL(12,2)) / 4"
+        row = (
+            f"'ORD-' || CAST(n AS VARCHAR) || '-{day}', 'CUST-' || CAST(n % 7 AS VARCHAR), CAST(n AS DECIMAL(12,2)) / 4"
+        )
         columns = "(order_id, customer_id, amount, country, ingestion_date)"
-        self.ask(f"INSERT INTO sales {columns} SELECT {row}, '{country}', DATE '{day}' FROM UNNEST(sequence(1, {rows})) t(n)")
+        self.ask(
+            f"INSERT INTO sales {columns} SELECT {row}, '{country}', DATE '{day}' FROM UNNEST(sequence(1, {rows})) t(n)"
+        )
 
     def rows(self, version: str = "") -> list[list[Any]]:
         """All rows in order, now or at a version (`FOR VERSION AS OF ...`)."""
-        return self.ask(f"SELECT order_id, customer_id, amount, country, ingestion_date FROM sales {version} ORDER BY order_id")
+        return self.ask(
+            f"SELECT order_id, customer_id, amount, country, ingestion_date FROM sales {version} ORDER BY order_id"
+        )
 
     def files(self) -> list[str]:
         """The data files of the current snapshot."""
@@ -84,7 +92,9 @@ def sales_table(project: Project, *, days: tuple[str, ...] = DAYS) -> Iterator[S
 
 
 def _drop(sales: Sales) -> None:
-    """The table and all of its folder: what writes that failed have left behind belongs to nobody, and Trino wants an empty place."""
+    """The table and all of its folder: what writes that failed have left behind belongs to nobody, and Trino wants an
+    empty place.
+    """
     sales.ask("DROP TABLE IF EXISTS sales")
     store, bucket = s3_client(sales.project), sales.project.settings.stack.bucket
     for key in stored_objects(sales.project, "lakehouse/sales/"):

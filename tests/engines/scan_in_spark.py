@@ -18,7 +18,9 @@ def read_scan(spark: Any, flags: dict[str, str], name: str, where: str | None, c
 
 def explain_scan(spark: Any, flags: dict[str, str], name: str, where: str, columns: list[str]) -> list[Any]:
     """What Spark pushes down, keeps to itself, and which columns it asks for."""
-    found = Lake(load_settings(flags=flags)).table(name).scan(where, columns).explain(engine="spark", session=spark).engine
+    found = (
+        Lake(load_settings(flags=flags)).table(name).scan(where, columns).explain(engine="spark", session=spark).engine
+    )
     assert found is not None
     return [list(found.pushed), list(found.kept), list(found.columns), found.plan]
 
@@ -27,5 +29,6 @@ def query(spark: Any, flags: dict[str, str], sql: str, at: Any) -> list[Any]:
     """The rows of a query on Spark at a point."""
     lake = Lake(load_settings(flags=flags))
     return [
-        list(row.values()) for row in run_sql(spark, prepare(lake, sql, "spark", at=at), catalog=lake.settings.catalog.name).to_pylist()
+        list(row.values())
+        for row in run_sql(spark, prepare(lake, sql, "spark", at=at), catalog=lake.settings.catalog.name).to_pylist()
     ]

@@ -1,4 +1,6 @@
-"""A Spark standalone cluster on loopback, out of PySpark's own jars: a master and workers of one core each, that end with the tests."""
+"""A Spark standalone cluster on loopback, out of PySpark's own jars: a master and workers of one core each, that end
+with the tests.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from frazil.processes import wait_until
 from frazil.services import ports
 from frazil.spark.submit import spark_home
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM of some seconds: compiling well costs more than it brings
+# a JVM of some seconds: compiling well costs more than it brings
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # The kernel ends them when the tests are killed; their executors end with them.
 WITH_PARENT = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
@@ -36,7 +39,18 @@ class SparkCluster:
         self._start("master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.page))
         assert wait_until(lambda: self.alive_workers() == 0, 240, pause=0.2), self._log("master")
         for number in range(workers):
-            options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", str(ports.free_port()), "--cores", "1", "--memory", "1g"]
+            options = [
+                "--host",
+                "127.0.0.1",
+                "--port",
+                "0",
+                "--webui-port",
+                str(ports.free_port()),
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+            ]
             self._start(f"worker-{number}", *options, "--work-dir", str(self.folder / f"worker-{number}"), self.master)
         assert wait_until(lambda: self.alive_workers() == workers, 240, pause=0.2), self._log("worker-0")
 
@@ -71,7 +85,12 @@ class SparkCluster:
 
     def _start(self, name: str, *arguments: str) -> None:
         role = name.partition("-")[0]
-        command = [*WITH_PARENT, str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}.{role.title()}", *arguments]
+        command = [
+            *WITH_PARENT,
+            str(spark_home() / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{role}.{role.title()}",
+            *arguments,
+        ]
         own = {
             "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(find_java(JavaNeed.SPARK).home),
@@ -83,7 +102,9 @@ class SparkCluster:
         }
         with (self.folder / f"{name}.log").open("wb") as log:
             environ = {**os.environ, **own}
-            process = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
+            process = subprocess.Popen(
+                command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+            )
         self.processes.append(process)
 
     def _log(self, name: str) -> str:

@@ -1,7 +1,8 @@
-"""What `spark-submit` runs in the tests of `frazil connect`: a statement a line from one pipe, a line of JSON into another for each.
+"""What `spark-submit` runs in the tests of `frazil connect`: a statement a line from one pipe, a line of JSON into
+another for each.
 
-Nothing is configured here: all that this Spark knows of the lake is in the properties file that it was started with. The pipes have names,
-for spark-submit does not pass its standard input on.
+Nothing is configured here: all that this Spark knows of the lake is in the properties file that it was started with.
+The pipes have names, for spark-submit does not pass its standard input on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Spark in a process of its own: reads a statement a line from stdin, answers a line of JSON. Run as `python -m tests.engines.spark_sql`.
+"""Spark in a process of its own: reads a statement a line from stdin, answers a line of JSON. Run as `python -m
+tests.engines.spark_sql`.
 
-A JVM keeps the jars that it was started with, and a process has one: tests that need other jars would get in each other's way.
+A JVM keeps the jars that it was started with, and a process has one: tests that need other jars would get in each
+other's way.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class SparkProcess:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"Spark ended:\n{self._log.read_text(errors='replace')[-3000:] if self._log.exists() else ''}")
+            raise RuntimeError(
+                f"Spark ended:\n{self._log.read_text(errors='replace')[-3000:] if self._log.exists() else ''}"
+            )
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(answer["error"])

@@ -1,4 +1,5 @@
-"""A Spark driver that runs the streams of tests: a line of JSON in, a line of JSON out. One for all tests, for it takes long to start.
+"""A Spark driver that runs the streams of tests: a line of JSON in, a line of JSON out. One for all tests, for it takes
+long to start.
 
 A process of its own, because Spark's Kafka source has to be among the jars that a JVM starts with.
 """
@@ -33,9 +34,10 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @dataclass
 class Job:
-    """A stream to run: the pipeline of a project. `rivals` more of it run while it waits before its first commit of rows; `stranger` is an
-    id that another program appends to main while the first rows wait on their branch for the audit; messages before `lose_to` are deleted
-    from the topic when the first batch is in."""
+    """A stream to run: the pipeline of a project. `rivals` more of it run while it waits before its first commit of
+    rows; `stranger` is an id that another program appends to main while the first rows wait on their branch for the
+    audit; messages before `lose_to` are deleted from the topic when the first batch is in.
+    """
 
     folder: str
     name: str
@@ -108,7 +110,9 @@ def running_driver(folder: Path, environ: dict[str, str]) -> Iterator[Driver]:
     log = folder / "driver.log"
     with log.open("ab") as errors:
         command = [sys.executable, "-m", "tests.engines.stream_driver", str(folder / "spark.log")]
-        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
     try:
         yield Driver(process, log)
     finally:
@@ -138,7 +142,11 @@ class Driver:
 
 
 def main(log: str) -> None:
-    flags = {"spark.master": "local[2]", "spark.conf.spark.driver.extraJavaOptions": QUICK, "spark.conf.spark.sql.shuffle.partitions": "2"}
+    flags = {
+        "spark.master": "local[2]",
+        "spark.conf.spark.driver.extraJavaOptions": QUICK,
+        "spark.conf.spark.sql.shuffle.partitions": "2",
+    }
     settings = load_settings(flags=flags, folder=Path(log).parent)
     with spark_session(settings, app_name="streams", log=Path(log), more_jars=KAFKA_JARS) as spark:
         for line in sys.stdin:

@@ -1,4 +1,6 @@
-"""One project on this machine's cores and on a Spark cluster: the same rows, by settings alone, and when a worker is lost."""
+"""One project on this machine's cores and on a Spark cluster: the same rows, by settings alone, and when a worker is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class Lake:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [*WITH_PARENT, sys.executable, "-m", "frazil", *arguments]
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
 
     def frazil(self, *arguments: str) -> str:
         with self.start(*arguments) as process:
@@ -159,7 +163,9 @@ def test_a_worker_lost_in_the_middle_of_a_submitted_run_costs_no_row_and_doubles
     with lake.start("--profile", "cluster", "submit", "daily_sales") as run:
         try:
             assert wait_until(lambda: len(list(gate.glob("*.at"))) == 2 or run.poll() is not None, 400)
-            assert [process.pid for process in psutil.process_iter(["cmdline"]) if SECRET in str(process.info["cmdline"])] == []
+            assert [
+                process.pid for process in psutil.process_iter(["cmdline"]) if SECRET in str(process.info["cmdline"])
+            ] == []
             lost = cluster.worker_of(Path((gate / "0.at").read_text()))
             (gate / "0.open").touch()
             assert wait_until((gate / "0.done").exists, 240)
@@ -181,7 +187,9 @@ def pace_tasks(lake: Lake, gate: Path) -> None:
     call = 'return orders.mapInArrow(pacing.pace, orders.schema).withColumn("country", F.upper("country"))'
     changed = declared.replace('return orders.withColumn("country", F.upper("country"))', call)
     assert changed != declared
-    (lake.folder / "lakehouse.py").write_text(changed.replace("from frazil import", "import pacing\nfrom frazil import"))
+    (lake.folder / "lakehouse.py").write_text(
+        changed.replace("from frazil import", "import pacing\nfrom frazil import")
+    )
 
 
 def pack_environment(folder: Path) -> Path:

@@ -1,4 +1,6 @@
-"""What `frazil connect` prints is used as it stands, by each engine; and a table's history is the same to all of them."""
+"""What `frazil connect` prints is used as it stands, by each engine; and a table's history is the same to all
+of them.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,17 @@ class Stage:
     def __init__(self, project: Project, folder: Path) -> None:
         self.project, self.folder, self.stack = project, folder, project.settings.stack
         uri = f"http://127.0.0.1:{self.stack.ports.catalog}"
-        keys = {"AWS_ACCESS_KEY_ID": self.stack.access_key_id, "AWS_SECRET_ACCESS_KEY": self.stack.secret_access_key.get_secret_value()}
+        keys = {
+            "AWS_ACCESS_KEY_ID": self.stack.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": self.stack.secret_access_key.get_secret_value(),
+        }
         self.environment = {**os.environ, **keys, "FRAZIL_CATALOG__URI": uri}
         self.catalog = FrazilCatalog("lake", **connection(project))
-        flags = {"catalog.uri": uri, "s3.access_key_id": keys["AWS_ACCESS_KEY_ID"], "s3.secret_access_key": keys["AWS_SECRET_ACCESS_KEY"]}
+        flags = {
+            "catalog.uri": uri,
+            "s3.access_key_id": keys["AWS_ACCESS_KEY_ID"],
+            "s3.secret_access_key": keys["AWS_SECRET_ACCESS_KEY"],
+        }
         self.lake = Lake(load_settings(flags=flags, environ={}, folder=folder))
 
     def connect(self, engine: str, file: str) -> Path:
@@ -59,7 +68,13 @@ class Stage:
 
     def run(self, *command: str, given: str | None = None, **environment: str) -> str:
         done = subprocess.run(
-            command, cwd=self.folder, env={**self.environment, **environment}, input=given, capture_output=True, text=True, check=False
+            command,
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -84,30 +99,46 @@ def stage(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 class Spark:
-    """Spark as `spark-submit --properties-file` starts it; the jars come from our cache instead of being resolved once more."""
+    """Spark as `spark-submit --properties-file` starts it; the jars come from our cache instead of being resolved once
+    more.
+    """
 
     def __init__(self, stage: Stage) -> None:
         conf = stage.connect("spark", "spark-defaults.conf")
         assert f"spark.jars.packages                  {ICEBERG_RUNTIME},{ICEBERG_AWS}\n" in conf.read_text()
         jars = ",".join(map(str, resolve_jars([ICEBERG_RUNTIME, ICEBERG_AWS])))
         submit = Path(pyspark.__path__[0]) / "bin" / "spark-submit"
-        given = {"spark.jars.packages": "", "spark.jars": jars, "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        given = {
+            "spark.jars.packages": "",
+            "spark.jars": jars,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
         given |= {"spark.ui.enabled": "false", "spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
         options = [part for key, value in given.items() for part in ("--conf", f"{key}={value}")]
         java = str(find_java(JavaNeed.SPARK).home)
-        script, pipes = str(Path(__file__).with_name("spark_lines.py")), [stage.folder / name for name in ("questions", "answers")]
+        script, pipes = (
+            str(Path(__file__).with_name("spark_lines.py")),
+            [stage.folder / name for name in ("questions", "answers")],
+        )
         for pipe in pipes:
             os.mkfifo(pipe)
         with (stage.folder / "spark.log").open("w") as log:
             self.process = subprocess.Popen(
                 [str(submit), "--properties-file", str(conf), *options, script, *map(str, pipes)],
-                env={**stage.environment, "JAVA_HOME": java, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+                env={
+                    **stage.environment,
+                    "JAVA_HOME": java,
+                    "PYSPARK_PYTHON": sys.executable,
+                    "PYSPARK_DRIVER_PYTHON": sys.executable,
+                },
                 cwd=stage.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
-        self.questions, self.answers = pipes[0].open("w"), pipes[1].open()  # each waits until Spark has opened the other end
+        # each waits until Spark has opened the other end
+        self.questions, self.answers = pipes[0].open("w"), pipes[1].open()
 
     def sql(self, statement: str) -> list[list[Any]]:
         self.questions.write(json.dumps(statement) + "\n")
@@ -130,7 +161,7 @@ def spark(stage: Stage) -> Iterator[Spark]:
     started.close()
 
 
-# --- what connect prints ---------------------------------------------------------------------------------------------------------
+# --- what connect prints ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("sales.trino-config")
@@ -170,10 +201,13 @@ def test_duckdbs_shell_runs_the_statements(stage: Stage) -> None:
 def test_daft_reads_through_the_module(stage: Stage) -> None:
     stage.connect("daft", "lake_daft.py")
     program = "from lake_daft import read; print(read('connected.items').sum('id').to_pydict())"
-    assert stage.run(sys.executable, "-c", program, PYTHONPATH=str(stage.folder), DAFT_PROGRESS_BAR="0").strip() == "{'id': [6]}"
+    assert (
+        stage.run(sys.executable, "-c", program, PYTHONPATH=str(stage.folder), DAFT_PROGRESS_BAR="0").strip()
+        == "{'id': [6]}"
+    )
 
 
-# --- history, as others see it ---------------------------------------------------------------------------------------------------
+# --- history, as others see it ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("sales.version-as-of")
@@ -203,7 +237,8 @@ def test_files_that_a_rollback_brought_back_outlive_the_expiry_of_what_it_undid(
     good = stage.catalog.load_table("connected.kept").current_snapshot()
     assert good is not None
     stage.trino("DELETE FROM iceberg.connected.kept WHERE id = 1")
-    stage.trino("ALTER TABLE iceberg.connected.kept EXECUTE optimize")  # the good snapshot's file is removed, a bad one takes its place
+    # the good snapshot's file is removed, a bad one takes its place
+    stage.trino("ALTER TABLE iceberg.connected.kept EXECUTE optimize")
     stage.table("kept").rollback(to=good.snapshot_id)
     with_zero = "SET SESSION iceberg.expire_snapshots_min_retention = '0s'"
     expire(stage, with_zero, "ALTER TABLE iceberg.connected.kept EXECUTE expire_snapshots(retention_threshold => '0s')")
@@ -221,8 +256,12 @@ def expire(stage: Stage, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(version: int, stage: Stage, spark: Spark) -> None:
-    """Format 2 has position deletes, format 3 deletion vectors and row ids: of a row that comes back, the id stays the same."""
+def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(
+    version: int, stage: Stage, spark: Spark
+) -> None:
+    """Format 2 has position deletes, format 3 deletion vectors and row ids: of a row that comes back, the id stays the
+    same.
+    """
     name, row_id = f"merge{version}", "_row_id" if version == 3 else "id"
     properties = f"'format-version'='{version}', 'write.delete.mode'='merge-on-read'"
     spark.sql(f"CREATE TABLE lake.connected.{name} (id BIGINT, name STRING) USING iceberg TBLPROPERTIES ({properties})")
@@ -235,7 +274,11 @@ def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(versi
     assert (table.diff(whole, deleted).sum("+", deletes=True).rows, table.log()[0].total_deletes) == (2, 2)
     spark.sql(f"INSERT INTO lake.connected.{name} VALUES (10, 'n10')")
     ids = f"SELECT id, {row_id} FROM lake.connected.{name}"
-    before = spark.sql(f"{ids} VERSION AS OF {deleted} ORDER BY id") if version == 2 else spark.sql(f"{ids} WHERE id < 10 ORDER BY id")
+    before = (
+        spark.sql(f"{ids} VERSION AS OF {deleted} ORDER BY id")
+        if version == 2
+        else spark.sql(f"{ids} WHERE id < 10 ORDER BY id")
+    )
     table.rollback(to=deleted)
     spark.sql(f"REFRESH TABLE lake.connected.{name}")
     assert spark.sql(f"{ids} ORDER BY id") == before
@@ -248,7 +291,9 @@ def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(versi
     assert [row[0] for row in spark.sql(f"{ids} ORDER BY id")] == expected
     assert len({row[1] for row in spark.sql(ids)}) == len(expected)
     assert sorted(table.scan().read_all()["id"].to_pylist()) == expected
-    assert stage.lake.query(f"SELECT sum(id) AS s FROM connected.{name}").read_all().to_pylist() == [{"s": sum(expected)}]
+    assert stage.lake.query(f"SELECT sum(id) AS s FROM connected.{name}").read_all().to_pylist() == [
+        {"s": sum(expected)}
+    ]
 
 
 def test_a_query_on_trino_travels_in_time_and_writes_only_when_told(stage: Stage) -> None:
@@ -259,7 +304,10 @@ def test_a_query_on_trino_travels_in_time_and_writes_only_when_told(stage: Stage
     with pytest.raises(QueryError, match=r"this would change something.*\n  --write lets it"):
         lake.query("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino")
     lake.query("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino", write=True).read_all()
-    asked = [lake.query("SELECT * FROM connected.asked ORDER BY id", engine="trino", at=at).read_all() for at in (None, first)]
+    asked = [
+        lake.query("SELECT * FROM connected.asked ORDER BY id", engine="trino", at=at).read_all()
+        for at in (None, first)
+    ]
     assert [found["id"].to_pylist() for found in asked] == [[1, 2], [1]]
     assert asked[1].to_pylist() == stage.table("asked").scan(snapshot=first).read_all().to_pylist()
     with pytest.raises(QueryError, match=r"Trino says: .*'idd' cannot be resolved"):

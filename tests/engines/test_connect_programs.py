@@ -1,6 +1,8 @@
-"""What `frazil connect` prints for clients that are programs (Go, Rust, Flink, Kafka Connect) is run as it stands against `frazil serve`.
+"""What `frazil connect` prints for clients that are programs (Go, Rust, Flink, Kafka Connect) is run as it stands
+against `frazil serve`.
 
-Only `make soak` runs these: the clients are fetched from their registries, and compiled where their language is. The versions are exact.
+Only `make soak` runs these: the clients are fetched from their registries, and compiled where their language is. The
+versions are exact.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def test_a_go_program_reads_and_writes_with_the_function(lake: ClientLake) -> No
     shutil.copytree(PROGRAMS / "go", lake.folder, dirs_exist_ok=True)
     lake.write("lake/lake.go", lake.connect("go"))
     lake.run(go, "vet", "./lake")
-    assert lake.run(go, "run", ".").splitlines() == ["2 3", "3 6"]  # rows and sum of ids, before and after its own append
+    # rows and sum of ids, before and after its own append
+    assert lake.run(go, "run", ".").splitlines() == ["2 3", "3 6"]
     assert lake.rows("ns.items") == [(1, "a"), (2, None), (3, "go")]
     assert lake.rows("ns.made") == [(7, "x"), (8, "y")]
 
@@ -81,7 +84,7 @@ def test_a_rust_program_reads_and_writes_with_the_function(lake: ClientLake, car
     assert lake.rows("ns.made") == [(7, "x"), (8, "y")]
 
 
-# --- Flink -----------------------------------------------------------------------------------------------------------------------
+# --- Flink -----------------------------------------------------------------------------------------------------------
 
 
 FLINK_PROGRAM = """\
@@ -142,7 +145,7 @@ def _linked(jars: Sequence[Path], folder: Path) -> Iterator[None]:
             link.unlink()
 
 
-# --- Kafka Connect ---------------------------------------------------------------------------------------------------------------
+# --- Kafka Connect ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +161,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Kafka]:
 def test_kafka_connect_writes_with_the_properties(lake: ClientLake, broker: kafka.Kafka) -> None:
     printed = lake.connect("kafka-connect")
     topic = lake.folder.parent.name
-    _produce(broker, {topic: [{"id": 3, "name": "kafka"}], f"{topic}-new": [{"id": 7, "name": "x"}, {"id": 8, "name": "y"}]})
+    _produce(
+        broker, {topic: [{"id": 3, "name": "kafka"}], f"{topic}-new": [{"id": 7, "name": "x"}, {"id": 8, "name": "y"}]}
+    )
     known = _filled(printed, {"<topic>": topic, "<namespace.table>": "ns.items"})
-    new = _filled(printed, {"name=lake-sink": "name=new-sink", "<topic>": f"{topic}-new", "<namespace.table>": "ns.made"})
+    new = _filled(
+        printed, {"name=lake-sink": "name=new-sink", "<topic>": f"{topic}-new", "<namespace.table>": "ns.made"}
+    )
     connectors = [lake.write("known.properties", known), lake.write("new.properties", new)]
     with _connect_worker(lake, broker, printed, connectors) as worker:
         _wait_for_rows(lake, worker, {"ns.items": [(1, "a"), (2, None), (3, "kafka")], "ns.made": [(7, "x"), (8, "y")]})
@@ -182,7 +189,9 @@ def _produce(broker: kafka.Kafka, messages: Mapping[str, Sequence[Mapping[str, A
 
 
 @contextmanager
-def _connect_worker(lake: ClientLake, broker: kafka.Kafka, printed: str, connectors: Sequence[Path]) -> Iterator[subprocess.Popen[bytes]]:
+def _connect_worker(
+    lake: ClientLake, broker: kafka.Kafka, printed: str, connectors: Sequence[Path]
+) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of one process, with the jars that the printed text names as its plugin."""
     plugin = lake.folder / "plugins" / "iceberg"
     plugin.mkdir(parents=True)
@@ -200,7 +209,13 @@ def _connect_worker(lake: ClientLake, broker: kafka.Kafka, printed: str, connect
     worker = lake.write("worker.properties", "".join(f"{name}={value}\n" for name, value in properties.items()))
     logging = lake.write("log4j2.properties", kafka._LOGGING)
     jars = resolve_jars(CONNECT_WORKER, transitive=True)
-    command = [str(find_java(JavaNeed.KAFKA).executable), "-Xmx512m", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{jars[0].parent}/*"]
+    command = [
+        str(find_java(JavaNeed.KAFKA).executable),
+        "-Xmx512m",
+        f"-Dlog4j2.configurationFile={logging}",
+        "-cp",
+        f"{jars[0].parent}/*",
+    ]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), *map(str, connectors)]
     with (lake.folder / "worker.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=lake.folder, env=lake.environment, stdout=log, stderr=log)
@@ -213,13 +228,19 @@ def _connect_worker(lake: ClientLake, broker: kafka.Kafka, printed: str, connect
 
 def _coordinates(printed: str) -> list[str]:
     """The coordinates of the jars that a comment of the printed text names."""
-    return re.findall(r"[\w.]+:[\w.-]+:[\w.-]*\d", "\n".join(line for line in printed.splitlines() if line.startswith(("#", "--"))))
+    return re.findall(
+        r"[\w.]+:[\w.-]+:[\w.-]*\d", "\n".join(line for line in printed.splitlines() if line.startswith(("#", "--")))
+    )
 
 
-def _wait_for_rows(lake: ClientLake, worker: subprocess.Popen[bytes], expected: Mapping[str, list[tuple[Any, ...]]]) -> None:
+def _wait_for_rows(
+    lake: ClientLake, worker: subprocess.Popen[bytes], expected: Mapping[str, list[tuple[Any, ...]]]
+) -> None:
     """Returns when the tables hold these rows; the connector commits every minute."""
     deadline = time.monotonic() + 300
-    while (found := {name: lake.rows(name) if lake.catalog.table_exists(name) else [] for name in expected}) != expected:
+    while (
+        found := {name: lake.rows(name) if lake.catalog.table_exists(name) else [] for name in expected}
+    ) != expected:
         log = (lake.folder / "worker.log").read_text(errors="replace")
         is_alive = worker.poll() is None and "Task is being killed" not in log
         assert is_alive, log[-8000:]

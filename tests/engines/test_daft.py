@@ -1,4 +1,6 @@
-"""Daft on our catalog: filters, columns and partitions reach its scan tasks; it appends and overwrites; its frames go through the sink."""
+"""Daft on our catalog: filters, columns and partitions reach its scan tasks; it appends and overwrites; its frames go
+through the sink.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,14 @@ def rows(*numbers: int) -> pa.Table:
     """Twelve rows make a file for each of four countries on each of three days."""
     countries = ("NO", "SE", "DK", "FI")
     days = [FIRST + dt.timedelta(days=n % 3) for n in numbers]
-    return pa.table({"id": list(numbers), "country": [countries[n % 4] for n in numbers], "n": [n * 10 for n in numbers], "seen": days})
+    return pa.table(
+        {
+            "id": list(numbers),
+            "country": [countries[n % 4] for n in numbers],
+            "n": [n * 10 for n in numbers],
+            "seen": days,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +98,7 @@ def ids(catalog: FrazilCatalog) -> list[int]:
     return sorted(catalog.load_table(NAME).scan().to_arrow()["id"].to_pylist())
 
 
-# --- read_iceberg ----------------------------------------------------------------------------------------------------------------
+# --- read_iceberg ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("daft.read")
@@ -121,7 +130,7 @@ def test_a_snapshot_has_the_rows_and_columns_of_its_time(table: Table) -> None:
     assert (now.column_names[2], now.count_rows()) == ("amount", 13)
 
 
-# --- write_iceberg ---------------------------------------------------------------------------------------------------------------
+# --- write_iceberg ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("daft.write")
@@ -141,7 +150,9 @@ def test_an_overwrite_replaces_all_rows_and_with_a_filter_a_partition(table: Tab
 
 
 @pytest.mark.requirement("daft.write")
-def test_of_two_overwrites_of_one_table_as_both_have_read_it_the_second_is_refused(table: Table, catalog: FrazilCatalog) -> None:
+def test_of_two_overwrites_of_one_table_as_both_have_read_it_the_second_is_refused(
+    table: Table, catalog: FrazilCatalog
+) -> None:
     stale = catalog.load_table(NAME)
     daft.from_arrow(rows(1)).write_iceberg(table, mode="overwrite")
     with pytest.raises(CommitConflict):
@@ -164,10 +175,14 @@ def test_of_two_overwrites_of_one_table_as_both_have_read_it_the_second_is_refus
     ],
     ids=str,
 )
-def test_rows_that_daft_writes_lie_in_the_partitions_where_others_look(catalog: FrazilCatalog, source: int, transform: Any) -> None:
+def test_rows_that_daft_writes_lie_in_the_partitions_where_others_look(
+    catalog: FrazilCatalog, source: int, transform: Any
+) -> None:
     found = []
     for name in ("daft.by_daft", "daft.by_pyiceberg"):
-        made = catalog.create_table(name, SCHEMA, partition_spec=PartitionSpec(PartitionField(source, 1000, transform, "part")))
+        made = catalog.create_table(
+            name, SCHEMA, partition_spec=PartitionSpec(PartitionField(source, 1000, transform, "part"))
+        )
         if name == "daft.by_daft":
             daft.from_arrow(rows(*range(12))).write_iceberg(made, mode="append")
         else:
@@ -179,7 +194,7 @@ def test_rows_that_daft_writes_lie_in_the_partitions_where_others_look(catalog: 
     assert len(found[0]) > 1 or isinstance(transform, YearTransform)
 
 
-# --- through the sink ------------------------------------------------------------------------------------------------------------
+# --- through the sink ------------------------------------------------------------------------------------------------
 
 
 def load(frame: daft.DataFrame, catalog: FrazilCatalog, *, until: int, **options: Any) -> None:
@@ -236,14 +251,20 @@ def test_a_frame_as_it_is_can_be_written_too(table: Table, catalog: FrazilCatalo
     assert ids(catalog) == list(range(13))
 
 
-def test_rows_of_a_frame_that_fail_a_check_are_set_aside_in_the_same_commit(table: Table, catalog: FrazilCatalog) -> None:
+def test_rows_of_a_frame_that_fail_a_check_are_set_aside_in_the_same_commit(
+    table: Table, catalog: FrazilCatalog
+) -> None:
     load(daft.from_arrow(rows(12, 13, 14)), catalog, until=15, bad_rows="quarantine", checks=["n <> 130"])
     assert ids(catalog) == [*range(13), 14]
-    assert catalog.load_table(f"{NAME}__quarantine").scan().to_arrow()["reason"].to_pylist() == ["check 'n <> 130' failed"]
+    assert catalog.load_table(f"{NAME}__quarantine").scan().to_arrow()["reason"].to_pylist() == [
+        "check 'n <> 130' failed"
+    ]
 
 
 @pytest.mark.requirement("daft.upsert")
-def test_a_frame_of_changes_updates_the_rows_that_match_and_inserts_the_others(table: Table, catalog: FrazilCatalog) -> None:
+def test_a_frame_of_changes_updates_the_rows_that_match_and_inserts_the_others(
+    table: Table, catalog: FrazilCatalog
+) -> None:
     changes = daft.from_arrow(rows(3, 50)).with_column("n", col("n") + 1)
     for _ in range(2):
         load(changes, catalog, until=1, mode="upsert", key="id")

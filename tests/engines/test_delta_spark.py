@@ -15,7 +15,10 @@ from tests.delta_tables import HELD, comparable, holdable, rows_of, write
 # PySpark leaves the socket of toArrow() to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
-DELTA_JARS = [f"io.delta:{name}:4.4.0" for name in ("delta-spark_4.1_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")]
+DELTA_JARS = [
+    f"io.delta:{name}:4.4.0"
+    for name in ("delta-spark_4.1_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
+]
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -44,5 +47,7 @@ def test_spark_finds_the_partition_values_that_were_written(spark: SparkSession,
         expected = comparable(write(uri, case, holdable(case)))
         found = comparable(rows_of(spark.read.format("delta").load(uri).toArrow()))
         if found != expected:
-            differing[case.name] = {key: (value, found.get(key)) for key, value in expected.items() if found.get(key, "gone") != value}
+            differing[case.name] = {
+                key: (value, found.get(key)) for key, value in expected.items() if found.get(key, "gone") != value
+            }
     assert differing == {}

@@ -1,4 +1,6 @@
-"""Seven engines are asked the same questions about one zoo of tables: the same rows, or a listed reason that is still true."""
+"""Seven engines are asked the same questions about one zoo of tables: the same rows, or a listed reason that is still
+true.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ from tests.engines.zoo_queries import ENGINES, GROUPS, QUERIES, Query
 
 Answers = dict[str, Rows | Exception]
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Iceberg scan planning with the polars_iceberg plugin"),  # advice of Polars to install it
-    pytest.mark.filterwarnings("ignore:void not implemented"),  # Daft 0.7, of a transform by which nothing is pruned anyway
+    # advice of Polars to install it
+    pytest.mark.filterwarnings("ignore:Iceberg scan planning with the polars_iceberg plugin"),
+    # Daft 0.7, of a transform by which nothing is pruned anyway
+    pytest.mark.filterwarnings("ignore:void not implemented"),
 ]
 
 
@@ -66,7 +70,9 @@ def test_an_engine_gives_the_right_rows_or_what_is_listed(
             raise found
         assert found == right
     elif limit.says is None:
-        assert not isinstance(found, Exception), f"it refuses now, which is better than wrong rows: list what it says ({found})"
+        assert not isinstance(found, Exception), (
+            f"it refuses now, which is better than wrong rows: list what it says ({found})"
+        )
         assert found != right, "it works now: take it off the list in zoo_limits.py"
     else:
         assert isinstance(found, Exception), "it works now: take it off the list in zoo_limits.py"
@@ -82,7 +88,9 @@ def planned_answers(zoo: Zoo) -> Answers:
 
 
 @pytest.mark.parametrize("query", [query.name for query in PLANNED])
-def test_spark_gives_the_right_rows_when_the_catalog_plans(query: str, planned_answers: Answers, rows: dict[str, pa.Table]) -> None:
+def test_spark_gives_the_right_rows_when_the_catalog_plans(
+    query: str, planned_answers: Answers, rows: dict[str, pa.Table]
+) -> None:
     assert planned_answers[query] == right_answer(QUERIES[query], rows)
 
 

@@ -1,4 +1,6 @@
-"""A table that evolved by plan and apply reads the same in Spark, Trino, PyIceberg, DuckDB and Daft, and no data file was rewritten."""
+"""A table that evolved by plan and apply reads the same in Spark, Trino, PyIceberg, DuckDB and Daft, and no data file
+was rewritten.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Lake:
 
     def _apply(self, *columns: Column, **options: Any) -> list[str]:
         declared = Table(self.name, *columns, **options)
-        lines = [line for step in apply_steps(plan(declared, self.catalog), self.catalog) for line in str(step).splitlines()]
+        lines = [
+            line for step in apply_steps(plan(declared, self.catalog), self.catalog) for line in str(step).splitlines()
+        ]
         assert plan(declared, self.catalog) == []
         return lines
 
@@ -75,7 +79,9 @@ class Lake:
 
     def _read(self, engine: Walker, columns: tuple[str, ...], where: str) -> list[tuple[Any, ...]]:
         if isinstance(engine, Sql):
-            return engine.sql(f"SELECT {', '.join(map(_in_sql, columns)) or '*'} FROM {engine.catalog_name}.{self.name} WHERE {where}")
+            return engine.sql(
+                f"SELECT {', '.join(map(_in_sql, columns)) or '*'} FROM {engine.catalog_name}.{self.name} WHERE {where}"
+            )
         if isinstance(engine, Pyiceberg):
             rows = engine.catalog.load_table(self.name).scan(where).to_arrow().to_pylist()
         else:
@@ -98,7 +104,8 @@ class Lake:
 
 
 def _in_sql(path: str) -> str:
-    return f"CAST({path} AS DOUBLE)" if path == "amount" else path  # answers of Spark travel as JSON, which has no decimals
+    # answers of Spark travel as JSON, which has no decimals
+    return f"CAST({path} AS DOUBLE)" if path == "amount" else path
 
 
 def _at(row: dict[str, Any], path: str) -> Any:
@@ -124,7 +131,13 @@ def new(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.requirement("sales.evolve-widen")
 def test_widened_types(lake: Lake) -> None:
-    wide = (column("id", "long", required=True), NAME, column("amount", "decimal(14,2)"), column("ratio", "double"), COUNTRY)
+    wide = (
+        column("id", "long", required=True),
+        NAME,
+        column("amount", "decimal(14,2)"),
+        column("ratio", "double"),
+        COUNTRY,
+    )
     said = lake.evolve(*wide, column("device", "struct<site: string, floor: long>"), NOTE)
     assert said == [
         "~ column id: int -> long",
@@ -133,7 +146,13 @@ def test_widened_types(lake: Lake) -> None:
         "~ column device.floor: int -> long",
     ]
     more = [
-        new(row, id=row["id"] + 2**40, amount=row["amount"] + 10**10, ratio=row["id"] / 7, device={"site": "x", "floor": 2**40})
+        new(
+            row,
+            id=row["id"] + 2**40,
+            amount=row["amount"] + 10**10,
+            ratio=row["id"] / 7,
+            device={"site": "x", "floor": 2**40},
+        )
         for row in OLD
     ]
     lake.write(more)
@@ -146,8 +165,15 @@ def test_renamed_columns(lake: Lake) -> None:
     label = column("label", "string", renamed_from="name")
     device = column("device", struct(column("place", "string", renamed_from="site"), column("floor", "int")))
     said = lake.evolve(ID, label, AMOUNT, RATIO, COUNTRY, device, NOTE, column("name", "string"))
-    assert said == ["~ column label: renamed from name", "~ column device.place: renamed from site", "+ column name string"]
-    renamed = [{**row, "label": row["name"], "name": None, "device": {"place": row["device"]["site"], "floor": row["id"]}} for row in OLD]
+    assert said == [
+        "~ column label: renamed from name",
+        "~ column device.place: renamed from site",
+        "+ column name string",
+    ]
+    renamed = [
+        {**row, "label": row["name"], "name": None, "device": {"place": row["device"]["site"], "floor": row["id"]}}
+        for row in OLD
+    ]
     more = [new(row, name="taken again") for row in renamed]
     lake.write(more)
     lake.all_read("id", "label", "name", "device.place", rows=renamed + more)
@@ -176,7 +202,9 @@ def test_a_partition_field_is_added(lake: Lake) -> None:
 
 
 def test_daft_cannot_push_down_a_filter_on_a_partition_field_that_was_added_later(lake: Lake) -> None:
-    """Daft 0.7.26 looks for the field in the partitions of old files (its issue 7428): filter after `collect()`, as the test above does."""
+    """Daft 0.7.26 looks for the field in the partitions of old files (its issue 7428): filter after `collect()`, as the
+    test above does.
+    """
     lake.evolve(*BEFORE, partition_by=["truncate(2, id)", "country"])
     lake.write([new(row) for row in OLD])
     engine = lake.engines["daft"]
@@ -200,7 +228,9 @@ def test_a_column_is_added_and_another_dropped(lake: Lake) -> None:
 
 
 def test_sort_order_and_properties_change_nothing_that_is_read(lake: Lake) -> None:
-    said = lake.evolve(*BEFORE, sort_by=["name desc", "bucket(4, id)"], properties={"write.parquet.compression-codec": "snappy"})
+    said = lake.evolve(
+        *BEFORE, sort_by=["name desc", "bucket(4, id)"], properties={"write.parquet.compression-codec": "snappy"}
+    )
     assert said == [
         "~ sort order: name desc, bucket(4, id) (was: unsorted)",
         "~ property write.parquet.compression-codec: zstd -> snappy",

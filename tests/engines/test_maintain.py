@@ -1,4 +1,6 @@
-"""A table that Spark has filled, changed and deleted from, looked after on SeaweedFS: every engine reads the same rows before and after."""
+"""A table that Spark has filled, changed and deleted from, looked after on SeaweedFS: every engine reads the same rows
+before and after.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,16 @@ def catalog(live_stack: Project) -> FrazilCatalog:
 
 @pytest.fixture(scope="module")
 def table(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[str]:
-    """Days with spaces and colons in their names, files of two partitionings, rows deleted merge-on-read, a renamed column."""
+    """Days with spaces and colons in their names, files of two partitionings, rows deleted merge-on-read, a renamed
+    column.
+    """
     spark = engines["spark"]
     assert isinstance(spark, Sql)
     spark.create_namespace("upkeep")
     modes = "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
     spark.sql(
-        f"CREATE TABLE lake.{TABLE} (id BIGINT, label STRING, amount DECIMAL(12,2)) USING iceberg PARTITIONED BY (label) "
+        f"CREATE TABLE lake.{TABLE} (id BIGINT, label STRING, amount DECIMAL(12,2)) USING iceberg PARTITIONED BY "
+        f"(label) "
         f"TBLPROPERTIES ('format-version'='2', 'upkeep.compact.min-input-files'='2', {modes})"
     )
     fill(spark, 0)
@@ -49,7 +54,9 @@ def table(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[str]:
 def fill(spark: Sql, start: int) -> None:
     """Two commits with fifty rows each, and a few rows deleted and changed."""
     for first in (start, start + 50):
-        values = ", ".join(f"({number}, 'it is {number % 2}:0{number % 2}', {number}.25)" for number in range(first, first + 50))
+        values = ", ".join(
+            f"({number}, 'it is {number % 2}:0{number % 2}', {number}.25)" for number in range(first, first + 50)
+        )
         spark.sql(f"INSERT INTO lake.{TABLE} VALUES {values}")
     spark.sql(f"DELETE FROM lake.{TABLE} WHERE id >= {start} AND id % 10 = 3")
     spark.sql(f"UPDATE lake.{TABLE} SET label = 'other' WHERE id = {start + 7}")
@@ -111,13 +118,20 @@ def test_every_engine_reads_the_same_after_all_steps(
     assert [keeper.plan(step).detail for step in STEPS] == [None] * 5
 
 
-def test_groups_are_rewritten_on_spark(live_stack: Project, catalog: FrazilCatalog, table: str, engines: dict[str, Walker]) -> None:
+def test_groups_are_rewritten_on_spark(
+    live_stack: Project, catalog: FrazilCatalog, table: str, engines: dict[str, Walker]
+) -> None:
     spark = engines["spark"]
     assert isinstance(spark, Sql)
     fill(spark, 200)
     words = ("maintain", table, "--engine", "spark", "--yes", "--rewrite-all", "--output", "json")
     done = subprocess.run(
-        live_stack.command(*words), cwd=live_stack.folder, env=environment(live_stack), capture_output=True, text=True, check=False
+        live_stack.command(*words),
+        cwd=live_stack.folder,
+        env=environment(live_stack),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = {entry["step"]: entry for entry in json.loads(done.stdout)}

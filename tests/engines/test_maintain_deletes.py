@@ -1,4 +1,6 @@
-"""Upkeep of tables with deletes that Iceberg's Java library wrote: by equality, and deletion vectors of format 3, whose rows have ids."""
+"""Upkeep of tables with deletes that Iceberg's Java library wrote: by equality, and deletion vectors of format 3, whose
+rows have ids.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def ids_in_sql(engines: dict[str, Walker], table: str) -> dict[str, list[int]]:
     return {name: [row[0] for row in ask(engine, table)] for name, engine in engines.items() if isinstance(engine, Sql)}
 
 
-# --- equality deletes ------------------------------------------------------------------------------------------------------------
+# --- equality deletes ------------------------------------------------------------------------------------------------
 
 
 def delete_equal(spark: Spark, number: int) -> None:
@@ -63,9 +65,16 @@ def delete_equal(spark: Spark, number: int) -> None:
 
 
 @pytest.mark.requirement("spark.maintain")
-def test_rows_deleted_by_equality_stay_deleted_for_every_engine(catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]) -> None:
-    """Also those whose delete is committed by Java while their files are rewritten, and not those that were appended after it."""
-    spark.sql(f"CREATE TABLE lake.{EQUAL} (id BIGINT, n INT) USING iceberg TBLPROPERTIES ('upkeep.compact.min-input-files'='2')")
+def test_rows_deleted_by_equality_stay_deleted_for_every_engine(
+    catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]
+) -> None:
+    """Also those whose delete is committed by Java while their files are rewritten, and not those that were appended
+    after it.
+    """
+    spark.sql(
+        f"CREATE TABLE lake.{EQUAL} (id BIGINT, n INT) USING iceberg TBLPROPERTIES "
+        f"('upkeep.compact.min-input-files'='2')"
+    )
     rows = pa.table({"id": pa.array(range(10), pa.int64()), "n": pa.array(range(10), pa.int32())})
     for start in (0, 5):
         catalog.load_table(EQUAL).append(rows.slice(start, 5))
@@ -88,7 +97,7 @@ def test_rows_deleted_by_equality_stay_deleted_for_every_engine(catalog: FrazilC
     assert ids_in_sql(engines, EQUAL)["spark"] == list(range(10))
 
 
-# --- format 3 --------------------------------------------------------------------------------------------------------------------
+# --- format 3 --------------------------------------------------------------------------------------------------------
 
 
 def fill(spark: Spark, start: int) -> None:
@@ -107,12 +116,19 @@ def lineage(spark: Spark) -> dict[int, tuple[int, int, int]]:
 
 def lineage_here(catalog: FrazilCatalog) -> dict[int, tuple[int, int, int]]:
     """The same, as our own scan tells it."""
-    found = Lake(catalog=catalog).table(VECTORS).scan(columns=["id", "n", "_row_id", "_last_updated_sequence_number"]).read_all()
+    found = (
+        Lake(catalog=catalog)
+        .table(VECTORS)
+        .scan(columns=["id", "n", "_row_id", "_last_updated_sequence_number"])
+        .read_all()
+    )
     return {row["id"]: tuple(row.values())[1:] for row in found.to_pylist()}
 
 
 @pytest.mark.requirement("spark.maintain")
-def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]) -> None:
+def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(
+    catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]
+) -> None:
     modes = "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
     spark.sql(
         f"CREATE TABLE lake.{VECTORS} (id BIGINT, label STRING, n INT) USING iceberg PARTITIONED BY (label) "
@@ -127,7 +143,9 @@ def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(catalog: FrazilCatal
     fill(spark, 100)  # Spark goes on: new rows, and vectors about the files that upkeep wrote
     spark.sql(f"DELETE FROM lake.{VECTORS} WHERE id = 8")
     grown = lineage(spark)
-    assert {one: told for one, told in grown.items() if one < 100} == {one: told for one, told in before.items() if one != 8}
+    assert {one: told for one, told in grown.items() if one < 100} == {
+        one: told for one, told in before.items() if one != 8
+    }
     assert len({row_id for _, row_id, _ in grown.values()}) == 179
     assert lineage_here(catalog) == grown
     perform(catalog, VECTORS)

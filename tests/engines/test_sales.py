@@ -51,7 +51,12 @@ HEADER = "order_id,customer_id,amount,country,ingestion_date,updated_at\n"
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     folder = tmp_path_factory.mktemp("catalog")
     with running_catalog(folder) as server:
-        flags = {"catalog.uri": server.uri, "catalog.token": SECRET, "spark.master": "local[2]", "spark.conf.spark.my.password": SECRET}
+        flags = {
+            "catalog.uri": server.uri,
+            "catalog.token": SECRET,
+            "spark.master": "local[2]",
+            "spark.conf.spark.my.password": SECRET,
+        }
         yield load_settings(flags=flags, folder=folder, environ={})
 
 
@@ -69,7 +74,9 @@ def catalog(settings: Settings) -> FrazilCatalog:
 @pytest.fixture
 def project(tmp_path: Path, catalog: FrazilCatalog) -> Iterator[Project]:
     """A fresh copy of the example, with its table made and no landing files."""
-    shutil.copytree(EXAMPLE, tmp_path, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True)
+    shutil.copytree(
+        EXAMPLE, tmp_path, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True
+    )
     (tmp_path / "landing").mkdir()
     project = load_project(tmp_path)
     for table in project.tables:
@@ -145,7 +152,9 @@ def test_a_run_that_died_before_its_commit_is_repeated_without_doubling(
     assert (ids(catalog), len(read(catalog, "sales__quarantine"))) == (["ORD-1"], 1)
 
 
-def test_ten_failed_runs_and_a_load_leave_one_snapshot(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_ten_failed_runs_and_a_load_leave_one_snapshot(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1", "ORD-2,CUST-2,much,ch,2024-01-15,1")
     for _ in range(5):
         with pytest.raises(PipelineError, match="cuntry"):
@@ -205,7 +214,9 @@ def test_a_file_that_somebody_enters_in_the_ledger_during_a_run_is_not_loaded(
     assert (ids(catalog), data_files(catalog) - before, len(snapshots(catalog))) == (["ORD-1"], set(), 1)
 
 
-def test_an_append_by_another_writer_in_the_middle_of_a_run_is_kept(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_an_append_by_another_writer_in_the_middle_of_a_run_is_kept(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1")
 
     def other_writer() -> None:
@@ -215,7 +226,9 @@ def test_an_append_by_another_writer_in_the_middle_of_a_run_is_kept(project: Pro
     assert (result.rows, ids(catalog)) == (1, ["ORD-1", "ORD-9"])
 
 
-def test_bad_rows_are_in_the_quarantine_with_reason_and_place(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_bad_rows_are_in_the_quarantine_with_reason_and_place(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(
         project,
         "a.csv",
@@ -240,7 +253,9 @@ def test_bad_rows_are_in_the_quarantine_with_reason_and_place(project: Project, 
     assert [row["amount"] for row in raw if row.get("order_id") == "ORD-2"] == ["much"]
 
 
-def test_too_many_bad_rows_stop_the_run_and_commit_nothing(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_too_many_bad_rows_stop_the_run_and_commit_nothing(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-0,CUST-0,1.00,ch,2024-01-15,1", "ORD-1,CUST-1,much,ch,2024-01-15,1")
     before = data_files(catalog)
     with pytest.raises(TooManyBadRows, match=r"1 of 2 rows are bad \(50.00%\), and at most 5.00% may be") as raised:
@@ -254,25 +269,46 @@ def test_too_many_bad_rows_stop_the_run_and_commit_nothing(project: Project, spa
     ]
 
 
-def test_the_last_row_of_a_key_wins_and_a_bad_one_does_not(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
-    land(project, "a.csv", "ORD-1,CUST-1,3.00,ch,2024-01-15,9", "ORD-1,CUST-1,1.00,ch,2024-01-15,10", "ORD-2,C,5.00,ch,2024-01-15,1")
-    land(project, "b.csv", "ORD-1,CUST-1,2.00,ch,2024-01-15,10", "ORD-2,C,much,ch,2024-01-15,2", "ORD-3,C,1.00,ch,2024-01-15,1")
+def test_the_last_row_of_a_key_wins_and_a_bad_one_does_not(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
+    land(
+        project,
+        "a.csv",
+        "ORD-1,CUST-1,3.00,ch,2024-01-15,9",
+        "ORD-1,CUST-1,1.00,ch,2024-01-15,10",
+        "ORD-2,C,5.00,ch,2024-01-15,1",
+    )
+    land(
+        project,
+        "b.csv",
+        "ORD-1,CUST-1,2.00,ch,2024-01-15,10",
+        "ORD-2,C,much,ch,2024-01-15,2",
+        "ORD-3,C,1.00,ch,2024-01-15,1",
+    )
     result = run(project, spark, catalog, max_bad_share=0.5)
     amounts = {row["order_id"]: str(row["amount"]) for row in read(catalog)}
     assert (result.rows, result.duplicates, result.quarantined) == (3, 2, 1)
     assert amounts == {"ORD-1": "3.00", "ORD-2": "5.00", "ORD-3": "1.00"}  # as text, 9 comes after 10
 
 
-def test_a_load_replaces_the_partitions_that_it_has_rows_of(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_a_load_replaces_the_partitions_that_it_has_rows_of(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,C,1.00,ch,2024-01-15,1", "ORD-2,C,1.00,ch,2024-01-16,1")
     run(project, spark, catalog, mode="replace-partition")
     land(project, "b.csv", "ORD-3,C,1.00,ch,2024-01-16,1")
     run(project, spark, catalog, mode="replace-partition")
     assert ids(catalog) == ["ORD-1", "ORD-3"]
-    assert [row["order_id"] for row in spark.sql("SELECT order_id FROM lake.lakehouse.sales ORDER BY 1").collect()] == ["ORD-1", "ORD-3"]
+    assert [row["order_id"] for row in spark.sql("SELECT order_id FROM lake.lakehouse.sales ORDER BY 1").collect()] == [
+        "ORD-1",
+        "ORD-3",
+    ]
 
 
-def test_a_file_that_was_touched_or_copied_over_itself_adds_no_rows(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_a_file_that_was_touched_or_copied_over_itself_adds_no_rows(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
     run(project, spark, catalog)
     (project.folder / "landing/a.csv").touch()
@@ -339,28 +375,36 @@ def test_a_wrong_column_in_the_function_is_told_once(
 def test_an_error_in_a_udf_names_its_line(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
     line = with_udf.__code__.co_firstlineno + 3
-    with pytest.raises(PipelineError, match=rf"failed at {re.escape(__file__)}:{line}: ValueError: invalid literal .* 'ch'"):
+    with pytest.raises(
+        PipelineError, match=rf"failed at {re.escape(__file__)}:{line}: ValueError: invalid literal .* 'ch'"
+    ):
         run(project, spark, catalog, transform=with_udf)
 
 
 WIDER = HEADER.strip() + ",channel\n"
 
 
-def test_an_unknown_column_stops_a_frozen_pipeline_by_name(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_an_unknown_column_stops_a_frozen_pipeline_by_name(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1,web", header=WIDER)
     with pytest.raises(SourceDrift, match=r"lakehouse.sales has no column 'channel' \(in landing/a.csv\)"):
         run(project, spark, catalog)
     assert read(catalog) == []
 
 
-def test_an_unknown_column_is_added_if_the_pipeline_evolves(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_an_unknown_column_is_added_if_the_pipeline_evolves(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1,web", header=WIDER)
     land(project, "b.csv", "ORD-2,CUST-2,1.00,ch,2024-01-15,1")
     run(project, spark, catalog, drift="evolve")
     assert {row["order_id"]: row["channel"] for row in read(catalog)} == {"ORD-1": "web", "ORD-2": None}
 
 
-def test_rows_of_files_with_unknown_columns_are_set_aside(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_rows_of_files_with_unknown_columns_are_set_aside(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1,web", "ORD-2", header=WIDER)
     land(project, "b.csv", "ORD-3,CUST-2,1.00,ch,2024-01-15,1")
     result = run(project, spark, catalog, drift="quarantine", max_bad_share=0.7)
@@ -371,18 +415,41 @@ def test_rows_of_files_with_unknown_columns_are_set_aside(project: Project, spar
     ]
 
 
-def test_columns_are_found_by_the_header_of_each_file(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_columns_are_found_by_the_header_of_each_file(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
-    land(project, "b.csv", "CUST-2,ORD-2,1,1.00,ch,2024-01-15", header="customer_id,order_id,updated_at,amount,country,ingestion_date\n")
+    land(
+        project,
+        "b.csv",
+        "CUST-2,ORD-2,1,1.00,ch,2024-01-15",
+        header="customer_id,order_id,updated_at,amount,country,ingestion_date\n",
+    )
     run(project, spark, catalog)
     assert {row["order_id"]: row["customer_id"] for row in read(catalog)} == {"ORD-1": "CUST-1", "ORD-2": "CUST-2"}
 
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
-def test_json_lines_and_parquet_give_the_same_rows(project: Project, spark: SparkSession, catalog: FrazilCatalog, kind: str) -> None:
+def test_json_lines_and_parquet_give_the_same_rows(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog, kind: str
+) -> None:
     rows = [
-        {"order_id": "ORD-1", "customer_id": "C", "amount": 12.5, "country": "ch", "ingestion_date": "2024-01-15", "updated_at": 1},
-        {"order_id": "ORD-2", "customer_id": "C", "amount": 7.25, "country": None, "ingestion_date": "2024-01-15", "updated_at": 1},
+        {
+            "order_id": "ORD-1",
+            "customer_id": "C",
+            "amount": 12.5,
+            "country": "ch",
+            "ingestion_date": "2024-01-15",
+            "updated_at": 1,
+        },
+        {
+            "order_id": "ORD-2",
+            "customer_id": "C",
+            "amount": 7.25,
+            "country": None,
+            "ingestion_date": "2024-01-15",
+            "updated_at": 1,
+        },
     ]
     path = project.folder / f"landing/a.{kind}"
     if kind == "json":
@@ -400,7 +467,9 @@ def test_json_lines_and_parquet_give_the_same_rows(project: Project, spark: Spar
     }
 
 
-def test_a_file_of_nothing_but_bad_lines_is_in_the_quarantine_whole(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_a_file_of_nothing_but_bad_lines_is_in_the_quarantine_whole(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     (project.folder / "landing/a.json").write_text("no\nnor this\n")
     (project.folder / "landing/empty.json").touch()
     result = run(project, spark, catalog, source=sources.json("landing/*.json"), max_bad_share=1.0)
@@ -435,22 +504,29 @@ def test_files_on_s3_are_loaded_once_by_path_and_etag(
     put("_tmp/b.csv", "ORD-9,CUST-9,1.00,ch,2024-01-15,1")
     first = run(project, spark, catalog, source=source, max_bad_share=0.5)
     again = run(project, spark, catalog, source=source, max_bad_share=0.5)
-    put("2024/a.csv", "ORD-3,CUST-3,1.00,ch,2024-01-15,1", "ORD-4,CUST-4,1.00,ch,2024-01-15,1")  # rewritten: another file
+    # rewritten: another file
+    put("2024/a.csv", "ORD-3,CUST-3,1.00,ch,2024-01-15,1", "ORD-4,CUST-4,1.00,ch,2024-01-15,1")
     with pytest.raises(SourceChanged):
         run(project, spark, catalog, source=source)
     run(project, spark, catalog, source=source, on_change="append")
     assert [(one.files, one.rows, one.quarantined) for one in (first, again)] == [(1, 1, 1), (0, 0, 0)]
     assert ids(catalog) == ["ORD-1", "ORD-3", "ORD-4"]
-    assert quarantined(catalog) == [("s3://lakehouse/landing/2024/a.csv", 3, "field 'amount': expected decimal(12, 2), found 'much'")]
+    assert quarantined(catalog) == [
+        ("s3://lakehouse/landing/2024/a.csv", 3, "field 'amount': expected decimal(12, 2), found 'much'")
+    ]
 
 
-def test_a_bucket_that_cannot_be_listed_is_named(project: Project, spark: SparkSession, settings: Settings, bucket: dict[str, str]) -> None:
+def test_a_bucket_that_cannot_be_listed_is_named(
+    project: Project, spark: SparkSession, settings: Settings, bucket: dict[str, str]
+) -> None:
     catalog = connect(settings, **{**bucket, "s3.secret-access-key": "wrong"})
     with pytest.raises(PipelineError, match=r"cannot list s3://lakehouse/landing/\*.csv: "):
         run(project, spark, catalog, source=sources.csv("s3://lakehouse/landing/*.csv"))
 
 
-def test_a_hidden_file_is_loaded_once_it_is_renamed(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_a_hidden_file_is_loaded_once_it_is_renamed(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
     land(project, "_b.csv", "ORD-2,CUST-2,1.00,ch,2024-01-15,1")
     assert run(project, spark, catalog).files == 1
@@ -459,7 +535,9 @@ def test_a_hidden_file_is_loaded_once_it_is_renamed(project: Project, spark: Spa
     assert ids(catalog) == ["ORD-1", "ORD-2"]
 
 
-def test_a_file_that_changes_while_it_is_read_stops_the_run(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_a_file_that_changes_while_it_is_read_stops_the_run(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
 
     def grow(frame: DataFrame) -> DataFrame:
@@ -471,12 +549,28 @@ def test_a_file_that_changes_while_it_is_read_stops_the_run(project: Project, sp
     assert read(catalog) == []
 
 
-def test_runs_are_remembered_with_the_rows_that_they_wrote(project: Project, spark: SparkSession, catalog: FrazilCatalog) -> None:
-    land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1", "ORD-1,CUST-1,2.00,ch,2024-01-15,2", "ORD-2,CUST-1,x,ch,2024-01-15,2")
+def test_runs_are_remembered_with_the_rows_that_they_wrote(
+    project: Project, spark: SparkSession, catalog: FrazilCatalog
+) -> None:
+    land(
+        project,
+        "a.csv",
+        "ORD-1,CUST-1,1.00,ch,2024-01-15,1",
+        "ORD-1,CUST-1,2.00,ch,2024-01-15,2",
+        "ORD-2,CUST-1,x,ch,2024-01-15,2",
+    )
     done = run(project, spark, catalog, max_bad_share=0.5)
     (row,) = read_runs(project.pipeline("daily_sales").target, catalog)
     size = (project.folder / "landing/a.csv").stat().st_size
-    wanted = {"status": "committed", "files": 1, "bytes": size, "rows_in": 3, "rows": 1, "duplicates": 1, "quarantined": 1}
+    wanted = {
+        "status": "committed",
+        "files": 1,
+        "bytes": size,
+        "rows_in": 3,
+        "rows": 1,
+        "duplicates": 1,
+        "quarantined": 1,
+    }
     assert {name: row[name] for name in wanted} == wanted
     live = catalog.load_table("lakehouse.sales").current_snapshot()
     assert live is not None
@@ -516,7 +610,9 @@ def test_make_runs_job_ends_well_and_a_second_one_adds_nothing(tmp_path: Path) -
     first, second = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "daily_sales: 100,000 rows from 5 files are in lakehouse.sales" in first.stdout
-    assert [line.split()[:2] for line in first.stdout.splitlines() if "duplicates" in line or "quarantined" in line] == [
+    assert [
+        line.split()[:2] for line in first.stdout.splitlines() if "duplicates" in line or "quarantined" in line
+    ] == [
         ["duplicates", "200"],
         ["quarantined", "300"],
     ]

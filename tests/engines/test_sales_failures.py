@@ -1,4 +1,6 @@
-"""The six failure scenarios of the document on the sales table. After each, the rows are those of the last good snapshot."""
+"""The six failure scenarios of the document on the sales table. After each, the rows are those of the last good
+snapshot.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ from tests.engines.sales_table import DAYS, ROWS_A_DAY, Sales, sales_table
 
 TROUBLE = (trino.exceptions.TrinoQueryError, trino.exceptions.TrinoConnectionError)
 LONG_INSERT = (
-    "INSERT INTO sales SELECT CAST(orderkey AS VARCHAR) || comment, CAST(custkey AS VARCHAR), CAST(totalprice AS DECIMAL(12,2)), clerk, "
+    "INSERT INTO sales SELECT CAST(orderkey AS VARCHAR) || comment, CAST(custkey AS VARCHAR), CAST(totalprice AS "
+    "DECIMAL(12,2)), clerk, "
     f"DATE '{DAYS[0]}' FROM tpch.sf1.orders"
 )
 
@@ -88,7 +91,13 @@ def test_when_the_store_dies_in_the_middle_of_a_write_nothing_of_it_is_committed
 @pytest.mark.requirement("sales.field-ids")
 def test_columns_are_found_by_field_id_whatever_their_names_and_what_is_not_there_is_null(sales: Sales) -> None:
     day = date(2024, 1, 18)
-    good = {"a": ("ORD-a", 1), "b": ("CUST-a", 2), "c": (Decimal("1.25"), 3), "d": ("SE", 4), "e": (date(2024, 1, 18), 5)}
+    good = {
+        "a": ("ORD-a", 1),
+        "b": ("CUST-a", 2),
+        "c": (Decimal("1.25"), 3),
+        "d": ("SE", 4),
+        "e": (date(2024, 1, 18), 5),
+    }
     strange = {
         "order_id": ("ORD-b", 1),
         "customer_id": ("CUST-b", 2),
@@ -99,9 +108,21 @@ def test_columns_are_found_by_field_id_whatever_their_names_and_what_is_not_ther
     for number, columns in enumerate((good, strange)):
         _append_file(sales, columns, f"strange-{number}.parquet")
     wanted = [
-        {"order_id": "ORD-a", "customer_id": "CUST-a", "amount": Decimal("1.25"), "country": "SE", "ingestion_date": day},
+        {
+            "order_id": "ORD-a",
+            "customer_id": "CUST-a",
+            "amount": Decimal("1.25"),
+            "country": "SE",
+            "ingestion_date": day,
+        },
         # The name of the column is right and its id is not: it is another column, and this one has no value.
-        {"order_id": "ORD-b", "customer_id": "CUST-b", "amount": Decimal("2.50"), "country": None, "ingestion_date": day},
+        {
+            "order_id": "ORD-b",
+            "customer_id": "CUST-b",
+            "amount": Decimal("2.50"),
+            "country": None,
+            "ingestion_date": day,
+        },
     ]
     condition = "ingestion_date = DATE '2024-01-18'"
     assert sales.ask(f"SELECT * FROM sales WHERE {condition} ORDER BY 1") == [list(row.values()) for row in wanted]
@@ -111,10 +132,15 @@ def test_columns_are_found_by_field_id_whatever_their_names_and_what_is_not_ther
 
 
 def _append_file(sales: Sales, columns: dict[str, tuple[Any, int]], name: str) -> None:
-    """A Parquet file of one row, with field ids, is made part of the table as an engine would that writes columns as it likes."""
+    """A Parquet file of one row, with field ids, is made part of the table as an engine would that writes columns as it
+    likes.
+    """
     table = sales.load()
     types = {Decimal: pa.decimal128(12, 2), date: pa.date32(), str: pa.string()}
-    fields = [pa.field(key, types[type(value)], metadata={"PARQUET:field_id": str(number)}) for key, (value, number) in columns.items()]
+    fields = [
+        pa.field(key, types[type(value)], metadata={"PARQUET:field_id": str(number)})
+        for key, (value, number) in columns.items()
+    ]
     rows = pa.table([[value] for value, _ in columns.values()], schema=pa.schema(fields))
     content = io.BytesIO()
     pq.write_table(rows, content, compression="snappy")
@@ -168,7 +194,9 @@ def test_two_writers_of_one_partition_both_get_their_rows_in(sales: Sales) -> No
     for writer in writers:
         writer.join(400)
     assert failures == []
-    counted = sales.ask(f"SELECT country, count(*) FROM sales WHERE ingestion_date = DATE '{DAYS[0]}' GROUP BY 1 ORDER BY 1")
+    counted = sales.ask(
+        f"SELECT country, count(*) FROM sales WHERE ingestion_date = DATE '{DAYS[0]}' GROUP BY 1 ORDER BY 1"
+    )
     assert counted == [["DK", 30], ["NO", ROWS_A_DAY], ["SE", 30]]
 
 
@@ -194,7 +222,10 @@ def test_when_the_store_has_no_room_the_write_fails_and_the_table_stays_as_it_wa
 def _weed_shell(project: Project, *commands: str) -> str:
     """What SeaweedFS' own console answers: quotas are set there."""
     server = Stack(project.settings).service("object-store")
-    places = [f"127.0.0.1:{server.extra_port(f'{name}.port')}.{server.extra_port(f'{name}.port.grpc')}" for name in ("master", "filer")]
+    places = [
+        f"127.0.0.1:{server.extra_port(f'{name}.port')}.{server.extra_port(f'{name}.port.grpc')}"
+        for name in ("master", "filer")
+    ]
     argv = [str(find_weed()), "shell", f"-master={places[0]}", f"-filer={places[1]}"]
     text = "\n".join(["lock", *commands, "unlock", ""])
     done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=240, check=True)

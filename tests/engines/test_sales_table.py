@@ -46,7 +46,9 @@ def test_the_documents_statement_makes_the_table_as_it_is_specified(filled: Sale
         ("country", StringType(), False),
         ("ingestion_date", DateType(), True),
     ]
-    assert [(field.name, str(field.transform), field.source_id) for field in table.spec().fields] == [("ingestion_date", "identity", 5)]
+    assert [(field.name, str(field.transform), field.source_id) for field in table.spec().fields] == [
+        ("ingestion_date", "identity", 5)
+    ]
     assert filled.ask("SELECT count(*) FROM sales") == [[3 * ROWS_A_DAY]]
 
 
@@ -82,7 +84,9 @@ def test_data_lies_as_parquet_in_snappy_a_folder_a_day_beside_the_metadata(fille
         ("'ORD-1', 'CUST-1', DECIMAL '12345678901.00', 'NO'", "Cannot cast"),
     ],
 )
-def test_a_null_and_an_amount_that_does_not_fit_are_refused_and_nothing_is_written(filled: Sales, values: str, complaint: str) -> None:
+def test_a_null_and_an_amount_that_does_not_fit_are_refused_and_nothing_is_written(
+    filled: Sales, values: str, complaint: str
+) -> None:
     before = filled.load().metadata_location
     with pytest.raises(trino.exceptions.TrinoUserError, match=complaint):
         filled.ask(f"INSERT INTO sales SELECT * FROM (VALUES ({values}, DATE '2024-01-18')) AS v (a, b, c, d, e)")
@@ -112,7 +116,8 @@ def test_a_filter_on_the_day_reads_that_days_files_and_no_others(filled: Sales) 
     assert (one["processedRows"], whole["processedRows"]) == (ROWS_A_DAY, 3 * ROWS_A_DAY)
     assert 0 < one["physicalInputBytes"] <= sizes[first] < whole["physicalInputBytes"]
     told = filled.ask(
-        f"EXPLAIN ANALYZE VERBOSE SELECT sum(amount) FROM sales WHERE ingestion_date BETWEEN DATE '{DAYS[1]}' AND DATE '{DAYS[2]}'"
+        f"EXPLAIN ANALYZE VERBOSE SELECT sum(amount) FROM sales WHERE ingestion_date BETWEEN DATE '{DAYS[1]}' AND "
+        f"DATE '{DAYS[2]}'"
     )
     assert _metric(told[0][0], "dataFiles") == 2
 
@@ -131,7 +136,10 @@ def test_a_column_is_added_and_no_data_file_is_rewritten(sales: Sales) -> None:
     assert sales.ask("SELECT DISTINCT currency FROM sales") == [[None]]
     assert sales.rows() == rows
     sales.ask("INSERT INTO sales VALUES ('ORD-x', 'CUST-1', DECIMAL '9.50', 'NO', DATE '2024-01-18', 'NOK')")
-    assert sales.ask("SELECT currency, count(*) FROM sales GROUP BY 1 ORDER BY 1") == [["NOK", 1], [None, 2 * ROWS_A_DAY]]
+    assert sales.ask("SELECT currency, count(*) FROM sales GROUP BY 1 ORDER BY 1") == [
+        ["NOK", 1],
+        [None, 2 * ROWS_A_DAY],
+    ]
     assert set(before) < set(sales.files())
 
 
@@ -170,7 +178,9 @@ def test_a_partition_field_is_added_for_new_data_and_old_data_stays_where_it_is(
     assert all("/ingestion_date=2024-01-18/country=SE/" in path for path in new)
     counted = sales.ask("SELECT country, count(*) FROM sales GROUP BY 1 ORDER BY 1")
     assert counted == [["NO", 2 * ROWS_A_DAY], ["SE", ROWS_A_DAY]]
-    told = sales.ask("EXPLAIN ANALYZE VERBOSE SELECT count(*) FROM sales WHERE ingestion_date = DATE '2024-01-18' AND country = 'NO'")[0][0]
+    told = sales.ask(
+        "EXPLAIN ANALYZE VERBOSE SELECT count(*) FROM sales WHERE ingestion_date = DATE '2024-01-18' AND country = 'NO'"
+    )[0][0]
     assert "dataFiles' = LongCount{total=0}" in told or "dataFiles" not in told
 
 
@@ -208,7 +218,10 @@ def test_a_read_that_was_begun_is_untouched_by_writes_and_a_write_that_fails_lea
     first = next(iter(batches))
     sales.ask(f"DELETE FROM sales WHERE {DAY}")
     with pytest.raises(trino.exceptions.TrinoUserError):
-        sales.ask("INSERT INTO sales SELECT 'ORD-z', 'C', 1 / (n - 5000), 'NO', DATE '2024-01-19' FROM UNNEST(sequence(1, 9000)) t(n)")
+        sales.ask(
+            "INSERT INTO sales SELECT 'ORD-z', 'C', 1 / (n - 5000), 'NO', DATE '2024-01-19' FROM UNNEST(sequence(1, "
+            "9000)) t(n)"
+        )
     read = first.num_rows + sum(batch.num_rows for batch in batches)
     assert read == len(before)
     assert sales.rows() == [row for row in before if str(row[4]) != DAYS[0]]

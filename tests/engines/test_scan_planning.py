@@ -1,4 +1,6 @@
-"""Java and Spark plan through the catalog: the same files, deletes and residuals as their own planning, and the same rows."""
+"""Java and Spark plan through the catalog: the same files, deletes and residuals as their own planning, and the same
+rows.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,19 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.spark.session import ICEBERG_RUNTIME
 from tests.contract.test_catalog_scans import SCHEMA, rows
 
-OPENED = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "java.util.concurrent", "java.util.concurrent.atomic")
+OPENED = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+)
 OPENED += ("sun.nio.ch", "sun.util.calendar", "sun.security.action")
-SPEC = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "country"), PartitionField(3, 1001, DayTransform(), "day"))
+SPEC = PartitionSpec(
+    PartitionField(2, 1000, IdentityTransform(), "country"), PartitionField(3, 1001, DayTransform(), "day")
+)
 PLANNED, PLAIN = "planned", "plain"
 
 
@@ -69,7 +81,9 @@ def catalogs(gateway: JavaGateway, server: EmbeddedCatalog) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def orders(server: EmbeddedCatalog, catalogs: dict[str, Any], gateway: JavaGateway) -> str:
-    """Data files of PyIceberg, and delete files of every kind that Java has put beside them (no rows in them: only planned)."""
+    """Data files of PyIceberg, and delete files of every kind that Java has put beside them (no rows in them: only
+    planned).
+    """
     table = load_catalog("setup", **server.properties).create_table("lake.orders", SCHEMA, partition_spec=SPEC)
     for start in range(0, 90, 30):
         table.append(rows(start, 30))
@@ -92,7 +106,12 @@ def orders(server: EmbeddedCatalog, catalogs: dict[str, Any], gateway: JavaGatew
 def delete(gateway: JavaGateway, spec: Any, kind: str, name: str | None = None) -> Any:
     made = gateway.jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(spec)
     made = made.ofPositionDeletes() if kind == "positions" else made.ofEqualityDeletes(numbers(gateway, 1))
-    return made.withPath(f"/nowhere/{name or kind}.parquet").withFormat("parquet").withFileSizeInBytes(10).withRecordCount(1)
+    return (
+        made.withPath(f"/nowhere/{name or kind}.parquet")
+        .withFormat("parquet")
+        .withFileSizeInBytes(10)
+        .withRecordCount(1)
+    )
 
 
 def numbers(gateway: JavaGateway, *values: int) -> Any:
@@ -113,7 +132,10 @@ def tasks(table: Any, expr: Any) -> dict[str, tuple[list[str], str]]:
     while iterator.hasNext():
         task = iterator.next()
         # A decimal travels as text, and Java binds it later: the quotes around it are no difference.
-        found[task.file().location()] = (sorted(one.location() for one in task.deletes()), str(task.residual()).replace('"', ""))
+        found[task.file().location()] = (
+            sorted(one.location() for one in task.deletes()),
+            str(task.residual()).replace('"', ""),
+        )
     planned.close()
     return found
 
@@ -136,9 +158,12 @@ def expressions(gateway: JavaGateway) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "name", ["everything", "a country", "a country and an id", "a time", "an amount", "not a country", "some ids", "nothing"]
+    "name",
+    ["everything", "a country", "a country and an id", "a time", "an amount", "not a country", "some ids", "nothing"],
 )
-def test_java_gets_the_plan_that_it_would_have_made(catalogs: dict[str, Any], gateway: JavaGateway, orders: str, name: str) -> None:
+def test_java_gets_the_plan_that_it_would_have_made(
+    catalogs: dict[str, Any], gateway: JavaGateway, orders: str, name: str
+) -> None:
     expr = expressions(gateway)[name]
     own, servers = (tasks(load(gateway, catalogs[which], orders), expr) for which in (PLAIN, PLANNED))
     assert servers == own
@@ -166,7 +191,10 @@ def spark(gateway: JavaGateway, server: EmbeddedCatalog) -> Iterator[Any]:
     conf["spark.sql.extensions"] = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     conf |= {"spark.sql.shuffle.partitions": "1", "spark.sql.warehouse.dir": str(server.folder / "spark")}
     for name, mode in ((PLAIN, "client"), (PLANNED, "server")):
-        conf |= {f"spark.sql.catalog.{name}": "org.apache.iceberg.spark.SparkCatalog", f"spark.sql.catalog.{name}.type": "rest"}
+        conf |= {
+            f"spark.sql.catalog.{name}": "org.apache.iceberg.spark.SparkCatalog",
+            f"spark.sql.catalog.{name}.type": "rest",
+        }
         conf |= {f"spark.sql.catalog.{name}.uri": server.uri, f"spark.sql.catalog.{name}.scan-planning-mode": mode}
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -178,8 +206,13 @@ def spark(gateway: JavaGateway, server: EmbeddedCatalog) -> Iterator[Any]:
 @pytest.mark.parametrize("version", [2, 3])
 def test_spark_reads_the_same_rows_through_the_servers_plan(spark: Any, version: int) -> None:
     table = f"lake.sales_v{version}"
-    properties = f"'format-version'='{version}', 'write.delete.mode'='merge-on-read', 'write.parquet.page-row-limit'='100'"
-    spark.sql(f"CREATE TABLE plain.{table} (id BIGINT, country STRING) USING iceberg PARTITIONED BY (country) TBLPROPERTIES ({properties})")
+    properties = (
+        f"'format-version'='{version}', 'write.delete.mode'='merge-on-read', 'write.parquet.page-row-limit'='100'"
+    )
+    spark.sql(
+        f"CREATE TABLE plain.{table} (id BIGINT, country STRING) USING iceberg PARTITIONED BY (country) TBLPROPERTIES "
+        f"({properties})"
+    )
     values = "SELECT id, CASE id % 3 WHEN 0 THEN 'NO' WHEN 1 THEN 'SE' END FROM range(0, 300)"
     spark.sql(f"INSERT INTO plain.{table} {values}")
     spark.sql(f"DELETE FROM plain.{table} WHERE id % 10 = 3 AND country = 'NO'")

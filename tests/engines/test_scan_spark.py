@@ -20,7 +20,12 @@ class Stage:
     """A catalog on local files and a Spark on it."""
 
     def __init__(self, uri: str, folder: Path) -> None:
-        self.flags = {"catalog.uri": uri, "catalog.name": "lake", "spark.master": "local[2]", "stack.folder": str(folder)}
+        self.flags = {
+            "catalog.uri": uri,
+            "catalog.name": "lake",
+            "spark.master": "local[2]",
+            "stack.folder": str(folder),
+        }
         self.lake = Lake(load_settings(flags=self.flags))
         self.spark = SparkProcess(self.flags, folder)
 
@@ -41,13 +46,19 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def make(stage: Stage, version: int) -> None:
-    """Ids 0 to 299 in three countries, without those that end in 3 or 7; then a column renamed, one widened, one added, and more rows."""
+    """Ids 0 to 299 in three countries, without those that end in 3 or 7; then a column renamed, one widened, one added,
+    and more rows.
+    """
     table = f"lake.zoo.sales_v{version}"
     modes = ", ".join(f"'write.{what}.mode'='merge-on-read'" for what in ("delete", "update", "merge"))
     properties = f"'format-version'='{version}', {modes}"
     columns = "id BIGINT, country STRING, amount INT, tags ARRAY<STRING>"
-    stage.spark.sql(f"CREATE TABLE {table} ({columns}) USING iceberg PARTITIONED BY (country) TBLPROPERTIES ({properties})")
-    values = "id, element_at(array('NO', 'SE', NULL), CAST(id % 3 AS INT) + 1), CAST(id AS INT), array(CAST(id AS STRING))"
+    stage.spark.sql(
+        f"CREATE TABLE {table} ({columns}) USING iceberg PARTITIONED BY (country) TBLPROPERTIES ({properties})"
+    )
+    values = (
+        "id, element_at(array('NO', 'SE', NULL), CAST(id % 3 AS INT) + 1), CAST(id AS INT), array(CAST(id AS STRING))"
+    )
     stage.spark.sql(f"INSERT INTO {table} SELECT {values} FROM range(0, 300)")
     stage.spark.sql(f"DELETE FROM {table} WHERE id % 10 = 3")
     stage.spark.sql(f"DELETE FROM {table} WHERE id % 10 = 7")

@@ -13,7 +13,16 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DecimalType, DoubleType, ListType, LongType, NestedField, StringType, StructType, TimestampType
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 import frazil.sinks
 from frazil.client import FrazilCatalog
@@ -54,7 +63,10 @@ def answer(numbers: range) -> Answer:
 
 
 def shape(rows: list[dict[str, Any]]) -> Answer:
-    return [(row["id"], row["name"], float(row["amount"]), row["device"] and row["device"]["site"], len(row["tags"])) for row in rows]
+    return [
+        (row["id"], row["name"], float(row["amount"]), row["device"] and row["device"]["site"], len(row["tags"]))
+        for row in rows
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +75,9 @@ def table(live_stack: Project) -> Iterator[str]:
     catalog = FrazilCatalog("lake", **connection(live_stack))
     catalog.create_namespace("sink_readers")
     spec = partition_spec(SCHEMA, ["day(event_timestamp)"])
-    catalog.create_table(TABLE, SCHEMA, partition_spec=spec, sort_order=SortOrder(SortField(1, IdentityTransform()), order_id=1))
+    catalog.create_table(
+        TABLE, SCHEMA, partition_spec=spec, sort_order=SortOrder(SortField(1, IdentityTransform()), order_id=1)
+    )
     with frazil.sinks.open(TABLE, name="readers", catalog=catalog, bad_rows="quarantine", checks=["id < 1000"]) as sink:
         for start in (0, 20, 40):
             sink.write([event(number) for number in reversed(range(start, start + 20))], position=start + 20)
@@ -108,7 +122,9 @@ def test_every_engine_reads_the_same_rows(engine: str, table: str, engines: dict
         ("id >= 58 AND id < 1000", range(58, 60)),
     ],
 )
-def test_no_engine_skips_a_file_that_holds_a_row(engine: str, where: str, numbers: range, table: str, engines: dict[str, Walker]) -> None:
+def test_no_engine_skips_a_file_that_holds_a_row(
+    engine: str, where: str, numbers: range, table: str, engines: dict[str, Walker]
+) -> None:
     assert ask(engines[engine], where) == answer(numbers)
 
 
@@ -132,9 +148,9 @@ def test_spark_sees_sort_order_snapshots_and_the_quarantine(table: str, engines:
     spark = engines["spark"]
     assert isinstance(spark, Sql)
     assert spark.sql(f"SELECT DISTINCT sort_order_id FROM lake.{TABLE}.files") == [(1,)]
-    assert spark.sql(f"SELECT operation, summary['total-records'] FROM lake.{TABLE}.snapshots ORDER BY committed_at") == [
-        ("append", total) for total in ("0", "20", "40", "60", "60")
-    ]
+    assert spark.sql(
+        f"SELECT operation, summary['total-records'] FROM lake.{TABLE}.snapshots ORDER BY committed_at"
+    ) == [("append", total) for total in ("0", "20", "40", "60", "60")]
     assert spark.sql(f"SELECT reason FROM lake.{TABLE}__quarantine") == [("check 'id < 1000' failed",)]
 
 

@@ -109,7 +109,8 @@ def location(table: Table) -> Path:
 
 def test_a_frame_is_one_commit_that_spark_and_pyiceberg_read_alike(spark: SparkSession, catalog: FrazilCatalog) -> None:
     result = lake.write_frame(frame(spark, *range(20)), TABLE, name="batch", catalog=catalog)
-    assert (result.counts, result.position, snapshots(catalog)) == (lake.Counts(rows=20), {}, 1)  # the takeover is in it
+    # the takeover is in it
+    assert (result.counts, result.position, snapshots(catalog)) == (lake.Counts(rows=20), {}, 1)
     table = catalog.load_table(TABLE)
     assert table.current_snapshot().snapshot_id == result.snapshot_id
     wanted = [row(number) for number in range(20)]
@@ -120,7 +121,12 @@ def test_a_frame_is_one_commit_that_spark_and_pyiceberg_read_alike(spark: SparkS
 
 def test_columns_may_have_names_that_spark_reads_otherwise(spark: SparkSession, catalog: FrazilCatalog) -> None:
     catalog.create_table("lakehouse.names", pa.schema([("a.b", pa.int64()), ("c `d`", pa.string())]))
-    lake.write_frame(spark.createDataFrame([(1, "x")], "`a.b` long, `c ``d``` string"), "lakehouse.names", name="batch", catalog=catalog)
+    lake.write_frame(
+        spark.createDataFrame([(1, "x")], "`a.b` long, `c ``d``` string"),
+        "lakehouse.names",
+        name="batch",
+        catalog=catalog,
+    )
     assert catalog.load_table("lakehouse.names").scan().to_arrow().to_pylist() == [{"a.b": 1, "c `d`": "x"}]
 
 
@@ -138,13 +144,17 @@ def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, 
     assert len(beside.snapshots()) == 1
 
 
-def test_a_batch_that_comes_again_changes_nothing_and_new_rows_in_it_come_in(spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_a_batch_that_comes_again_changes_nothing_and_new_rows_in_it_come_in(
+    spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     sink = lake.open(TABLE, name="s", catalog=catalog)
     sink.write(positioned(spark, 0, 1, 2, 3), offsets=KAFKA)
     before = snapshots(catalog)
     again = sink.write(positioned(spark, 0, 1, 2, 3), offsets=KAFKA)
     assert (again.counts, again.snapshot_id, snapshots(catalog)) == (lake.Counts(repeated=4), None, before)
-    after_a_restart = lake.write_frame(positioned(spark, 0, 1, 2, 3, 4), TABLE, name="s", catalog=catalog, offsets=KAFKA)
+    after_a_restart = lake.write_frame(
+        positioned(spark, 0, 1, 2, 3, 4), TABLE, name="s", catalog=catalog, offsets=KAFKA
+    )
     assert after_a_restart.counts == lake.Counts(rows=1, repeated=4)
     assert ids(catalog) == [0, 1, 2, 3, 4]
     assert audit(catalog.load_table(TABLE).metadata).problems == ()
@@ -193,7 +203,9 @@ def test_a_check_that_refuses_leaves_no_row_and_no_file(spark: SparkSession, cat
     assert ids(catalog) == [0]
 
 
-def test_without_quarantine_a_bad_row_stops_the_frame_and_leaves_no_file(spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_without_quarantine_a_bad_row_stops_the_frame_and_leaves_no_file(
+    spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     with pytest.raises(RowRefused, match=r'"offset":1.*found NULL') as caught:
         lake.write_frame(positioned(spark, 0, 1, 2, None), TABLE, name="s", catalog=catalog, offsets=KAFKA)
     assert caught.value.position == '{"source":"events/1","offset":1}'
@@ -210,10 +222,14 @@ def test_columns_that_the_table_does_not_have(spark: SparkSession, catalog: Fraz
     assert catalog.load_table(TABLE).scan().to_arrow()["more"].to_pylist().count(7) == 1
 
 
-def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_task(spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_task(
+    spark: SparkSession, catalog: FrazilCatalog
+) -> None:
     with pytest.raises(SchemaMismatch, match="field 'id': expected long, found string"):
         lake.write_frame(frame(spark, 1).selectExpr("'x' AS id"), TABLE, name="s", catalog=catalog)
-    with pytest.raises(SchemaMismatch, match="field 'topic': expected a column of the frame, named in offsets, found only id, name, ts"):
+    with pytest.raises(
+        SchemaMismatch, match="field 'topic': expected a column of the frame, named in offsets, found only id, name, ts"
+    ):
         lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, offsets=KAFKA)
     with pytest.raises(CheckError, match="nothing"):
         lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, checks=["nothing > 1"])
@@ -221,7 +237,9 @@ def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_tas
     with pytest.raises(SinkError, match=r"the Spark job failed: lakehouse.events: column 'partition' is NULL in a row"):
         lake.write_frame(nowhere, TABLE, name="s", catalog=catalog, offsets=KAFKA)
     with pytest.raises(SinkError, match=r"the Spark job failed: .*my own words"):
-        lake.write_frame(frame(spark, 1).selectExpr("raise_error('my own words') AS id"), TABLE, name="s", catalog=catalog)
+        lake.write_frame(
+            frame(spark, 1).selectExpr("raise_error('my own words') AS id"), TABLE, name="s", catalog=catalog
+        )
     assert (ids(catalog), data_files(catalog)) == ([], [])
 
 
@@ -256,15 +274,22 @@ class Kafkaesque:
 
     def _rows(self) -> DataFrame:
         schema = ROWS + ", topic string, partition int, offset long"
-        return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in" / "*"))
+        return (
+            self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in" / "*"))
+        )
 
     def _finish(self, writer: DataStreamWriter, checkpoint: str) -> None:
-        writer.option("checkpointLocation", str(self.folder / checkpoint)).trigger(availableNow=True).start().awaitTermination()
+        writer.option("checkpointLocation", str(self.folder / checkpoint)).trigger(
+            availableNow=True
+        ).start().awaitTermination()
 
     def forget_last_batch(self) -> None:
-        """What a driver leaves that died after the commit: Spark does not know that the batch was done, and repeats it."""
+        """What a driver leaves that died after the commit: Spark does not know that the batch was done, and
+        repeats it.
+        """
         commits = sorted(
-            (path for path in (self.folder / "checkpoint/commits").iterdir() if path.name.isdigit()), key=lambda path: int(path.name)
+            (path for path in (self.folder / "checkpoint/commits").iterdir() if path.name.isdigit()),
+            key=lambda path: int(path.name),
         )
         for path in (commits[-1], commits[-1].with_name(f".{commits[-1].name}.crc")):
             path.unlink()
@@ -313,7 +338,9 @@ def delta_rows(uri: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_delta_table_takes_frames_and_repeats_neither_rows_nor_quarantined_ones(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_delta_table_takes_frames_and_repeats_neither_rows_nor_quarantined_ones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     where, beside = str(tmp_path / "table"), str(tmp_path / "table__quarantine")
     create_delta_table(where, SCHEMA, partition_by=["day(ts)"])
     options: lake.FrameOptions = {"bad_rows": "quarantine", "checks": ["id < 100"]}
@@ -352,7 +379,9 @@ def test_the_format_writes_a_frame_in_one_commit_with_its_quarantine(
     assert catalog.load_table(f"{TABLE}__quarantine").scan().to_arrow().num_rows == 1
 
 
-def test_the_format_leaves_out_rows_that_are_in(spark: SparkSession, settings: Settings, catalog: FrazilCatalog) -> None:
+def test_the_format_leaves_out_rows_that_are_in(
+    spark: SparkSession, settings: Settings, catalog: FrazilCatalog
+) -> None:
     register(spark)
     for numbers in ((0, 1, 2), (0, 1, 2), (0, 1, 2, 3)):
         where = options(settings, source="topic, partition", offset="offset")
@@ -378,7 +407,9 @@ def test_the_format_takes_a_stream_and_a_repeated_batch_changes_nothing(
     assert len(data_files(catalog)) == len(list(catalog.load_table(TABLE).scan().plan_files()))
 
 
-def test_the_format_commits_nothing_when_a_task_fails(spark: SparkSession, settings: Settings, catalog: FrazilCatalog) -> None:
+def test_the_format_commits_nothing_when_a_task_fails(
+    spark: SparkSession, settings: Settings, catalog: FrazilCatalog
+) -> None:
     register(spark)
     rows = frame(spark, *range(10)).withColumn("id", expr("if(spark_partition_id() = 1, raise_error('broken'), id)"))
     with pytest.raises(PySparkException, match="broken"):

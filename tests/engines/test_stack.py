@@ -51,7 +51,8 @@ def test_no_secret_is_in_a_command_line_or_a_log(live_stack: Project) -> None:
 
 def test_the_stacks_folder_is_closed_to_others(live_stack: Project) -> None:
     modes = {
-        name: (live_stack.folder / ".frazil" / name).stat().st_mode & 0o777 for name in ("", "secrets.json", "catalog/data/catalog.db")
+        name: (live_stack.folder / ".frazil" / name).stat().st_mode & 0o777
+        for name in ("", "secrets.json", "catalog/data/catalog.db")
     }
     assert modes == {"": 0o700, "secrets.json": 0o600, "catalog/data/catalog.db": 0o600}
 
@@ -71,7 +72,9 @@ def test_postgres_answers_a_query(live_stack: Project) -> None:
     import psycopg
 
     endpoint = live_stack.status()["postgres"]["endpoint"]
-    with psycopg.connect(endpoint, password=live_stack.settings.stack.postgres_password.get_secret_value()) as connection:
+    with psycopg.connect(
+        endpoint, password=live_stack.settings.stack.postgres_password.get_secret_value()
+    ) as connection:
         assert connection.execute("SELECT 6 * 7").fetchall() == [(42,)]
 
 
@@ -107,7 +110,11 @@ def test_a_table_written_by_trino_through_the_catalog_is_read_by_pyiceberg(live_
     ask_trino(live_stack, f"CREATE SCHEMA iceberg.{schema}")
     ask_trino(live_stack, f"CREATE TABLE iceberg.{schema}.t AS SELECT 1 AS n, 'ice' AS word")
     secret = live_stack.settings.stack.secret_access_key.get_secret_value()
-    keys = {"s3.access-key-id": "frazil", "s3.secret-access-key": secret, "s3.endpoint": rows["object-store"]["endpoint"]}
+    keys = {
+        "s3.access-key-id": "frazil",
+        "s3.secret-access-key": secret,
+        "s3.endpoint": rows["object-store"]["endpoint"],
+    }
     catalog = load_catalog("lake", type="rest", uri=rows["catalog"]["endpoint"], **keys)
     table = catalog.load_table(f"{schema}.t")
     assert table.scan().to_arrow().to_pylist() == [{"n": 1, "word": "ice"}]

@@ -24,14 +24,19 @@ def test_up_works_after_its_parent_was_killed_half_way_and_down_leaves_nothing(p
     survivors = project.processes()
     assert survivors
     project.frazil("up")
-    assert {name: row["state"] for name, row in project.status().items()} == {"object-store": "ready", "catalog": "ready"}
+    assert {name: row["state"] for name, row in project.status().items()} == {
+        "object-store": "ready",
+        "catalog": "ready",
+    }
     assert set(survivors) <= set(project.processes())  # taken over, not started anew
     project.frazil("down")
     assert project.processes() == []
 
 
 def test_two_ups_at_once_start_each_service_once(project: Project) -> None:
-    both = [subprocess.Popen(project.command("up"), cwd=project.folder, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen(project.command("up"), cwd=project.folder, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
     said = [one.communicate(timeout=240)[0] for one in both]
     assert [one.returncode for one in both] == [0, 0]
     rows = project.status()
@@ -100,7 +105,9 @@ def test_stacks_on_ports_of_their_own_choice_run_side_by_side(tmp_path: Path) ->
     for stack in stacks:
         (stack.folder / "frazil.toml").write_text("[stack.ports]\ncatalog = 0\nobject_store = 0\n")
     try:
-        starts = [subprocess.Popen(stack.command("up"), cwd=stack.folder, stdout=subprocess.DEVNULL) for stack in stacks]
+        starts = [
+            subprocess.Popen(stack.command("up"), cwd=stack.folder, stdout=subprocess.DEVNULL) for stack in stacks
+        ]
         assert [start.wait(240) for start in starts] == [0, 0]
         endpoints = [row["endpoint"] for stack in stacks for row in stack.status().values() if row["state"] == "ready"]
         assert len(set(endpoints)) == 4

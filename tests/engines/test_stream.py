@@ -1,4 +1,6 @@
-"""Streams from the live Kafka into tables on SeaweedFS: every message once, in the table or in the quarantine, whatever happened before."""
+"""Streams from the live Kafka into tables on SeaweedFS: every message once, in the table or in the quarantine, whatever
+happened before.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ events = Table("streams.{topic}", column("id", "long", required=True), column("n
 @pipeline(source=sources.{source}, target=events{options})
 def {topic}(rows):
     return rows{function}
-"""
+"""  # noqa: E501
 UPSERT = ", mode='upsert', key=['id'], sequence='version', op='op'"
 VERSION = ', column("version", "long")'
 
@@ -66,7 +68,9 @@ class Stream:
     def brokers(self) -> str:
         return f"127.0.0.1:{self.project.settings.stack.ports.kafka}"
 
-    def declare(self, *, kafka: str = "", source: str = "", more: str = "", options: str = "", function: str = "") -> None:
+    def declare(
+        self, *, kafka: str = "", source: str = "", more: str = "", options: str = "", function: str = ""
+    ) -> None:
         """The pipeline from the topic, with more arguments of its source and its table; or from another source."""
         source = source or f'kafka("{self.topic}", servers="{self.brokers}", max_messages=1000{kafka})'
         text = LAKEHOUSE.format(topic=self.topic, source=source, more=more, options=options, function=function)
@@ -92,7 +96,9 @@ class Stream:
         producer = Producer({"bootstrap.servers": self.brokers})
         for value in values:
             message = json.dumps({"id": value}) if isinstance(value, int) else value
-            producer.produce(topic or self.topic, None if message is None else message.encode(), key, partition=partition)
+            producer.produce(
+                topic or self.topic, None if message is None else message.encode(), key, partition=partition
+            )
         assert producer.flush(120) == 0
 
     def run(self) -> dict[str, Any]:
@@ -146,7 +152,10 @@ def test_messages_are_rows_and_bad_ones_are_in_quarantine_with_topic_partition_a
     done = stream.run()
     assert (done["rows"], done["quarantined"], stream.ids()) == (3, 3, [0, 2, 5])
     aside = stream.rows(f"{stream.table}__quarantine")
-    assert [(json.loads(row["position"]), row["reason"].split(",")[0]) for row in sorted(aside, key=lambda row: row["position"])] == [
+    assert [
+        (json.loads(row["position"]), row["reason"].split(",")[0])
+        for row in sorted(aside, key=lambda row: row["position"])
+    ] == [
         ({"topic": stream.topic, "partition": 0, "offset": 1}, "expected a JSON object"),
         ({"topic": stream.topic, "partition": 0, "offset": 3}, "check 'id >= 0' failed"),
         ({"topic": stream.topic, "partition": 0, "offset": 4}, "field 'id': expected long"),
@@ -198,7 +207,8 @@ def test_messages_gone_before_they_were_read_stop_the_stream_unless_that_is_acce
 
 
 def test_messages_gone_while_the_stream_runs_are_named_too(stream: Stream) -> None:
-    stream.send(*(json.dumps({"id": number, "note": "x" * 20_000}) for number in range(2000)))  # more than a consumer fetches ahead
+    # more than a consumer fetches ahead
+    stream.send(*(json.dumps({"id": number, "note": "x" * 20_000}) for number in range(2000)))
     done = stream.try_to_run(lose_to=1900)
     assert (done.get("error"), stream.ids()) == ("MessagesLost", list(range(1000))), done
     assert f"{stream.topic}/0: offsets 1000 to 1899, 900 messages at most" in done["message"]
@@ -218,7 +228,10 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(stream: Stream
 
 
 def test_the_pipelines_function_changes_rows_and_bad_messages_do_not_reach_it(stream: Stream) -> None:
-    stream.declare(function=".selectExpr('cast(id as long) + 1000 as id', 'upper(note) as note', '_frazil_position').where('id < 1003')")
+    stream.declare(
+        function=".selectExpr('cast(id as long) + 1000 as id', 'upper(note) as note', '_frazil_position').where('id < "
+        "1003')"
+    )
     stream.send(0, "?", '{"id": 2, "note": "a"}', 7, '{"id": -5000}')
     done = stream.run()
     assert (done["rows"], done["quarantined"], stream.ids()) == (2, 2, [1000, 1002])
@@ -273,11 +286,14 @@ def test_a_field_that_the_table_does_not_have_stops_the_stream_or_is_set_aside(s
     assert (done["rows"], done["quarantined"]) == (1, 1)
 
 
-def test_rows_come_to_main_with_their_progress_when_the_audit_passes_and_else_stay_on_the_branch(stream: Stream) -> None:
+def test_rows_come_to_main_with_their_progress_when_the_audit_passes_and_else_stay_on_the_branch(
+    stream: Stream,
+) -> None:
     checks = "'id < 50', 'SELECT id FROM {table} GROUP BY id HAVING count(*) > 1'"
     stream.declare(options=f", audit=[{checks}], branch='check'")
     stream.send(1, 2, "?")
-    assert (stream.run()["rows"], stream.ids(), stream.snapshots()) == (2, [1, 2], 3)  # take-over, staged rows, progress
+    # take-over, staged rows, progress
+    assert (stream.run()["rows"], stream.ids(), stream.snapshots()) == (2, [1, 2], 3)
     assert (stream.audit(), audit(stream.catalog.load_table(stream.table).metadata).notes) == ((), ())
     stream.send(2, 60, 70, "?")
     done = stream.try_to_run()
@@ -297,7 +313,9 @@ def test_rows_come_to_main_with_their_progress_when_the_audit_passes_and_else_st
     assert (stream.ids(), len(stream.rows(f"{stream.table}__quarantine")), stream.audit()) == ([1, 2, 2, 60, 70], 2, ())
 
 
-def test_rows_that_another_program_commits_during_the_audit_stay_and_the_audit_runs_again_with_them(stream: Stream) -> None:
+def test_rows_that_another_program_commits_during_the_audit_stay_and_the_audit_runs_again_with_them(
+    stream: Stream,
+) -> None:
     unique = "SELECT id FROM {table} GROUP BY id HAVING count(*) > 1"
     stream.declare(options=f", audit='{unique}'")
     stream.send(1, 2)
@@ -311,7 +329,11 @@ def test_a_batch_that_fails_the_audit_ends_the_stream_and_those_before_it_stay(s
     stream.declare(options=", audit='id <> 1200'")
     stream.send(*range(1500))  # a thousand to a batch
     done = stream.try_to_run()
-    assert (done["error"], "1 x id <> 1200" in done["message"], stream.ids()) == ("AuditFailed", True, list(range(1000)))
+    assert (done["error"], "1 x id <> 1200" in done["message"], stream.ids()) == (
+        "AuditFailed",
+        True,
+        list(range(1000)),
+    )
 
 
 def change(number: int, version: int, note: str | None = None, op: str = "u") -> str:
@@ -325,12 +347,27 @@ def test_changes_of_a_topic_are_upserted_once_whatever_is_lost_in_between(stream
     stream.send(*first, change(1, 3, "new"), change(1, 2, "late"))
     loaded = stream.run()
     assert (loaded["rows"], stream.notes()) == (5, {0: "old", 1: "new", 2: "old", 3: "old", 4: "old"})
-    assert (loaded["merged"], loaded["uncounted"]) == ({"inserted": 5, "updated": 0, "deleted": 0, "unchanged": 0, "duplicates": 2}, 0)
+    assert (loaded["merged"], loaded["uncounted"]) == (
+        {"inserted": 5, "updated": 0, "deleted": 0, "unchanged": 0, "duplicates": 2},
+        0,
+    )
     shutil.rmtree(stream.folder / "state")
     stream.expire()
-    stream.send(change(2, 2, op="d"), change(3, 0, "late"), change(-7, 1), change(8, 1, op="x"), "?", change(4, 1, "again"), change(9, 1))
+    stream.send(
+        change(2, 2, op="d"),
+        change(3, 0, "late"),
+        change(-7, 1),
+        change(8, 1, op="x"),
+        "?",
+        change(4, 1, "again"),
+        change(9, 1),
+    )
     done = stream.run()
-    assert (done["rows"], done["quarantined"], stream.notes()) == (2, 3, {0: "old", 1: "new", 3: "old", 4: "again", 9: None})
+    assert (done["rows"], done["quarantined"], stream.notes()) == (
+        2,
+        3,
+        {0: "old", 1: "new", 3: "old", 4: "again", 9: None},
+    )
     assert done["merged"] == {"inserted": 1, "updated": 1, "deleted": 1, "unchanged": 1, "duplicates": 0}
     aside = stream.rows(f"{stream.table}__quarantine")
     assert sorted((json.loads(row["position"])["offset"], row["reason"].split(",")[0]) for row in aside) == [
@@ -343,9 +380,13 @@ def test_changes_of_a_topic_are_upserted_once_whatever_is_lost_in_between(stream
 
 
 @pytest.mark.parametrize(
-    "function", ["", ".selectExpr('id', 'upper(note) AS note', '_frazil_op', '_frazil_position')"], ids=["as it came", "changed"]
+    "function",
+    ["", ".selectExpr('id', 'upper(note) AS note', '_frazil_op', '_frazil_position')"],
+    ids=["as it came", "changed"],
 )
-def test_a_tombstone_deletes_the_row_of_its_key_and_a_later_message_brings_it_back(stream: Stream, function: str) -> None:
+def test_a_tombstone_deletes_the_row_of_its_key_and_a_later_message_brings_it_back(
+    stream: Stream, function: str
+) -> None:
     stream.declare(kafka=", message_key='json'", options=", mode='upsert', key=['id']", function=function)
     stream.send(*(json.dumps({"id": number, "note": "A"}) for number in range(4)))
     stream.send(None, key="1")
@@ -357,7 +398,10 @@ def test_a_tombstone_deletes_the_row_of_its_key_and_a_later_message_brings_it_ba
     done = stream.run()
     assert (done["rows"], done["merged"]["deleted"], stream.notes(), stream.audit()) == (0, 1, {2: "B", 3: "A"}, ())
     (aside,) = stream.rows(f"{stream.table}__quarantine")
-    assert (json.loads(aside["position"])["offset"], json.loads(aside["raw"])) == (6, {"message": "", "key": "none of a row"})
+    assert (json.loads(aside["position"])["offset"], json.loads(aside["raw"])) == (
+        6,
+        {"message": "", "key": "none of a row"},
+    )
 
 
 def test_a_driver_that_was_overtaken_while_it_merged_commits_nothing(stream: Stream) -> None:
@@ -376,7 +420,11 @@ def test_changes_that_fail_the_audit_stay_on_the_branch_and_the_next_run_merges_
     stream.send(change(1, 60, "c"), change(2, 2, op="d"), "?")
     done = stream.try_to_run()
     assert (done["error"], "1 x version < 50" in done["message"]) == ("AuditFailed", True)
-    assert (stream.notes(), stream.notes("check"), stream.rows(f"{stream.table}__quarantine")) == ({1: "a", 2: "b"}, {1: "c"}, [])
+    assert (stream.notes(), stream.notes("check"), stream.rows(f"{stream.table}__quarantine")) == (
+        {1: "a", 2: "b"},
+        {1: "c"},
+        [],
+    )
     stream.declare(more=VERSION, options=f"{UPSERT}, audit='version < 100', branch='check'")
     assert (stream.run()["quarantined"], stream.notes(), stream.audit()) == (1, {1: "c"}, ())
     assert list(stream.catalog.load_table(stream.table).metadata.refs) == ["main"]
@@ -387,7 +435,10 @@ ENVELOPE = "op string, ts_ms long, before struct<id: long, note: string>, after 
 
 def test_changes_in_debeziums_envelope_are_unwrapped_by_the_function(stream: Stream) -> None:
     opened = f"from_json(cast(value as string), '{ENVELOPE}') as c"
-    fields = "'coalesce(c.after.id, c.before.id) as id', 'c.after.note as note', 'c.ts_ms as version', 'c.op as op', '_frazil_position'"
+    fields = (
+        "'coalesce(c.after.id, c.before.id) as id', 'c.after.note as note', 'c.ts_ms as version', 'c.op as op', "
+        "'_frazil_position'"
+    )
     function = f'.where("value is not null").selectExpr("{opened}", "_frazil_position").selectExpr({fields})'
     stream.declare(more=VERSION, kafka=", decode='none'", options=UPSERT, function=function)
     stream.send(*(json.dumps({"op": "c", "ts_ms": 5, "after": {"id": number, "note": "a"}}) for number in (1, 2)), "?")
@@ -399,14 +450,35 @@ def test_a_function_that_loses_the_column_that_tells_deletes_is_refused_before_a
     stream.declare(more=VERSION, options=UPSERT, function=".drop('op')")
     stream.send(change(1, 1))
     done = stream.try_to_run()
-    assert (done["error"], "field 'op': expected a column that tells deletes" in done["message"]) == ("SchemaMismatch", True)
+    assert (done["error"], "field 'op': expected a column that tells deletes" in done["message"]) == (
+        "SchemaMismatch",
+        True,
+    )
 
 
-def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_when_it_is_stopped(stream: Stream) -> None:
+def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_when_it_is_stopped(
+    stream: Stream,
+) -> None:
     quick = ["--set", f"spark.conf.spark.driver.extraJavaOptions={QUICK}"]
-    command = [sys.executable, "-m", "frazil", *quick, "stream", stream.topic, "--interval", "0.2", "--metrics-port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "frazil",
+        *quick,
+        "stream",
+        stream.topic,
+        "--interval",
+        "0.2",
+        "--metrics-port",
+        "0",
+    ]
     process = subprocess.Popen(
-        command, cwd=stream.folder, env=environment(stream.project), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=stream.folder,
+        env=environment(stream.project),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stderr
@@ -423,7 +495,9 @@ def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_w
     assert (process.returncode, stream.ids()) == (0, list(range(50))), told
     assert said.startswith(f"{stream.topic}: 50 rows in ")
     assert f"{stream.topic}: stops when the batch under way is in" in told
-    assert json.loads((stream.folder / ".frazil/streams" / stream.topic / "progress.json").read_text())["quarantined"] == 1
+    assert (
+        json.loads((stream.folder / ".frazil/streams" / stream.topic / "progress.json").read_text())["quarantined"] == 1
+    )
 
 
 def metrics(port: str) -> str:
@@ -435,10 +509,14 @@ def test_landing_files_are_a_stream_too_and_a_file_that_fails_the_audit_stays_of
     stream.declare(source="csv('landing/*.csv')", options=", audit='id < 100'")
     (stream.folder / "landing").mkdir()
     (stream.folder / "landing/a.csv").write_text("id,note\n1,x\n")
-    done = stream.try_to_run(files={"landing/b.csv": "id,note\n2,y\n-1,z\n" + "3,z\n" * 40, "landing/c.csv": "id,note\n500,x\n"})
+    done = stream.try_to_run(
+        files={"landing/b.csv": "id,note\n2,y\n-1,z\n" + "3,z\n" * 40, "landing/c.csv": "id,note\n500,x\n"}
+    )
     assert (done.get("error"), stream.ids()) == ("AuditFailed", [1, 2, *[3] * 40]), done
     assert sorted(row["path"] for row in stream.rows(f"{stream.table}__ledger")) == ["landing/a.csv", "landing/b.csv"]
-    assert [row["status"] for row in sorted(stream.rows(f"{stream.table}__runs"), key=lambda row: row["started_at"])] == [
+    assert [
+        row["status"] for row in sorted(stream.rows(f"{stream.table}__runs"), key=lambda row: row["started_at"])
+    ] == [
         "committed",
         "committed",
         "failed",

@@ -35,16 +35,23 @@ class Queries:
 
     def upload(self, name: str, count: int, *, seed: int) -> None:
         stack = self.project.settings.stack
-        keys = {"aws_access_key_id": stack.access_key_id, "aws_secret_access_key": stack.secret_access_key.get_secret_value()}
+        keys = {
+            "aws_access_key_id": stack.access_key_id,
+            "aws_secret_access_key": stack.secret_access_key.get_secret_value(),
+        }
         client = boto3.client("s3", endpoint_url=s3_endpoint(self.project), region_name="us-east-1", **keys)
-        client.upload_file(str(write_queries(self.folder / name, count, seed=seed)), stack.bucket, f"{self.prefix}/{name}")
+        client.upload_file(
+            str(write_queries(self.folder / name, count, seed=seed)), stack.bucket, f"{self.prefix}/{name}"
+        )
 
     @contextmanager
     def running(self, *arguments: str, program: str = "run.py") -> Iterator[subprocess.Popen[str]]:
         """The program as a user starts it; killed, if it still runs when the block ends."""
         source = f"s3://{self.project.settings.stack.bucket}/{self.prefix}"
         command = [sys.executable, str(EXAMPLE / program), source, "--flush-rows", "1000", *arguments]
-        process = subprocess.Popen(command, cwd=self.folder, env=environment(self.project), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=self.folder, env=environment(self.project), stderr=subprocess.PIPE, text=True
+        )
         try:
             yield process
         finally:
@@ -54,7 +61,9 @@ class Queries:
     def ids(self) -> list[str]:
         if not self.catalog.table_exists(TABLE):
             return []
-        return sorted(self.catalog.load_table(TABLE).scan(selected_fields=("query_id",)).to_arrow()["query_id"].to_pylist())
+        return sorted(
+            self.catalog.load_table(TABLE).scan(selected_fields=("query_id",)).to_arrow()["query_id"].to_pylist()
+        )
 
     def wait_for(self, rows: int, process: subprocess.Popen[str]) -> None:
         deadline = time.monotonic() + 240
@@ -101,7 +110,9 @@ def test_new_files_are_picked_up_while_it_runs(queries: Queries) -> None:
 
 
 @pytest.mark.requirement("arrow.delta")
-def test_a_delta_table_on_s3_takes_every_query_once_though_the_run_is_killed(live_stack: Project, tmp_path: Path) -> None:
+def test_a_delta_table_on_s3_takes_every_query_once_though_the_run_is_killed(
+    live_stack: Project, tmp_path: Path
+) -> None:
     from deltalake import DeltaTable
 
     queries = Queries(live_stack, tmp_path, FrazilCatalog("lake", **connection(live_stack)))
@@ -124,7 +135,8 @@ def test_a_delta_table_on_s3_takes_every_query_once_though_the_run_is_killed(liv
         return sorted(found["query_id"].to_pylist()) if found is not None else []
 
     queries.upload("a.parquet", 3000, seed=1)
-    with queries.running("--delta", uri, "--flush-rows", "100") as process:  # thirty commits: there is time to see the first ones
+    # thirty commits: there is time to see the first ones
+    with queries.running("--delta", uri, "--flush-rows", "100") as process:
         deadline = time.monotonic() + 240
         while not ids() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)

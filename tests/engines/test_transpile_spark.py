@@ -1,4 +1,6 @@
-"""The transpile example on Spark, queries and tables on the live SeaweedFS: the rows of plain Python, each once, killed or not."""
+"""The transpile example on Spark, queries and tables on the live SeaweedFS: the rows of plain Python, each once, killed
+or not.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ class Hosts:
 
 @pytest.fixture(scope="module")
 def settings(live_stack: Project) -> Settings:
-    return load_settings(environ=environment(live_stack) | {"FRAZIL_SPARK__MASTER": "local[2]"}, folder=live_stack.folder)
+    return load_settings(
+        environ=environment(live_stack) | {"FRAZIL_SPARK__MASTER": "local[2]"}, folder=live_stack.folder
+    )
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +120,11 @@ def programs() -> Iterator[tuple[ModuleType, ModuleType]]:
 
 @pytest.fixture
 def hosts(
-    programs: tuple[ModuleType, ModuleType], spark: SparkSession, settings: Settings, live_stack: Project, tmp_path: Path
+    programs: tuple[ModuleType, ModuleType],
+    spark: SparkSession,
+    settings: Settings,
+    live_stack: Project,
+    tmp_path: Path,
 ) -> Iterator[Hosts]:
     catalog = FrazilCatalog("lake", **connection(live_stack))
     yield Hosts(*programs, spark, settings, Queries(live_stack, tmp_path, catalog))
@@ -165,7 +173,9 @@ def test_new_files_only_are_loaded_and_a_run_begun_in_plain_python_goes_on_on_sp
     assert hosts.run_spark(uri).rows == 300  # 400 are in
     hosts.queries.upload("b.parquet", 50, seed=2)
     assert hosts.run_spark(uri).rows == 50
-    assert hosts.rows(uri)["query_id"].to_pylist() == [f"q-1-{n:08}" for n in range(700)] + [f"q-2-{n:08}" for n in range(50)]
+    assert hosts.rows(uri)["query_id"].to_pylist() == [f"q-1-{n:08}" for n in range(700)] + [
+        f"q-2-{n:08}" for n in range(50)
+    ]
 
 
 @pytest.mark.requirement("arrow.transpile")

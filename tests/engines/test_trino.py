@@ -67,7 +67,9 @@ def test_the_keys_are_in_no_file_and_on_no_command_line(engine: Trino) -> None:
 
 def test_a_query_that_fails_gives_no_rows_and_a_silent_port_is_not_ready(engine: Trino) -> None:
     assert run_query(engine.port, "SELECT * FROM tpch.tiny.nothing") == []
-    elsewhere = load_settings(flags={"stack.folder": "/does/not/exist", "stack.ports.trino": str(ports.free_port())}, environ={})
+    elsewhere = load_settings(
+        flags={"stack.folder": "/does/not/exist", "stack.ports.trino": str(ports.free_port())}, environ={}
+    )
     assert (engine.ready(), Trino(elsewhere).ready()) == (True, False)
 
 
@@ -75,7 +77,10 @@ def test_a_query_that_fails_gives_no_rows_and_a_silent_port_is_not_ready(engine:
 def test_tables_made_in_trino_live_in_the_stacks_catalog_and_bucket(live_stack: Project) -> None:
     stack = live_stack.settings.stack
     ask(stack.ports.trino, f"CREATE SCHEMA iceberg.engines WITH (location = 's3://{stack.bucket}/engines')")
-    ask(stack.ports.trino, "CREATE TABLE iceberg.engines.words AS SELECT * FROM (VALUES (1, 'ice'), (2, 'water')) AS t (id, word)")
+    ask(
+        stack.ports.trino,
+        "CREATE TABLE iceberg.engines.words AS SELECT * FROM (VALUES (1, 'ice'), (2, 'water')) AS t (id, word)",
+    )
     table = load_table(live_stack, "engines.words")
     assert table.location() == f"s3://{stack.bucket}/engines/words"
     assert table.properties["write.parquet.compression-codec"].lower() == "snappy"
@@ -89,5 +94,8 @@ def load_table(project: Project, name: str) -> Any:
 
     stack = project.settings.stack
     keys = {"s3.access-key-id": stack.access_key_id, "s3.secret-access-key": stack.secret_access_key.get_secret_value()}
-    endpoints = {"uri": f"http://127.0.0.1:{stack.ports.catalog}", "s3.endpoint": f"http://127.0.0.1:{stack.ports.object_store}"}
+    endpoints = {
+        "uri": f"http://127.0.0.1:{stack.ports.catalog}",
+        "s3.endpoint": f"http://127.0.0.1:{stack.ports.object_store}",
+    }
     return RestCatalog("test", **endpoints, **keys).load_table(name)

@@ -1,4 +1,6 @@
-"""The uplink example on Bytewax, with the live Kafka, catalog and SeaweedFS: every message is a row, once, however often it is killed."""
+"""The uplink example on Bytewax, with the live Kafka, catalog and SeaweedFS: every message is a row, once, however
+often it is killed.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,9 @@ def test_a_flow_killed_again_and_again_brings_every_message_in_once(stream: Stre
 
 
 @pytest.mark.requirement("sink.bytewax")
-def test_a_flow_that_follows_brings_in_what_arrives_later_and_a_drained_one_may_change_its_parts(stream: Stream) -> None:
+def test_a_flow_that_follows_brings_in_what_arrives_later_and_a_drained_one_may_change_its_parts(
+    stream: Stream,
+) -> None:
     stream.create_topic(2)
     stream.send(500)
     stream.finish(NUM_PARTITIONS="2")

@@ -1,4 +1,6 @@
-"""The uplink example on Spark, with the live Kafka, catalog and SeaweedFS: the rows of Bytewax, once, however often it is killed."""
+"""The uplink example on Spark, with the live Kafka, catalog and SeaweedFS: the rows of Bytewax, once, however often it
+is killed.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,18 @@ pytestmark = pytest.mark.usefixtures("live_stack")
 @contextmanager
 def running(stream: Stream, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """The example as a user starts it; killed with its JVM and its workers, if it still runs when the block ends."""
-    own = {"BROKERS": stream.brokers, "TOPIC": stream.topic, "CHECKPOINT": str(stream.folder / "checkpoint"), **settings}
+    own = {
+        "BROKERS": stream.brokers,
+        "TOPIC": stream.topic,
+        "CHECKPOINT": str(stream.folder / "checkpoint"),
+        **settings,
+    }
     with (stream.folder / "spark.log").open("ab") as log:
         command = [sys.executable, str(EXAMPLE / "on_spark.py")]
         environ = environment(stream.project) | own
-        process = subprocess.Popen(command, cwd=stream.folder, env=environ, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=stream.folder, env=environ, stdout=log, stderr=log, start_new_session=True
+        )
     try:
         yield process
     finally:
@@ -61,7 +70,9 @@ def wait_for_commits(stream: Stream, wanted: int, process: subprocess.Popen[byte
 @pytest.mark.requirement("sink.exactly-once")
 @pytest.mark.requirement("spark.stream")
 @pytest.mark.timeout(1500)  # two Spark sessions and Bytewax, on a machine that may be busy
-def test_spark_killed_and_without_its_checkpoint_makes_the_same_rows_as_bytewax(stream: Stream, campaign: Campaign) -> None:
+def test_spark_killed_and_without_its_checkpoint_makes_the_same_rows_as_bytewax(
+    stream: Stream, campaign: Campaign
+) -> None:
     count, chance = campaign.size(short=4000, full=200_000), campaign.random()
     stream.create_topic(2)
     stream.send(count)

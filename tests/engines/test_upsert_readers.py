@@ -31,7 +31,12 @@ def batches() -> list[Rows]:
     made = [[change(number, 5, region=chance.choice("abc")) for number in range(40)]]
     for start in (4, 6):
         ids = chance.sample(range(50), 20)
-        made.append([gone(n, start + n % 3) if n % 5 == 0 else change(n, start + n % 3, region=chance.choice("abc")) for n in ids])
+        made.append(
+            [
+                gone(n, start + n % 3) if n % 5 == 0 else change(n, start + n % 3, region=chance.choice("abc"))
+                for n in ids
+            ]
+        )
     return made
 
 
@@ -49,7 +54,9 @@ def written(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> It
     catalog.create_namespace(NAMESPACE)
     for name in TABLES:
         mode = {"write.merge.mode": "merge-on-read" if name == "merge" else "copy-on-write"}
-        catalog.create_table(f"{NAMESPACE}.{name}", SCHEMA, partition_spec=partition_spec(SCHEMA, ["region"]), properties=mode)
+        catalog.create_table(
+            f"{NAMESPACE}.{name}", SCHEMA, partition_spec=partition_spec(SCHEMA, ["region"]), properties=mode
+        )
         upsert(catalog, name, batches() if name == "python" else batches()[:1])
     run_writer(live_stack, log, f"{NAMESPACE}.copy", f"{NAMESPACE}.merge")
     yield catalog
@@ -71,27 +78,36 @@ def upsert(catalog: FrazilCatalog, table: str, some: list[Rows]) -> None:
 
 def run_writer(project: Project, log: Path, *tables: str) -> None:
     command = [sys.executable, "-m", "tests.engines.upsert_writer", str(log), *tables]
-    done = subprocess.run(command, input=json.dumps(batches()[1:]), env=environment(project), capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        command, input=json.dumps(batches()[1:]), env=environment(project), capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr[-3000:]
 
 
 def ask(engine: Walker, table: str) -> list[tuple[Any, ...]]:
     if isinstance(engine, Sql):
-        return sorted(tuple(row) for row in engine.sql(f"SELECT {', '.join(COLUMNS)} FROM {engine.catalog_name}.{NAMESPACE}.{table}"))
+        return sorted(
+            tuple(row)
+            for row in engine.sql(f"SELECT {', '.join(COLUMNS)} FROM {engine.catalog_name}.{NAMESPACE}.{table}")
+        )
     if isinstance(engine, Pyiceberg):
         found = engine.catalog.load_table(f"{NAMESPACE}.{table}").scan().to_arrow()
     else:
         assert isinstance(engine, Daft)
         import daft
 
-        found = daft.read_iceberg(engine.pyiceberg.catalog.load_table(f"{NAMESPACE}.{table}"), io_config=engine.io).to_arrow()
+        found = daft.read_iceberg(
+            engine.pyiceberg.catalog.load_table(f"{NAMESPACE}.{table}"), io_config=engine.io
+        ).to_arrow()
     return sorted(tuple(row[name] for name in COLUMNS) for row in found.to_pylist())
 
 
 @pytest.mark.requirement("spark.upsert")
 @pytest.mark.requirement("daft.upsert")
 @pytest.mark.parametrize("engine", WALKERS)
-def test_every_engine_reads_the_rows_of_the_dictionary(engine: str, written: FrazilCatalog, engines: dict[str, Walker]) -> None:
+def test_every_engine_reads_the_rows_of_the_dictionary(
+    engine: str, written: FrazilCatalog, engines: dict[str, Walker]
+) -> None:
     assert {table: ask(engines[engine], table) for table in TABLES} == dict.fromkeys(TABLES, expected())
 
 

@@ -1,4 +1,6 @@
-"""Upserts on real Spark, copy-on-write and merge-on-read: the rows of a dictionary, whatever is sent again, killed or in the way."""
+"""Upserts on real Spark, copy-on-write and merge-on-read: the rows of a dictionary, whatever is sent again, killed or
+in the way.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def new_table(catalog: FrazilCatalog, mode: str = MODES[0], *fields: str) -> str
 
 
 def open_frames(catalog: FrazilCatalog, table: str, **options: Any) -> UpsertFrames:
-    return UpsertFrames(table, catalog=catalog, **{"name": "crm", "key": ["id"], "sequence": "version", "op": "op", **options})
+    return UpsertFrames(
+        table, catalog=catalog, **{"name": "crm", "key": ["id"], "sequence": "version", "op": "op", **options}
+    )
 
 
 def frame(spark: SparkSession, rows: Rows) -> DataFrame:
@@ -119,11 +123,16 @@ def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
     assert branches(catalog, table) == []
 
 
-def test_merge_on_read_writes_position_deletes_and_copy_on_write_does_not(catalog: FrazilCatalog, spark: SparkSession) -> None:
+def test_merge_on_read_writes_position_deletes_and_copy_on_write_does_not(
+    catalog: FrazilCatalog, spark: SparkSession
+) -> None:
     found = {}
     for mode in MODES:
         table = new_table(catalog, mode)
-        for rows in ([change(n, 1) for n in range(10)], [change(3, 2), gone(4, 2), change(20, 1), gone(99, 1), change(5, 0)]):
+        for rows in (
+            [change(n, 1) for n in range(10)],
+            [change(3, 2), gone(4, 2), change(20, 1), gone(99, 1), change(5, 0)],
+        ):
             open_frames(catalog, table).write(frame(spark, rows))
         proof = audit(catalog.load_table(table).metadata)
         assert (proof.problems, proof.notes, proof.others) == ((), (), 0)
@@ -134,7 +143,9 @@ def test_merge_on_read_writes_position_deletes_and_copy_on_write_does_not(catalo
 
 @pytest.mark.requirement("spark.upsert")
 @pytest.mark.parametrize(("step", "mode"), [("before commit", MODES[0]), ("after commit", MODES[1])])
-def test_killed_at_a_step_and_sent_again_the_changes_are_in_once(step: str, mode: str, catalog: FrazilCatalog, spark: SparkSession) -> None:
+def test_killed_at_a_step_and_sent_again_the_changes_are_in_once(
+    step: str, mode: str, catalog: FrazilCatalog, spark: SparkSession
+) -> None:
     table, batch = new_table(catalog, mode), [change(1, 2), gone(2, 2), change(3, 1)]
     with frazil.sinks.open(table, catalog=catalog, name="before", mode="upsert", key="id") as sink:
         sink.write([{name: value for name, value in change(n, 1).items() if name != "op"} for n in (1, 2)])
@@ -184,7 +195,12 @@ def test_a_table_that_never_rests_is_given_up_by_name(catalog: FrazilCatalog, sp
 
 def test_bad_changes_are_set_aside_in_the_same_commit_or_stop_all(catalog: FrazilCatalog, spark: SparkSession) -> None:
     table = new_table(catalog)
-    rows: Rows = [change(1, 1), {**change(2, 1), "id": None}, {**change(3, 1), "op": "t"}, {"id": None, "version": 1, "op": "d"}]
+    rows: Rows = [
+        change(1, 1),
+        {**change(2, 1), "id": None},
+        {**change(3, 1), "op": "t"},
+        {"id": None, "version": 1, "op": "d"},
+    ]
     with pytest.raises(RowRefused, match="expected a value, found NULL"):
         open_frames(catalog, table).write(frame(spark, rows))
     assert rows_of(catalog, table) == []
@@ -219,7 +235,9 @@ def test_good_rows_in_the_tables_types_are_judged_by_spark_alone_and_all_others_
     assert made_of(checked, fits) == (False, good[1:], 1)
 
 
-def test_rows_that_differ_each_time_they_are_computed_are_merged_as_they_were_kept(catalog: FrazilCatalog, spark: SparkSession) -> None:
+def test_rows_that_differ_each_time_they_are_computed_are_merged_as_they_were_kept(
+    catalog: FrazilCatalog, spark: SparkSession
+) -> None:
     from pyspark.sql import functions as F
 
     table = new_table(catalog)
@@ -233,7 +251,10 @@ def test_columns_may_have_any_name(catalog: FrazilCatalog, spark: SparkSession) 
     frames = UpsertFrames("lake.names", name="crm", key=["count"], catalog=catalog)
     for rows in ([(1, "x"), (2, "x")], [(1, "y"), (1, "z")]):  # judged by Spark, and by tasks
         frames.write(spark.createDataFrame(rows, "count long, `a ``b``.c` string").coalesce(1))
-    assert sorted(tuple(row.values()) for row in catalog.load_table("lake.names").scan().to_arrow().to_pylist()) == [(1, "z"), (2, "x")]
+    assert sorted(tuple(row.values()) for row in catalog.load_table("lake.names").scan().to_arrow().to_pylist()) == [
+        (1, "z"),
+        (2, "x"),
+    ]
 
 
 def test_what_a_frame_takes_to_compute_is_done_once(catalog: FrazilCatalog, spark: SparkSession) -> None:
@@ -244,7 +265,8 @@ def test_what_a_frame_takes_to_compute_is_done_once(catalog: FrazilCatalog, spar
             computed.add(batch.num_rows)
             yield batch
 
-    given = frame(spark, [change(1, 1), change(2, 1)]).mapInArrow(count, COLUMNS).distinct()  # a shuffle: Spark plans it as it goes
+    # a shuffle: Spark plans it as it goes
+    given = frame(spark, [change(1, 1), change(2, 1)]).mapInArrow(count, COLUMNS).distinct()
     open_frames(catalog, table).write(given)
     assert (computed.value, values(catalog, table)) == (2, {1: "v1", 2: "v1"})
 
@@ -264,7 +286,9 @@ def test_a_stream_upserts_each_batch_once(catalog: FrazilCatalog, spark: SparkSe
 
     def run(writer: Callable[[DataFrame, int], None]) -> None:
         stream = spark.readStream.schema(COLUMNS).json(str(landing)).writeStream.foreachBatch(writer)
-        stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+        stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
 
     commits = iter(["take-over", "batch"])
 
@@ -310,7 +334,9 @@ def test_a_frame_takes_over_with_its_commit_and_one_that_is_refused_leaves_no_sn
 HEADER = "id,region,version,value,op\n"
 
 
-def test_a_pipeline_upserts_landing_files_once_each(catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_pipeline_upserts_landing_files_once_each(
+    catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path
+) -> None:
     customers = Table(
         "lake.customers",
         *(column(one.name, str(one.field_type), required=one.required) for one in SCHEMA.fields),
@@ -319,18 +345,30 @@ def test_a_pipeline_upserts_landing_files_once_each(catalog: FrazilCatalog, spar
     )
     catalog.create_table(customers.identifier, customers.schema(), properties=dict(customers.properties))
 
-    @pipeline(source=sources.csv("*.csv"), target=customers, mode="upsert", key=["id"], sequence="version", op="op", max_bad_share=0.5)
+    @pipeline(
+        source=sources.csv("*.csv"),
+        target=customers,
+        mode="upsert",
+        key=["id"],
+        sequence="version",
+        op="op",
+        max_bad_share=0.5,
+    )
     def crm(rows: DataFrame) -> DataFrame:
         return rows
 
     def run() -> dict[str, Any]:
         result = run_pipeline(crm, spark=spark, catalog=catalog, folder=tmp_path)
         became = [result.inserted, result.updated, result.deleted, result.unchanged]
-        return {name: getattr(result, name) for name in ("files", "rows_in", "rows", "duplicates", "quarantined")} | {"became": became}
+        return {name: getattr(result, name) for name in ("files", "rows_in", "rows", "duplicates", "quarantined")} | {
+            "became": became
+        }
 
     (tmp_path / "1.csv").write_text(HEADER + "1,north,1,a,c\n2,north,1,b,c\n3,south,9,c,c\n")
     assert run() == {"files": 1, "rows_in": 3, "rows": 3, "duplicates": 0, "quarantined": 0, "became": [3, 0, 0, 0]}
-    (tmp_path / "2.csv").write_text(HEADER + "1,north,9,x,u\n1,north,10,y,u\n2,,2,,d\n3,south,8,late,u\n,north,1,z,u\n4,north,100,w,u\n")
+    (tmp_path / "2.csv").write_text(
+        HEADER + "1,north,9,x,u\n1,north,10,y,u\n2,,2,,d\n3,south,8,late,u\n,north,1,z,u\n4,north,100,w,u\n"
+    )
     assert run() == {"files": 1, "rows_in": 6, "rows": 1, "duplicates": 1, "quarantined": 2, "became": [0, 1, 1, 1]}
     assert run()["files"] == 0
     assert values(catalog, "lake.customers") == {1: "y", 3: "c"}
@@ -341,16 +379,26 @@ def test_a_pipeline_upserts_landing_files_once_each(catalog: FrazilCatalog, spar
         (7, "check 'version < 100' failed"),
     ]
     runs = catalog.load_table("lake.customers__runs").scan(row_filter="status = 'committed'").to_arrow()
-    assert set(runs["snapshot_id"].to_pylist()) <= {one.snapshot_id for one in catalog.load_table("lake.customers").snapshots()}
+    assert set(runs["snapshot_id"].to_pylist()) <= {
+        one.snapshot_id for one in catalog.load_table("lake.customers").snapshots()
+    }
 
 
-def test_changes_of_files_come_to_main_when_their_audit_passes(catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path) -> None:
+def test_changes_of_files_come_to_main_when_their_audit_passes(
+    catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path
+) -> None:
     fields = (column(one.name, str(one.field_type), required=one.required) for one in SCHEMA.fields)
     clients = Table("lake.clients", *fields)
     catalog.create_table(clients.identifier, clients.schema())
 
     def run(most: int) -> int:
-        rules: dict[str, Any] = {"mode": "upsert", "key": ["id"], "sequence": "version", "op": "op", "audit": f"version < {most}"}
+        rules: dict[str, Any] = {
+            "mode": "upsert",
+            "key": ["id"],
+            "sequence": "version",
+            "op": "op",
+            "audit": f"version < {most}",
+        }
         made = pipeline(source=sources.csv("*.csv"), target=clients, name="crm", **rules)(lambda rows: rows)
         return run_pipeline(made, spark=spark, catalog=catalog, folder=tmp_path).rows
 
@@ -363,7 +411,9 @@ def test_changes_of_files_come_to_main_when_their_audit_passes(catalog: FrazilCa
     assert (run(10), values(catalog, "lake.clients"), branches(catalog, "lake.clients")) == (1, {1: "x"}, [])
 
 
-def test_a_condition_that_held_before_is_held_against_the_rows_that_came_since(catalog: FrazilCatalog, spark: SparkSession) -> None:
+def test_a_condition_that_held_before_is_held_against_the_rows_that_came_since(
+    catalog: FrazilCatalog, spark: SparkSession
+) -> None:
     target = Table("lake.audited", column("id", "long"))
     table = catalog.create_table(target.identifier, target.schema())
     checks = ["id < 10", "SELECT id FROM {table} GROUP BY id HAVING count(*) > 1"]

@@ -53,16 +53,24 @@ def ids(found: pa.Table) -> list[int]:
     return sorted(found["id"].to_pylist())
 
 
-# --- loading ---------------------------------------------------------------------------------------------------------------------
+# --- loading ---------------------------------------------------------------------------------------------------------
 
-ASK = "from pyiceberg.catalog import load_catalog; c = load_catalog('lake'); print(type(c).__name__, c.uri, c.list_namespaces())"
+ASK = (
+    "from pyiceberg.catalog import load_catalog; c = load_catalog('lake'); print(type(c).__name__, c.uri, "
+    "c.list_namespaces())"
+)
 
 
 def ask_in_a_fresh_process(folder: Path, **environment: str) -> str:
     """What a new Python says: PyIceberg reads its file and its variables when it is imported."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYICEBERG")}
     run = subprocess.run(
-        [sys.executable, "-c", ASK], env={**inherited, **environment}, cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", ASK],
+        env={**inherited, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
@@ -70,7 +78,10 @@ def ask_in_a_fresh_process(folder: Path, **environment: str) -> str:
 
 @pytest.mark.requirement("flow.load")
 def test_a_catalog_is_loaded_from_properties(catalog: Catalog, live_stack: Project) -> None:
-    assert (type(catalog).__name__, catalog.properties["warehouse"]) == ("RestCatalog", f"s3://{live_stack.settings.stack.bucket}/")
+    assert (type(catalog).__name__, catalog.properties["warehouse"]) == (
+        "RestCatalog",
+        f"s3://{live_stack.settings.stack.bucket}/",
+    )
     assert (NAMESPACE,) in catalog.list_namespaces()
 
 
@@ -92,7 +103,7 @@ def test_a_catalog_is_loaded_from_environment_variables(catalog: Catalog, live_s
     assert NAMESPACE in ask_in_a_fresh_process(tmp_path, PYICEBERG_HOME=str(tmp_path), **variables)
 
 
-# --- namespaces ------------------------------------------------------------------------------------------------------------------
+# --- namespaces ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("flow.namespace")
@@ -117,7 +128,7 @@ def test_a_transient_failure_is_retried_by_the_client_and_answered_once(live_sta
     assert len(sent) == 2
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------------------
+# --- tables ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("flow.create")
@@ -136,7 +147,9 @@ def test_a_table_gets_fresh_ids_and_a_place_of_its_own_from_the_server(catalog: 
 
 @pytest.mark.requirement("flow.create")
 def test_a_table_keeps_its_partition_spec_and_sort_order(catalog: Catalog) -> None:
-    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType(), required=False))
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType(), required=False)
+    )
     spec = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=BucketTransform(4), name="name_bucket"))
     order = SortOrder(SortField(source_id=2, transform=IdentityTransform()))
     made = catalog.create_table(f"{NAMESPACE}.sorted", schema=schema, partition_spec=spec, sort_order=order)
@@ -155,7 +168,7 @@ def test_a_staged_table_appears_only_with_its_commit(catalog: Catalog) -> None:
     assert ids(catalog.load_table(f"{NAMESPACE}.staged").scan().to_arrow()) == [1, 2]
 
 
-# --- appends ---------------------------------------------------------------------------------------------------------------------
+# --- appends ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("flow.append")
@@ -167,7 +180,11 @@ def test_an_append_packs_rows_into_files_with_statistics_and_makes_one_snapshot(
     assert len(table.snapshots()) == 1
     assert len(files) > 1
     assert sum(file["record_count"] for file in files) == 1000
-    bounds = [(metrics["id"]["lower_bound"], metrics["id"]["upper_bound"]) for file in files if (metrics := file["readable_metrics"])]
+    bounds = [
+        (metrics["id"]["lower_bound"], metrics["id"]["upper_bound"])
+        for file in files
+        if (metrics := file["readable_metrics"])
+    ]
     assert sorted(bounds)[0][0] == 0
     assert sorted(bounds)[-1][1] == 999
     assert {file["file_format"] for file in files} == {"PARQUET"}
@@ -189,7 +206,7 @@ def test_rows_of_another_schema_are_refused_with_the_difference(table: Table) ->
     assert table.refresh().snapshots() == []
 
 
-# --- scans -----------------------------------------------------------------------------------------------------------------------
+# --- scans -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("flow.scan")
@@ -212,11 +229,13 @@ def test_a_scan_reads_an_older_snapshot_and_a_branch(table: Table) -> None:
     assert ids(table.scan().use_ref("audit").to_arrow()) == [1, 3]
 
 
-# --- commits ---------------------------------------------------------------------------------------------------------------------
+# --- commits ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("flow.requirements")
-def test_a_commit_whose_requirements_fail_changes_nothing_and_one_that_holds_is_whole(catalog: Catalog, table: Table) -> None:
+def test_a_commit_whose_requirements_fail_changes_nothing_and_one_that_holds_is_whole(
+    catalog: Catalog, table: Table
+) -> None:
     table.append(rows(1))
     current: Any = table.current_snapshot()
     updates = (SetPropertiesUpdate(updates={"a": "1"}), SetPropertiesUpdate(updates={"b": "2"}))
@@ -260,7 +279,9 @@ def test_data_and_metadata_lie_apart_and_old_files_stay_for_time_travel(table: T
 
 @pytest.mark.requirement("flow.io")
 @pytest.mark.parametrize(("codec", "level"), [("zstd", "9"), ("gzip", "9"), ("snappy", None)])
-def test_codec_level_and_row_groups_of_a_table_are_seen_in_its_files(codec: str, level: str | None, table: Table, tmp_path: Path) -> None:
+def test_codec_level_and_row_groups_of_a_table_are_seen_in_its_files(
+    codec: str, level: str | None, table: Table, tmp_path: Path
+) -> None:
     settings = {"write.parquet.compression-codec": codec, "write.parquet.row-group-limit": "100"}
     with table.transaction() as change:
         change.set_properties(settings | ({"write.parquet.compression-level": level} if level else {}))

@@ -1,4 +1,6 @@
-"""Spark, Trino, DuckDB and Daft walk the way of PyIceberg through our catalog on SeaweedFS, and read what the others wrote."""
+"""Spark, Trino, DuckDB and Daft walk the way of PyIceberg through our catalog on SeaweedFS, and read what the others
+wrote.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from tests.engines.walkers import WALKERS, Walker
 pytestmark = pytest.mark.usefixtures("live_stack")
 
 WANTED = [("item-3", vector(3))]
-# What an engine cannot read of another one's files: (writer, reader) and what it says. One that reads them after all fails the test.
+# What an engine cannot read of another one's files: (writer, reader) and what it says. One that reads them after all
+# fails the test.
 UNREADABLE = {("duckdb", "daft"): "list type must have a single child"}  # DuckDB 1.5.5's Parquet lists, Daft 0.7.26
 
 
@@ -53,14 +56,18 @@ def test_an_engine_that_cannot_read_another_ones_files_says_so(
 
 
 @pytest.mark.parametrize("engine", WALKERS)
-def test_an_engine_that_makes_a_namespace_again_is_told_that_it_exists(engine: str, namespace: str, engines: dict[str, Walker]) -> None:
+def test_an_engine_that_makes_a_namespace_again_is_told_that_it_exists(
+    engine: str, namespace: str, engines: dict[str, Walker]
+) -> None:
     engines[engine].create_namespace(namespace)
     with pytest.raises(Exception, match=r"(?i)already exists"):
         engines[engine].create_namespace(namespace)
 
 
 @pytest.mark.parametrize("engine", WALKERS)
-def test_an_engine_drops_its_table_and_nobody_sees_it_any_more(engine: str, namespace: str, engines: dict[str, Walker]) -> None:
+def test_an_engine_drops_its_table_and_nobody_sees_it_any_more(
+    engine: str, namespace: str, engines: dict[str, Walker]
+) -> None:
     walker, table = engines[engine], f"{namespace}.gone"
     walker.create_namespace(namespace)
     walker.create_table(table)
@@ -69,7 +76,9 @@ def test_an_engine_drops_its_table_and_nobody_sees_it_any_more(engine: str, name
 
 
 @pytest.mark.parametrize("engine", ["pyiceberg"])  # who makes the table that all share
-def test_every_engine_appends_to_one_table_and_all_read_all_rows(engine: str, namespace: str, engines: dict[str, Walker]) -> None:
+def test_every_engine_appends_to_one_table_and_all_read_all_rows(
+    engine: str, namespace: str, engines: dict[str, Walker]
+) -> None:
     table = f"{namespace}.shared"
     engines[engine].create_namespace(namespace)
     engines[engine].create_table(table)
@@ -77,4 +86,6 @@ def test_every_engine_appends_to_one_table_and_all_read_all_rows(engine: str, na
         writer.append(table, [number])
     readers = {name: reader for name, reader in engines.items() if all(name != unable for _, unable in UNREADABLE)}
     wanted = [(f"item-{number}", vector(number)) for number in range(len(engines))]
-    assert {name: sorted(reader.find(table, above=-1, unlike="")) for name, reader in readers.items()} == dict.fromkeys(readers, wanted)
+    assert {name: sorted(reader.find(table, above=-1, unlike="")) for name, reader in readers.items()} == dict.fromkeys(
+        readers, wanted
+    )

@@ -1,4 +1,5 @@
-"""Upserts on Spark in a process of its own: `python -m tests.engines.upsert_writer LOG TABLE...` applies the batches that it reads as JSON.
+"""Upserts on Spark in a process of its own: `python -m tests.engines.upsert_writer LOG TABLE...` applies the batches
+that it reads as JSON.
 
 A JVM keeps the jars that it was started with, and the tests' own may have none for S3.
 """
@@ -31,7 +32,9 @@ def main(log: str, *tables: str) -> None:
             frames = UpsertFrames(table, name="crm", key="id", sequence="version", op="op", catalog=connect(settings))
             for number, batch in enumerate(batches, start=1):
                 rows = [tuple(row.get(name) for name in COLUMNS) for row in batch]
-                frame = spark.createDataFrame(rows, "id long, region string, version int, value string, op string").coalesce(1)
+                frame = spark.createDataFrame(
+                    rows, "id long, region string, version int, value string, op string"
+                ).coalesce(1)
                 frames.write(frame, position={"changes": number})
 
 

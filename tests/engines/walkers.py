@@ -1,4 +1,6 @@
-"""Five engines that walk the same way through the catalog: make a namespace and a table, append, scan with a filter and a projection."""
+"""Five engines that walk the same way through the catalog: make a namespace and a table, append, scan with a filter and
+a projection.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Pyiceberg:
         self.catalog.load_table(name).append(rows(*ids))
 
     def find(self, name: str, *, above: int, unlike: str) -> Found:
-        scan = self.catalog.load_table(name).scan(f"id > {above} AND name != '{unlike}'", selected_fields=("name", "embedding"))
+        scan = self.catalog.load_table(name).scan(
+            f"id > {above} AND name != '{unlike}'", selected_fields=("name", "embedding")
+        )
         return [(row["name"], row["embedding"]) for row in scan.to_arrow().to_pylist()]
 
     def drop_table(self, name: str) -> None:
@@ -80,7 +84,9 @@ class Daft:
     def append(self, name: str, ids: list[int]) -> None:
         import daft
 
-        daft.from_arrow(rows(*ids)).write_iceberg(self.pyiceberg.catalog.load_table(name), mode="append", io_config=self.io)
+        daft.from_arrow(rows(*ids)).write_iceberg(
+            self.pyiceberg.catalog.load_table(name), mode="append", io_config=self.io
+        )
 
     def find(self, name: str, *, above: int, unlike: str) -> Found:
         import daft
@@ -120,7 +126,9 @@ class Sql:
         self.sql(f"INSERT INTO {self.catalog_name}.{name} {self.insert.format(ids=values)}")
 
     def find(self, name: str, *, above: int, unlike: str) -> Found:
-        found = self.sql(f"SELECT name, embedding FROM {self.catalog_name}.{name} WHERE id > {above} AND name <> '{unlike}'")
+        found = self.sql(
+            f"SELECT name, embedding FROM {self.catalog_name}.{name} WHERE id > {above} AND name <> '{unlike}'"
+        )
         return [(name, list(embedding)) for name, embedding in found]
 
     def drop_table(self, name: str) -> None:
@@ -132,7 +140,10 @@ class Sql:
 
 class Spark(Sql):
     types = "id BIGINT, name STRING, embedding ARRAY<FLOAT>"
-    insert = "SELECT id, concat('item-', id), transform(sequence(0, 127), x -> CAST(id + x / 128 AS FLOAT)) FROM VALUES {ids} AS t(id)"
+    insert = (
+        "SELECT id, concat('item-', id), transform(sequence(0, 127), x -> CAST(id + x / 128 AS FLOAT)) FROM "
+        "VALUES {ids} AS t(id)"
+    )
 
     def __init__(self, project: Project, folder: Path) -> None:
         keys = connection(project)
@@ -176,7 +187,9 @@ class Trino(Sql):
 
 class Duckdb(Sql):
     types = "id BIGINT, name VARCHAR, embedding FLOAT[]"
-    insert = "SELECT id, 'item-' || id, list_transform(range(128), x -> (id + x / 128)::FLOAT) FROM (VALUES {ids}) AS t (id)"
+    insert = (
+        "SELECT id, 'item-' || id, list_transform(range(128), x -> (id + x / 128)::FLOAT) FROM (VALUES {ids}) AS t (id)"
+    )
 
     def __init__(self, project: Project, folder: Path) -> None:
         import duckdb
@@ -202,4 +215,10 @@ class Duckdb(Sql):
         self.connection.close()
 
 
-WALKERS: dict[str, type[Walker]] = {"pyiceberg": Pyiceberg, "spark": Spark, "trino": Trino, "duckdb": Duckdb, "daft": Daft}
+WALKERS: dict[str, type[Walker]] = {
+    "pyiceberg": Pyiceberg,
+    "spark": Spark,
+    "trino": Trino,
+    "duckdb": Duckdb,
+    "daft": Daft,
+}

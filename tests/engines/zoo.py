@@ -1,7 +1,8 @@
-"""A zoo of tables: every type, nested values, every transform, evolved schemas and specs, deletes of every kind, an empty one, branches.
+"""A zoo of tables: every type, nested values, every transform, evolved schemas and specs, deletes of every kind, an
+empty one, branches.
 
-`build_zoo` makes them through the catalog: PyIceberg writes the rows, Spark's JVM the delete files. `truth` gives the rows that each of
-them must have, made in Python and never read from a table.
+`build_zoo` makes them through the catalog: PyIceberg writes the rows, Spark's JVM the delete files. `truth` gives the
+rows that each of them must have, made in Python and never read from a table.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _field(number: int, name: str, kind: Any, *, required: bool = False) -> Nest
     return NestedField(number, name, kind, required=required)
 
 
-# --- schemas ---------------------------------------------------------------------------------------------------------------------
+# --- schemas ---------------------------------------------------------------------------------------------------------
 
 TYPES = Schema(
     _field(1, "id", LongType(), required=True),
@@ -89,12 +90,20 @@ NESTED = Schema(
         2,
         "person",
         StructType(
-            _field(3, "name", StringType()), _field(4, "age", IntegerType()), _field(5, "home", StructType(_field(6, "city", StringType())))
+            _field(3, "name", StringType()),
+            _field(4, "age", IntegerType()),
+            _field(5, "home", StructType(_field(6, "city", StringType()))),
         ),
     ),
     _field(7, "tags", ListType(8, StringType(), element_required=False)),
     _field(9, "scores", MapType(10, StringType(), 11, LongType(), value_required=False)),
-    _field(12, "lines", ListType(13, StructType(_field(14, "sku", StringType()), _field(15, "n", IntegerType())), element_required=False)),
+    _field(
+        12,
+        "lines",
+        ListType(
+            13, StructType(_field(14, "sku", StringType()), _field(15, "n", IntegerType())), element_required=False
+        ),
+    ),
 )
 TRANSFORMS = Schema(
     _field(1, "id", LongType(), required=True),
@@ -116,10 +125,12 @@ TRANSFORMED = PartitionSpec(
     PartitionField(7, 1006, HourTransform(), "h_hour"),
     PartitionField(8, 1007, VoidTransform(), "gone_void"),
 )
-PLAIN = Schema(_field(1, "id", LongType(), required=True), _field(2, "country", StringType()), _field(3, "n", IntegerType()))
+PLAIN = Schema(
+    _field(1, "id", LongType(), required=True), _field(2, "country", StringType()), _field(3, "n", IntegerType())
+)
 
 
-# --- rows ------------------------------------------------------------------------------------------------------------------------
+# --- rows ------------------------------------------------------------------------------------------------------------
 
 
 def types_row(n: int) -> Row:
@@ -151,7 +162,13 @@ def nested_row(n: int) -> Row:
     person = None if n % 5 == 3 else {"name": f"p{n}", "age": None if n == 1 else 20 + n, "home": home}
     tags = None if n == 2 else [None if at == 2 else f"t{at}" for at in range(n % 4)]
     scores = None if n == 5 else {f"k{at}": None if at == 1 else n * 10 + at for at in range(n % 3)}
-    return {"id": n, "person": person, "tags": tags, "scores": scores, "lines": [{"sku": f"s{at}", "n": at} for at in range(n % 3)]}
+    return {
+        "id": n,
+        "person": person,
+        "tags": tags,
+        "scores": scores,
+        "lines": [{"sku": f"s{at}", "n": at} for at in range(n % 3)],
+    }
 
 
 def transforms_row(n: int) -> Row:
@@ -160,7 +177,13 @@ def transforms_row(n: int) -> Row:
         return {"id": 4}
     k = n % 6
     at = dt.datetime(2021 + k, 6, 1, k)
-    tail = {"y": at, "m": dt.date(2023, k + 1, 15), "d": (START + dt.timedelta(days=k)).replace(tzinfo=UTC), "h": at, "gone": f"g{k}"}
+    tail = {
+        "y": at,
+        "m": dt.date(2023, k + 1, 15),
+        "d": (START + dt.timedelta(days=k)).replace(tzinfo=UTC),
+        "h": at,
+        "gone": f"g{k}",
+    }
     return {"id": k, "country": ("NO", "SE", "DK")[k % 3], "name": f"{'ab'[k % 2]}{k}-name", **tail}
 
 
@@ -177,7 +200,7 @@ def arrow(schema: Schema, found: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(found, schema=schema_to_pyarrow(schema, include_field_ids=False))
 
 
-# --- what must come out ----------------------------------------------------------------------------------------------------------
+# --- what must come out ----------------------------------------------------------------------------------------------
 
 EVOLVED_TRUTH = pa.schema(
     [
@@ -193,7 +216,9 @@ EVOLVED_TRUTH = pa.schema(
 
 
 def _evolved_old(n: int) -> Row:
-    """As it reads now: `city` is `place`, `note` was dropped and is another column of the same name, `who.age` came later."""
+    """As it reads now: `city` is `place`, `note` was dropped and is another column of the same name, `who.age` came
+    later.
+    """
     return {
         "total": n / 4,
         "id": n,
@@ -221,10 +246,14 @@ def truth() -> dict[str, pa.Table]:
     return {
         "types": arrow(TYPES, rows(types_row, range(12))),
         "clocks": arrow(CLOCKS, clock_rows()),
-        "nanos": pa.table({"id": pa.array(range(4), pa.int32()), "seen": pa.array(NANO_TIMES).cast(pa.timestamp("ns"))}),
+        "nanos": pa.table(
+            {"id": pa.array(range(4), pa.int32()), "seen": pa.array(NANO_TIMES).cast(pa.timestamp("ns"))}
+        ),
         "nested": arrow(NESTED, rows(nested_row, range(10))),
         "transforms": arrow(TRANSFORMS, rows(transforms_row, range(12))),
-        "evolved": pa.Table.from_pylist([_evolved_old(n) for n in range(6)] + [_evolved_new(n) for n in range(6, 9)], schema=EVOLVED_TRUTH),
+        "evolved": pa.Table.from_pylist(
+            [_evolved_old(n) for n in range(6)] + [_evolved_new(n) for n in range(6, 9)], schema=EVOLVED_TRUTH
+        ),
         "defaults": pa.Table.from_pylist([*old, {**plain_row(4), "status": "open", "level": None}], schema=defaults),
         "respecced": arrow(PLAIN, rows(plain_row, range(16))),
         "position_deletes": arrow(PLAIN, kept),
@@ -243,7 +272,7 @@ def clock_rows() -> list[Row]:
     return [{"id": n, "clock": None if n == 2 else dt.time(n * 5, 30, 1, 250_000 + n)} for n in range(4)]
 
 
-# --- making them -----------------------------------------------------------------------------------------------------------------
+# --- making them -----------------------------------------------------------------------------------------------------
 
 
 def build_zoo(catalog: FrazilCatalog, spark: SparkProcess) -> None:
@@ -252,7 +281,14 @@ def build_zoo(catalog: FrazilCatalog, spark: SparkProcess) -> None:
     found = truth()
     for name, schema in (("types", TYPES), ("clocks", CLOCKS), ("nested", NESTED), ("empty", PLAIN)):
         _make(catalog, name, schema, *([found[name]] if found[name] else []))
-    _make(catalog, "transforms", TRANSFORMS, found["transforms"].slice(0, 6), found["transforms"].slice(6), spec=TRANSFORMED)
+    _make(
+        catalog,
+        "transforms",
+        TRANSFORMS,
+        found["transforms"].slice(0, 6),
+        found["transforms"].slice(6),
+        spec=TRANSFORMED,
+    )
     _make(catalog, "emptied", PLAIN, arrow(PLAIN, rows(plain_row, range(3)))).delete()
     _make_evolved(catalog)
     _make_defaults(catalog, spark)
@@ -272,7 +308,11 @@ def build_zoo(catalog: FrazilCatalog, spark: SparkProcess) -> None:
 
 
 def _make(
-    catalog: FrazilCatalog, name: str, schema: Schema, *batches: pa.Table, spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC
+    catalog: FrazilCatalog,
+    name: str,
+    schema: Schema,
+    *batches: pa.Table,
+    spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
 ) -> Table:
     table = catalog.create_table(f"{NAMESPACE}.{name}", schema, partition_spec=spec)
     for batch in batches:
@@ -298,7 +338,15 @@ def _make_evolved(catalog: FrazilCatalog) -> None:
         _field(7, "who", StructType(_field(8, "name", StringType()))),
     )
     before = [
-        {"id": n, "city": f"c{n % 3}", "n": n, "cost": Decimal(n) / 4, "total": n / 4, "note": f"old-{n}", "who": {"name": f"w{n}"}}
+        {
+            "id": n,
+            "city": f"c{n % 3}",
+            "n": n,
+            "cost": Decimal(n) / 4,
+            "total": n / 4,
+            "note": f"old-{n}",
+            "who": {"name": f"w{n}"},
+        }
         for n in range(6)
     ]
     table = _make(catalog, "evolved", schema, arrow(schema, before))
@@ -341,7 +389,9 @@ def _make_respecced(catalog: FrazilCatalog) -> None:
 
 
 def _make_mixed(catalog: FrazilCatalog, spark: SparkProcess) -> None:
-    """Two specs, equality deletes over both, position deletes, and after an upgrade deletion vectors that take their place."""
+    """Two specs, equality deletes over both, position deletes, and after an upgrade deletion vectors that take their
+    place.
+    """
     table, place = _make(catalog, "mixed", PLAIN, arrow(PLAIN, rows(plain_row, range(8)))), f"lake.{NAMESPACE}.mixed"
     with table.update_spec() as change:
         change.add_identity("country")

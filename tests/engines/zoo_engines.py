@@ -1,4 +1,6 @@
-"""Seven engines that answer the zoo's questions, each in its own way of reading a table; rows come back as plain values."""
+"""Seven engines that answer the zoo's questions, each in its own way of reading a table; rows come back as plain
+values.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ HEX_DIGITS = 32  # of a UUID
 
 
 def plain(value: Any) -> Any:
-    """A value as every engine would have it: UUIDs and bytes in hexadecimal digits, times in UTC, decimals as text or whole numbers.
+    """A value as every engine would have it: UUIDs and bytes in hexadecimal digits, times in UTC, decimals as text or
+    whole numbers.
 
     >>> plain({"b": [Decimal("1.50"), Decimal("2.0"), b"\\x01"]}), plain([("k", 1)]), plain([{"key": "k", "value": 1}])
     ([['b', ['1.5', 2, '01']]], [['k', 1]], [['k', 1]])
@@ -40,7 +43,8 @@ def plain(value: Any) -> Any:
         return int(value) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, dt.datetime):
         in_utc = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
-        return in_utc.isoformat(timespec="nanoseconds" if getattr(value, "nanosecond", 0) else "microseconds")  # of pandas
+        # of pandas
+        return in_utc.isoformat(timespec="nanoseconds" if getattr(value, "nanosecond", 0) else "microseconds")
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
@@ -98,7 +102,9 @@ class Zoo:
         self._lake = Lake(catalog=self.catalog)
 
     def ask(self, engine: str, queries: Sequence[Query]) -> list[Rows | Exception]:
-        """The engine's rows for each question, or why it has none. Several at a time where another process does the work."""
+        """The engine's rows for each question, or why it has none. Several at a time where another process does the
+        work.
+        """
         if engine == "spark":
             return self._ask_spark(queries)
         with ThreadPoolExecutor(3 if engine == "trino" else 1) as threads:
@@ -117,7 +123,10 @@ class Zoo:
         scan = planned.load_table(f"{NAMESPACE}.{table}").scan()
         both = (scan._plan_files_local(), scan.plan_files())
         planned.close()
-        local, remote = ({task.file.file_path: sorted(one.file_path for one in task.delete_files) for task in tasks} for tasks in both)
+        local, remote = (
+            {task.file.file_path: sorted(one.file_path for one in task.delete_files) for task in tasks}
+            for tasks in both
+        )
         return local, remote
 
     def ask_planned_spark(self, queries: Sequence[Query]) -> list[Rows | Exception]:
@@ -127,9 +136,14 @@ class Zoo:
 
     def _ask_spark(self, queries: Sequence[Query], *, catalog: str = "lake") -> list[Rows | Exception]:
         process = self._engines["spark"].process  # type: ignore[attr-defined]
-        found = process.call("tests.engines.zoo_engines:ask_spark", [self._spark_sql(query, catalog) for query in queries])
+        found = process.call(
+            "tests.engines.zoo_engines:ask_spark", [self._spark_sql(query, catalog) for query in queries]
+        )
         pairs = zip(queries, found, strict=True)
-        return [RuntimeError(answer["error"]) if "error" in answer else in_order(answer["rows"], query) for query, answer in pairs]
+        return [
+            RuntimeError(answer["error"]) if "error" in answer else in_order(answer["rows"], query)
+            for query, answer in pairs
+        ]
 
     def _table(self, query: Query) -> Any:
         return self.catalog.load_table(f"{NAMESPACE}.{query.table}")
@@ -142,7 +156,7 @@ class Zoo:
         found = self._table(query).snapshot_by_name(query.at)
         return dt.datetime.fromtimestamp((found.timestamp_ms + 1) / 1000, dt.UTC)
 
-    # --- scans -------------------------------------------------------------------------------------------------------------------
+    # --- scans -------------------------------------------------------------------------------------------------------
 
     def _pyiceberg(self, query: Query) -> pa.Table:
         table = self._table(query)
@@ -150,15 +164,27 @@ class Zoo:
         if query.at and query.by == "ref":
             scan = scan.use_ref(query.at)
         elif query.at:
-            at = table.snapshot_as_of_timestamp(int(self._moment(query).timestamp() * 1000)).snapshot_id if query.by == "time" else None
+            at = (
+                table.snapshot_as_of_timestamp(int(self._moment(query).timestamp() * 1000)).snapshot_id
+                if query.by == "time"
+                else None
+            )
             scan = scan.update(snapshot_id=at or self._snapshot(query))
         return scan.to_arrow()
 
     def _frazil(self, query: Query) -> pa.Table:
-        named = {"ref": query.at, "snapshot": self._snapshot(query), "time": self._moment(query) if query.by == "time" else None}
-        return self._lake.table(f"{NAMESPACE}.{query.table}").scan(query.filter, query.columns, at=named[query.by]).read_all()
+        named = {
+            "ref": query.at,
+            "snapshot": self._snapshot(query),
+            "time": self._moment(query) if query.by == "time" else None,
+        }
+        return (
+            self._lake.table(f"{NAMESPACE}.{query.table}")
+            .scan(query.filter, query.columns, at=named[query.by])
+            .read_all()
+        )
 
-    # --- frames ------------------------------------------------------------------------------------------------------------------
+    # --- frames ------------------------------------------------------------------------------------------------------
 
     def _daft(self, query: Query) -> Rows:
         import daft
@@ -171,14 +197,18 @@ class Zoo:
     def _polars(self, query: Query) -> Rows:
         import polars
 
-        frame = polars.scan_iceberg(self._table(query), snapshot_id=self._snapshot(query), storage_options=self._storage)
-        return plain_rows(polars.SQLContext(t=frame).execute(self._sql(query, "polars").format(t="t")).collect().to_arrow())
+        frame = polars.scan_iceberg(
+            self._table(query), snapshot_id=self._snapshot(query), storage_options=self._storage
+        )
+        return plain_rows(
+            polars.SQLContext(t=frame).execute(self._sql(query, "polars").format(t="t")).collect().to_arrow()
+        )
 
     @cached_property
     def _storage(self) -> dict[str, str]:
         return {name: value for name, value in connection(self._project).items() if name.startswith("s3.")}
 
-    # --- SQL ---------------------------------------------------------------------------------------------------------------------
+    # --- SQL ---------------------------------------------------------------------------------------------------------
 
     def _sql(self, query: Query, engine: str) -> str:
         return query.spelled.get(engine, query.sql)

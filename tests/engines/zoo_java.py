@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 def delete_equal(spark: SparkSession, name: str, values: dict[str, Any]) -> None:
-    """A delete file that removes all older rows with these values, of whatever partition: the table's first spec has none."""
+    """A delete file that removes all older rows with these values, of whatever partition: the table's first spec has
+    none.
+    """
     jvm, gateway = spark._jvm, spark.sparkContext._gateway
     assert jvm is not None
     assert gateway is not None
@@ -27,7 +29,9 @@ def delete_equal(spark: SparkSession, name: str, values: dict[str, Any]) -> None
     builder = getattr(jvm, "org.apache.iceberg.data.GenericFileWriterFactory$Builder")(table)
     factory = builder.deleteFileFormat(parquet).equalityFieldIds(ids).equalityDeleteRowSchema(schema).build()
     spec = table.specs().get(0)
-    place = iceberg.io.OutputFileFactory.builderFor(table, 1, 1).defaultSpec(spec).format(parquet).build().newOutputFile()
+    place = (
+        iceberg.io.OutputFileFactory.builderFor(table, 1, 1).defaultSpec(spec).format(parquet).build().newOutputFile()
+    )
     writer = factory.newEqualityDeleteWriter(place, spec, None)
     writer.write(record)
     writer.close()
@@ -47,7 +51,14 @@ def read_puffin(spark: SparkSession, name: str) -> list[tuple[str, list[int], st
             pair = pairs.next()
             blob, buffer = pair.first(), pair.second()
             payload = bytes(jvm.org.apache.iceberg.util.ByteBuffers.toByteArray(buffer))
-            found.append((blob.type(), list(blob.inputFields()), base64.b64encode(payload).decode(), blob.properties().get("ndv")))
+            found.append(
+                (
+                    blob.type(),
+                    list(blob.inputFields()),
+                    base64.b64encode(payload).decode(),
+                    blob.properties().get("ndv"),
+                )
+            )
         reader.close()
     return sorted(found)
 

@@ -1,6 +1,8 @@
-"""What engines cannot do with the zoo, and why: the only reasons for which test_engine_matrix.py takes another answer than the right one.
+"""What engines cannot do with the zoo, and why: the only reasons for which test_engine_matrix.py takes another answer
+than the right one.
 
-A line that has become untrue fails the test, so that the list stays honest. `make docs` makes the page docs/engine-matrix.md of it.
+A line that has become untrue fails the test, so that the list stays honest. `make docs` makes the page
+docs/engine-matrix.md of it.
 """
 
 from __future__ import annotations
@@ -22,18 +24,35 @@ class Limit:
     queries: tuple[str, ...]
     reason: str
     says: str | None = None
-    instead: str = "read it with `lake.table(...).scan(...)`, in the same library: `.to_polars()`, `.to_daft()`, `.to_duckdb()`"
+    instead: str = (
+        "read it with `lake.table(...).scan(...)`, in the same library: `.to_polars()`, `.to_daft()`, `.to_duckdb()`"
+    )
 
 
-_NAN_ORDER = "orders NaN above all numbers, as PostgreSQL does; Iceberg's bounds, Trino, PyArrow and our scans leave NaN out of comparisons"
+_NAN_ORDER = (
+    "orders NaN above all numbers, as PostgreSQL does; Iceberg's bounds, Trino, PyArrow and our scans leave "
+    "NaN out of comparisons"
+)
 _NOT_NAN = "add `AND NOT isnan(d)`"
 _FORMAT_2 = "keep tables that Trino reads at format 2"
 _PYTHON = "read it in Python: `lake.table(...).scan(...)`"
 LIMITS = [
     Limit("pyiceberg", EQUALITY, "PyIceberg 0.12 reads no equality deletes", "does not yet support equality deletes"),
-    Limit("polars", EQUALITY, "Polars 2.1 plans with PyIceberg, which reads no equality deletes", "does not yet support equality deletes"),
-    Limit("daft", EQUALITY, "Daft 0.7 plans with PyIceberg, which reads no equality deletes", "does not yet support equality deletes"),
-    Limit("daft", VECTORS, "Daft 0.7 takes the Puffin file of a deletion vector for Parquet", "not a valid parquet file"),
+    Limit(
+        "polars",
+        EQUALITY,
+        "Polars 2.1 plans with PyIceberg, which reads no equality deletes",
+        "does not yet support equality deletes",
+    ),
+    Limit(
+        "daft",
+        EQUALITY,
+        "Daft 0.7 plans with PyIceberg, which reads no equality deletes",
+        "does not yet support equality deletes",
+    ),
+    Limit(
+        "daft", VECTORS, "Daft 0.7 takes the Puffin file of a deletion vector for Parquet", "not a valid parquet file"
+    ),
     Limit("daft", DEFAULTS, "**wrong rows:** Daft 0.7 reads null where the column has a default for older rows"),
     Limit("trino", VECTORS, "Trino 476 reads no deletion vectors", "Unexpected PUFFIN file format", _FORMAT_2),
     # Which of its splits fails first is a matter of chance, and so are its words.
@@ -45,7 +64,13 @@ LIMITS = [
         None,
         _FORMAT_2,
     ),
-    Limit("spark", ("time of day",), "Spark 4.1 with Iceberg 1.12 has no time of day", "does not support time fields", _PYTHON),
+    Limit(
+        "spark",
+        ("time of day",),
+        "Spark 4.1 with Iceberg 1.12 has no time of day",
+        "does not support time fields",
+        _PYTHON,
+    ),
     Limit(
         "spark",
         ("nanoseconds",),
@@ -54,7 +79,11 @@ LIMITS = [
         _PYTHON,
     ),
     Limit(
-        "trino", ("nanoseconds",), "Trino 476 has no nanoseconds of Iceberg", "Cannot convert from Iceberg type 'timestamp_ns'", _FORMAT_2
+        "trino",
+        ("nanoseconds",),
+        "Trino 476 has no nanoseconds of Iceberg",
+        "Cannot convert from Iceberg type 'timestamp_ns'",
+        _FORMAT_2,
     ),
     Limit(
         "polars",

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 ENGINES = ("pyiceberg", "frazil", "daft", "duckdb", "polars", "spark", "trino")
-SCANS = ("pyiceberg", "frazil")  # no SQL of their own: they filter and project, the rest of the question is asked of their Arrow rows
+# no SQL of their own: they filter and project, the rest of the question is asked of their Arrow rows
+SCANS = ("pyiceberg", "frazil")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Query:
     by: str = "ref"  # how the point is named: "ref", "snapshot" or "time"
     ordered: bool = False
     spelled: Mapping[str, str] = field(default_factory=dict)  # the same in the words of an engine
-    truth: str | None = None  # where DuckDB, which computes what is right from plain rows, has another opinion than Iceberg
+    # where DuckDB, which computes what is right from plain rows, has another opinion than Iceberg
+    truth: str | None = None
 
 
 def _select(columns: str, *, where: str = "") -> str:
@@ -51,8 +53,16 @@ TYPES = [
     Query("binary and fixed", "types", _select("id, code, raw"), ("id", "code", "raw")),
     Query("uuid", "types", _select("id, key"), ("id", "key")),
     Query("boolean filter", "types", _select("id", where="flag = true"), ("id", "flag"), "flag = true"),
-    Query("range of ints", "types", _select("id, i", where="i >= -1000 AND i < 5000"), ("id", "i"), "i >= -1000 and i < 5000"),
-    Query("range of doubles", "types", _select("id, d", where="d > 0.5 AND d < 100"), ("id", "d"), "d > 0.5 and d < 100"),
+    Query(
+        "range of ints",
+        "types",
+        _select("id, i", where="i >= -1000 AND i < 5000"),
+        ("id", "i"),
+        "i >= -1000 and i < 5000",
+    ),
+    Query(
+        "range of doubles", "types", _select("id, d", where="d > 0.5 AND d < 100"), ("id", "d"), "d > 0.5 and d < 100"
+    ),
     Query(
         "NaN is above no number",
         "types",
@@ -92,8 +102,16 @@ TYPES = [
         "name in ('item-2', 'näme-1', 'x')",
     ),
     Query("not, with nulls", "types", _select("id", where="NOT (i > 0)"), ("id", "i"), "not (i > 0)"),
-    Query("or, with nulls", "types", _select("id", where="name IS NULL OR i < 0"), ("id", "i", "name"), "name is null or i < 0"),
-    Query("counts", "types", _select("count(*) AS a, count(name) AS b, count(DISTINCT flag) AS c"), ("id", "name", "flag")),
+    Query(
+        "or, with nulls",
+        "types",
+        _select("id", where="name IS NULL OR i < 0"),
+        ("id", "i", "name"),
+        "name is null or i < 0",
+    ),
+    Query(
+        "counts", "types", _select("count(*) AS a, count(name) AS b, count(DISTINCT flag) AS c"), ("id", "name", "flag")
+    ),
     Query("sum of decimals", "types", _select("sum(price) AS s, min(big) AS a, max(big) AS b"), ("price", "big")),
     Query("grouped", "types", _select("flag, count(*) AS c, max(day) AS m") + " GROUP BY flag", ("flag", "day")),
     Query(
@@ -109,7 +127,13 @@ TYPES = [
 ]
 NESTED = [
     Query("a field of a struct", "nested", _select("id, person.name AS a, person.home.city AS b"), PEOPLE),
-    Query("filter on a nested field", "nested", _select("id", where="person.age > 24"), ("id", "person.age"), "person.age > 24"),
+    Query(
+        "filter on a nested field",
+        "nested",
+        _select("id", where="person.age > 24"),
+        ("id", "person.age"),
+        "person.age > 24",
+    ),
     Query("a struct that is null", "nested", _select("id", where="person IS NULL"), ("id", "person")),
     Query("whole structs", "nested", _select("id, person"), ("id", "person")),
     Query("whole lists and maps", "nested", _select("id, tags, scores"), ("id", "tags", "scores")),
@@ -129,7 +153,10 @@ NESTED = [
         "nested",
         _select("id, scores['k0'] AS a"),
         ("id", "scores"),
-        spelled={"spark": _select("id, try_element_at(scores, 'k0') AS a"), "trino": _select("id, element_at(scores, 'k0') AS a")},
+        spelled={
+            "spark": _select("id, try_element_at(scores, 'k0') AS a"),
+            "trino": _select("id, element_at(scores, 'k0') AS a"),
+        },
     ),
     Query("lists of structs", "nested", _select("id, lines"), ("id", "lines")),
 ]
@@ -159,10 +186,21 @@ PARTITIONS = [
         "h = '2024-06-01T03:00:00'",
         spelled={"daft": _select("id", where=f"h = {_daft_time('2024-06-01 03:00:00')}")},
     ),
-    Query("a partition that is null", "transforms", _select("id", where="country IS NULL"), ("id", "country"), "country is null"),
+    Query(
+        "a partition that is null",
+        "transforms",
+        _select("id", where="country IS NULL"),
+        ("id", "country"),
+        "country is null",
+    ),
     _plain("evolved partitions", "respecced"),
     _plain("filter over old and new specs", "respecced", "country = 'NO'"),
-    Query("grouped over specs", "respecced", _select("country, count(*) AS c, sum(n) AS s") + " GROUP BY country", ("country", "n")),
+    Query(
+        "grouped over specs",
+        "respecced",
+        _select("country, count(*) AS c, sum(n) AS s") + " GROUP BY country",
+        ("country", "n"),
+    ),
 ]
 EVOLUTION = [
     Query(
@@ -171,7 +209,9 @@ EVOLUTION = [
         _select("id, place, n, cost, total, who.called AS w, who.age AS a"),
         ("id", "place", "n", "cost", "total", "who"),
     ),
-    Query("filter on a renamed column", "evolved", _select("id", where="place = 'c1'"), ("id", "place"), "place = 'c1'"),
+    Query(
+        "filter on a renamed column", "evolved", _select("id", where="place = 'c1'"), ("id", "place"), "place = 'c1'"
+    ),
     Query("filter on a widened column", "evolved", _select("id, n", where="n > 4"), ("id", "n"), "n > 4"),
     Query("a name used again", "evolved", _select("id, note"), ("id", "note")),
     Query("a default for old rows", "defaults", _select("id, status, level"), ("id", "status", "level")),
@@ -199,5 +239,12 @@ PAST = [
     _plain("by snapshot", "branches", at="first", by="snapshot"),
     _plain("by time", "branches", at="first", by="time"),
 ]
-GROUPS = {"types": TYPES, "nested values": NESTED, "partitions": PARTITIONS, "evolution": EVOLUTION, "deletes": DELETES, "the past": PAST}
+GROUPS = {
+    "types": TYPES,
+    "nested values": NESTED,
+    "partitions": PARTITIONS,
+    "evolution": EVOLUTION,
+    "deletes": DELETES,
+    "the past": PAST,
+}
 QUERIES = {query.name: query for group in GROUPS.values() for query in group}

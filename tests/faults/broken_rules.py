@@ -1,4 +1,5 @@
-"""Builds that lack one of the rules that make it exactly once: a campaign that finds nothing wrong with them would prove nothing.
+"""Builds that lack one of the rules that make it exactly once: a campaign that finds nothing wrong with them would
+prove nothing.
 
 Only for a process that a test has started for this.
 """
@@ -41,7 +42,9 @@ def without(rule: str) -> Iterator[None]:
 
 
 def switch_off(rule: str) -> None:
-    """Removes the guard (a commit counts only on the state that it was decided on) or the fence (who was taken over may not commit)."""
+    """Removes the guard (a commit counts only on the state that it was decided on) or the fence (who was taken over may
+    not commit).
+    """
     if rule == "guard":
         publish.Publisher._commit = _commit_on_whatever_is_there
         snapshots.Append.build = _late(snapshots.Append.build)
@@ -55,7 +58,9 @@ def switch_off(rule: str) -> None:
 
 
 def _late(build: Callable[..., Any]) -> Callable[..., Any]:
-    """The change is built when it is sent, as PyIceberg's own retry does: what was decided on one snapshot is appended to another."""
+    """The change is built when it is sent, as PyIceberg's own retry does: what was decided on one snapshot is appended
+    to another.
+    """
 
     def build_late(self: Any, table: Table, **options: Any) -> Any:
         def late() -> Any:
@@ -74,12 +79,16 @@ def _late(build: Callable[..., Any]) -> Callable[..., Any]:
 def _move_anyway(build: Callable[..., Any], move: snapshots.Move, table: Table, options: dict[str, Any]) -> Any:
     """Publishes a stage also if its branch is gone: a commit that needs the branch is guarded by it, too."""
     head = snapshots.head
-    snapshots.head = lambda metadata, ref: metadata.snapshot_by_id(move.snapshot_id) if ref == move.stage else head(metadata, ref)
+    snapshots.head = lambda metadata, ref: (
+        metadata.snapshot_by_id(move.snapshot_id) if ref == move.stage else head(metadata, ref)
+    )
     try:
         change = build(move, table, **options)
     finally:
         snapshots.head = head
-    return replace(change, requirements=tuple(one for one in change.requirements if getattr(one, "ref", None) != move.stage))
+    return replace(
+        change, requirements=tuple(one for one in change.requirements if getattr(one, "ref", None) != move.stage)
+    )
 
 
 def _commit_on_whatever_is_there(self: publish.Publisher, changes: list[Any]) -> None:

@@ -1,4 +1,6 @@
-"""The campaign's writer as a Bytewax dataflow: a worker for each of its parts, Kafka in, and a recovery store that may be lost."""
+"""The campaign's writer as a Bytewax dataflow: a worker for each of its parts, Kafka in, and a recovery store that may
+be lost.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,23 @@ def write_with_bytewax(job: Job) -> None:
     messages = op.input("kafka", flow, KafkaSource([job.brokers], [job.topic], tail=False, batch_size=job.batch_rows))
     op.output("lake", op.flat_map_batch("rows", messages, _to_rows), _sink(job))
     every = timedelta(seconds=job.flush_rows / 100)  # checkpoints now and then, so that some fall between two commits
-    cluster_main(flow, [], 0, worker_count_per_proc=job.parts, epoch_interval=every, recovery_config=RecoveryConfig(job.state))
+    cluster_main(
+        flow, [], 0, worker_count_per_proc=job.parts, epoch_interval=every, recovery_config=RecoveryConfig(job.state)
+    )
 
 
 def _to_rows(messages: list[KafkaSourceMessage[Any, bytes]]) -> list[tuple[str, SourceRows]]:
     found = []
     for source, group in groupby(messages, key=lambda message: f"{message.topic}/{message.partition}"):
         same = list(group)
-        found.append((source, SourceRows([json.loads(message.value) for message in same], source, [message.offset for message in same])))
+        found.append(
+            (
+                source,
+                SourceRows(
+                    [json.loads(message.value) for message in same], source, [message.offset for message in same]
+                ),
+            )
+        )
     return found
 
 
@@ -42,4 +53,6 @@ def _sink(job: Job) -> IcebergSink | DeltaSink:
     }
     if job.kind == "delta":
         return DeltaSink(DeltaSinkConfig(job.place, job.connection, **shared))
-    return IcebergSink(IcebergSinkConfig(job.place, "rest", None, job.table, catalog_properties=job.connection, **shared))
+    return IcebergSink(
+        IcebergSinkConfig(job.place, "rest", None, job.table, catalog_properties=job.connection, **shared)
+    )

@@ -1,7 +1,8 @@
 """One run of the sales pipeline in a process of its own, which may kill or pause itself at a call to the catalog.
 
-`python -m tests.faults.pipeline_runner FOLDER URI CALL WHEN`: dies -9 before or after its CALL-th call; 0 means never. With WHEN `pause` it
-stops (SIGSTOP) before that call, until it is continued. Says `begin` when Spark is up. Ends with 3 if another run came first.
+`python -m tests.faults.pipeline_runner FOLDER URI CALL WHEN`: dies -9 before or after its CALL-th call; 0 means never.
+With WHEN `pause` it stops (SIGSTOP) before that call, until it is continued. Says `begin` when Spark is up. Ends with 3
+if another run came first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What can happen to a writer, its table and its servers: each fault is a function of a trial, and leaves it ready for the next one."""
+"""What can happen to a writer, its table and its servers: each fault is a function of a trial, and leaves it ready for
+the next one.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.state = self.new_state()
-        self.usual_seconds = 8.0 if self.lake.job.host == "spark" else 1.5  # how long a writer takes; corrected as soon as one is seen
+        # how long a writer takes; corrected as soon as one is seen
+        self.usual_seconds = 8.0 if self.lake.job.host == "spark" else 1.5
 
     def new_state(self) -> str:
         """An empty place for what the host remembers of itself: as if the old one were lost."""
@@ -57,12 +60,18 @@ class Trial:
         """More rows arrive; the job that is to bring them in."""
         self.topic.send(self.topic.sent + ROWS_A_ROUND)
         chance = self.chance
-        sizes = {"at_step": chance.randint(1, MOST_STEPS), "batch_rows": chance.randint(1, 17), "flush_rows": chance.randint(4, 40)}
+        sizes = {
+            "at_step": chance.randint(1, MOST_STEPS),
+            "batch_rows": chance.randint(1, 17),
+            "flush_rows": chance.randint(4, 40),
+        }
         return replace(self.lake.job, **{"state": self.state, "fault": fault, **sizes, **changes})
 
     def check(self) -> None:
         """No row is in twice, in the wrong table, or in though it was taken out; the audit agrees."""
-        for found, possible, out in zip(self.lake.ids(), expected_ids(self.topic.sent), (self.lost, set()), strict=True):
+        for found, possible, out in zip(
+            self.lake.ids(), expected_ids(self.topic.sent), (self.lost, set()), strict=True
+        ):
             assert len(found) == len(set(found)), f"in twice: {sorted({one for one in found if found.count(one) > 1})}"
             assert set(found) <= set(possible) - out
         assert self.lake.problems() == ()
@@ -94,7 +103,8 @@ def a_zombie_that_wakes_after_a_take_over(trial: Trial) -> None:
 
 
 def an_expiry_between_crash_and_resume(trial: Trial) -> None:
-    job = trial.next_job("kill", at_step=trial.chance.randint(7, MOST_STEPS))  # after the take-over: the audit needs a commit of ours
+    # after the take-over: the audit needs a commit of ours
+    job = trial.next_job("kill", at_step=trial.chance.randint(7, MOST_STEPS))
     assert run(job) in (0, KILLED)
     trial.lake.expire()
 
@@ -107,7 +117,10 @@ def a_lost_answer(trial: Trial) -> None:
 
 def a_loss_on_the_wire(trial: Trial) -> None:
     """Requests and replies vanish on their way to the catalog or, for Delta, to the store."""
-    job, methods = trial.next_job(), [b"POST ", b"GET "] if trial.lake.job.kind == "iceberg" else [b"PUT ", b"PUT ", b"GET "]
+    job, methods = (
+        trial.next_job(),
+        [b"POST ", b"GET "] if trial.lake.job.kind == "iceberg" else [b"PUT ", b"PUT ", b"GET "],
+    )
     target = job.place if job.kind == "iceberg" else s3_endpoint(trial.servers.project)
     with lossy_proxy(target) as proxy:
         for _ in range(trial.chance.randint(1, 4)):
@@ -139,11 +152,14 @@ def _a_rollback(trial: Trial, *, with_progress: bool) -> None:
     before = set(trial.lake.table_ids())
     undone = trial.lake.roll_back(trial.chance, with_progress=with_progress)
     if undone is not None and undone.position is not None:
-        passed = {one for one, (source, offset) in trial.topic.offsets.items() if offset < undone.position.get(source, 0)}
+        passed = {
+            one for one, (source, offset) in trial.topic.offsets.items() if offset < undone.position.get(source, 0)
+        }
         trial.lost = (passed & set(expected_ids(trial.topic.sent)[0])) - undone.ids
     elif undone is not None:
         trial.lost = (trial.lost | before) - undone.ids
-    # What Bytewax remembers is ahead of the table after a rollback with the progress: Frazil refuses it, and asks for a new store.
+    # What Bytewax remembers is ahead of the table after a rollback with the progress: Frazil refuses it, and asks for a
+    # new store.
     assert wake(writer) in ((0, FENCED, *([FAILED] if with_progress else [])) if stopped else (0,))
     if with_progress:
         trial.state = trial.new_state()
@@ -186,7 +202,9 @@ def a_catalog_that_is_away_for_a_minute(trial: Trial) -> None:
 
 
 def sees_a_row_twice(lake: Lake, job: Job, successor: Job, *, at_step: int) -> bool:
-    """Whether a zombie that wakes just before it commits, in a build that lacks a rule, shows. Its first rows are all good."""
+    """Whether a zombie that wakes just before it commits, in a build that lacks a rule, shows. Its first rows are all
+    good.
+    """
     sleeper = start(replace(job, fault="stop", step_name="before commit", at_step=at_step, batch_rows=5, flush_rows=5))
     stopped = wait_until_stopped(sleeper)
     assert run(successor) == 0

@@ -28,7 +28,9 @@ LAST_FEW = 8
 
 @dataclass(frozen=True)
 class Undone:
-    """What a rollback has led to: the ids in the table now, and, if the progress went back, where it stands by source partition."""
+    """What a rollback has led to: the ids in the table now, and, if the progress went back, where it stands by source
+    partition.
+    """
 
     ids: set[int]
     position: Mapping[str, int] | None
@@ -92,7 +94,9 @@ class IcebergLake(Lake):
                 continue
             table = self.catalog.load_table(name)
             named = {ref.snapshot_id for ref in table.metadata.refs.values()}  # main, and branches that kills have left
-            old = [snapshot.snapshot_id for snapshot in table.snapshots() if named and snapshot.snapshot_id not in named]
+            old = [
+                snapshot.snapshot_id for snapshot in table.snapshots() if named and snapshot.snapshot_id not in named
+            ]
             if old:
                 table.maintenance.expire_snapshots().by_ids(old).commit()
 
@@ -105,8 +109,14 @@ class IcebergLake(Lake):
         table = self.catalog.load_table(self.name)
         now, current = read_progress(table.metadata), table.current_snapshot()
         kept = sorted(table.snapshots(), key=lambda one: one.sequence_number or 0)
-        known = [(one, progress_at(table.metadata, one)) for one in kept[-LAST_FEW:] if current and one.snapshot_id != current.snapshot_id]
-        choices = [(one, then) for one, then in known if then is not None and (with_progress or not _is_ahead(then, now))]
+        known = [
+            (one, progress_at(table.metadata, one))
+            for one in kept[-LAST_FEW:]
+            if current and one.snapshot_id != current.snapshot_id
+        ]
+        choices = [
+            (one, then) for one, then in known if then is not None and (with_progress or not _is_ahead(then, now))
+        ]
         if not choices:
             return None
         old, then = chance.choice(choices)
@@ -149,7 +159,9 @@ class DeltaLake(Lake):
         self._keep_log("30 days")  # Delta's own choice; else every checkpoint would take the log away under a reader
 
     def _keep_log(self, time: str) -> None:
-        self._table().alter.set_table_properties({"delta.logRetentionDuration": f"interval {time}"}, raise_if_not_exists=False)
+        self._table().alter.set_table_properties(
+            {"delta.logRetentionDuration": f"interval {time}"}, raise_if_not_exists=False
+        )
 
     def disturb(self) -> None:
         with contextlib.suppress(Exception):  # a writer was faster; delta-rs has several words for it

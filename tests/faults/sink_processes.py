@@ -92,7 +92,9 @@ def let_go_on(process: Writer) -> None:
 
 
 def zombie(job: Job, successor: Job | None = None) -> None:
-    """A writer stops somewhere, another takes over and writes, the first one wakes up: it is fenced, or had ended before."""
+    """A writer stops somewhere, another takes over and writes, the first one wakes up: it is fenced, or had ended
+    before.
+    """
     sleeper = start(replace(job, fault="stop"))
     stopped = wait_until_stopped(sleeper)
     assert run(successor or replace(job, fault="")) == 0

@@ -1,4 +1,6 @@
-"""A Kafka topic of two partitions as the source of a fault campaign: rows with ids, sent in transactions, so that offsets have gaps."""
+"""A Kafka topic of two partitions as the source of a fault campaign: rows with ids, sent in transactions, so that
+offsets have gaps.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,18 @@ class Topic:
         self.offsets[row] = (f"{message.topic()}/{message.partition()}", message.offset())
 
 
-def read_partition(brokers: str, topic: str, partition: int, *, start: int, batch_rows: int) -> Iterator[tuple[list[int], list[Any]]]:
+def read_partition(
+    brokers: str, topic: str, partition: int, *, start: int, batch_rows: int
+) -> Iterator[tuple[list[int], list[Any]]]:
     """Offsets and rows of a partition up to its end, in batches."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-    settings = {"bootstrap.servers": brokers, "group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True}
+    settings = {
+        "bootstrap.servers": brokers,
+        "group.id": "none",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+    }
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(topic, partition, start)])

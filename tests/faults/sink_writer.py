@@ -1,7 +1,8 @@
-"""A writer that is killed, stopped and cut off: the program that the sink's fault campaigns run in processes of their own.
+"""A writer that is killed, stopped and cut off: the program that the sink's fault campaigns run in processes of their
+own.
 
-Its source has two partitions and gaps in its offsets, and repeats some rows when it starts again. It is a Kafka topic, or,
-where a fault needs no servers, plain numbers. Every 13th row is bad and belongs in the quarantine.
+Its source has two partitions and gaps in its offsets, and repeats some rows when it starts again. It is a Kafka topic,
+or, where a fault needs no servers, plain numbers. Every 13th row is bad and belongs in the quarantine.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from frazil.errors import CommitUnknown, FrazilError, WriterFenced
 from frazil.sinks import ArrowSink
 from frazil.write.commit.publish import Patience
 
-SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "day", LongType()), NestedField(3, "note", StringType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "day", LongType()),
+    NestedField(3, "note", StringType()),
+)
 PARTITION_BY = ["bucket(3, id)", "day"]
 SOURCES = ("events/0", "events/1")
 FENCED, FAILED = 3, 4
@@ -75,7 +80,8 @@ class Steps:
         if self.job.fault == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.job.fault == "stop" and self.seen == self.job.at_step:
-            # To this thread: sent to the process, it would stop a thread that is not the main one a little later, and Spark has its own.
+            # To this thread: sent to the process, it would stop a thread that is not the main one a little later, and
+            # Spark has its own.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         due = {"lose reply": "after commit", "lose request": "before commit"}
         if due.get(self.job.fault) == name and self.seen < self.job.at_step + 6:  # a few in a row, not for ever
@@ -100,7 +106,12 @@ def make_row(source: int, part: int, row: int) -> dict[str, Any]:
 
 def expected_ids(until: int, parts: int = 1) -> tuple[list[int], list[int]]:
     """The ids that belong in the table and in the quarantine."""
-    rows = [(row_id(source, part, row), is_bad(row)) for part in range(parts) for source in range(len(SOURCES)) for row in range(until)]
+    rows = [
+        (row_id(source, part, row), is_bad(row))
+        for part in range(parts)
+        for source in range(len(SOURCES))
+        for row in range(until)
+    ]
     return sorted(number for number, bad in rows if not bad), sorted(number for number, bad in rows if bad)
 
 
@@ -125,7 +136,8 @@ def write_all(job: Job) -> None:
         print(f"{job.host} writer: {type(exc).__name__}: {exc} ({ours!r})", file=sys.stderr, flush=True)
         if isinstance(ours, WriterFenced):
             sys.exit(FENCED)
-        # What a host or the store's client says while the store is away is not always ours: it fails, and is started again.
+        # What a host or the store's client says while the store is away is not always ours: it fails, and is started
+        # again.
         sys.exit(FAILED)
 
 
@@ -163,7 +175,9 @@ def open_sink(job: Job) -> ArrowSink:
         return frazil.sinks.open_delta(
             job.place, name="s", storage_options=job.connection, part=job.part, patience=patience_of(job), **options
         )
-    return frazil.sinks.open(job.table, name="s", catalog=catalog_of(job), part=job.part, patience=patience_of(job), **options)
+    return frazil.sinks.open(
+        job.table, name="s", catalog=catalog_of(job), part=job.part, patience=patience_of(job), **options
+    )
 
 
 Batch = tuple[str, list[int], list[dict[str, Any]]]

@@ -1,4 +1,6 @@
-"""Spark drivers that wait for jobs: one is used as long as it lives, so that a campaign does not spend its time on starts."""
+"""Spark drivers that wait for jobs: one is used as long as it lives, so that a campaign does not spend its time on
+starts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Driver:
 
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, "-m", "tests.faults.spark_writer", str(folder / "spark.log")]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         self.is_ready = self.is_busy = False
 
     @property

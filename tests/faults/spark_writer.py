@@ -1,4 +1,5 @@
-"""The campaign's writer as a Spark stream: a driver that starts once, takes jobs on its standard input, and tells how each ended.
+"""The campaign's writer as a Spark stream: a driver that starts once, takes jobs on its standard input, and tells how
+each ended.
 
 A driver takes ten seconds to start, so it lives as long as nobody kills it.
 """
@@ -19,7 +20,17 @@ from frazil.sinks.spark import driver as lake
 from frazil.spark.session import KAFKA_JARS, spark_session
 from tests.faults.broken_rules import without
 from tests.faults.pipeline_runner import QUICK
-from tests.faults.sink_writer import FAILED, FENCED, OPTIONS, REPEATED_ROWS, SOURCES, Job, catalog_of, error_of_ours, patience_of
+from tests.faults.sink_writer import (
+    FAILED,
+    FENCED,
+    OPTIONS,
+    REPEATED_ROWS,
+    SOURCES,
+    Job,
+    catalog_of,
+    error_of_ours,
+    patience_of,
+)
 from tests.faults.upsert_writer import upsert_with_spark
 
 if TYPE_CHECKING:
@@ -34,7 +45,9 @@ def write_with_spark(spark: SparkSession, job: Job) -> int:
     seen: list[BaseException] = []
     table: Any = lake.Delta(job.place, job.connection) if job.kind == "delta" else job.table
     catalog = None if job.kind == "delta" else catalog_of(job)
-    write = lake.foreach_batch(table, name="s", offsets=lake.KAFKA, catalog=catalog, patience=patience_of(job), **OPTIONS)
+    write = lake.foreach_batch(
+        table, name="s", offsets=lake.KAFKA, catalog=catalog, patience=patience_of(job), **OPTIONS
+    )
 
     def write_and_note(frame: DataFrame, number: int) -> None:
         try:
@@ -66,22 +79,34 @@ def _rows(spark: SparkSession, job: Job) -> DataFrame:
         .load()
     )
     row = from_json(col("value").cast("string"), ROW)
-    return messages.select(row.alias("row"), "topic", "partition", "offset").select("row.*", "topic", "partition", "offset")
+    return messages.select(row.alias("row"), "topic", "partition", "offset").select(
+        "row.*", "topic", "partition", "offset"
+    )
 
 
 def _starting_offsets(job: Job) -> str:
     """Where a stream without a checkpoint begins: a little before where the table stands."""
     if (Path(job.state) / "offsets").exists():
         return "earliest"  # Spark goes by its checkpoint
-    target = DeltaTarget(job.place, job.connection) if job.kind == "delta" else IcebergTarget(catalog_of(job), tuple(job.table.split(".")))
+    target = (
+        DeltaTarget(job.place, job.connection)
+        if job.kind == "delta"
+        else IcebergTarget(catalog_of(job), tuple(job.table.split(".")))
+    )
     known = target.progress().part("s/part-0").offsets
-    offsets = {str(number): max(known.get(f"{job.topic}/{number}", 0) - REPEATED_ROWS, 0) for number in range(len(SOURCES))}
+    offsets = {
+        str(number): max(known.get(f"{job.topic}/{number}", 0) - REPEATED_ROWS, 0) for number in range(len(SOURCES))
+    }
     return json.dumps({job.topic: offsets})
 
 
 def main(log: str) -> None:
     """Answers each job, a line of JSON, with a line."""
-    flags = {"spark.master": "local[2]", "spark.conf.spark.sql.shuffle.partitions": "2", "spark.conf.spark.driver.extraJavaOptions": QUICK}
+    flags = {
+        "spark.master": "local[2]",
+        "spark.conf.spark.sql.shuffle.partitions": "2",
+        "spark.conf.spark.driver.extraJavaOptions": QUICK,
+    }
     answers = sys.stdout
     sys.stdout = sys.stderr
     settings = load_settings(flags=flags, environ={}, folder=Path(log).parent)

@@ -1,7 +1,7 @@
 """One run of the uplink stream in a process of its own, which may kill itself at a call to the catalog.
 
-`python -m tests.faults.stream_runner FOLDER CALL WHEN`: dies -9 before or after its CALL-th call; 0 means never. Says `begin` when Spark is
-up, and waits for a line before it begins. Catalog, store and Kafka are found by the environment.
+`python -m tests.faults.stream_runner FOLDER CALL WHEN`: dies -9 before or after its CALL-th call; 0 means never. Says
+`begin` when Spark is up, and waits for a line before it begins. Catalog, store and Kafka are found by the environment.
 """
 
 from __future__ import annotations

@@ -37,7 +37,10 @@ def test_three_servers_share_one_database_and_lose_nothing(database: str, tmp_pa
     with contextlib.ExitStack() as stack:
         # One warehouse for all: the first server's folder.
         options = ["--warehouse", f"default={tmp_path / 'shared'}"]
-        uris = [stack.enter_context(own_server(tmp_path / f"server{n}", database=database, options=options))[0] for n in range(3)]
+        uris = [
+            stack.enter_context(own_server(tmp_path / f"server{n}", database=database, options=options))[0]
+            for n in range(3)
+        ]
         Client(uris[0]).create("a")
         Client(uris[0]).create("b")
         turns = [itertools.cycle([Client(uri) for uri in uris]) for _ in range(WRITERS)]
@@ -95,12 +98,17 @@ def test_one_of_many_creators_wins_and_the_others_are_told(database: str, tmp_pa
 
 
 def test_transactions_over_the_same_tables_on_two_servers_neither_block_nor_tear(database: str, tmp_path: Path) -> None:
-    """Each transaction appends to both tables, named in either order: in the end both tables have the same snapshots."""
+    """Each transaction appends to both tables, named in either order: in the end both tables have the
+    same snapshots.
+    """
     from tests.catalog_databases import append_change
 
     with contextlib.ExitStack() as stack:
         options = ["--warehouse", f"default={tmp_path / 'shared'}"]
-        uris = [stack.enter_context(own_server(tmp_path / f"server{n}", database=database, options=options))[0] for n in range(2)]
+        uris = [
+            stack.enter_context(own_server(tmp_path / f"server{n}", database=database, options=options))[0]
+            for n in range(2)
+        ]
         for table in "ab":
             Client(uris[0]).create(table)
         committed: list[int] = []

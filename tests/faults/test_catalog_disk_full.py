@@ -1,4 +1,6 @@
-"""The catalog's SQLite file cannot grow, or cannot be written, while many clients commit: each answer is true afterwards."""
+"""The catalog's SQLite file cannot grow, or cannot be written, while many clients commit: each answer is true
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def limit_size(catalog: EmbeddedCatalog, *, spare_pages: int) -> None:
     database.write(limit)
 
 
-def test_no_answer_is_false_while_writes_of_other_clients_fill_the_disk(catalog: EmbeddedCatalog, campaign: Campaign) -> None:
+def test_no_answer_is_false_while_writes_of_other_clients_fill_the_disk(
+    catalog: EmbeddedCatalog, campaign: Campaign
+) -> None:
     """Namespaces with long properties need new pages and fail; appends that share their transactions need none."""
     appenders = [Appender(Client(catalog.uri), f"t{number}") for number in range(WRITERS)]
     for appender in appenders:

@@ -1,4 +1,6 @@
-"""The server is killed (SIGKILL) at every step of a commit, with writers running: what was acknowledged is there, once."""
+"""The server is killed (SIGKILL) at every step of a commit, with writers running: what was acknowledged is
+there, once.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class KillableServer:
 
 
 @pytest.mark.timeout(3000)
-def test_a_server_killed_at_any_step_of_a_commit_loses_and_repeats_nothing(database: str, tmp_path: Path, campaign: Campaign) -> None:
+def test_a_server_killed_at_any_step_of_a_commit_loses_and_repeats_nothing(
+    database: str, tmp_path: Path, campaign: Campaign
+) -> None:
     random, kills = campaign.random(), campaign.size(short=10, full=150)  # on each of the two databases
     server = KillableServer(tmp_path, database)
     server.start()
@@ -102,7 +106,8 @@ def test_a_server_that_is_asked_to_stop_finishes_the_commits_in_flight(database:
         check_account(server.client(), writers)
     finally:
         server.stop()
-    # A request that reached the server was answered. One sent into a connection as it closes may hear nothing, and was not carried out.
+    # A request that reached the server was answered. One sent into a connection as it closes may hear nothing, and was
+    # not carried out.
     for table in TABLES:
         applied = {s["snapshot-id"] for s in _snapshots(tmp_path, table)}
         assert not applied & {i for writer in writers if writer.table == table for i in writer.unheard}
@@ -110,6 +115,9 @@ def test_a_server_that_is_asked_to_stop_finishes_the_commits_in_flight(database:
 
 def _snapshots(folder: Path, table: str) -> list[dict[str, int]]:
     """The snapshots of the table's newest metadata file."""
-    files = sorted((folder / "warehouse" / "ns" / table / "metadata").glob("*.metadata.json"), key=lambda file: file.stat().st_mtime)
+    files = sorted(
+        (folder / "warehouse" / "ns" / table / "metadata").glob("*.metadata.json"),
+        key=lambda file: file.stat().st_mtime,
+    )
     found: list[dict[str, int]] = max((json.loads(file.read_bytes())["snapshots"] for file in files), key=len)
     return found

@@ -1,4 +1,6 @@
-"""The connection to PostgreSQL is cut at the moment of COMMIT: the client is told the truth, or that nobody knows it."""
+"""The connection to PostgreSQL is cut at the moment of COMMIT: the client is told the truth, or that nobody
+knows it.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_a_commit_whose_answer_was_lost_is_acknowledged(server: EmbeddedCatalog,
     assert (proxy.cuts, snapshots(client)) == (1, [1])
 
 
-def test_a_commit_that_never_arrived_is_a_conflict_and_can_be_repeated(server: EmbeddedCatalog, proxy: CuttingProxy) -> None:
+def test_a_commit_that_never_arrived_is_a_conflict_and_can_be_repeated(
+    server: EmbeddedCatalog, proxy: CuttingProxy
+) -> None:
     client = Client(server.uri)
     proxy.armed = "before"
     assert client.append(1, parent=None, sequence=1).error[:2] == (409, "CommitFailedException")
@@ -103,7 +107,9 @@ def test_writes_of_every_kind_end_in_the_truth(server: EmbeddedCatalog, proxy: C
     assert client.get("/namespaces/x").status == 200
 
 
-def test_no_answer_is_false_while_the_databases_sessions_are_ended(postgres: str, tmp_path: Path, campaign: Campaign) -> None:
+def test_no_answer_is_false_while_the_databases_sessions_are_ended(
+    postgres: str, tmp_path: Path, campaign: Campaign
+) -> None:
     """An administrator, a timeout or a failing server ends sessions between any two statements of a commit."""
     with fresh_database("postgresql", tmp_path, postgres) as url, running_catalog(tmp_path, database=url) as server:
         appenders = [Appender(Client(server.uri), f"t{number}") for number in range(6)]
@@ -117,11 +123,16 @@ def test_no_answer_is_false_while_the_databases_sessions_are_ended(postgres: str
 
         def end_sessions() -> None:
             nonlocal ended
-            busy = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+            busy = (
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+                "AND state <> 'idle'"
+            )
             try:
                 with psycopg.connect(url, autocommit=True) as connection:
                     while ended < campaign.size(short=60, full=1000):
-                        rows = connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({busy} LIMIT 1) AS s").fetchall()
+                        rows = connection.execute(
+                            f"SELECT pg_terminate_backend(pid) FROM ({busy} LIMIT 1) AS s"
+                        ).fetchall()
                         ended += len(rows)
             finally:
                 stop.set()

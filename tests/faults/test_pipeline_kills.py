@@ -1,4 +1,6 @@
-"""The driver of the sales pipeline is killed (-9) at random moments, while files keep landing: every row is in once, good or bad."""
+"""The driver of the sales pipeline is killed (-9) at random moments, while files keep landing: every row is in once,
+good or bad.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_a_pipeline_killed_at_random_moments_loads_every_row_once(campaign: Camp
 
 @pytest.mark.timeout(0)
 @pytest.mark.requirement("sink.exactly-once")
-def test_a_run_that_is_continued_after_a_newer_one_finished_commits_nothing_and_says_so(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_run_that_is_continued_after_a_newer_one_finished_commits_nothing_and_says_so(
+    campaign: Campaign, tmp_path: Path
+) -> None:
     """The old run is stopped at a call to the catalog; the last of them is the commit of its rows."""
     chance = campaign.random()
     with sales_lake(tmp_path) as (catalog, uri):
@@ -135,7 +139,9 @@ def test_runs_at_the_same_time_load_every_file_once(campaign: Campaign, tmp_path
 @contextlib.contextmanager
 def sales_lake(folder: Path) -> Iterator[tuple[FrazilCatalog, str]]:
     """The sales example in a folder, without landing files, and a catalog with its table."""
-    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True)
+    shutil.copytree(
+        EXAMPLE, folder, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True
+    )
     (folder / "landing").mkdir()
     with running_catalog(folder / "catalog") as server:
         catalog = FrazilCatalog("lake", **server.properties)
@@ -175,7 +181,9 @@ def is_pending(catalog: FrazilCatalog, landed: int) -> bool:
 
 
 def check_rows(catalog: FrazilCatalog, folder: Path) -> None:
-    """Ids are compared, not counted: the good ones in the table, the bad ones in the quarantine, files in the ledger, each once."""
+    """Ids are compared, not counted: the good ones in the table, the bad ones in the quarantine, files in the ledger,
+    each once.
+    """
     days = sorted(path.stem.removeprefix("sales-").replace("-", "") for path in folder.glob("sales-*.csv"))
     good = catalog.load_table("lakehouse.sales").scan(selected_fields=("order_id",)).to_arrow()["order_id"].to_pylist()
     assert sorted(good) == [f"ORD-{day}-{number:06}" for day in days for number in range(GOOD)]

@@ -1,4 +1,5 @@
-"""A replay is killed between any two steps, loses replies, wakes up as a zombie, while sinks set more rows aside and snapshots expire.
+"""A replay is killed between any two steps, loses replies, wakes up as a zombie, while sinks set more rows aside and
+snapshots expire.
 
 Every row is in the table or in the quarantine, once: ids are compared, not counted. And the audit agrees.
 """
@@ -33,7 +34,8 @@ from tests.faults.replayer import FENCED, Replay, replay
 from tests.unit.client.proxy import lossy_proxy
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.faults.replayer", "pytest"])  # a child imports what the tests were started with, too
+# a child imports what the tests were started with, too
+PROCESSES.set_forkserver_preload(["tests.faults.replayer", "pytest"])
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "note", StringType()))
 ROWS = 10
 MOST_STEPS = 30
@@ -41,7 +43,9 @@ MOST_STEPS = 30
 
 @dataclass
 class Lake:
-    """A table whose sink sets rows aside: of ten, one is good, one is bad for good, and eight pass the replay's rules."""
+    """A table whose sink sets rows aside: of ten, one is good, one is bad for good, and eight pass the
+    replay's rules.
+    """
 
     job: Replay
     catalog: FrazilCatalog | None = None
@@ -73,7 +77,11 @@ class Lake:
         return pa.table(DeltaTable(self.job.place.removesuffix("events") + name).to_pyarrow_table())
 
     def problems(self) -> tuple[str, ...]:
-        return audit(self.catalog.load_table("lake.events").metadata).problems if self.catalog else audit_delta(self.job.place).problems
+        return (
+            audit(self.catalog.load_table("lake.events").metadata).problems
+            if self.catalog
+            else audit_delta(self.job.place).problems
+        )
 
     def expire(self) -> None:
         """All history goes; on Delta, the log's old entries do."""
@@ -153,7 +161,9 @@ def test_killed_at_any_step_a_replay_brings_each_row_in_once(lake: Lake) -> None
     assert lake.problems() == ()
 
 
-def test_a_replay_that_wakes_up_after_another_has_done_its_work_brings_nothing_in(lake: Lake, campaign: Campaign) -> None:
+def test_a_replay_that_wakes_up_after_another_has_done_its_work_brings_nothing_in(
+    lake: Lake, campaign: Campaign
+) -> None:
     for step in range(2, MOST_STEPS, campaign.size(short=2, full=1)):
         lake.fill()
         zombie = start(replace(lake.job, fault="stop", at_step=step))
@@ -198,7 +208,9 @@ def test_requests_and_replies_that_are_lost_on_the_wire(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "broken"), [("iceberg", "one commit"), ("delta", "plan")])
 def test_without_the_rule_the_tests_see_it(kind: str, broken: str, tmp_path: Path) -> None:
-    """In a build that lacks the rule, a kill at some step brings rows in twice: if this finds nothing, the tests above prove nothing."""
+    """In a build that lacks the rule, a kill at some step brings rows in twice: if this finds nothing, the tests above
+    prove nothing.
+    """
     with lake_of(kind, tmp_path) as lake:
         for step in range(4, MOST_STEPS):  # before, nothing is committed
             lake.fill()

@@ -1,4 +1,5 @@
-"""Writers are killed between any two steps, lose replies, wake up as zombies; between them snapshots expire and strangers write.
+"""Writers are killed between any two steps, lose replies, wake up as zombies; between them snapshots expire and
+strangers write.
 
 After all of it, every row is in the table or in the quarantine exactly once: ids are compared, not counted.
 """
@@ -50,7 +51,9 @@ def iceberg(tmp_path: Path) -> Iterator[Lake]:
 
 def one_fault(lake: Lake, job: Job, chance: random.Random) -> None:
     fault = chance.choice(["kill", "kill", "kill", "zombie", "lose reply", "lose request", "expire", "disturb"])
-    job = replace(job, at_step=chance.randint(1, MOST_STEPS), batch_rows=chance.randint(1, 17), flush_rows=chance.randint(1, 40))
+    job = replace(
+        job, at_step=chance.randint(1, MOST_STEPS), batch_rows=chance.randint(1, 17), flush_rows=chance.randint(1, 40)
+    )
     if fault == "kill":
         assert run(replace(job, fault="kill")) in (0, -signal.SIGKILL)
     elif fault == "zombie":
@@ -85,11 +88,15 @@ def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: Lake
 
 @pytest.mark.requirement("sink.parallel")
 @pytest.mark.requirement("sink.conflict")
-def test_parts_that_write_at_the_same_time_and_are_killed_lose_and_repeat_nothing(lake: Lake, campaign: Campaign) -> None:
+def test_parts_that_write_at_the_same_time_and_are_killed_lose_and_repeat_nothing(
+    lake: Lake, campaign: Campaign
+) -> None:
     chance = campaign.random()
     until = campaign.size(short=3, full=30) * ROWS_A_ROUND
     for _ in range(campaign.size(short=3, full=30)):
-        jobs = [replace(lake.job, until=until, part=part, fault="kill", at_step=chance.randint(5, 60)) for part in range(3)]
+        jobs = [
+            replace(lake.job, until=until, part=part, fault="kill", at_step=chance.randint(5, 60)) for part in range(3)
+        ]
         for writer in [start(job) for job in jobs]:
             writer.join(300)
     for writer in [start(replace(lake.job, until=until, part=part)) for part in range(3)]:

@@ -1,7 +1,8 @@
 """Fault campaigns over every host and both targets, on the real catalog, SeaweedFS and Kafka.
 
-Writers are killed, stopped, cut off and overtaken; tables are expired, disturbed and rolled back; servers go away. Whatever happens: every
-row of the topic is in the table or in its quarantine exactly once (ids are compared, not counted), and the audit finds nothing.
+Writers are killed, stopped, cut off and overtaken; tables are expired, disturbed and rolled back; servers go away.
+Whatever happens: every row of the topic is in the table or in its quarantine exactly once (ids are compared, not
+counted), and the audit finds nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from tests.faults.sink_faults import FAULTS, Fault, Trial, a_catalog_that_is_awa
 from tests.faults.sink_stack import Servers
 
 HOSTS, TARGETS = ("python", "bytewax", "spark"), ("iceberg", "delta")
-SHORT = {"python": 6, "bytewax": 6, "spark": 3}  # faults for each target: 30 together. A driver of Spark takes long to start
+# faults for each target: 30 together. A driver of Spark takes long to start
+SHORT = {"python": 6, "bytewax": 6, "spark": 3}
 FULL = {"python": 300, "bytewax": 150, "spark": 150}
 CHAPTER = 25  # so many faults on one table: then reading it takes longer than the faults
 LOOK_EVERY = 5  # in a full run, for the same reason
@@ -39,7 +41,9 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 def deal(host: str, target: str, campaign: Campaign, chance: random.Random) -> Iterator[Fault]:
-    """Which faults happen: in a short run from half of the list, the rest with the other target; in a full run all, over and over."""
+    """Which faults happen: in a short run from half of the list, the rest with the other target; in a full run all,
+    over and over.
+    """
     if not campaign.full:
         first = (HOSTS.index(host) + TARGETS.index(target)) % 2
         yield from chance.sample(FAULTS[first::2], SHORT[host])
@@ -72,7 +76,9 @@ def test_every_row_is_in_exactly_once_whatever_happens(
 
 
 # Plain Python has such a test beside its campaign on local files; a driver of Spark takes long to start.
-BROKEN = [("bytewax", target, rule) for target in TARGETS for rule in ("guard", "fence")] + [("spark", "iceberg", "guard")]
+BROKEN = [("bytewax", target, rule) for target in TARGETS for rule in ("guard", "fence")] + [
+    ("spark", "iceberg", "guard")
+]
 
 
 @pytest.mark.timeout(0)

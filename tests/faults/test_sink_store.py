@@ -1,4 +1,6 @@
-"""The object store and the catalog go away in mid-work, for real: SeaweedFS and `frazil serve` are killed and started again."""
+"""The object store and the catalog go away in mid-work, for real: SeaweedFS and `frazil serve` are killed and started
+again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The driver of the uplink stream is killed (-9) at random moments, the folder of its state goes, snapshots expire: every id is in once."""
+"""The driver of the uplink stream is killed (-9) at random moments, the folder of its state goes, snapshots expire:
+every id is in once.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Uplink:
     def prepare(self) -> None:
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        shutil.copytree(EXAMPLE, self.folder, ignore=shutil.ignore_patterns(".frazil", "__pycache__"), dirs_exist_ok=True)
+        shutil.copytree(
+            EXAMPLE, self.folder, ignore=shutil.ignore_patterns(".frazil", "__pycache__"), dirs_exist_ok=True
+        )
         client = AdminClient({"bootstrap.servers": self.brokers})  # it must live until the topic is there
         (done,) = client.create_topics([NewTopic(self.topic, PARTITIONS)]).values()
         done.result(120)
@@ -76,13 +80,20 @@ class Uplink:
     @contextlib.contextmanager
     def driver(self, *, die_at: int = 0, when: str = "before", audit: bool = False) -> Iterator[subprocess.Popen[str]]:
         """A driver that is ready to begin, in a process group of its own; nothing of it is left at the end."""
-        own = {"BROKERS": self.brokers, "TOPIC": self.topic, "BATCH_SIZE": str(self.chunk // BATCHES), "PYTHONPATH": str(ROOT)}
+        own = {
+            "BROKERS": self.brokers,
+            "TOPIC": self.topic,
+            "BATCH_SIZE": str(self.chunk // BATCHES),
+            "PYTHONPATH": str(ROOT),
+        }
         own |= {"AUDIT": "yes"} if audit else {}
         command = [sys.executable, "-m", "tests.faults.stream_runner", str(self.folder), str(die_at), when]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with (self.folder / "runner.log").open("a") as log:
             environ = environment(self.project) | own
-            process = subprocess.Popen(command, **pipes, stderr=log, text=True, start_new_session=True, env=environ, cwd=self.folder)  # type: ignore[call-overload]
+            process = subprocess.Popen(
+                command, **pipes, stderr=log, text=True, start_new_session=True, env=environ, cwd=self.folder
+            )  # type: ignore[call-overload]
         try:
             yield process
         finally:
@@ -107,7 +118,9 @@ class Uplink:
         """A driver that is killed at a call to the catalog, or after some time; False if it was done before that."""
         by_call = chance.random() < 0.7
         die_at = chance.randint(1, MOST_CALLS) if by_call else 0
-        with self.driver(die_at=die_at, when=chance.choice(["before", "after"]), audit=chance.random() < 0.4) as process:
+        with self.driver(
+            die_at=die_at, when=chance.choice(["before", "after"]), audit=chance.random() < 0.4
+        ) as process:
             self.begin(process)
             if not by_call:
                 time.sleep(chance.uniform(0, LONGEST_WAIT_SECONDS))
@@ -168,5 +181,7 @@ def test_a_stream_killed_at_random_moments_brings_every_message_in_once(uplink: 
     assert sorted(good + bad) == [message_name(number) for number in range(uplink.count)]
     assert 0.005 < len(bad) / uplink.count < 0.02
     command = [sys.executable, "-m", "frazil", "audit", TABLE]
-    told = subprocess.run(command, cwd=uplink.folder, env=environment(uplink.project), capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        command, cwd=uplink.folder, env=environment(uplink.project), capture_output=True, text=True, check=False
+    )
     assert told.returncode == 0, told.stdout + told.stderr

@@ -1,4 +1,6 @@
-"""Upkeep beside live writers, all of them killed now and then: nothing is lost, nothing doubled, and what kills left behind is found."""
+"""Upkeep beside live writers, all of them killed now and then: nothing is lost, nothing doubled, and what kills left
+behind is found.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def meeting(tmp_path: Path) -> Iterator[Meeting]:
     with running_catalog(tmp_path) as server:
         catalog = FrazilCatalog("lake", **server.properties)
         catalog.create_namespace("lake")
-        catalog.create_table("lake.busy", SCHEMA, partition_spec=partition_spec(SCHEMA, ["part"]), properties=PROPERTIES)
+        catalog.create_table(
+            "lake.busy", SCHEMA, partition_spec=partition_spec(SCHEMA, ["part"]), properties=PROPERTIES
+        )
         yield Meeting(dict(server.properties), "lake.busy", tmp_path / "over")
 
 
@@ -66,7 +70,11 @@ class Program:
 
 @pytest.mark.requirement("spark.maintain")
 def test_maintenance_beside_live_writers_loses_nothing(meeting: Meeting, campaign: Campaign) -> None:
-    least_seconds, most_seconds, chance = campaign.size(short=30, full=600), campaign.size(short=400, full=1200), campaign.random()
+    least_seconds, most_seconds, chance = (
+        campaign.size(short=30, full=600),
+        campaign.size(short=400, full=1200),
+        campaign.random(),
+    )
     programs = [Program(run, meeting) for run in (append_rows, replace_rows, look_after)]
     for program in programs:
         program.start()
@@ -77,13 +85,17 @@ def test_maintenance_beside_live_writers_loses_nothing(meeting: Meeting, campaig
         killed = min(program.kills for program in programs)
         if seconds > least_seconds and travels >= 10 and len(compactions) >= 3 and killed >= 2 and expired:
             break
-        assert seconds < most_seconds, f"{travels} travels, {len(compactions)} compactions, {killed} kills, expired: {expired}"
+        assert seconds < most_seconds, (
+            f"{travels} travels, {len(compactions)} compactions, {killed} kills, expired: {expired}"
+        )
         for program in programs:
             program.check()
         table = catalog.load_table(meeting.name)
         expired = has_expired_snapshots(table)
         compactions |= {
-            one.snapshot_id for one in table.metadata.snapshots if one.summary and one.summary.get("frazil.upkeep") == "compact"
+            one.snapshot_id
+            for one in table.metadata.snapshots
+            if one.summary and one.summary.get("frazil.upkeep") == "compact"
         }
         travels += travel(table, chance.random())
         if time.time() >= next_kill:

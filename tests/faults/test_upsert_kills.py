@@ -1,7 +1,8 @@
-"""Writers of upserts are killed (-9) in the midst of it, wake up as zombies, and lose their state and their table's history in between.
+"""Writers of upserts are killed (-9) in the midst of it, wake up as zombies, and lose their state and their table's
+history in between.
 
-After all of it the table has the rows of a dictionary that was given the same changes, and the quarantine has each bad one once. On Spark,
-the JVM that merges dies with its driver.
+After all of it the table has the rows of a dictionary that was given the same changes, and the quarantine has each bad
+one once. On Spark, the JVM that merges dies with its driver.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def lake(tmp_path: Path) -> Iterator[UpsertLake]:
 
 def one_fault(lake: UpsertLake, job: Job, chance: random.Random) -> None:
     fault = chance.choice(["kill", "kill", "any time", "zombie", "expire", "lose reply"])
-    job = replace(job, at_step=chance.randint(1, MOST_STEPS), batch_rows=chance.randint(1, 17), flush_rows=chance.randint(5, 40))
+    job = replace(
+        job, at_step=chance.randint(1, MOST_STEPS), batch_rows=chance.randint(1, 17), flush_rows=chance.randint(5, 40)
+    )
     if fault == "any time":
         writer = start(replace(job, flush_rows=4))  # many commits, so that it is always in the midst of one
         time.sleep(chance.uniform(0, 0.6))
@@ -59,7 +62,9 @@ def one_fault(lake: UpsertLake, job: Job, chance: random.Random) -> None:
 
 @pytest.mark.timeout(0)
 @pytest.mark.requirement("sink.exactly-once")
-def test_whatever_happens_to_its_writers_the_sink_leaves_the_rows_of_a_dictionary(lake: UpsertLake, campaign: Campaign) -> None:
+def test_whatever_happens_to_its_writers_the_sink_leaves_the_rows_of_a_dictionary(
+    lake: UpsertLake, campaign: Campaign
+) -> None:
     chance, faults = campaign.random(), campaign.size(short=8, full=300)
     for number in range(1, faults + 1):
         one_fault(lake, replace(lake.job, until=number * ROWS_A_ROUND), chance)
@@ -69,8 +74,11 @@ def test_whatever_happens_to_its_writers_the_sink_leaves_the_rows_of_a_dictionar
 
 
 @pytest.mark.parametrize(("rule", "is_right"), [("", True), ("guard", False), ("fence", False)])
-def test_a_zombie_in_a_build_without_a_rule_is_seen_to_bring_changes_in_again(lake: UpsertLake, rule: str, is_right: bool) -> None:
-    job = replace(lake.job, until=ROWS_A_ROUND, fault="stop", step_name="before commit", at_step=2)  # the first commit was the take-over
+def test_a_zombie_in_a_build_without_a_rule_is_seen_to_bring_changes_in_again(
+    lake: UpsertLake, rule: str, is_right: bool
+) -> None:
+    # the first commit was the take-over
+    job = replace(lake.job, until=ROWS_A_ROUND, fault="stop", step_name="before commit", at_step=2)
     sleeper = start(replace(job, broken=rule))
     assert wait_until_stopped(sleeper)
     assert run(replace(lake.job, until=ROWS_A_ROUND)) == 0
@@ -78,7 +86,7 @@ def test_a_zombie_in_a_build_without_a_rule_is_seen_to_bring_changes_in_again(la
     assert (lake.found() == expected(ROWS_A_ROUND)) is is_right
 
 
-# --- on Spark ------------------------------------------------------------------------------------------------------------------------
+# --- on Spark --------------------------------------------------------------------------------------------------------
 
 
 class SparkUpserts:
@@ -88,8 +96,12 @@ class SparkUpserts:
         self.folder = folder
         self.topic = Topic(servers.brokers, make_change)
         self.topic.create()
-        job = Job("iceberg", place, 0, host="spark", connection=connection, brokers=servers.brokers, topic=self.topic.name)
-        self.lakes = [UpsertLake(replace(job, table=f"lake.t{n}", merge_mode=mode)) for n, mode in enumerate((COW, MOR))]
+        job = Job(
+            "iceberg", place, 0, host="spark", connection=connection, brokers=servers.brokers, topic=self.topic.name
+        )
+        self.lakes = [
+            UpsertLake(replace(job, table=f"lake.t{n}", merge_mode=mode)) for n, mode in enumerate((COW, MOR))
+        ]
         for lake in self.lakes:
             lake.create([])
 
@@ -127,7 +139,9 @@ def upserts(fault_stack: Project, tmp_path: Path) -> Iterator[SparkUpserts]:
 @pytest.mark.timeout(0)
 @pytest.mark.requirement("spark.upsert")
 @pytest.mark.requirement("sink.exactly-once")
-def test_a_stream_of_upserts_killed_at_random_moments_leaves_the_rows_of_a_dictionary(upserts: SparkUpserts, campaign: Campaign) -> None:
+def test_a_stream_of_upserts_killed_at_random_moments_leaves_the_rows_of_a_dictionary(
+    upserts: SparkUpserts, campaign: Campaign
+) -> None:
     chance, kills = campaign.random(), campaign.size(short=3, full=40)
     killed = 0
     for number in range(3 * kills):
@@ -151,6 +165,7 @@ def test_a_zombie_of_a_stream_in_a_build_without_a_rule_is_seen_to_spoil_the_tab
 ) -> None:
     upserts.send_more()
     lake = upserts.lakes[1]
-    ended = run(upserts.job(lake, broken=rule, fault=RIVAL, step_name="before commit", at_step=2))  # the first commit was the take-over
+    # the first commit was the take-over
+    ended = run(upserts.job(lake, broken=rule, fault=RIVAL, step_name="before commit", at_step=2))
     assert (ended == FENCED) is is_right
     assert (lake.found() == expected(ROWS_A_ROUND)) is is_right

@@ -1,4 +1,6 @@
-"""The programs that meet at one table: a sink that appends, a writer that replaces partitions, and upkeep. Each is killed and goes on."""
+"""The programs that meet at one table: a sink that appends, a writer that replaces partitions, and upkeep. Each is
+killed and goes on.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def appended(end: int) -> pa.Table:
 def replaced(turn: int) -> pa.Table:
     """What the replaced partitions hold after a turn."""
     ids = [FIRST + turn * 100 + number for number in range(20)] if turn else []
-    return pa.table([pa.array(ids, pa.int64()), pa.array([100 + one % REPLACED for one in ids], pa.int32())], schema=ARROW)
+    return pa.table(
+        [pa.array(ids, pa.int64()), pa.array([100 + one % REPLACED for one in ids], pa.int32())], schema=ARROW
+    )
 
 
 def expected_ids(metadata: TableMetadata, snapshot: Snapshot) -> list[int] | None:

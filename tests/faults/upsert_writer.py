@@ -1,7 +1,9 @@
-"""Changes by key as the source of a fault campaign, what they come to, and the writers that upsert them: the sink, and a stream on Spark.
+"""Changes by key as the source of a fault campaign, what they come to, and the writers that upsert them: the sink, and
+a stream on Spark.
 
-However the changes are cut into commits, the end is the same: keys that are deleted have rising versions, and only the others are late at
-times. A change that came in twice would still show: it brings back a row that was deleted since, or is in the quarantine twice.
+However the changes are cut into commits, the end is the same: keys that are deleted have rising versions, and only the
+others are late at times. A change that came in twice would still show: it brings back a row that was deleted since, or
+is in the quarantine twice.
 """
 
 from __future__ import annotations
@@ -22,14 +24,27 @@ import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import WriterFenced
 from tests.faults.sink_lake import IcebergLake
-from tests.faults.sink_writer import FAILED, FENCED, SOURCES, Job, Steps, catalog_of, count_rows, error_of_ours, is_bad, patience_of
+from tests.faults.sink_writer import (
+    FAILED,
+    FENCED,
+    SOURCES,
+    Job,
+    Steps,
+    catalog_of,
+    count_rows,
+    error_of_ours,
+    is_bad,
+    patience_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYS = 30  # of each source partition: a change nearly always meets a row
 SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=True), NestedField(2, "version", LongType()), NestedField(3, "value", StringType())
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "version", LongType()),
+    NestedField(3, "value", StringType()),
 )
 ARROW = pa.schema([("id", pa.int64()), ("version", pa.int64()), ("value", pa.string()), ("op", pa.string())])
 RIVAL = "rival"  # a fault: another writer of the name does the whole job at a step of this one, in the same driver
@@ -40,7 +55,11 @@ def make_change(source: int, part: int, row: int) -> Row:
     """The change of a number: always the same. One in 13 is bad, and belongs in the quarantine."""
     chance = random.Random(f"{source}/{part}/{row}")
     number = chance.randrange(KEYS) * len(SOURCES) + source
-    op, version = ("d" if chance.random() < 0.4 else "u", row) if number % 3 else ("u", max(row - chance.choice([0, 0, 3, 40]), 0))
+    op, version = (
+        ("d" if chance.random() < 0.4 else "u", row)
+        if number % 3
+        else ("u", max(row - chance.choice([0, 0, 3, 40]), 0))
+    )
     return {"id": number, "version": version, "value": f"{source}/{row}", "op": "?" if is_bad(row) else op}
 
 
@@ -83,8 +102,16 @@ class UpsertLake(IcebergLake):
 
 def upsert_with_python(job: Job) -> None:
     """Upserts the numbered source up to the end."""
-    options: dict[str, Any] = {"key": "id", "sequence": "version", "op": "op", "bad_rows": "quarantine", "flush_rows": job.flush_rows}
-    with frazil.sinks.open(job.table, name="s", mode="upsert", catalog=catalog_of(job), patience=patience_of(job), **options) as sink:
+    options: dict[str, Any] = {
+        "key": "id",
+        "sequence": "version",
+        "op": "op",
+        "bad_rows": "quarantine",
+        "flush_rows": job.flush_rows,
+    }
+    with frazil.sinks.open(
+        job.table, name="s", mode="upsert", catalog=catalog_of(job), patience=patience_of(job), **options
+    ) as sink:
         for source in range(len(SOURCES)):
             for name, offsets, rows in count_rows(job, source, sink.position, make_change):
                 sink.write_with_offsets(pa.Table.from_pylist(rows, ARROW), source=name, offsets=offsets)
@@ -98,7 +125,9 @@ def upsert_with_spark(spark: SparkSession, job: Job) -> int:
     target = Table(job.table, column("id", "long", required=True), column("version", "long"), column("value", "string"))
     rules: dict[str, Any] = {"mode": "upsert", "key": ["id"], "sequence": "version", "op": "op", "max_bad_share": 1.0}
     source = sources.kafka(job.topic, servers=job.brokers, max_messages=job.flush_rows * len(SOURCES))
-    made = pipeline(source=source, target=target, name="s", audit=[job.audit] if job.audit else [], **rules)(lambda rows: rows)
+    made = pipeline(source=source, target=target, name="s", audit=[job.audit] if job.audit else [], **rules)(
+        lambda rows: rows
+    )
     steps = _rival_at(spark, job) if job.fault == RIVAL else Steps(job)
     # The folder is another one each time: without a name, each would be a project of its own.
     options = StreamOptions(Path(job.state), patience=replace(patience_of(job), on_step=steps), owner="upserts")

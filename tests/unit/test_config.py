@@ -38,13 +38,21 @@ def test_without_any_source_the_defaults_hold(tmp_path: Path) -> None:
 def test_flags_win_over_environment_over_file(project: Path) -> None:
     env = {"FRAZIL_CATALOG__URI": "http://env:1"}
     flags = {"catalog.uri": "http://flag:1"}
-    found = [load(project).catalog.uri, load(project, environ=env).catalog.uri, load(project, environ=env, flags=flags).catalog.uri]
+    found = [
+        load(project).catalog.uri,
+        load(project, environ=env).catalog.uri,
+        load(project, environ=env, flags=flags).catalog.uri,
+    ]
     assert found == ["http://file:1", "http://env:1", "http://flag:1"]
 
 
 def test_a_profile_overrides_the_file_and_keeps_the_rest(project: Path) -> None:
     settings = load(project, profile="prod", environ={"PROD_SECRET": "s"})
-    assert (settings.profile, settings.catalog.uri, settings.catalog.warehouse) == ("prod", "https://prod:1", "from-file")
+    assert (settings.profile, settings.catalog.uri, settings.catalog.warehouse) == (
+        "prod",
+        "https://prod:1",
+        "from-file",
+    )
 
 
 def test_the_profile_comes_from_the_environment_too(project: Path) -> None:
@@ -64,7 +72,9 @@ def test_a_secret_by_reference_is_resolved_and_never_printed(project: Path) -> N
 
 
 def test_a_reference_to_a_missing_variable_names_both(project: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'s3.secret_access_key' refers to \$\{ENV:PROD_SECRET\}, but PROD_SECRET is not set"):
+    with pytest.raises(
+        ConfigError, match=r"'s3.secret_access_key' refers to \$\{ENV:PROD_SECRET\}, but PROD_SECRET is not set"
+    ):
         load(project, profile="prod")
 
 
@@ -77,7 +87,9 @@ def test_a_wrong_secret_is_not_repeated_in_the_error(tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_suggests_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting 'catalog.ur' \(FRAZIL_CATALOG__UR\)\n.*did you mean 'catalog.uri'"):
+    with pytest.raises(
+        ConfigError, match=r"unknown setting 'catalog.ur' \(FRAZIL_CATALOG__UR\)\n.*did you mean 'catalog.uri'"
+    ):
         load(tmp_path, environ={"FRAZIL_CATALOG__UR": "x"})
 
 
@@ -97,8 +109,15 @@ def test_connections_of_pyiceberg_are_read_from_file_and_environment(tmp_path: P
         "catalog:\n  lake:\n    type: rest\n    uri: http://yaml:1\n    s3.endpoint: http://s3\n    header.x: '1'\n"
     )
     from_file = load(tmp_path)
-    from_env = load(tmp_path, environ={"PYICEBERG_CATALOG__LAKE__URI": "http://env:1", "PYICEBERG_CATALOG__LAKE__S3__ACCESS_KEY_ID": "me"})
-    assert (from_file.catalog.uri, from_file.s3.endpoint, from_file.catalog.properties) == ("http://yaml:1", "http://s3", {"header.x": "1"})
+    from_env = load(
+        tmp_path,
+        environ={"PYICEBERG_CATALOG__LAKE__URI": "http://env:1", "PYICEBERG_CATALOG__LAKE__S3__ACCESS_KEY_ID": "me"},
+    )
+    assert (from_file.catalog.uri, from_file.s3.endpoint, from_file.catalog.properties) == (
+        "http://yaml:1",
+        "http://s3",
+        {"header.x": "1"},
+    )
     assert (from_env.catalog.uri, from_env.s3.access_key_id.get_secret_value()) == ("http://env:1", "me")  # type: ignore[union-attr]
 
 
@@ -111,16 +130,23 @@ def test_frazils_own_settings_win_over_pyicebergs_of_the_same_kind(project: Path
 
 
 def test_the_catalogs_name_chooses_pyicebergs_connection(tmp_path: Path) -> None:
-    (tmp_path / ".pyiceberg.yaml").write_text("catalog:\n  prod:\n    uri: http://prod:1\n  lake:\n    uri: http://lake:1\n")
+    (tmp_path / ".pyiceberg.yaml").write_text(
+        "catalog:\n  prod:\n    uri: http://prod:1\n  lake:\n    uri: http://lake:1\n"
+    )
     assert load(tmp_path, flags={"catalog.name": "prod"}).catalog.uri == "http://prod:1"
 
 
 def test_lists_come_from_toml_and_from_commas(tmp_path: Path) -> None:
-    assert load(tmp_path, environ={"FRAZIL_SERVER__ALLOW_LOCATIONS": "file:/tmp, s3://b"}).server.allow_locations == ("file:/tmp", "s3://b")
+    assert load(tmp_path, environ={"FRAZIL_SERVER__ALLOW_LOCATIONS": "file:/tmp, s3://b"}).server.allow_locations == (
+        "file:/tmp",
+        "s3://b",
+    )
 
 
 def test_names_of_other_programs_keep_their_dots_wherever_they_come_from(tmp_path: Path) -> None:
-    (tmp_path / "frazil.toml").write_text('[spark.conf]\n"spark.a.b" = 1\nspark.ui.enabled = true\n"spark.file" = "f"\n')
+    (tmp_path / "frazil.toml").write_text(
+        '[spark.conf]\n"spark.a.b" = 1\nspark.ui.enabled = true\n"spark.file" = "f"\n'
+    )
     env = {"FRAZIL_CATALOG__PROPERTIES__HEADER__X": "1"}
     settings = load(tmp_path, flags={"spark.conf.spark.a.b": "2"}, environ=env)
     assert settings.spark.conf == {"spark.a.b": "2", "spark.ui.enabled": "true", "spark.file": "f"}
@@ -153,7 +179,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['[catalog.properties]\ncredential = ["hunter2"]', '[s3]\nsecret_access_key = ["hunter2"]', 's3 = ["hunter2"]']
+    "text",
+    ['[catalog.properties]\ncredential = ["hunter2"]', '[s3]\nsecret_access_key = ["hunter2"]', 's3 = ["hunter2"]'],
 )
 def test_no_traceback_of_a_wrong_setting_holds_what_was_given(tmp_path: Path, text: str) -> None:
     (tmp_path / "frazil.toml").write_text(text)
@@ -163,4 +190,6 @@ def test_no_traceback_of_a_wrong_setting_holds_what_was_given(tmp_path: Path, te
 
 
 def test_credentials_among_a_connections_properties_are_not_in_the_repr(tmp_path: Path) -> None:
-    assert "hunter2" not in repr(load(tmp_path, flags={"catalog.properties.credential": "hunter2", "spark.conf.my.key": "hunter2"}))
+    assert "hunter2" not in repr(
+        load(tmp_path, flags={"catalog.properties.credential": "hunter2", "spark.conf.my.key": "hunter2"})
+    )

@@ -19,7 +19,12 @@ from frazil.errors import ConfigError
 
 SECRETS = ("KEY-abc", "s3cr'et\"x", "t0k$en")
 FULL = Connection(
-    "lake", "https://catalog:1", "wh", SECRETS[2], S3("https://s3:2", "eu-north-1", True, *SECRETS[:2]), {"header.x-key": "hunter2"}
+    "lake",
+    "https://catalog:1",
+    "wh",
+    SECRETS[2],
+    S3("https://s3:2", "eu-north-1", True, *SECRETS[:2]),
+    {"header.x-key": "hunter2"},
 )
 
 
@@ -48,7 +53,9 @@ def test_a_trino_file_names_warehouse_and_token() -> None:
 
 
 def test_trino_needs_an_object_store() -> None:
-    with pytest.raises(ConfigError, match="Trino reads tables from an object store, and those of this catalog are local files"):
+    with pytest.raises(
+        ConfigError, match="Trino reads tables from an object store, and those of this catalog are local files"
+    ):
         trino(Connection("lake", "http://catalog:1"))
 
 
@@ -63,7 +70,9 @@ def test_what_is_printed_can_be_read(to: Connection) -> None:
     assert attached["options"]["endpoint"] == to.uri
     if to.s3:
         assert (
-            tomllib.loads(ENGINES["dlt"](to, show_secrets=True))["destination"]["filesystem"]["credentials"]["endpoint_url"]
+            tomllib.loads(ENGINES["dlt"](to, show_secrets=True))["destination"]["filesystem"]["credentials"][
+                "endpoint_url"
+            ]
             == to.s3.endpoint
         )
     assert all(len(line.split(maxsplit=1)) == 2 for line in ENGINES["spark"](to).splitlines())
@@ -71,7 +80,16 @@ def test_what_is_printed_can_be_read(to: Connection) -> None:
 
 def test_a_file_is_only_its_owners_to_read(tmp_path: Path) -> None:
     with running_catalog(tmp_path / "catalog") as catalog:
-        arguments = ["--set", f"catalog.uri={catalog.uri}", "connect", "pyiceberg", "--output", str(tmp_path / "p.yaml")]
+        arguments = [
+            "--set",
+            f"catalog.uri={catalog.uri}",
+            "connect",
+            "pyiceberg",
+            "--output",
+            str(tmp_path / "p.yaml"),
+        ]
         result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert (result.exit_code, stat.S_IMODE((tmp_path / "p.yaml").stat().st_mode)) == (0, 0o600)
-    assert yaml.safe_load((tmp_path / "p.yaml").read_text()) == {"catalog": {"lake": {"type": "rest", "uri": catalog.uri}}}
+    assert yaml.safe_load((tmp_path / "p.yaml").read_text()) == {
+        "catalog": {"lake": {"type": "rest", "uri": catalog.uri}}
+    }

@@ -14,7 +14,10 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
 
 def test_the_sales_example_declares_one_table_and_one_pipeline() -> None:
     project = load_project(EXAMPLE)
-    assert ([t.name for t in project.tables], [p.name for p in project.pipelines]) == (["lakehouse.sales"], ["daily_sales"])
+    assert ([t.name for t in project.tables], [p.name for p in project.pipelines]) == (
+        ["lakehouse.sales"],
+        ["daily_sales"],
+    )
 
 
 def test_an_unknown_pipeline_names_the_known_ones() -> None:
@@ -29,7 +32,9 @@ def test_a_folder_without_a_project_says_so(tmp_path: Path) -> None:
 
 def test_a_project_that_does_not_load_says_why(tmp_path: Path) -> None:
     (tmp_path / "lakehouse.py").write_text("import nothing_of_that_name\n")
-    with pytest.raises(ProjectError, match=r"could not be loaded: ModuleNotFoundError: No module named 'nothing_of_that_name'"):
+    with pytest.raises(
+        ProjectError, match=r"could not be loaded: ModuleNotFoundError: No module named 'nothing_of_that_name'"
+    ):
         load_project(tmp_path)
 
 

@@ -74,7 +74,9 @@ def test_what_goes_in_comes_out(tmp_path_factory: pytest.TempPathFactory, payloa
 def test_a_compressed_footer_and_an_lz4_blob_are_read(tmp_path: Path) -> None:
     stored = pa.compress(OWN.payload, codec="lz4", asbytes=True)
     about = {"type": "t", "fields": [], "snapshot-id": -1, "sequence-number": -1, "offset": 4, "length": len(stored)}
-    footer = pa.compress(json.dumps({"blobs": [about | {"compression-codec": "lz4"}]}).encode(), codec="lz4", asbytes=True)
+    footer = pa.compress(
+        json.dumps({"blobs": [about | {"compression-codec": "lz4"}]}).encode(), codec="lz4", asbytes=True
+    )
     path = tmp_path / "a.puffin"
     path.write_bytes(MAGIC + stored + MAGIC + footer + len(footer).to_bytes(4, "little") + b"\x01\0\0\0" + MAGIC)
     reader = PuffinReader(IO.new_input(str(path)))
@@ -99,7 +101,10 @@ def test_blobs_of_a_table_belong_to_its_snapshot_and_older_ones_stay(table: Tabl
     add_blobs(table, [SKETCH, OWN])
     add_blobs(table, [Blob(OWN.type, OWN.fields, b"newer")])
     fresh = catalog.load_table("ns.blobs")
-    assert {info.type: payload for info, payload in read_blobs(fresh)} == {SKETCH.type: SKETCH.payload, OWN.type: b"newer"}
+    assert {info.type: payload for info, payload in read_blobs(fresh)} == {
+        SKETCH.type: SKETCH.payload,
+        OWN.type: b"newer",
+    }
     fresh.append(pa.table({"id": [4], "name": ["d"]}))
     assert list(read_blobs(fresh)) == []
     before = fresh.metadata.snapshots[0].snapshot_id
@@ -111,7 +116,8 @@ def test_a_table_with_blobs_of_our_own_types_stays_readable_for_pyiceberg(table:
     assert [one.type for one in made.blob_metadata] == [SKETCH.type]
     plain = load_catalog("plain", type="rest", uri=catalog.properties["uri"])
     assert plain.load_table("ns.blobs").scan().to_arrow().num_rows == 3
-    with pytest.raises(ValueError, match="frazil-test-v1"):  # why it is not named in the metadata; if this passes, it can be
+    # why it is not named in the metadata; if this passes, it can be
+    with pytest.raises(ValueError, match="frazil-test-v1"):
         BlobMetadata(**{"type": OWN.type, "snapshot-id": 1, "sequence-number": 1, "fields": [1]})
 
 

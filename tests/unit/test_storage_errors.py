@@ -1,4 +1,6 @@
-"""Errors of object stores are classified by their cause, whichever library reports them; texts as the libraries write them."""
+"""Errors of object stores are classified by their cause, whichever library reports them; texts as the libraries write
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,18 @@ from frazil.storage_errors import StorageFault, classify, hint_for, store_unavai
 CREDENTIALS, DENIED, NO_SUCH_BUCKET = StorageFault.CREDENTIALS, StorageFault.DENIED, StorageFault.NO_SUCH_BUCKET
 MISSING, UNAVAILABLE, OTHER = StorageFault.MISSING, StorageFault.UNAVAILABLE, StorageFault.OTHER
 
-ARROW = "When reading information for key 'x/y' in bucket 'lake': AWS Error {} during HeadObject operation: No response body."
-XML = "Error performing GET http://s3/lake/x - Server returned non-2xx status code: {}: <?xml?>\n<Error><Code>{}</Code></Error>"
-DELTA = "Kernel error -> Generic S3 error\n  \x1b[31m↳\x1b[0m Error performing GET http://s3/x - Server returned non-2xx status code\n  {}"
+ARROW = (
+    "When reading information for key 'x/y' in bucket 'lake': AWS Error {} during HeadObject operation: No "
+    "response body."
+)
+XML = (
+    "Error performing GET http://s3/lake/x - Server returned non-2xx status code: {}: "
+    "<?xml?>\n<Error><Code>{}</Code></Error>"
+)
+DELTA = (
+    "Kernel error -> Generic S3 error\n  \x1b[31m↳\x1b[0m Error performing GET http://s3/x - Server returned "
+    "non-2xx status code\n  {}"
+)
 BOTO = "An error occurred ({}) when calling the GetObject operation (reached max retries: 0): ..."
 JAVA = "software.amazon.awssdk.services.s3.model.{}: ... (Service: S3, Status Code: {}, Request ID: null)"
 
@@ -34,10 +45,14 @@ TEXTS = [
     (DELTA.format("\x1b[31m↳\x1b[0m 403 Forbidden\n"), DENIED),
     (DELTA.format("\x1b[31m↳\x1b[0m 503 Service Unavailable\n"), UNAVAILABLE),
     (
-        "Error performing PUT http://169.254.169.254/latest/api/token - Server returned non-2xx status code: 403 Forbidden",
+        "Error performing PUT http://169.254.169.254/latest/api/token - Server returned non-2xx status code: 403 "
+        "Forbidden",
         CREDENTIALS,
     ),
-    ("Generic S3 error: Error performing GET http://s3/lake/x in 302.735µs - HTTP error: error sending request", UNAVAILABLE),
+    (
+        "Generic S3 error: Error performing GET http://s3/lake/x in 302.735µs - HTTP error: error sending request",
+        UNAVAILABLE,
+    ),
     (BOTO.format("ExpiredToken"), CREDENTIALS),
     (BOTO.format("403"), DENIED),
     (BOTO.format("NoSuchBucket"), NO_SUCH_BUCKET),
@@ -52,7 +67,8 @@ TEXTS = [
     ("Unable to load credentials from any of the providers in the chain AwsCredentialsProviderChain", CREDENTIALS),
     ("Parquet magic bytes not found in footer. Either the file is corrupted or this is not a parquet file.", OTHER),
     (
-        "Reading key 'AccessDenied/403 NoSuchBucket' in bucket 'b': AWS Error NETWORK_CONNECTION during GetObject operation",
+        "Reading key 'AccessDenied/403 NoSuchBucket' in bucket 'b': AWS Error NETWORK_CONNECTION during GetObject "
+        "operation",
         UNAVAILABLE,
     ),
     ("cannot read s3://lake/403/AccessDenied/x: not a Parquet file", OTHER),

@@ -9,7 +9,15 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.artifacts.cache import cache_folder
     from frazil.artifacts.jars import jars_folder, resolve_jars, unpack_server
-    from frazil.artifacts.java import VECTOR_MODULE, Java, JavaNeed, find_java, homes_without_java, machine_homes, read_java
+    from frazil.artifacts.java import (
+        VECTOR_MODULE,
+        Java,
+        JavaNeed,
+        find_java,
+        homes_without_java,
+        machine_homes,
+        read_java,
+    )
     from frazil.artifacts.java_updates import missed_updates, release_day
     from frazil.artifacts.progress import OnProgress, Progress, describe, folder_bytes, show_progress
 

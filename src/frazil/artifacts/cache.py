@@ -24,7 +24,9 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Work:
-    """A folder to build in. Programs started for it inherit `lock`, so that one that outlives us still keeps others out."""
+    """A folder to build in. Programs started for it inherit `lock`, so that one that outlives us still keeps others
+    out.
+    """
 
     folder: Path
     lock: int
@@ -33,7 +35,8 @@ class Work:
 def fill_once(target: Path, build: Callable[[Work], Path], *, is_whole: Callable[[Path], bool] = Path.is_dir) -> Path:
     """`target`, made by `build` the first time: it returns the finished folder, which is renamed into place.
 
-    One process builds while others wait. A build that fails leaves its work folder, so that the next one can go on from there.
+    One process builds while others wait. A build that fails leaves its work folder, so that the next one can go on from
+    there.
     """
     if is_whole(target):
         return target
@@ -44,7 +47,9 @@ def fill_once(target: Path, build: Callable[[Work], Path], *, is_whole: Callable
                 _fill(target, build, lock)
     except OSError as exc:
         hint = "set FRAZIL_CACHE to a folder with room that you may write to"
-        raise DownloadError(target.name, f"the cache {target.parent} cannot be used: {exc.strerror or exc}", hint=hint) from exc
+        raise DownloadError(
+            target.name, f"the cache {target.parent} cannot be used: {exc.strerror or exc}", hint=hint
+        ) from exc
     return target
 
 

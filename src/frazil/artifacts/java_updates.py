@@ -1,8 +1,8 @@
 """Whether a Java is behind on security updates, by its version and the calendar alone: no network is asked.
 
-Every supported OpenJDK gets a security update on the third Tuesday of January, April, July and October. The update number of a version
-counts them: 21.0.8 is the eighth after 21 came out in September 2023, so that of July 2025. A version that gets no updates any more
-falls behind like every other one.
+Every supported OpenJDK gets a security update on the third Tuesday of January, April, July and October. The update
+number of a version counts them: 21.0.8 is the eighth after 21 came out in September 2023, so that of July 2025. A
+version that gets no updates any more falls behind like every other one.
 """
 
 from __future__ import annotations

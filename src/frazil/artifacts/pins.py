@@ -1,11 +1,12 @@
 """SHA-256 of what is downloaded: the pinned hashes, and how a folder of the cache is checked against them.
 
-`pins.json` names every file that Frazil itself asks for; `python -m tools.pins` writes it when a version changes. A download that differs
-is refused. Jars that a project adds are not pinned: their hash at the first download counts.
+`pins.json` names every file that Frazil itself asks for; `python -m tools.pins` writes it when a version changes. A
+download that differs is refused. Jars that a project adds are not pinned: their hash at the first download counts.
 
-A folder in the cache has a seal: size, time and hash of each of its files. Files whose size and time are as sealed are not hashed again,
-so a start costs a few milliseconds; a file that has changed is hashed, and a folder that is not what was sealed is fetched anew. The seal
-detects damage and careless changes. It does not stop an attacker who can write to the cache: protect that folder like the programs in it.
+A folder in the cache has a seal: size, time and hash of each of its files. Files whose size and time are as sealed are
+not hashed again, so a start costs a few milliseconds; a file that has changed is hashed, and a folder that is not what
+was sealed is fetched anew. The seal detects damage and careless changes. It does not stop an attacker who can write to
+the cache: protect that folder like the programs in it.
 """
 
 from __future__ import annotations
@@ -63,10 +64,16 @@ def check_download(artifact: str, hashes: Mapping[str, str], pinned: Mapping[str
     """Raises when downloaded files are not exactly the pinned ones."""
     if pinned is None or hashes == pinned:
         return
-    hint = "the repository or a proxy serves another file than the one that was released; do not use it before you know why"
+    hint = (
+        "the repository or a proxy serves another file than the one that was released; do not use it before you "
+        "know why"
+    )
     for name in sorted({*hashes, *pinned}):
         if hashes.get(name) != pinned.get(name):
-            reason = f"{name} has the SHA-256 {hashes.get(name) or '(it is missing)'}, expected {pinned.get(name) or 'no such file'}"
+            reason = (
+                f"{name} has the SHA-256 {hashes.get(name) or '(it is missing)'}, expected "
+                f"{pinned.get(name) or 'no such file'}"
+            )
             raise DownloadError(artifact, reason, hint=hint)
 
 
@@ -115,7 +122,10 @@ def _files(folder: Path) -> Iterable[str]:
 
 def _read_seal(folder: Path) -> _Sealed | None:
     try:
-        return {name: (entry[0], entry[1], entry[2]) for name, entry in json.loads((folder / SEAL).read_text("utf-8")).items()}
+        return {
+            name: (entry[0], entry[1], entry[2])
+            for name, entry in json.loads((folder / SEAL).read_text("utf-8")).items()
+        }
     except (OSError, ValueError, TypeError, IndexError, KeyError, AttributeError):
         return None
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a download is: `what` is done (`fetching kafka 4.3.1`); `total_bytes` is None where nobody knows it before the end."""
+    """How far a download is: `what` is done (`fetching kafka 4.3.1`); `total_bytes` is None where nobody knows it
+    before the end.
+    """
 
     what: str
     got_bytes: int
@@ -42,7 +44,9 @@ def show_progress(stream: TextIO | None = None) -> OnProgress:
 
 
 @contextmanager
-def watch_folder(folder: Path, what: str, on_progress: OnProgress | None, *, total_bytes: int | None = None) -> Iterator[None]:
+def watch_folder(
+    folder: Path, what: str, on_progress: OnProgress | None, *, total_bytes: int | None = None
+) -> Iterator[None]:
     """Reports the bytes that arrive in `folder` during the body, and then how it ended."""
     report = on_progress or show_progress()
     before = folder_bytes(folder)
@@ -127,7 +131,15 @@ class _Bar:
 
     def _new_bar(self) -> RichProgress:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TransferSpeedColumn,
+        )
 
         columns = (
             SpinnerColumn(),
@@ -153,4 +165,7 @@ def describe(progress: Progress) -> str:
         return f"{progress.what}: done, {amount} MB in {seconds}"
     if progress.state == "failed":
         return f"{progress.what}: failed after {seconds}"
-    return f"{progress.what}: {amount}{f' of {progress.total_bytes / 1e6:.1f}' if progress.total_bytes else ''} MB, {seconds}"
+    return (
+        f"{progress.what}: {amount}{f' of {progress.total_bytes / 1e6:.1f}' if progress.total_bytes else ''} MB, "
+        f"{seconds}"
+    )

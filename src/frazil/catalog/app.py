@@ -1,8 +1,8 @@
 """The catalog as an ASGI application. ROUTES is the whole of it: method, path, operation, function.
 
-Operations are plain functions. One that is marked `quick` runs in the event loop when the database is local: an indexed lookup, a stat
-and bytes from the cache take less than a hop to a thread. If it finds that it would have to wait, it raises WouldBlock and is called
-again in a thread, where everything else runs.
+Operations are plain functions. One that is marked `quick` runs in the event loop when the database is local: an indexed
+lookup, a stat and bytes from the cache take less than a hop to a thread. If it finds that it would have to wait, it
+raises WouldBlock and is called again in a thread, where everything else runs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ UNPACK_AT_ONCE = 2  # long bodies in gzip: each takes a core for as long as it l
 
 
 class Turns:
-    """Commits to one table, one at a time: who comes later is judged on what the earlier one wrote. Waiting takes no thread."""
+    """Commits to one table, one at a time: who comes later is judged on what the earlier one wrote. Waiting takes no
+    thread.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, ...], deque[asyncio.Future[None]]] = {}  # by table that has a commit under way
@@ -128,7 +130,9 @@ class CatalogApp:
         self.ctx.close()
 
     def answer_here(self, method: bytes, url: bytes, headers: Headers) -> Response | None:
-        """The whole answer to a quick read, made in the event loop; None when it needs a thread, or goes wrong in a way to be logged."""
+        """The whole answer to a quick read, made in the event loop; None when it needs a thread, or goes wrong in a way
+        to be logged.
+        """
         if not self._quick_inline:
             return None
         started = time.perf_counter()
@@ -153,7 +157,9 @@ class CatalogApp:
             return None
         request_id = self._request_id(found)
         self._count(route, method.decode(), path.decode("ascii", "replace"), response.status, started, request_id)
-        return Response(response.status, b"" if method == b"HEAD" else response.body, _with_length(response, request_id))
+        return Response(
+            response.status, b"" if method == b"HEAD" else response.body, _with_length(response, request_id)
+        )
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -163,14 +169,22 @@ class CatalogApp:
             headers = dict(scope["headers"])
             request_id = self._request_id(headers)
             route, response = await self._answer(scope, headers, receive, request_id, share)
-            await send({"type": "http.response.start", "status": response.status, "headers": _with_length(response, request_id)})
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": response.status,
+                    "headers": _with_length(response, request_id),
+                }
+            )
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else response.body})
         finally:
             self.ctx.telemetry.in_flight -= 1
             share.release()
         self._count(route, scope["method"], scope["path"], response.status, started, request_id)
 
-    def _count(self, route: Route | None, method: str, path: str, status: int, started: float, request_id: bytes) -> None:
+    def _count(
+        self, route: Route | None, method: str, path: str, status: int, started: float, request_id: bytes
+    ) -> None:
         seconds = time.perf_counter() - started
         operation, writes = (route.operation, route.writes) if route else ("unknown", False)
         self.ctx.telemetry.count(operation, status, seconds, commits=route is not None and route.commits)
@@ -206,9 +220,13 @@ class CatalogApp:
         except TimeoutError:
             return route, _late(route, self.ctx.limits.request_seconds)
         except Exception as exc:
-            log.exception("a request failed in a way that nobody foresaw", extra={"fields": {"request_id": request_id.decode()}})
+            log.exception(
+                "a request failed in a way that nobody foresaw", extra={"fields": {"request_id": request_id.decode()}}
+            )
             kind = "CommitStateUnknownException" if route and route.commits else "InternalServerError"
-            return route, problem(500, kind, f"The server failed ({type(exc).__name__}); its log has the details under this request's id")
+            return route, problem(
+                500, kind, f"The server failed ({type(exc).__name__}); its log has the details under this request's id"
+            )
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         if len(headers) != len(scope["headers"]):
@@ -240,7 +258,9 @@ class CatalogApp:
             self._turns.leave(key)
 
     async def _in_thread(self, route: Route, request: Request, receive: Receive) -> Response:
-        """The operation's answer. A future and a timer by hand: `run_in_executor` in `asyncio.timeout` takes twice the time."""
+        """The operation's answer. A future and a timer by hand: `run_in_executor` in `asyncio.timeout` takes twice the
+        time.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Response] = loop.create_future()
         timer = loop.call_later(self.ctx.limits.request_seconds, _expire, answer)
@@ -253,11 +273,13 @@ class CatalogApp:
             request.left = True  # nothing waits for the thread any more, whether it has finished or not
             if watch is not None:
                 watch.cancel()
-            # An exception knows this frame, the frame the future and the future the exception: the request, and a body of megabytes,
-            # would wait for the garbage collector.
+            # An exception knows this frame, the frame the future and the future the exception: the request, and a body
+            # of megabytes, would wait for the garbage collector.
             del answer
 
-    def _work_and_tell(self, route: Route, request: Request, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Response]) -> None:
+    def _work_and_tell(
+        self, route: Route, request: Request, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Response]
+    ) -> None:
         try:
             if route.stops:
                 request.check_client()
@@ -280,7 +302,9 @@ async def _watch(receive: Receive, request: Request) -> None:
     request.left = True
 
 
-def _tell(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Response], tell: Callable[[Any], None], what: object) -> None:
+def _tell(
+    loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Response], tell: Callable[[Any], None], what: object
+) -> None:
     def tell_if_awaited() -> None:
         if not answer.done():  # the time may be up
             tell(what)
@@ -302,9 +326,14 @@ def _with_length(response: Response, request_id: bytes) -> Headers:
 
 
 def _packed(request: Request, response: Response) -> Response:
-    """The response in gzip where that pays: long listings. What a commit answers changes with each commit: packing it would cost more
-    than the commit; loads keep their packed bytes."""
-    if len(response.body) < GZIP_FROM_BYTES or response.metadata_location is not None or not accepts_gzip(request.headers):
+    """The response in gzip where that pays: long listings. What a commit answers changes with each commit: packing it
+    would cost more than the commit; loads keep their packed bytes.
+    """
+    if (
+        len(response.body) < GZIP_FROM_BYTES
+        or response.metadata_location is not None
+        or not accepts_gzip(request.headers)
+    ):
         return response
     if any(name == b"content-encoding" for name, _ in response.headers):
         return response
@@ -313,8 +342,10 @@ def _packed(request: Request, response: Response) -> Response:
 
 
 def _late(route: Route | None, seconds: float) -> Response:
-    # The thread goes on; whether it will succeed is not known here. Java clients send a request again by themselves after a 504: a write
-    # that went through in the end would then be told that it failed.
+    # The thread goes on; whether it will succeed is not known here. Java clients send a request again by themselves
+    # after a 504: a write that went through in the end would then be told that it failed.
     kind = "CommitStateUnknownException" if route and route.commits else "GatewayTimeoutException"
     status = 500 if route and route.writes else 504
-    return problem(status, kind, f"The request was not finished within {seconds:g} seconds; it may still be carried out")
+    return problem(
+        status, kind, f"The request was not finished within {seconds:g} seconds; it may still be carried out"
+    )

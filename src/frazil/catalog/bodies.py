@@ -1,4 +1,6 @@
-"""Limits on what requests and files may take: memory of all requests in flight, gzip unpacked in steps, the number of JSON values."""
+"""Limits on what requests and files may take: memory of all requests in flight, gzip unpacked in steps, the number of
+JSON values.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from frazil.errors import TooBusy
 
 STEP_BYTES = 1024 * 1024
 RATIO_FROM_BYTES = 1024 * 1024  # less than that may be packed as tightly as it likes
-# What a body takes in memory while it is handled, in the worst case: itself twice while its pieces are joined, and its parsed text twice.
+# What a body takes in memory while it is handled, in the worst case: itself twice while its pieces are joined, and its
+# parsed text twice.
 BODY_WEIGHT = 4
 VALUE_BYTES = 200  # a key with a number, or a small list or object, and its place in its parent
 COUNT_FROM_BYTES = 64 * 1024  # a body below that has at most a few MB of values
@@ -29,7 +32,8 @@ class Budget:
         with self._lock:
             if self.taken + size > self.most:
                 raise TooBusy(
-                    f"The requests in flight take {self.taken} bytes of memory, this one {size} more; the limit is {self.most}",
+                    f"The requests in flight take {self.taken} bytes of memory, this one {size} more; the limit is "
+                    f"{self.most}",
                     hint="retry later, or raise server.limits.in_flight_bytes",
                 )
             self.taken += size
@@ -64,8 +68,11 @@ class TooLong(Exception):
     """Gzip that unpacks to more than is allowed."""
 
 
-def unpack_gzip(packed: bytes, *, max_bytes: int, max_ratio: int, take: Callable[[int], None] = lambda _: None) -> bytes:
-    """The unpacked content. `take` is called with the size of each step before the next; what it raises stops the unpacking.
+def unpack_gzip(
+    packed: bytes, *, max_bytes: int, max_ratio: int, take: Callable[[int], None] = lambda _: None
+) -> bytes:
+    """The unpacked content. `take` is called with the size of each step before the next; what it raises stops the
+    unpacking.
 
     >>> unpack_gzip(zlib.compress(b"plain", wbits=31), max_bytes=100, max_ratio=100)
     b'plain'
@@ -75,7 +82,9 @@ def unpack_gzip(packed: bytes, *, max_bytes: int, max_ratio: int, take: Callable
     for step in _steps(packed):
         size += len(step)
         if size > most:
-            raise TooLong(f"more than {max_bytes} bytes" if size > max_bytes else f"more than {max_ratio} times its packed size")
+            raise TooLong(
+                f"more than {max_bytes} bytes" if size > max_bytes else f"more than {max_ratio} times its packed size"
+            )
         take(len(step))
         steps.append(step)
     return b"".join(steps)

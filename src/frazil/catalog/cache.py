@@ -1,4 +1,6 @@
-"""Metadata files that were read or written lately, by location. Files never change, so an entry is right as long as it is kept."""
+"""Metadata files that were read or written lately, by location. Files never change, so an entry is right as long as it
+is kept.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ class VersionCache:
     def gauges(self) -> dict[str, float]:
         """What the metrics show of it."""
         lookups = "frazil_cache_lookups_total"
-        return {"frazil_cache_bytes": self.bytes_held, f'{lookups}{{result="hit"}}': self.hits, f'{lookups}{{result="miss"}}': self.misses}
+        return {
+            "frazil_cache_bytes": self.bytes_held,
+            f'{lookups}{{result="hit"}}': self.hits,
+            f'{lookups}{{result="miss"}}': self.misses,
+        }
 
     def get(self, location: str) -> Version | None:
         with self._lock:

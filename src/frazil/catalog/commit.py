@@ -2,8 +2,8 @@
 
     decide(base, change, ...)  ->  new metadata        write its file, then swap the pointer
                                ->  None                the updates change nothing
-                               raises CommitConflict   a requirement does not hold, or a ref needs what is removed: refresh and retry
-                               raises BadRequest       it can never be applied
+                               raises CommitConflict   a requirement does not hold, or a ref needs what is removed:
+                               refresh and retry raises BadRequest       it can never be applied
 
 Metadata is plain JSON in the shape that `metadata.normalise` gives: every list and map is there, even when empty.
 """
@@ -25,7 +25,8 @@ PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 PREVIOUS_VERSIONS_MAX_DEFAULT = 100
 RESERVED_PROPERTIES = frozenset(
     (
-        "format-version", "uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary", "current-snapshot-timestamp-ms",
+        "format-version", "uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary",
+        "current-snapshot-timestamp-ms",
         "current-schema", "default-partition-spec", "default-sort-order",
     )
 )  # fmt: skip
@@ -47,7 +48,9 @@ class Change:
 def parse_change(body: Json, name: Name, *, most: int = fields.INT_MAX) -> Change:
     """The change of one table out of a request's body; refuses one with more than `most` updates or requirements."""
     where = f"Commit of {name}"
-    change = Change(name, fields.objects(body, "requirements", where, optional=True), fields.objects(body, "updates", where))
+    change = Change(
+        name, fields.objects(body, "requirements", where, optional=True), fields.objects(body, "updates", where)
+    )
     count = max(len(change.requirements), len(change.updates))
     if count > most:
         kind = "updates" if len(change.updates) == count else "requirements"
@@ -79,7 +82,11 @@ def _start(base: Json | None, change: Change, *, now_ms: int, new_uuid: str) -> 
         return Draft(dict(base), now_ms)
     # A new table is born in the version that it asks for: there is nothing to upgrade.
     upgrades = [u for u in change.updates if u.get("action") == "upgrade-format-version"]
-    version = fields.integer(upgrades[0], "format-version", f"Commit of {change.name}") if upgrades else DEFAULT_FORMAT_VERSION
+    version = (
+        fields.integer(upgrades[0], "format-version", f"Commit of {change.name}")
+        if upgrades
+        else DEFAULT_FORMAT_VERSION
+    )
     return Draft(empty_metadata(version, new_uuid), now_ms, is_new=True, changed=True)
 
 
@@ -142,8 +149,9 @@ def _check_shape(metadata: Json) -> None:
 def _check_refs(draft: Draft) -> None:
     """Passes when no branch or tag points at a snapshot that this commit removes.
 
-    Whoever expires snapshots names the refs that go with them; one that is left was made since they looked. Java's catalog drops it
-    without a word. In a conflict they look again: Java's and PyIceberg's expiry keep what a ref points at.
+    Whoever expires snapshots names the refs that go with them; one that is left was made since they looked. Java's
+    catalog drops it without a word. In a conflict they look again: Java's and PyIceberg's expiry keep what a ref points
+    at.
     """
     for name, ref in draft.metadata["refs"].items():
         if ref["snapshot-id"] in draft.removed_snapshots:
@@ -153,7 +161,8 @@ def _check_refs(draft: Draft) -> None:
 def _trim_snapshot_log(draft: Draft) -> None:
     metadata = draft.metadata
     current = metadata["current-snapshot-id"]
-    passing = {i for i in draft.former_mains if i != current}  # were current only inside this commit: nobody ever saw them
+    # were current only inside this commit: nobody ever saw them
+    passing = {i for i in draft.former_mains if i != current}
     if not passing and not draft.removed_snapshots:
         return
     alive = {s["snapshot-id"] for s in metadata["snapshots"]}
@@ -185,7 +194,9 @@ def int_property(metadata: Json, key: str, default: int) -> int:
 
 
 def new_table(request: Json, *, location: str, now_ms: int, uuid: str) -> Json:
-    """The first metadata of a table that is created by a request: fresh field ids, one schema, one spec, one sort order."""
+    """The first metadata of a table that is created by a request: fresh field ids, one schema, one spec, one sort
+    order.
+    """
     where = "Create table"
     properties = fields.properties(request, "properties", where, optional=True)
     version = _requested_version(properties)
@@ -196,8 +207,14 @@ def new_table(request: Json, *, location: str, now_ms: int, uuid: str) -> Json:
     draft = Draft(empty_metadata(version, uuid), now_ms, is_new=True)
     draft.put(location=location, schemas=[fresh], last_column_id=len(ids), properties=_kept_properties(properties))
     name = Name(("new",), "table")
-    spec = _renumber(fields.mapping(request, "partition-spec", where) if request.get("partition-spec") else {"fields": []}, ids, spec=True)
-    order = _renumber(fields.mapping(request, "write-order", where) if request.get("write-order") else {"fields": []}, ids, spec=False)
+    spec = _renumber(
+        fields.mapping(request, "partition-spec", where) if request.get("partition-spec") else {"fields": []},
+        ids,
+        spec=True,
+    )
+    order = _renumber(
+        fields.mapping(request, "write-order", where) if request.get("write-order") else {"fields": []}, ids, spec=False
+    )
     shape: list[Json] = [
         {"action": "add-spec", "spec": spec},
         {"action": "set-default-spec", "spec-id": -1},
@@ -217,13 +234,23 @@ def _requested_version(properties: dict[str, str]) -> int:
 
 def _kept_properties(properties: dict[str, str]) -> dict[str, str]:
     # Without it Java's writers fall back to gzip, their default for tables made before 1.4.
-    return {"write.parquet.compression-codec": "zstd"} | {k: v for k, v in properties.items() if k not in RESERVED_PROPERTIES}
+    return {"write.parquet.compression-codec": "zstd"} | {
+        k: v for k, v in properties.items() if k not in RESERVED_PROPERTIES
+    }
 
 
 def _renumber(source: Json, ids: dict[int, int], *, spec: bool) -> Json:
     """The spec or order with the schema's fresh ids; its own field ids are assigned anew."""
-    terms = schemas.check_spec(source, "Create table: partition-spec") if spec else schemas.check_order(source, "Create table: write-order")
+    terms = (
+        schemas.check_spec(source, "Create table: partition-spec")
+        if spec
+        else schemas.check_order(source, "Create table: write-order")
+    )
     for term in terms:
         if term["source-id"] not in ids:
-            raise InvalidChange(f"Cannot find source column {term['source-id']} of the {'partition spec' if spec else 'write order'}")
-    return {"fields": [{**{k: v for k, v in t.items() if k != "field-id"}, "source-id": ids[t["source-id"]]} for t in terms]}
+            raise InvalidChange(
+                f"Cannot find source column {term['source-id']} of the {'partition spec' if spec else 'write order'}"
+            )
+    return {
+        "fields": [{**{k: v for k, v in t.items() if k != "field-id"}, "source-id": ids[t["source-id"]]} for t in terms]
+    }

@@ -1,7 +1,8 @@
 """The connections of one server: closes those that keep it waiting, and makes room for new ones.
 
-A connection waits for its client when a request has begun and is not complete, when an answer is not read, or between requests. Once a
-second all are looked at, so that the path of a request sets no timers. uvicorn itself closes connections that are idle between requests.
+A connection waits for its client when a request has begun and is not complete, when an answer is not read, or between
+requests. Once a second all are looked at, so that the path of a request sets no timers. uvicorn itself closes
+connections that are idle between requests.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Connections:
         facts = {"connections": len(self._open), "closed": len(victims)}
         log.warning("too many connections: closed those that waited longest", extra={"fields": facts})
 
-    # --- once a second -----------------------------------------------------------------------------------------------------------
+    # --- once a second -----------------------------------------------------------------------------------------------
 
     def _sweep_again(self) -> None:
         self.start()
@@ -111,14 +112,18 @@ class Connections:
         if before is None or size != before[0]:
             self._unsent[connection] = (size, now)
         elif now - before[1] > self.limits.write_seconds:
-            log.info("closed a connection whose client does not read its answer", extra={"fields": {"unsent_bytes": size}})
+            log.info(
+                "closed a connection whose client does not read its answer", extra={"fields": {"unsent_bytes": size}}
+            )
             connection.transport.abort()
             self._bodies.pop(connection, None)
 
     def _drop_unread(self) -> None:
-        """Closes connections until half of what their long answers take is free: those first that have not read on for longest.
+        """Closes connections until half of what their long answers take is free: those first that have not read on for
+        longest.
 
-        The one that read last stays: a table whose metadata is longer than the limit can be loaded by one client at a time.
+        The one that read last stays: a table whose metadata is longer than the limit can be loaded by one client at a
+        time.
         """
         if len(self._bodies) < 2:
             return

@@ -34,11 +34,11 @@ def new_uuid() -> str:
 
 
 class TableLocks:
-    """Commits to one table take turns, in one process and (on SQLite) among those of one machine, so that the later one decides on what
-    the earlier one wrote.
+    """Commits to one table take turns, in one process and (on SQLite) among those of one machine, so that the later one
+    decides on what the earlier one wrote.
 
-    Only an economy: the compare-and-set in the database is what keeps commits apart. There are a fixed number of locks, taken in order, so
-    that commits of several tables cannot block each other for good.
+    Only an economy: the compare-and-set in the database is what keeps commits apart. There are a fixed number of locks,
+    taken in order, so that commits of several tables cannot block each other for good.
     """
 
     def __init__(self, database: Database, count: int = 256) -> None:
@@ -66,7 +66,9 @@ class Context:
     files: MetadataFiles
     locks: TableLocks = field(init=False)
     guard: Guard = field(init=False)
-    background: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="frazil-background"))
+    background: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="frazil-background")
+    )
     clock: Callable[[], int] = now_ms
     new_uuid: Callable[[], str] = new_uuid
     limits: Limits = field(default_factory=Limits)
@@ -85,7 +87,9 @@ class Context:
         return self.warehouses.named(request.variables.get("prefix"))
 
     def manifests(self, request: Request) -> ScanCache:
-        """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read, whoever points there."""
+        """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read, whoever
+        points there.
+        """
         from frazil.scan.planning import ScanCache
 
         warehouse = self.warehouse(request)

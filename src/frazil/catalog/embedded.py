@@ -5,8 +5,8 @@
     with running_catalog() as catalog:
         lake = load_catalog("lake", type="rest", uri=catalog.uri)
 
-The same server as `frazil serve`, on SQLite and local files, on a free port of the loopback interface. With pytest, the fixture
-`frazil_catalog` is there as soon as Frazil is installed.
+The same server as `frazil serve`, on SQLite and local files, on a free port of the loopback interface. With pytest, the
+fixture `frazil_catalog` is there as soon as Frazil is installed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def running_catalog(
 def _serving(app: CatalogApp) -> Iterator[int]:
     listener = listen("127.0.0.1", 0)
     server = _Server(uvicorn_config(app))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="frazil-embedded-catalog", daemon=True)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listener]}, name="frazil-embedded-catalog", daemon=True
+    )
     thread.start()
     if not server.answering.wait(START_SECONDS):
         raise RuntimeError(f"the embedded catalog did not start within {START_SECONDS:g} seconds")
@@ -87,7 +89,9 @@ def _serving(app: CatalogApp) -> Iterator[int]:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn in a thread that is not the main one. It tells when it answers and stops when told, where uvicorn would be polled."""
+    """uvicorn in a thread that is not the main one. It tells when it answers and stops when told, where uvicorn would
+    be polled.
+    """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

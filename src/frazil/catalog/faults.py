@@ -1,7 +1,7 @@
 """Places where a test may stop the process for good, as a power cut would.
 
-`FRAZIL_FAIL_POINT=name` kills the process (SIGKILL) the first time that it reaches the point; `name:3` the third time. Without the
-variable a point costs one comparison.
+`FRAZIL_FAIL_POINT=name` kills the process (SIGKILL) the first time that it reaches the point; `name:3` the third time.
+Without the variable a point costs one comparison.
 """
 
 from __future__ import annotations

@@ -17,7 +17,11 @@ LONG_MAX = 2**63 - 1
 def _wrong(where: str, field: str, expected: str, found: Any) -> BadRequest:
     shown = repr(found)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return BadRequest(f"{where}: '{field}' must be {expected}, found {shown}" if found is not None else f"{where}: '{field}' is missing")
+    return BadRequest(
+        f"{where}: '{field}' must be {expected}, found {shown}"
+        if found is not None
+        else f"{where}: '{field}' is missing"
+    )
 
 
 def text(source: Mapping[str, Any], field: str, where: str) -> str:

@@ -1,6 +1,8 @@
-"""What may be deleted: files of one table, in folders that are its own, that no table or view of any warehouse leads to.
+"""What may be deleted: files of one table, in folders that are its own, that no table or view of any warehouse leads
+to.
 
-Everything that deletes a file of a table in the server asks here first. Metadata is written by clients: it may name any path.
+Everything that deletes a file of a table in the server asks here first. Metadata is written by clients: it may name any
+path.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ class OwnFolders:
 
 
 class Guard:
-    """Knows what every table of every warehouse leads to. What it has read of a file it keeps: these files never change."""
+    """Knows what every table of every warehouse leads to. What it has read of a file it keeps: these files never
+    change.
+    """
 
     def __init__(self, database: Database, warehouses: Warehouses, files: MetadataFiles, limits: Limits) -> None:
         self._database, self._warehouses, self._files, self._limits = database, warehouses, files, limits
@@ -58,14 +62,16 @@ class Guard:
         self._homes: dict[str, Place] = {}  # of tables in warehouses that this server does not have
         self._references: References | None = None
 
-    # --- what others lead to -----------------------------------------------------------------------------------------------------
+    # --- what others lead to -----------------------------------------------------------------------------------------
 
     def pointers(self) -> list[Pointer]:
         """All tables and views of the database."""
         return relations.all_pointers(self._database.read())
 
     def spare(self, candidates: Candidates, pointers: Iterable[Pointer]) -> None:
-        """Takes out of the candidates what these tables and views lead to. `ReferencesUnknown`: one of them cannot be read."""
+        """Takes out of the candidates what these tables and views lead to. `ReferencesUnknown`: one of them cannot be
+        read.
+        """
         for pointer in pointers:
             if not candidates:
                 return
@@ -116,7 +122,8 @@ class Guard:
         place = parse_location(location)
         known = (*(warehouse.place for warehouse in self._warehouses), *self._warehouses.allowed, *self._homes.values())
         if place.scheme == "file" and not Path(place.path).is_file():
-            raise FileNotFoundError(location)  # a FIFO, a device or nothing: it leads nowhere, and must not keep others from deleting
+            # a FIFO, a device or nothing: it leads nowhere, and must not keep others from deleting
+            raise FileNotFoundError(location)
         if not any(home.contains(place) and home.real.contains(place.real) for home in known):
             raise LocationRefused(location, warehouse="any warehouse")
         return read_or_missing(self._files, location)
@@ -128,12 +135,14 @@ class Guard:
             return False
         return any(one.contains(folder) and one.real.contains(folder.real) for one in own)
 
-    # --- what is a table's own ---------------------------------------------------------------------------------------------------
+    # --- what is a table's own ---------------------------------------------------------------------------------------
 
     def own_folders(self, warehouse: Warehouse, metadata: Json, others: Sequence[Pointer]) -> OwnFolders:
         """The table's folders, without those that another table or view shares, lives in or lives around."""
         taken = [(pointer.label, place) for pointer in others for place in self._places_of(pointer)]
-        return OwnFolders(tuple(self._trusted(warehouse, folders_of(metadata["location"], metadata["properties"]), taken)))
+        return OwnFolders(
+            tuple(self._trusted(warehouse, folders_of(metadata["location"], metadata["properties"]), taken))
+        )
 
     def _places_of(self, pointer: Pointer) -> Iterator[Place]:
         for folder in dict.fromkeys((pointer.location, *self.files_of(pointer).folders)):
@@ -142,7 +151,9 @@ class Guard:
             except MalformedLocation as exc:
                 raise ReferencesUnknown(pointer.label, folder, exc.message) from exc
 
-    def _trusted(self, warehouse: Warehouse, folders: Iterable[str], taken: Sequence[tuple[str, Place]]) -> Iterator[Place]:
+    def _trusted(
+        self, warehouse: Warehouse, folders: Iterable[str], taken: Sequence[tuple[str, Place]]
+    ) -> Iterator[Place]:
         for folder in folders:
             try:
                 place = self._warehouses.check(warehouse, folder)
@@ -152,17 +163,20 @@ class Guard:
             if any(place.real.contains(root.real) for root in roots(self._warehouses)):
                 log.warning("files below %s are not deleted: a warehouse or an allowed prefix is there", folder)
             elif labels := sorted({label for label, other in taken if overlap(place, other)}):
-                log.warning("files below %s are not deleted: %s has its files there, too", folder, ", ".join(labels[:3]))
+                log.warning(
+                    "files below %s are not deleted: %s has its files there, too", folder, ", ".join(labels[:3])
+                )
             else:
                 yield place
 
-    # --- versions that fell out of a log -----------------------------------------------------------------------------------------
+    # --- versions that fell out of a log -----------------------------------------------------------------------------
 
     def delete_versions(self, warehouse: Warehouse, current: Version, locations: Sequence[str]) -> None:
         """Deletes older metadata files of a table, those that are its own and that no other table needs.
 
-        A registered table's log may name any file. So a file is deleted only if it lies where the table keeps its metadata and holds the
-        same UUID; and if no other row with that UUID (a table that was registered twice) or with that pointer names it.
+        A registered table's log may name any file. So a file is deleted only if it lies where the table keeps its
+        metadata and holds the same UUID; and if no other row with that UUID (a table that was registered twice) or with
+        that pointer names it.
         """
         try:
             twins = relations.pointers_with(self._database.read(), current.metadata["table-uuid"], locations)
@@ -171,7 +185,10 @@ class Guard:
             for path in candidates.left:
                 self._files.delete(path)
             log.info(
-                "deleted %d old metadata files of %s", len(candidates.left), current.metadata["location"], extra={"files": candidates.left}
+                "deleted %d old metadata files of %s",
+                len(candidates.left),
+                current.metadata["location"],
+                extra={"files": candidates.left},
             )
         except Exception as exc:  # the files stay, as orphans
             log.warning("old metadata files of %s were left: %s", current.metadata["location"], exc)

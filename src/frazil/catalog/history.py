@@ -56,7 +56,9 @@ class Ancestry:
 
 
 def ancestry(files: MetadataFiles, current: str) -> Ancestry:
-    """The table's versions from the current one back. A log holds a hundred or so: its oldest entry's own log goes on from there."""
+    """The table's versions from the current one back. A log holds a hundred or so: its oldest entry's own log goes on
+    from there.
+    """
     locations = list(_walk_back(files, current))
     numbers = [number_of(location) for location in locations]
     # A file without a number hides how far back the others go: then only what is newer than the current one is certain.

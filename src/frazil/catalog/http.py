@@ -14,7 +14,16 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from frazil.catalog.bodies import BODY_WEIGHT, COUNT_FROM_BYTES, VALUE_BYTES, Share, TooLong, Unpackable, count_values, unpack_gzip
+from frazil.catalog.bodies import (
+    BODY_WEIGHT,
+    COUNT_FROM_BYTES,
+    VALUE_BYTES,
+    Share,
+    TooLong,
+    Unpackable,
+    count_values,
+    unpack_gzip,
+)
 from frazil.catalog.names import Name, Namespace, check_name, split_namespace
 from frazil.catalog.origins import check_type
 from frazil.config import Limits
@@ -60,7 +69,9 @@ class Request:
     def query(self) -> dict[str, str]:
         if self._query is None:
             try:
-                pairs = parse_qsl(self.query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
+                pairs = parse_qsl(
+                    self.query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50
+                )
             except ValueError as exc:  # UnicodeDecodeError is one of them
                 raise BadRequest(f"Invalid query string: {exc}") from exc
             self._query = dict(pairs)
@@ -103,7 +114,9 @@ class Request:
 
 
 def _parse(body: bytes) -> tuple[Any, str]:
-    """The value, and what is wrong with the text. The parser's exception holds a copy of the text: it does not leave this function."""
+    """The value, and what is wrong with the text. The parser's exception holds a copy of the text: it does not leave
+    this function.
+    """
     try:
         if len(body) <= LARGE_JSON_BYTES:
             return _parse_shallow(body), ""
@@ -130,7 +143,8 @@ def refuse_deep(text: bytes, value: Any) -> None:
     if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
         return  # almost always: what has so few brackets cannot be deep
     try:
-        orjson.dumps([[[[[[[[[[[[[[value]]]]]]]]]]]]]])  # it refuses 255 levels; an answer adds a few to those of the request
+        # it refuses 255 levels; an answer adds a few to those of the request
+        orjson.dumps([[[[[[[[[[[[[[value]]]]]]]]]]]]]])
     except orjson.JSONEncodeError as exc:
         raise BadRequest(f"The body is nested too deeply; at most {MAX_DEPTH} levels are accepted") from exc
 
@@ -154,8 +168,11 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(status, orjson.dumps(value), [JSON_TYPE])
 
 
-async def read_body(headers: dict[bytes, bytes], receive: Receive, *, limits: Limits, share: Share, threads: Executor) -> bytes:
-    """The whole body, unpacked; refuses one that is not JSON by its own account, too long, packed or not, or that does not arrive.
+async def read_body(
+    headers: dict[bytes, bytes], receive: Receive, *, limits: Limits, share: Share, threads: Executor
+) -> bytes:
+    """The whole body, unpacked; refuses one that is not JSON by its own account, too long, packed or not, or that does
+    not arrive.
 
     `share` is charged for what the body takes; long gzip is unpacked in one of `threads`.
     """
@@ -187,7 +204,9 @@ def _encoding(headers: dict[bytes, bytes]) -> bytes:
     if encoding in (b"", b"identity"):
         return b""
     if encoding not in (b"gzip", b"x-gzip"):
-        raise UnsupportedBody(f"Content-Encoding {encoding.decode('latin-1')[:40]!r} is not supported; use gzip or none")
+        raise UnsupportedBody(
+            f"Content-Encoding {encoding.decode('latin-1')[:40]!r} is not supported; use gzip or none"
+        )
     return b"gzip"
 
 
@@ -201,7 +220,9 @@ async def _read_all(receive: Receive, limits: Limits, share: Share) -> bytes:
 
 
 def _first_message(receive: Receive) -> Message | None:
-    """The first message if it has arrived already, as a small body does together with its head: then no timer needs to be set."""
+    """The first message if it has arrived already, as a small body does together with its head: then no timer needs to
+    be set.
+    """
     waiting = receive()
     try:
         waiting.send(None)
@@ -238,7 +259,12 @@ def _take_chunk(size: int, total: int, limits: Limits, share: Share) -> None:
 
 def _unpack(body: bytes, limits: Limits, share: Share) -> bytes:
     try:
-        return unpack_gzip(body, max_bytes=limits.body_bytes, max_ratio=limits.body_ratio, take=lambda size: share.take(BODY_WEIGHT * size))
+        return unpack_gzip(
+            body,
+            max_bytes=limits.body_bytes,
+            max_ratio=limits.body_ratio,
+            take=lambda size: share.take(BODY_WEIGHT * size),
+        )
     except Unpackable as exc:
         raise BadRequest(f"The body is not valid gzip: {exc}") from exc
     except TooLong as exc:

@@ -1,8 +1,8 @@
 """Idempotency keys: a request that is sent again with its key is answered again, not carried out again.
 
-The answer is kept in the transaction that carries the request out, so there is no moment at which one exists without the other. A key
-belongs to one request (a hash of method, path, query and body). Final answers are kept: 2xx, and the 4xx that would be the same next
-time; never a 5xx.
+The answer is kept in the transaction that carries the request out, so there is no moment at which one exists without
+the other. A key belongs to one request (a hash of method, path, query and body). Final answers are kept: 2xx, and the
+4xx that would be the same next time; never a 5xx.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from frazil.catalog.problems import problem_response, status_of
 from frazil.catalog.store import idempotency as store
 from frazil.catalog.store import relations
 from frazil.catalog.store.database import Sql
-from frazil.errors import BadRequest, CatalogError, CommitUnknown, KeyReused, MetadataCorrupt, MetadataMissing, Unavailable
+from frazil.errors import (
+    BadRequest,
+    CatalogError,
+    CommitUnknown,
+    KeyReused,
+    MetadataCorrupt,
+    MetadataMissing,
+    Unavailable,
+)
 
 LIFETIME = "PT30M"  # what clients are told
 KEEP_MS = 2 * 30 * 60 * 1000  # what is kept: with an hour, clocks may differ and retries may be late
@@ -50,8 +58,10 @@ def answer_once(ctx: Context, run: Callable[[Context, Request], Response], reque
 
 
 def _settle(ctx: Context, request: Request, failure: CatalogError) -> Response:
-    """The answer after a failure. The same request may have been carried out meanwhile by another connection, or by this one whose
-    COMMIT went unheard: then there is a record, and the failure is only its echo. Else the failure is final, and kept if it may be."""
+    """The answer after a failure. The same request may have been carried out meanwhile by another connection, or by
+    this one whose COMMIT went unheard: then there is a record, and the failure is only its echo. Else the failure is
+    final, and kept if it may be.
+    """
     try:
         known = _replay(ctx, request)
         if known is None and status_of(failure) in FINAL and not _keep_final(ctx, request, problem_response(failure)):
@@ -89,7 +99,9 @@ def _keep(ctx: Context, sql: Sql, request: Request, response: Response) -> bool:
     now = ctx.clock()
     store.forget(sql, before_ms=now - KEEP_MS)
     body = None if response.metadata_location else response.body.decode()
-    record = store.Record(request.fingerprint, response.status, body, response.metadata_location, response.kind, response.uuid)
+    record = store.Record(
+        request.fingerprint, response.status, body, response.metadata_location, response.kind, response.uuid
+    )
     return store.keep(sql, request.key, record, now_ms=now)
 
 
@@ -117,8 +129,8 @@ def _kind_of(ctx: Context, location: str) -> str:
 def _load_current(ctx: Context, request: Request, record: store.Record) -> Version:
     """The table or view as it is now, for a request whose own metadata file is gone: its change is part of that.
 
-    If that cannot be had either, the client is told that the outcome is unknown. It must not be told that the request failed: after a
-    4xx Java deletes the files of its commit.
+    If that cannot be had either, the client is told that the outcome is unknown. It must not be told that the request
+    failed: after a 4xx Java deletes the files of its commit.
     """
     relation = None
     if record.kind and record.uuid:
@@ -133,7 +145,8 @@ def _load_current(ctx: Context, request: Request, record: store.Record) -> Versi
 
 def _outlived(record: store.Record) -> CommitUnknown:
     return CommitUnknown(
-        f"The request was carried out (status {record.status}), and its metadata file {record.metadata_location} is gone since",
+        f"The request was carried out (status {record.status}), and its metadata file {record.metadata_location} is "
+        f"gone since",
         hint="load the table: it was changed, dropped or replaced after this request",
     )
 
@@ -147,7 +160,12 @@ def _check_key(text: str) -> str:
 
 def _fingerprint(request: Request) -> str:
     digest = hashlib.sha256()
-    for part in (request.method.encode(), request.path.encode("utf-8", "surrogatepass"), request.query_string, request.body):
+    for part in (
+        request.method.encode(),
+        request.path.encode("utf-8", "surrogatepass"),
+        request.query_string,
+        request.body,
+    ):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()

@@ -1,7 +1,9 @@
-"""Locations of tables and files: one meaning each, or a refusal. Pure, but for the look at symbolic links on local files.
+"""Locations of tables and files: one meaning each, or a refusal. Pure, but for the look at symbolic links on local
+files.
 
-`file:/x`, `file:///x` and `/x` are the same place; so are `s3://b/k`, `s3a://b/k` and `s3n://b/k`. A location that engines could read
-in two ways (`..`, an encoded slash, a backslash, a control character) is refused before anything is compared.
+`file:/x`, `file:///x` and `/x` are the same place; so are `s3://b/k`, `s3a://b/k` and `s3n://b/k`. A location that
+engines could read in two ways (`..`, an encoded slash, a backslash, a control character) is refused before anything is
+compared.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from frazil.catalog.names import Name, Namespace
 from frazil.errors import MalformedLocation
 
 MAX_LENGTH = 4096
-MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MAX_SEGMENTS = 4095, 255, 256  # of local files: PATH_MAX and NAME_MAX; deeper trees are a mistake
+# of local files: PATH_MAX and NAME_MAX; deeper trees are a mistake
+MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MAX_SEGMENTS = 4095, 255, 256
 MAX_KEY_BYTES = 1024  # of S3
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\\\\]")
 _ENCODED = re.compile(r"%(2e|2f|5c|00)|[?#]", re.IGNORECASE)
@@ -98,7 +101,9 @@ def _check_path(path: str) -> str:
         return path
     segments = path.split("/")
     if len(path.encode()) > MAX_PATH_BYTES or len(segments) > MAX_SEGMENTS:
-        raise MalformedLocation(f"Location {path[:60]}... is longer than {MAX_PATH_BYTES} bytes or {MAX_SEGMENTS} folders")
+        raise MalformedLocation(
+            f"Location {path[:60]}... is longer than {MAX_PATH_BYTES} bytes or {MAX_SEGMENTS} folders"
+        )
     if longest := next((segment for segment in segments if len(segment.encode()) > MAX_SEGMENT_BYTES), None):
         raise MalformedLocation(f"Location ...{longest[:60]}... has a name of more than {MAX_SEGMENT_BYTES} bytes")
     return path
@@ -127,7 +132,9 @@ def _refuse_tricks(location: str) -> None:
     if _UNPRINTABLE.search(location):
         raise MalformedLocation(f"Location {location!r} holds a backslash or a control character")
     if _ENCODED.search(location):
-        raise MalformedLocation(f"Location {location!r} holds an encoded separator, '?' or '#'; write the path as it is")
+        raise MalformedLocation(
+            f"Location {location!r} holds an encoded separator, '?' or '#'; write the path as it is"
+        )
 
 
 def _clean(path: str, location: str) -> str:
@@ -144,7 +151,12 @@ def folder_name(name: str) -> str:
     >>> folder_name("orders"), folder_name("a/b"), folder_name("..")
     ('orders', 'a_b-c14cddc0', '__-5ec1f7e7')
     """
-    if _SAFE_SEGMENT.fullmatch(name) and name.strip(".") == name and len(name) <= 120 and len(name.encode()) <= MAX_SEGMENT_BYTES:
+    if (
+        _SAFE_SEGMENT.fullmatch(name)
+        and name.strip(".") == name
+        and len(name) <= 120
+        and len(name.encode()) <= MAX_SEGMENT_BYTES
+    ):
         return name
     readable = re.sub(r"[^\w=@+~-]", "_", name)[:80].encode("utf-8", "replace")[:200].decode("utf-8", "ignore")
     return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

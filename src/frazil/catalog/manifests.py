@@ -1,4 +1,6 @@
-"""Manifests read with PyIceberg through the server's own file access: it needs neither PyArrow nor the client's keys."""
+"""Manifests read with PyIceberg through the server's own file access: it needs neither PyArrow nor the
+client's keys.
+"""
 
 from __future__ import annotations
 

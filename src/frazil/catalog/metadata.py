@@ -5,8 +5,8 @@ A `Version` is one immutable metadata file. Its load reply is kept as bytes, wit
     {"metadata-location":"...","config":{},"metadata":{...,"snapshots":[ A , B , C ]}}
                                                                          ^ snapshots_at
 
-so that the next version's reply is a new head, the same bytes of snapshots, and one more. A commit's cost then grows with the number of
-snapshots by a copy in memory and the write of the file, not by serialising them again.
+so that the next version's reply is a new head, the same bytes of snapshots, and one more. A commit's cost then grows
+with the number of snapshots by a copy in memory and the write of the file, not by serialising them again.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class Version:
 
 
 def etag_of(location: str, *, hides: bool = False) -> str:
-    """The tag of what is served. It is another one if properties are hidden: clients must not keep an answer that has them.
+    """The tag of what is served. It is another one if properties are hidden: clients must not keep an answer that has
+    them.
 
     >>> etag_of("file:///w/t/metadata/00000-a.metadata.json")
     '"a16fa5d6b807589c0188989903eb55b3"'
@@ -112,10 +113,16 @@ def etag_of(location: str, *, hides: bool = False) -> str:
     return f'"{digest}-safe"' if hides else f'"{digest}"'
 
 
-def table_version(location: str, metadata: Json, previous: Version | None = None, *, rule: PropertyRule = STRICT) -> Version:
-    """The version as a whole; `previous` lends the bytes of the snapshots that both share. What the rule refuses is not served."""
+def table_version(
+    location: str, metadata: Json, previous: Version | None = None, *, rule: PropertyRule = STRICT
+) -> Version:
+    """The version as a whole; `previous` lends the bytes of the snapshots that both share. What the rule refuses is not
+    served.
+    """
     head = reply_head(location)
-    known_safe = previous is not None and previous.stored is None and metadata["properties"] is previous.metadata["properties"]
+    known_safe = (
+        previous is not None and previous.stored is None and metadata["properties"] is previous.metadata["properties"]
+    )
     served = metadata["properties"] if known_safe else safe_properties(metadata["properties"], rule)
     hides = served is not metadata["properties"]
     written = orjson.dumps(_to_write({**metadata, "properties": served} if hides else metadata))[:-1]
@@ -123,7 +130,16 @@ def table_version(location: str, metadata: Json, previous: Version | None = None
     snapshots = _snapshot_bytes(metadata["snapshots"], previous)
     reply = b"".join((start, *snapshots, _TAIL))
     stored = b"".join((orjson.dumps(_to_write(metadata))[:-1], _SNAPSHOTS, *snapshots, _TAIL[:-1])) if hides else None
-    return Version(location, metadata, reply, len(head), len(start), etag_of(location, hides=hides), parse_location(location), stored)
+    return Version(
+        location,
+        metadata,
+        reply,
+        len(head),
+        len(start),
+        etag_of(location, hides=hides),
+        parse_location(location),
+        stored,
+    )
 
 
 def reply_head(location: str) -> bytes:
@@ -132,7 +148,9 @@ def reply_head(location: str) -> bytes:
 
 
 def _snapshot_bytes(snapshots: list[Json], previous: Version | None) -> list[bytes | memoryview]:
-    """The inside of the list of snapshots, in pieces that are still to be joined: half a megabyte is copied once, not three times."""
+    """The inside of the list of snapshots, in pieces that are still to be joined: half a megabyte is copied once, not
+    three times.
+    """
     if previous is not None:
         old = previous.metadata["snapshots"]
         count = len(old)
@@ -154,11 +172,20 @@ def _to_write(metadata: Json) -> Json:
     out: Json = {"format-version": version, "table-uuid": metadata["table-uuid"], "location": metadata["location"]}
     if version > 1:
         out["last-sequence-number"] = metadata["last-sequence-number"]
-    for key in ("last-updated-ms", "last-column-id", "current-schema-id", "schemas", "default-spec-id", "partition-specs"):
+    for key in (
+        "last-updated-ms",
+        "last-column-id",
+        "current-schema-id",
+        "schemas",
+        "default-spec-id",
+        "partition-specs",
+    ):
         out[key] = metadata[key]
     if version == 1:  # for readers that know only the first edition of version 1
         out["schema"] = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
-        out["partition-spec"] = next(s for s in metadata["partition-specs"] if s["spec-id"] == metadata["default-spec-id"])["fields"]
+        out["partition-spec"] = next(
+            s for s in metadata["partition-specs"] if s["spec-id"] == metadata["default-spec-id"]
+        )["fields"]
     for key in ("last-partition-id", "default-sort-order-id", "sort-orders", "properties"):
         out[key] = metadata[key]
     current = metadata["current-snapshot-id"]
@@ -172,7 +199,7 @@ def _to_write(metadata: Json) -> Json:
     return out
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def parse_file(location: str, content: bytes, limits: Limits | None = None) -> Json:
@@ -193,7 +220,9 @@ def parse_file(location: str, content: bytes, limits: Limits | None = None) -> J
 
 
 def _check_size(location: str, content: bytes, limits: Limits) -> None:
-    """Passes when the file may be parsed: it is not too long, and not made of more values than metadata of its length has."""
+    """Passes when the file may be parsed: it is not too long, and not made of more values than metadata of its length
+    has.
+    """
     if len(content) > limits.metadata_bytes:
         raise MetadataCorrupt(location, f"it has {len(content)} bytes; at most {limits.metadata_bytes} are read")
     if len(content) >= COUNT_FROM_BYTES:
@@ -205,8 +234,9 @@ def _check_size(location: str, content: bytes, limits: Limits) -> None:
 def parse_like(content: bytes, like: Version) -> Json | None:
     """The JSON of a metadata file that continues a version which is already parsed, without parsing what both share.
 
-    Our files end with the list of snapshots, and a commit adds to its end: head, the same bytes, more. None when this file is not of that
-    kind. That the head is valid JSON once it is closed shows that the list was cut at the top level, and nowhere else.
+    Our files end with the list of snapshots, and a commit adds to its end: head, the same bytes, more. None when this
+    file is not of that kind. That the head is valid JSON once it is closed shows that the list was cut at the top
+    level, and nowhere else.
     """
     known = like.snapshot_bytes
     if len(known) == 0 or not content.endswith(b"]}"):
@@ -227,7 +257,9 @@ def parse_like(content: bytes, like: Version) -> Json | None:
 
 
 def normalise(found: Json, location: str, *, known_snapshots: int = 0) -> Json:
-    """Metadata as commits work on it: what older versions leave out or name otherwise is filled in, and the types are checked."""
+    """Metadata as commits work on it: what older versions leave out or name otherwise is filled in, and the types are
+    checked.
+    """
     try:
         metadata = _normalise(found)
         check_table(metadata, known_snapshots=known_snapshots)
@@ -275,9 +307,14 @@ def _fill_shape(out: Json, found: Json) -> None:
         out["schemas"] = [{"schema-id": 0, **found["schema"]}]
         out["current-schema-id"] = out["schemas"][0]["schema-id"]
     if "partition-specs" not in found:
-        out["partition-specs"], out["default-spec-id"] = [{"spec-id": 0, "fields": _with_field_ids(found.get("partition-spec", []))}], 0
+        out["partition-specs"], out["default-spec-id"] = (
+            [{"spec-id": 0, "fields": _with_field_ids(found.get("partition-spec", []))}],
+            0,
+        )
     elif found["format-version"] == 1:  # there, the ids of partition fields are optional
-        out["partition-specs"] = [{**spec, "fields": _with_field_ids(spec["fields"])} for spec in found["partition-specs"]]
+        out["partition-specs"] = [
+            {**spec, "fields": _with_field_ids(spec["fields"])} for spec in found["partition-specs"]
+        ]
     if found.get("last-partition-id") is None:
         ids = [f["field-id"] for s in out["partition-specs"] for f in s["fields"]]
         out["last-partition-id"] = max(ids, default=schemas.FIRST_PARTITION_ID - 1)

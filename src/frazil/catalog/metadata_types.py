@@ -1,7 +1,8 @@
 """Whether metadata out of a file has the types that the specification gives it.
 
-A metadata file may come from anywhere: it can be registered, and it can be changed in the object store. Commits and plans rely on the types
-of what they read, so a file that breaks them is corrupt when it is read, instead of an error in the middle of a later request.
+A metadata file may come from anywhere: it can be registered, and it can be changed in the object store. Commits and
+plans rely on the types of what they read, so a file that breaks them is corrupt when it is read, instead of an error in
+the middle of a later request.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from typing import Any
 from frazil.catalog.fields import INT_MAX, LONG_MAX, Json
 
 TABLE_NUMBERS = (
-    "last-sequence-number", "last-updated-ms", "last-column-id", "current-schema-id", "default-spec-id", "last-partition-id",
+    "last-sequence-number", "last-updated-ms", "last-column-id", "current-schema-id", "default-spec-id",
+    "last-partition-id",
     "default-sort-order-id", "current-snapshot-id", "next-row-id",
 )  # fmt: skip
 
 
 def check_table(metadata: Json, *, known_snapshots: int = 0) -> None:
-    """Passes when normalised table metadata is well-typed, else ValueError; `known_snapshots` at the start were checked before."""
+    """Passes when normalised table metadata is well-typed, else ValueError; `known_snapshots` at the start were checked
+    before.
+    """
     for key in TABLE_NUMBERS:
         _number(metadata, key)
     for key in ("table-uuid", "location"):
@@ -74,7 +78,9 @@ def _check_snapshot(snapshot: Json) -> None:
 
 
 def _check_terms(holder: Json) -> None:
-    """The fields of a partition spec or a sort order. A field of several sources (format 3) has `source-ids` instead."""
+    """The fields of a partition spec or a sort order. A field of several sources (format 3) has
+    `source-ids` instead.
+    """
     for field in _objects(holder, "fields"):
         _text(field, "transform")
         if "source-ids" not in field:

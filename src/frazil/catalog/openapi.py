@@ -76,7 +76,11 @@ def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
         paths.setdefault(route.template, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.0.3",
-        "info": {"title": "Frazil: Iceberg REST catalog", "version": frazil.__version__, "license": {"name": "Apache-2.0"}},
+        "info": {
+            "title": "Frazil: Iceberg REST catalog",
+            "version": frazil.__version__,
+            "license": {"name": "Apache-2.0"},
+        },
         "paths": paths,
         "components": {"schemas": SCHEMAS},
     }
@@ -97,7 +101,10 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _error() -> dict[str, Any]:
-    return {"description": "An error in the specification's shape", "content": {"application/json": {"schema": ref("Error")}}}
+    return {
+        "description": "An error in the specification's shape",
+        "content": {"application/json": {"schema": ref("Error")}},
+    }
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:

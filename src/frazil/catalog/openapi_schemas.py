@@ -1,4 +1,6 @@
-"""The JSON that operations take and give, as OpenAPI schemas. What a table's metadata holds is left to the table specification."""
+"""The JSON that operations take and give, as OpenAPI schemas. What a table's metadata holds is left to the table
+specification.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def record(required: dict[str, Schema], optional: dict[str, Schema] | None = Non
     return {**found, "required": list(required)} if required else found
 
 
-def _tagged(tag: str, value: str, required: dict[str, Schema] | None = None, optional: dict[str, Schema] | None = None) -> Schema:
+def _tagged(
+    tag: str, value: str, required: dict[str, Schema] | None = None, optional: dict[str, Schema] | None = None
+) -> Schema:
     return record({tag: {"type": "string", "enum": [value]}, **(required or {})}, optional)
 
 
@@ -65,7 +69,9 @@ _TABLE_UPDATES = [
     _update("set-default-sort-order", {"sort-order-id": INTEGER}),
     _update("add-snapshot", {"snapshot": ref("Snapshot")}),
     _update(
-        "set-snapshot-ref", {"ref-name": TEXT, "type": {"type": "string", "enum": ["branch", "tag"]}, "snapshot-id": LONG}, _BRANCH_AGES
+        "set-snapshot-ref",
+        {"ref-name": TEXT, "type": {"type": "string", "enum": ["branch", "tag"]}, "snapshot-id": LONG},
+        _BRANCH_AGES,
     ),
     _update("remove-snapshots", {"snapshot-ids": many(LONG)}),
     _update("remove-snapshot-ref", {"ref-name": TEXT}),
@@ -95,10 +101,16 @@ _REQUIREMENTS = [
 ]
 _PAGE_TOKEN: Schema = {"type": "string", "nullable": True}
 
-_SCAN_TASKS = {"plan-tasks": many(TEXT), "file-scan-tasks": many(ref("ScanTask")), "delete-files": many(ref("ContentFile"))}
+_SCAN_TASKS = {
+    "plan-tasks": many(TEXT),
+    "file-scan-tasks": many(ref("ScanTask")),
+    "delete-files": many(ref("ContentFile")),
+}
 
 SCHEMAS: dict[str, Schema] = {
-    "Error": record({"error": record({"message": TEXT, "type": TEXT, "code": {"type": "integer", "minimum": 400, "maximum": 599}})}),
+    "Error": record(
+        {"error": record({"message": TEXT, "type": TEXT, "code": {"type": "integer", "minimum": 400, "maximum": 599}})}
+    ),
     "Namespace": many({"type": "string", "minLength": 1}, minItems=1),
     "Identifier": record({"namespace": ref("Namespace"), "name": {"type": "string", "minLength": 1}}),
     "Type": {"oneOf": [TEXT, ref("Struct"), ref("List"), ref("Map")]},
@@ -109,11 +121,16 @@ SCHEMAS: dict[str, Schema] = {
     "Struct": _tagged("type", "struct", {"fields": many(ref("Field"))}),
     "List": _tagged("type", "list", {"element-id": INTEGER, "element": ref("Type"), "element-required": BOOLEAN}),
     "Map": _tagged(
-        "type", "map", {"key-id": INTEGER, "key": ref("Type"), "value-id": INTEGER, "value": ref("Type"), "value-required": BOOLEAN}
+        "type",
+        "map",
+        {"key-id": INTEGER, "key": ref("Type"), "value-id": INTEGER, "value": ref("Type"), "value-required": BOOLEAN},
     ),
-    "Schema": _tagged("type", "struct", {"fields": many(ref("Field"))}, {"schema-id": INTEGER, "identifier-field-ids": many(INTEGER)}),
+    "Schema": _tagged(
+        "type", "struct", {"fields": many(ref("Field"))}, {"schema-id": INTEGER, "identifier-field-ids": many(INTEGER)}
+    ),
     "PartitionSpec": record(
-        {"fields": many(record({"source-id": INTEGER, "name": TEXT, "transform": TEXT}, {"field-id": INTEGER}))}, {"spec-id": INTEGER}
+        {"fields": many(record({"source-id": INTEGER, "name": TEXT, "transform": TEXT}, {"field-id": INTEGER}))},
+        {"spec-id": INTEGER},
     ),
     "SortOrder": record(
         {
@@ -132,7 +149,13 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Snapshot": record(
         {"snapshot-id": LONG, "timestamp-ms": LONG, "manifest-list": TEXT, "summary": record({"operation": TEXT})},
-        {"parent-snapshot-id": LONG, "sequence-number": LONG, "schema-id": INTEGER, "first-row-id": LONG, "added-rows": LONG},
+        {
+            "parent-snapshot-id": LONG,
+            "sequence-number": LONG,
+            "schema-id": INTEGER,
+            "first-row-id": LONG,
+            "added-rows": LONG,
+        },
     ),
     "TableUpdate": {"oneOf": _TABLE_UPDATES},
     "ViewUpdate": {"oneOf": _VIEW_UPDATES},
@@ -169,7 +192,8 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Rename": record({"source": ref("Identifier"), "destination": ref("Identifier")}),
     "CommitTable": record(
-        {"requirements": many(ref("TableRequirement")), "updates": many(ref("TableUpdate"))}, {"identifier": ref("Identifier")}
+        {"requirements": many(ref("TableRequirement")), "updates": many(ref("TableUpdate"))},
+        {"identifier": ref("Identifier")},
     ),
     "Filter": {"oneOf": [BOOLEAN, record({"type": TEXT})]},
     "PlanScan": record(
@@ -189,13 +213,17 @@ SCHEMAS: dict[str, Schema] = {
     "FetchTasks": record({"plan-task": TEXT}),
     "CommitTransaction": record({"table-changes": many(ref("CommitTable"))}),
     "CommitView": record(
-        {"updates": many(ref("ViewUpdate"))}, {"requirements": many(ref("ViewRequirement")), "identifier": ref("Identifier")}
+        {"updates": many(ref("ViewUpdate"))},
+        {"requirements": many(ref("ViewRequirement")), "identifier": ref("Identifier")},
     ),
     "CreateView": record(
-        {"name": TEXT, "schema": ref("Schema"), "view-version": ref("ViewVersion"), "properties": TEXT_MAP}, {"location": TEXT}
+        {"name": TEXT, "schema": ref("Schema"), "view-version": ref("ViewVersion"), "properties": TEXT_MAP},
+        {"location": TEXT},
     ),
     "Report": record({"report-type": {"type": "string", "enum": ["scan-report", "commit-report"]}}),
-    "Config": record({"defaults": TEXT_MAP, "overrides": TEXT_MAP}, {"endpoints": many(TEXT), "idempotency-key-lifetime": TEXT}),
+    "Config": record(
+        {"defaults": TEXT_MAP, "overrides": TEXT_MAP}, {"endpoints": many(TEXT), "idempotency-key-lifetime": TEXT}
+    ),
     "ContentFile": record(
         {
             "content": {"type": "string", "enum": ["data", "position-deletes", "equality-deletes"]},
@@ -207,7 +235,9 @@ SCHEMAS: dict[str, Schema] = {
             "record-count": LONG,
         }
     ),
-    "ScanTask": record({"data-file": ref("ContentFile")}, {"delete-file-references": many(INTEGER), "residual-filter": ref("Filter")}),
+    "ScanTask": record(
+        {"data-file": ref("ContentFile")}, {"delete-file-references": many(INTEGER), "residual-filter": ref("Filter")}
+    ),
     "ScanTasks": record({}, _SCAN_TASKS),
     "PlannedScan": record({"status": {"type": "string", "enum": ["completed"]}}, {"plan-id": TEXT, **_SCAN_TASKS}),
     "Namespaces": record({"namespaces": many(ref("Namespace"))}, {"next-page-token": _PAGE_TOKEN}),

@@ -25,9 +25,9 @@ Headers = dict[bytes, bytes]
 class HostGuard:
     """The names of one server.
 
-    `bound` is the address that it listens on: one that stands for all addresses (0.0.0.0, ::) accepts every IP address as Host, since only
-    names can be pointed elsewhere; `host` is the name that it was given for it. `allowed` are the operator's names: exact,
-    `*.example.org` for all names below, `*` for any.
+    `bound` is the address that it listens on: one that stands for all addresses (0.0.0.0, ::) accepts every IP address
+    as Host, since only names can be pointed elsewhere; `host` is the name that it was given for it. `allowed` are the
+    operator's names: exact, `*.example.org` for all names below, `*` for any.
     """
 
     def __init__(self, bound: str = "127.0.0.1", allowed: Iterable[str] = (), *, host: str = "") -> None:
@@ -102,4 +102,6 @@ def check_type(headers: Headers) -> None:
     kind = headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
     if kind != b"application/json":
         found = kind.decode("latin-1")[:100]
-        raise UnsupportedBody(f"The Content-Type must be application/json, found {found!r}" if found else "The Content-Type is missing")
+        raise UnsupportedBody(
+            f"The Content-Type must be application/json, found {found!r}" if found else "The Content-Type is missing"
+        )

@@ -1,9 +1,10 @@
 """The places of a table or view: its location and the other folders that it writes to. No two of them overlap.
 
-Places are compared by their canonical text, whatever their spelling, and with symbolic links followed. `new_places` says which ones a
-commit adds: none for an append, which therefore pays nothing. They are looked at before the metadata file is written, so that a refused
-request leaves no file behind, and claimed in the transaction of the commit, so that of two concurrent commits one wins. A table keeps
-the places that it has left until it is dropped: its older files are still there.
+Places are compared by their canonical text, whatever their spelling, and with symbolic links followed. `new_places`
+says which ones a commit adds: none for an append, which therefore pays nothing. They are looked at before the metadata
+file is written, so that a refused request leaves no file behind, and claimed in the transaction of the commit, so that
+of two concurrent commits one wins. A table keeps the places that it has left until it is dropped: its older files are
+still there.
 """
 
 from __future__ import annotations
@@ -46,12 +47,16 @@ def new_locations(metadata: Json, base: Json | None) -> list[str]:
     properties = metadata["properties"]
     if base is None or properties is not base["properties"]:
         before = base["properties"] if base is not None else {}
-        locations += [properties[key] for key in PATH_PROPERTIES if key in properties and properties[key] != before.get(key)]
+        locations += [
+            properties[key] for key in PATH_PROPERTIES if key in properties and properties[key] != before.get(key)
+        ]
     return locations
 
 
 def keys_of(locations: Iterable[str]) -> dict[str, str]:
-    """The canonical text of each location, with and without its symbolic links followed, and the location that it stands for."""
+    """The canonical text of each location, with and without its symbolic links followed, and the location that it
+    stands for.
+    """
     keys: dict[str, str] = {}
     for location in locations:
         place = parse_location(location)
@@ -74,11 +79,13 @@ def _keys(location: str, place: Place, real: Place) -> dict[str, str]:
     return keys
 
 
-# --- before the metadata file is written -----------------------------------------------------------------------------------------
+# --- before the metadata file is written -----------------------------------------------------------------------------
 
 
 def check_free(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, keys: Mapping[str, str]) -> None:
-    """Passes when no place overlaps one of another table or view, and none contains a warehouse or the folder of a namespace."""
+    """Passes when no place overlaps one of another table or view, and none contains a warehouse or the folder of a
+    namespace.
+    """
     if warehouses.allow_overlap:
         return
     for key, location in keys.items():
@@ -130,10 +137,17 @@ def _namespace_at(sql: Sql, warehouse: Warehouse, path: str) -> str:
 
 
 def choose_location(
-    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, properties: Mapping[str, str], *, new_uuid: Callable[[], str]
+    sql: Sql,
+    warehouses: Warehouses,
+    warehouse: Warehouse,
+    name: Name,
+    properties: Mapping[str, str],
+    *,
+    new_uuid: Callable[[], str],
 ) -> dict[str, str]:
-    """The keys of a free place for a table or view whose creator names none, and its location: after its name and that of its
-    namespace, which has these properties; with a suffix where that place is taken."""
+    """The keys of a free place for a table or view whose creator names none, and its location: after its name and that
+    of its namespace, which has these properties; with a suffix where that place is taken.
+    """
     location = default_location(warehouse.root, name, properties.get("location"))
     keys = checked_keys(warehouses, warehouse, [location])
     for key in keys:
@@ -162,7 +176,7 @@ def _beside(location: str, key: str, occupant: Occupant | str, suffix: str) -> s
     return "/".join((f"{head}-{suffix}", *rest))
 
 
-# --- in the transaction ----------------------------------------------------------------------------------------------------------
+# --- in the transaction ----------------------------------------------------------------------------------------------
 
 
 def claim(
@@ -183,7 +197,7 @@ def claim(
     return first is None or sql.run(first[0], *first[1]) == 1
 
 
-# --- databases from before places were stored, and overlaps from that time ---------------------------------------------------------
+# --- databases from before places were stored, and overlaps from that time -------------------------------------------
 
 
 def store_missing_places(database: Database, files: MetadataFiles) -> int:
@@ -225,7 +239,9 @@ def _store_namespace(database: Database, warehouse: str, key: str, location: str
 
 
 def _read_places(files: MetadataFiles, relation: Unplaced, lost: threading.Event) -> tuple[list[str], bool]:
-    """The places of a table or view, and whether they are all known; `lost` is set once the object store does not answer."""
+    """The places of a table or view, and whether they are all known; `lost` is set once the object store does not
+    answer.
+    """
     if lost.is_set():
         return _stored_keys([relation.location]), False
     try:
@@ -277,7 +293,9 @@ def report_overlaps(database: Database) -> None:
     for overlap in overlaps[:20]:
         log.warning("%s (%s) lies in %s (%s)", overlap.inner, overlap.inner.place, overlap.outer, overlap.outer.place)
     if overlaps:
-        log.warning("%d tables or views overlap others; they keep working: frazil catalog overlaps lists them", len(overlaps))
+        log.warning(
+            "%d tables or views overlap others; they keep working: frazil catalog overlaps lists them", len(overlaps)
+        )
 
 
 def set_namespace_place(sql: Sql, warehouse: Warehouse, namespace: Iterable[str], location: str | None) -> None:

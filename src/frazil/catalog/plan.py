@@ -1,4 +1,6 @@
-"""The first half of a commit: from a change to a plan. Reads the pointer and the base metadata, decides, lays out the new version."""
+"""The first half of a commit: from a change to a plan. Reads the pointer and the base metadata, decides, lays out the
+new version.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from frazil.catalog.store import namespaces, relations
 from frazil.catalog.store.database import Sql
 from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import AlreadyExists, MetadataCorrupt, MetadataMissing, NoSuchNamespace, NoSuchTable, PropertyRefused, Unavailable
+from frazil.errors import (
+    AlreadyExists,
+    MetadataCorrupt,
+    MetadataMissing,
+    NoSuchNamespace,
+    NoSuchTable,
+    PropertyRefused,
+    Unavailable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +51,20 @@ class Plan:
 def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) -> Plan:
     """What a change makes of its table as it is now; raises what speaks against it."""
     relation = relations.find(sql, warehouse.name, change.name)
-    base = _check_free(ctx, sql, warehouse, change.name, relation) if change.creates else load_base(ctx, change.name, relation)
+    base = (
+        _check_free(ctx, sql, warehouse, change.name, relation)
+        if change.creates
+        else load_base(ctx, change.name, relation)
+    )
     old, old_location = (base.metadata, base.location) if base else (None, None)
     metadata = decide(old, change, base_location=old_location, now_ms=ctx.clock(), new_uuid=ctx.new_uuid())
     if metadata is None:
         return Plan(change.name, base, None)
     chosen = None
     if base is None and "location" not in metadata:
-        chosen = new_location(ctx, sql, warehouse, change.name, namespaces.find(sql, warehouse.name, change.name.namespace) or {})
+        chosen = new_location(
+            ctx, sql, warehouse, change.name, namespaces.find(sql, warehouse.name, change.name.namespace) or {}
+        )
         metadata["location"] = next(iter(chosen.values()))
     claims = check_places(ctx, sql, warehouse, change.name, metadata, old, chosen=chosen)
     location = metadata_location(metadata, old_location, ctx.new_uuid())
@@ -73,7 +89,9 @@ def load_base(ctx: Context, name: Name, relation: Relation | None) -> Version:
 
 
 def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool = False) -> Version:
-    """The version that a table's row points to; if its file is lost, corrupt or out of reach, the error names the table as well."""
+    """The version that a table's row points to; if its file is lost, corrupt or out of reach, the error names the table
+    as well.
+    """
     try:
         return ctx.files.load(relation.metadata_location, inline=inline)
     except (MetadataMissing, MetadataCorrupt) as exc:
@@ -82,8 +100,12 @@ def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool =
         raise Unavailable(f"{exc.message} (table {name})", hint=exc.hint) from exc
 
 
-def new_location(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, properties: Mapping[str, str]) -> dict[str, str]:
-    """The keys and the location of a place for a table or view whose creator names none; the properties are its namespace's."""
+def new_location(
+    ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, properties: Mapping[str, str]
+) -> dict[str, str]:
+    """The keys and the location of a place for a table or view whose creator names none; the properties are its
+    namespace's.
+    """
     return places.choose_location(sql, ctx.warehouses, warehouse, name, properties, new_uuid=ctx.new_uuid)
 
 
@@ -97,7 +119,9 @@ def check_places(
     *,
     chosen: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The places that the metadata adds to those of its base, if the table or view may have them; `chosen` are known to be free."""
+    """The places that the metadata adds to those of its base, if the table or view may have them; `chosen` are known to
+    be free.
+    """
     check_properties(ctx, metadata, base)
     known = dict(chosen or {})
     locations = [location for location in places.new_locations(metadata, base) if location not in known.values()]

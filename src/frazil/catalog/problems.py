@@ -9,7 +9,8 @@ from frazil.catalog.http import JSON_TYPE, Response
 
 MESSAGE_LENGTH = 1000  # characters of an error message, and of its hint
 
-# Looked up along the class's ancestors: a subclass without a row of its own answers like its parent, but a test demands a row for each.
+# Looked up along the class's ancestors: a subclass without a row of its own answers like its parent, but a test demands
+# a row for each.
 PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.CatalogError: (500, "InternalServerError"),
     errors.BadRequest: (400, "BadRequestException"),
@@ -77,7 +78,11 @@ def cut(message: str) -> str:
     >>> len(cut("x" * 100_000)), cut("short")
     (1030, 'short')
     """
-    return message if len(message) <= MESSAGE_LENGTH else f"{message[:MESSAGE_LENGTH]}... ({len(message)} characters in all)"
+    return (
+        message
+        if len(message) <= MESSAGE_LENGTH
+        else f"{message[:MESSAGE_LENGTH]}... ({len(message)} characters in all)"
+    )
 
 
 def problem(status: int, kind: str, message: str) -> Response:

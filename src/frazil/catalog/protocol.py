@@ -1,11 +1,12 @@
 """uvicorn's HTTP protocol with two shortcuts, and with limits on what a client may send and how long it may take.
 
-A quick read (an indexed lookup, a stat, bytes from memory) is answered where its head was parsed: no ASGI scope, no task, one write. That
-is a third of the time of a small load. Every other answer has its head held back until the body comes, so that both leave in one write.
+A quick read (an indexed lookup, a stat, bytes from memory) is answered where its head was parsed: no ASGI scope, no
+task, one write. That is a third of the time of a small load. Every other answer has its head held back until the body
+comes, so that both leave in one write.
 
-Limits cost nothing where they are not reached: a request whose head arrives in one small piece cannot exceed those of the head, and
-`connections.py` looks for late clients once a second. What is refused here is answered like any other error, and the connection is closed
-when the rest of its stream has no known meaning.
+Limits cost nothing where they are not reached: a request whose head arrives in one small piece cannot exceed those of
+the head, and `connections.py` looks for late clients once a second. What is refused here is answered like any other
+error, and the connection is closed when the rest of its stream has no known meaning.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class CatalogProtocol(HttpToolsProtocol):
         self._limits = app.ctx.limits
         self._all = app.connections
         self._in_head = True  # from the start, and from the first byte of a request to the end of its head
-        self._since = self.loop.time()  # when the client began to keep us waiting; 0 when the head has just come, or none is awaited
+        # when the client began to keep us waiting; 0 when the head has just come, or none is awaited
+        self._since = self.loop.time()
         self._silent = True
         self._wire = 0  # bytes of the head so far, or between two pieces of the body
         self._large = False  # the head may be too large: look
@@ -76,7 +78,7 @@ class CatalogProtocol(HttpToolsProtocol):
         self._lingers_until = 0.0
         self._lingered = 0
 
-    # --- the connection ----------------------------------------------------------------------------------------------------------
+    # --- the connection ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -84,7 +86,8 @@ class CatalogProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.closed(self)
-        # uvicorn marks `self.cycle` only: the last request that was parsed, not the one in work when others were sent ahead.
+        # uvicorn marks `self.cycle` only: the last request that was parsed, not the one in work when others were sent
+        # ahead.
         if self._in_work is not None:
             self._in_work.disconnected = True
             self._in_work.message_event.set()
@@ -122,8 +125,9 @@ class CatalogProtocol(HttpToolsProtocol):
         self._refuse(self._error or BadRequest("The request is not valid HTTP"))
 
     def _without_upgrade(self, rest: bytes) -> bytes:
-        """What is still to be parsed. Other protocols are not offered, but the parser skips the body of a request that asks for one:
-        such a request is parsed again as if it had not asked."""
+        """What is still to be parsed. Other protocols are not offered, but the parser skips the body of a request that
+        asks for one: such a request is parsed again as if it had not asked.
+        """
         if not self._upgrading:
             return rest
         head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/1.1\r\n"]
@@ -148,7 +152,7 @@ class CatalogProtocol(HttpToolsProtocol):
         elif self._wire > self._limits.header_bytes or len(self.headers) > MAX_HEADERS:
             self._refuse(HeadersTooLarge("The chunks or trailers of the body have too much around them"))
 
-    # --- what the parser finds ---------------------------------------------------------------------------------------------------
+    # --- what the parser finds ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self.url, self.headers, self.expect_100_continue = b"", [], False
@@ -207,7 +211,12 @@ class CatalogProtocol(HttpToolsProtocol):
         """Nothing is under way on this connection, and there is no body to wait for."""
         if self.cycle is not None and not self.cycle.response_complete:
             return False
-        if self.pipeline or self.flow.write_paused or self.transport.is_closing() or not self.parser.should_keep_alive():
+        if (
+            self.pipeline
+            or self.flow.write_paused
+            or self.transport.is_closing()
+            or not self.parser.should_keep_alive()
+        ):
             return False
         if self._answered >= ANSWERED_AT_ONCE:
             return False
@@ -222,7 +231,7 @@ class CatalogProtocol(HttpToolsProtocol):
         if not self._upgrading:
             super().on_message_complete()
 
-    # --- refusals ----------------------------------------------------------------------------------------------------------------
+    # --- refusals ----------------------------------------------------------------------------------------------------
 
     def _stop_parsing(self, error: CatalogError) -> None:
         """Ends the parser's run, which comes back to `data_received`."""
@@ -233,7 +242,8 @@ class CatalogProtocol(HttpToolsProtocol):
         """Answers with an error and closes: what follows on the connection has no known meaning."""
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete and not cycle.more_body:
-            # Whole requests are being answered, and this one would be next: the last of them says that the connection ends with it.
+            # Whole requests are being answered, and this one would be next: the last of them says that the connection
+            # ends with it.
             (self.pipeline[0][0] if self.pipeline else cycle).keep_alive = False
             self._linger()
             return
@@ -250,7 +260,9 @@ class CatalogProtocol(HttpToolsProtocol):
         self._close_calmly()
 
     def _close_calmly(self) -> None:
-        """Closes once the client has read the answer: closing at once would reset the connection while the client still sends."""
+        """Closes once the client has read the answer: closing at once would reset the connection while the client still
+        sends.
+        """
         self._linger()
         if not self.transport.is_closing():
             self.flow.resume_reading()
@@ -259,14 +271,16 @@ class CatalogProtocol(HttpToolsProtocol):
     def _linger(self) -> None:
         self._lingers_until = self._lingers_until or self.loop.time() + LINGER_SECONDS
 
-    # --- late clients ------------------------------------------------------------------------------------------------------------
+    # --- late clients ------------------------------------------------------------------------------------------------
 
     def waits_for_client(self) -> bool:
         """No request of the connection is complete and unanswered."""
         return self._in_head or self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def is_late(self, now: float) -> bool:
-        """The client has kept us waiting for too long, for the head of a request or for the end of one that is answered."""
+        """The client has kept us waiting for too long, for the head of a request or for the end of one that is
+        answered.
+        """
         if self._lingers_until:
             return now > self._lingers_until and (not self._is_working() or self.cycle.disconnected)
         if not self._since:
@@ -282,9 +296,11 @@ class CatalogProtocol(HttpToolsProtocol):
         if self._lingers_until or self._silent or not self._in_head:
             self.transport.abort()
         else:
-            self._refuse(RequestTooSlow(f"The request did not arrive within {self._limits.first_byte_seconds:g} seconds"))
+            self._refuse(
+                RequestTooSlow(f"The request did not arrive within {self._limits.first_byte_seconds:g} seconds")
+            )
 
-    # --- answers -----------------------------------------------------------------------------------------------------------------
+    # --- answers -----------------------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.transport = _JoiningTransport(self, cycle)  # type: ignore[assignment]
@@ -292,7 +308,9 @@ class CatalogProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app if self._is_room() else _busy)
 
     def _is_room(self) -> bool:
-        """Whether one more request may be worked on. The task of an answered one is listed until the next turn of the loop."""
+        """Whether one more request may be worked on. The task of an answered one is listed until the next turn of the
+        loop.
+        """
         limit = self._limits.concurrent_requests
         return len(self.tasks) < limit or sum(not task.done() for task in self.tasks) < limit
 
@@ -324,7 +342,9 @@ def _write(write: Callable[[bytes], None], write_lines: Callable[[Any], None], r
 
 
 class _JoiningTransport:
-    """The connection's transport, which keeps the head of an answer until its body comes, and drops what comes after the end."""
+    """The connection's transport, which keeps the head of an answer until its body comes, and drops what comes after
+    the end.
+    """
 
     def __init__(self, protocol: CatalogProtocol, cycle: RequestResponseCycle) -> None:
         self._protocol, self._cycle = protocol, cycle

@@ -4,9 +4,9 @@
     write    the new metadata files, outside the transaction
     swap     every pointer of the request by compare-and-set, and the idempotency record, in one transaction
 
-A commit ends in one of three ways. *Committed*: the transaction is durable. *Conflict*: a requirement does not hold; or nothing was
-changed, for certain, and the client may retry. *Unknown*: the database failed while committing and the pointers, read again, do not show
-our files; these files are never deleted.
+A commit ends in one of three ways. *Committed*: the transaction is durable. *Conflict*: a requirement does not hold; or
+nothing was changed, for certain, and the client may retry. *Unknown*: the database failed while committing and the
+pointers, read again, do not show our files; these files are never deleted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class LostRace(Exception):
     """A pointer was moved by somebody else between our look and our swap; nothing of ours was changed."""
 
 
-def commit_changes(ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond) -> Response:
+def commit_changes(
+    ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond
+) -> Response:
     """The answer to a commit of one or more tables, all or nothing."""
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
@@ -65,8 +67,9 @@ def _plan_all(ctx: Context, sql: Sql, warehouse: Warehouse, changes: Sequence[Ch
 
 @contextmanager
 def certain_failures(*, creates: bool) -> Iterator[None]:
-    """A database or object store that cannot be reached before the swap is a conflict: nothing was committed, the client may retry.
-    Not for a commit that creates: its client takes a 409 for a name that is taken."""
+    """A database or object store that cannot be reached before the swap is a conflict: nothing was committed, the
+    client may retry. Not for a commit that creates: its client takes a 409 for a name that is taken.
+    """
     try:
         yield
     except Unavailable as exc:
@@ -75,10 +78,12 @@ def certain_failures(*, creates: bool) -> Iterator[None]:
         raise CommitConflict(f"Nothing was committed: {exc.message}; retry", hint=exc.hint) from exc
 
 
-# --- write and swap --------------------------------------------------------------------------------------------------------------
+# --- write and swap --------------------------------------------------------------------------------------------------
 
 
-def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
+def publish(
+    ctx: Context, request: Request, warehouse: Warehouse, plans: Sequence[Plan], response: Response
+) -> Response:
     """The response, after everything that it tells is durable. Raises LostRace when a pointer has moved meanwhile."""
     changed = [plan.new for plan in plans if plan.new is not None]
     if not changed and request.key is None:
@@ -100,11 +105,13 @@ def publish(ctx: Context, request: Request, warehouse: Warehouse, plans: Sequenc
     return answer
 
 
-def _publish_locked(ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond) -> Response:
+def _publish_locked(
+    ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond
+) -> Response:
     """The same with the tables' rows locked first, so that nobody can be faster once more.
 
-    The files are then written inside the transaction, which is longer than it should be. But a server whose files are far away would
-    else lose every race against one that has them near, and its clients would starve.
+    The files are then written inside the transaction, which is longer than it should be. But a server whose files are
+    far away would else lose every race against one that has them near, and its clients would starve.
     """
     plans: list[Plan] = []
 
@@ -119,7 +126,9 @@ def _publish_locked(ctx: Context, request: Request, warehouse: Warehouse, change
     try:
         answer = transact(ctx, request, work)
     except LostRace:  # only a table that did not exist cannot be locked
-        raise CommitConflict(f"Cannot commit {', '.join(str(c.name) for c in changes)}: another commit was faster; retry") from None
+        raise CommitConflict(
+            f"Cannot commit {', '.join(str(c.name) for c in changes)}: another commit was faster; retry"
+        ) from None
     except CommitUnknown:
         answer = _look_again(ctx, warehouse, plans, respond([plan.result for plan in plans]))
     _remember(ctx, warehouse, plans)
@@ -127,14 +136,17 @@ def _publish_locked(ctx: Context, request: Request, warehouse: Warehouse, change
 
 
 def _check_sizes(ctx: Context, plans: Sequence[Plan]) -> None:
-    """Refuses metadata files that grow past the limit: the server must be able to read what it writes. A smaller one may always follow."""
+    """Refuses metadata files that grow past the limit: the server must be able to read what it writes. A smaller one
+    may always follow.
+    """
     most = min(ctx.limits.new_metadata_bytes, ctx.limits.metadata_bytes)
     for plan in plans:
         size = plan.new.file_size if plan.new is not None else 0
         if size > most and (plan.base is None or size > plan.base.file_size):
             raise InvalidChange(
                 f"Cannot commit {plan.name}: its metadata file would have {size} bytes, at most {most} are allowed",
-                hint="expire old snapshots and remove properties; an operator can raise server.limits.new_metadata_bytes",
+                hint="expire old snapshots and remove properties; an operator can raise "
+                "server.limits.new_metadata_bytes",
             )
 
 
@@ -152,7 +164,9 @@ def _swap_all(ctx: Context, sql: Sql, warehouse: Warehouse, plans: Sequence[Plan
 
 
 def _swap(ctx: Context, sql: Sql, warehouse: Warehouse, plan: Plan, claiming: Sequence[Plan]) -> None:
-    """Moves the pointer of one table, and claims the places of these plans; raises LostRace when something has changed meanwhile."""
+    """Moves the pointer of one table, and claims the places of these plans; raises LostRace when something has changed
+    meanwhile.
+    """
     old = plan.base.location if plan.base else None
     target = plan.result  # a table that is only looked at must still be where it was when the others move
     uuid, place = target.metadata[f"{plan.kind}-uuid"], target.metadata["location"]

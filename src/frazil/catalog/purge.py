@@ -1,8 +1,8 @@
 """Deleting the files of a table that was dropped with a purge.
 
-A table's metadata is written by clients and may name any path. So only files in folders that are the table's own are read or deleted
-(see guard.py), and none that another table or view of any warehouse leads to. Deepest first: data files, then manifests, then the metadata
-files, so that a purge that is interrupted can still be understood.
+A table's metadata is written by clients and may name any path. So only files in folders that are the table's own are
+read or deleted (see guard.py), and none that another table or view of any warehouse leads to. Deepest first: data
+files, then manifests, then the metadata files, so that a purge that is interrupted can still be understood.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ AT_ONCE = 1000  # files between two looks whether the table was registered again
 
 
 def purge_table(ctx: Context, warehouse: Warehouse, location: str) -> None:
-    """Deletes what the metadata file leads to, and it last. The pointer is gone already: a failure leaves orphans, no broken table."""
+    """Deletes what the metadata file leads to, and it last. The pointer is gone already: a failure leaves orphans, no
+    broken table.
+    """
     try:
         if importlib.util.find_spec("pyarrow") is None:
-            log.warning("purge of %s: the files were left; deleting them needs pyarrow (pip install 'frazil[sinks]')", location)
+            log.warning(
+                "purge of %s: the files were left; deleting them needs pyarrow (pip install 'frazil[sinks]')", location
+            )
             return
         metadata = ctx.files.read(location)
         pointers = ctx.guard.pointers()
@@ -42,7 +46,12 @@ def purge_table(ctx: Context, warehouse: Warehouse, location: str) -> None:
         for path, label in candidates.referenced.items():
             log.warning("purge of %s: %s was left: %s leads to it", metadata["location"], path, label)
         count = _delete(ctx, metadata, candidates.left)
-        log.info("purged table %s: %d files", metadata["location"], count, extra={"table": metadata["location"], "deleted": count})
+        log.info(
+            "purged table %s: %d files",
+            metadata["location"],
+            count,
+            extra={"table": metadata["location"], "deleted": count},
+        )
     except ReferencesUnknown as exc:
         log.warning("purge of %s: all files were left: %s", location, exc.message)
     except Exception:
@@ -82,9 +91,15 @@ class Purge:
                 yield path
             else:
                 left += 1
-                log.debug("purge of %s: %s was left: it is not in the table's own folders", self.metadata["location"], path)
+                log.debug(
+                    "purge of %s: %s was left: it is not in the table's own folders", self.metadata["location"], path
+                )
         if left:
-            log.warning("purge of %s: %d files were left: they are not in the table's own folders", self.metadata["location"], left)
+            log.warning(
+                "purge of %s: %d files were left: they are not in the table's own folders",
+                self.metadata["location"],
+                left,
+            )
 
     def _named(self) -> Iterator[str]:
         lists = dict.fromkeys(one["manifest-list"] for one in self.metadata["snapshots"] if "manifest-list" in one)
@@ -103,7 +118,8 @@ class Purge:
         cache = ManifestCache(lambda path: read_or_missing(self.ctx.files, path), max_bytes=16 << 20)
         manifests = dict.fromkeys(manifest for path in lists for manifest in self._manifests(cache, path))
         for path in manifests:
-            # An entry that says "deleted" names a file that an older manifest holds as well: it is deleted with that one.
+            # An entry that says "deleted" names a file that an older manifest holds as well: it is deleted with that
+            # one.
             yield from self._files(cache, path)
             yield path
 

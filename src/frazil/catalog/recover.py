@@ -39,7 +39,9 @@ class Candidate:
 
 
 def find_candidates(ctx: Context, warehouse: Warehouse, name: Name) -> tuple[Relation, list[Candidate]]:
-    """The table's row, and every metadata file of it, the newest first; the current one is in the list even when it is gone."""
+    """The table's row, and every metadata file of it, the newest first; the current one is in the list even when it is
+    gone.
+    """
     relation = relations.find(ctx.database.read(), warehouse.name, name)
     if relation is None or relation.kind != "table":
         raise NoSuchTable(str(name))
@@ -47,7 +49,8 @@ def find_candidates(ctx: Context, warehouse: Warehouse, name: Name) -> tuple[Rel
     if parse_location(relation.metadata_location) not in map(parse_location, locations):
         locations.insert(0, relation.metadata_location)
     looks = [(location, *read_or_reason(ctx.files, location)) for location in locations]
-    own = [look for look in looks if look[1] is None or look[1]["table-uuid"] == relation.uuid]  # a folder may hold two tables
+    # a folder may hold two tables
+    own = [look for look in looks if look[1] is None or look[1]["table-uuid"] == relation.uuid]
     certain = {parse_location(p) for p in (relation.metadata_location, relation.previous_location) if p}
     for _, metadata, _ in own:
         certain |= {parse_location(entry["metadata-file"]) for entry in (metadata or {}).get("metadata-log", ())}
@@ -70,9 +73,15 @@ def _candidate(location: str, metadata: Json | None, reason: str, *, current: Pl
 
 
 def best_candidate(relation: Relation, candidates: Sequence[Candidate]) -> Candidate | None:
-    """The version to go back to: the one that the catalog had before, else the newest that is readable and was current for certain."""
+    """The version to go back to: the one that the catalog had before, else the newest that is readable and was current
+    for certain.
+    """
     good = [c for c in candidates if c.readable and c.was_current and not c.is_current]
-    before = [c for c in good if relation.previous_location and parse_location(c.location) == parse_location(relation.previous_location)]
+    before = [
+        c
+        for c in good
+        if relation.previous_location and parse_location(c.location) == parse_location(relation.previous_location)
+    ]
     return next(iter(before or good), None)
 
 
@@ -81,7 +90,9 @@ def roll_back(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation
     if not target.readable:
         raise BadRequest(f"{target.location} cannot be read: {target.reason}")
     metadata = ctx.files.read(target.location)
-    swap = Swap(name, "table", relation.metadata_location, target.location, metadata["table-uuid"], metadata["location"])
+    swap = Swap(
+        name, "table", relation.metadata_location, target.location, metadata["table-uuid"], metadata["location"]
+    )
     claims = places.keys_of(places.new_locations(metadata, None))
 
     # Whatever lies there now may have been current: the logs that tell may be in the files that are lost.

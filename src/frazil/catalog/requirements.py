@@ -1,7 +1,7 @@
 """What a commit asserts about the table that it changes: one small function a requirement, pure.
 
-A requirement that does not hold raises CommitConflict; the texts are those of the Java library, which clients and its compatibility kit
-know. Only a changed *value* is a conflict; a malformed requirement is a BadRequest.
+A requirement that does not hold raises CommitConflict; the texts are those of the Java library, which clients and its
+compatibility kit know. Only a changed *value* is a conflict; a malformed requirement is a BadRequest.
 """
 
 from __future__ import annotations
@@ -56,13 +56,17 @@ def _same_number(field: str, metadata_field: str, what: str) -> Requirement:
 TABLE_REQUIREMENTS: dict[str, Requirement] = {
     "assert-table-uuid": _table_uuid,
     "assert-ref-snapshot-id": _ref_snapshot_id,
-    "assert-last-assigned-field-id": _same_number("last-assigned-field-id", "last-column-id", "last assigned field id changed"),
+    "assert-last-assigned-field-id": _same_number(
+        "last-assigned-field-id", "last-column-id", "last assigned field id changed"
+    ),
     "assert-current-schema-id": _same_number("current-schema-id", "current-schema-id", "current schema changed"),
     "assert-last-assigned-partition-id": _same_number(
         "last-assigned-partition-id", "last-partition-id", "last assigned partition id changed"
     ),
     "assert-default-spec-id": _same_number("default-spec-id", "default-spec-id", "default partition spec changed"),
-    "assert-default-sort-order-id": _same_number("default-sort-order-id", "default-sort-order-id", "default sort order changed"),
+    "assert-default-sort-order-id": _same_number(
+        "default-sort-order-id", "default-sort-order-id", "default sort order changed"
+    ),
 }
 VIEW_REQUIREMENTS: dict[str, Requirement] = {"assert-view-uuid": _view_uuid}
 

@@ -7,7 +7,18 @@ from functools import cache
 from frazil.catalog.context import Context
 from frazil.catalog.http import JSON_TYPE, Request, Response
 from frazil.catalog.openapi import document_bytes
-from frazil.catalog.operations import commits, config, functions, health, namespaces, references, reports, scans, tables, views
+from frazil.catalog.operations import (
+    commits,
+    config,
+    functions,
+    health,
+    namespaces,
+    references,
+    reports,
+    scans,
+    tables,
+    views,
+)
 from frazil.catalog.routing import Route
 
 
@@ -35,18 +46,39 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_NS}/tables", "listTables", tables.list_tables),
     Route("POST", f"{_NS}/tables", "createTable", tables.create_table, writes=True, commits=True),
     Route("GET", f"{_NS}/tables/{{table}}", "loadTable", tables.load_table, quick=True),
-    Route("POST", f"{_NS}/tables/{{table}}", "updateTable", commits.update_table, writes=True, commits=True, refuse=commits.refuse_stale),
+    Route(
+        "POST",
+        f"{_NS}/tables/{{table}}",
+        "updateTable",
+        commits.update_table,
+        writes=True,
+        commits=True,
+        refuse=commits.refuse_stale,
+    ),
     Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, writes=True),
     Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, quick=True),
     Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics),
     Route("POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan, stops=True),
-    Route("GET", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "fetchPlanningResult", scans.fetch_planning_result, stops=True),
+    Route(
+        "GET",
+        f"{_NS}/tables/{{table}}/plan/{{plan-id}}",
+        "fetchPlanningResult",
+        scans.fetch_planning_result,
+        stops=True,
+    ),
     Route("DELETE", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "cancelPlanning", scans.cancel_planning),
     Route("POST", f"{_NS}/tables/{{table}}/tasks", "fetchScanTasks", scans.fetch_scan_tasks, stops=True),
     Route("POST", f"{_NS}/register", "registerTable", tables.register_table, writes=True, commits=True),
     Route("POST", f"{_NS}/tables/{{table}}/unregister", "unregisterTable", tables.unregister_table, writes=True),
     Route("POST", "/v1/{prefix}/tables/rename", "renameTable", tables.rename_table, writes=True),
-    Route("POST", "/v1/{prefix}/transactions/commit", "commitTransaction", commits.commit_transaction, writes=True, commits=True),
+    Route(
+        "POST",
+        "/v1/{prefix}/transactions/commit",
+        "commitTransaction",
+        commits.commit_transaction,
+        writes=True,
+        commits=True,
+    ),
     Route("GET", f"{_NS}/views", "listViews", views.list_views),
     Route("POST", f"{_NS}/views", "createView", views.create_view, writes=True, commits=True),
     Route("GET", f"{_NS}/views/{{view}}", "loadView", views.load_view, quick=True),
@@ -58,7 +90,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_NS}/functions", "listFunctions", functions.list_functions),
     Route("GET", f"{_NS}/functions/{{function}}", "loadFunction", functions.load_function, quick=True),
 )
-SCANS = ("planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks")  # need a library that the catalog does not
+# need a library that the catalog does not
+SCANS = ("planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks")
 # Not of the specification: the server's own.
 OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/livez", "livez", health.livez, quick=True),

@@ -28,7 +28,8 @@ class Route:
     writes: bool = False  # takes an Idempotency-Key
     commits: bool = False  # a late answer means that the outcome is unknown
     stops: bool = False  # ends early when the client has left; for long work without effects
-    refuse: Callable[[Context, Request], None] | None = None  # raises at once when the operation is bound to fail; takes no time
+    # raises at once when the operation is bound to fail; takes no time
+    refuse: Callable[[Context, Request], None] | None = None
 
     @property
     def endpoint(self) -> str:

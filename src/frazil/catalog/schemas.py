@@ -17,7 +17,8 @@ MAX_DEPTH = 50
 FIRST_PARTITION_ID = 1000
 
 _PLAIN_TYPES = {
-    "boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns",
+    "boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns",
+    "timestamptz_ns",
     "string", "uuid", "binary", "variant", "unknown", "geometry", "geography",
 }  # fmt: skip
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
@@ -25,19 +26,25 @@ _FIXED = re.compile(r"fixed\[\s*(\d{1,9})\s*\]")
 _GEO = re.compile(r"(geometry|geography)\([^()]*\)")
 _SINCE_V3 = {"timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography"}
 
-_TRANSFORM = re.compile(r"identity|void|year|month|day|hour|years|months|days|hours|(?:bucket|truncate)\[([1-9]\d{0,8})\]")
+_TRANSFORM = re.compile(
+    r"identity|void|year|month|day|hour|years|months|days|hours|(?:bucket|truncate)\[([1-9]\d{0,8})\]"
+)
 
 
-# --- checking --------------------------------------------------------------------------------------------------------------------
+# --- checking --------------------------------------------------------------------------------------------------------
 
 
 def check_schema(schema: Json, where: str) -> None:
-    """Passes when the schema is well-formed: known types, unique ids and names, identifier fields that exist and are required."""
+    """Passes when the schema is well-formed: known types, unique ids and names, identifier fields that exist and are
+    required.
+    """
     if schema.get("type") != "struct":
         raise BadRequest(f"{where}: a schema's 'type' must be 'struct', found {schema.get('type')!r}")
     seen: dict[int, Json] = {}
     _check_struct(schema, where, seen, 0)
-    for field_id in fields.integers(schema, "identifier-field-ids", where) if schema.get("identifier-field-ids") is not None else ():
+    for field_id in (
+        fields.integers(schema, "identifier-field-ids", where) if schema.get("identifier-field-ids") is not None else ()
+    ):
         field = seen.get(field_id)
         if field is None:
             raise BadRequest(f"{where}: identifier field {field_id} does not exist in the schema")
@@ -113,13 +120,18 @@ def check_version(schema: Json, format_version: int) -> None:
         if base in _SINCE_V3:
             problems.append(f"Invalid type for {path}: {kind} is not supported until v3")
         if field.get("initial-default") is not None:
-            problems.append(f"Invalid initial default for {path}: non-null default ({field['initial-default']}) is not supported until v3")
+            problems.append(
+                f"Invalid initial default for {path}: non-null default ({field['initial-default']}) is not supported "
+                f"until v3"
+            )
     if problems:
         raise InvalidChange(f"Invalid schema for v{format_version}:\n- " + "\n- ".join(problems))
 
 
 def walk(struct: Json, prefix: str = "") -> Iterator[tuple[str, Json]]:
-    """Every field of a checked schema with its full name, parents first; elements, keys and values as fields of their own."""
+    """Every field of a checked schema with its full name, parents first; elements, keys and values as fields of their
+    own.
+    """
     for field in struct["fields"]:
         yield from _walk_field(f"{prefix}{field['name']}", field)
 
@@ -132,7 +144,9 @@ def _walk_field(path: str, field: Json) -> Iterator[tuple[str, Json]]:
     if kind["type"] == "struct":
         yield from walk(kind, f"{path}.")
     elif kind["type"] == "list":
-        yield from _walk_field(f"{path}.element", {"id": kind["element-id"], "name": "element", "type": kind["element"]})
+        yield from _walk_field(
+            f"{path}.element", {"id": kind["element-id"], "name": "element", "type": kind["element"]}
+        )
     else:
         yield from _walk_field(f"{path}.key", {"id": kind["key-id"], "name": "key", "type": kind["key"]})
         yield from _walk_field(f"{path}.value", {"id": kind["value-id"], "name": "value", "type": kind["value"]})
@@ -154,7 +168,9 @@ _STRUCT_FIELD = (("doc", None), ("initial-default", None), ("write-default", Non
 
 def _same_type(one: Any, two: Any) -> bool:
     if isinstance(one, str) or isinstance(two, str):
-        return one == two or (isinstance(one, str) and isinstance(two, str) and one.replace(" ", "") == two.replace(" ", ""))
+        return one == two or (
+            isinstance(one, str) and isinstance(two, str) and one.replace(" ", "") == two.replace(" ", "")
+        )
     if one["type"] != two["type"]:
         return False
     if one["type"] == "struct":
@@ -162,7 +178,9 @@ def _same_type(one: Any, two: Any) -> bool:
         return len(one["fields"]) == len(two["fields"]) and all(_same_field(a, b) for a, b in pairs)
     parts = ("element",) if one["type"] == "list" else ("key", "value")
     return all(
-        one[f"{p}-id"] == two[f"{p}-id"] and one.get(f"{p}-required") == two.get(f"{p}-required") and _same_type(one[p], two[p])
+        one[f"{p}-id"] == two[f"{p}-id"]
+        and one.get(f"{p}-required") == two.get(f"{p}-required")
+        and _same_type(one[p], two[p])
         for p in parts
     )
 
@@ -173,7 +191,7 @@ def _same_field(one: Json, two: Json) -> bool:
     return all(one.get(k, d) == two.get(k, d) for k, d in _STRUCT_FIELD) and _same_type(one["type"], two["type"])
 
 
-# --- fresh ids -------------------------------------------------------------------------------------------------------------------
+# --- fresh ids -------------------------------------------------------------------------------------------------------
 
 
 def assign_fresh_ids(schema: Json, schema_id: int = 0) -> tuple[Json, dict[int, int]]:
@@ -182,7 +200,7 @@ def assign_fresh_ids(schema: Json, schema_id: int = 0) -> tuple[Json, dict[int, 
     >>> fresh, ids = assign_fresh_ids({"type": "struct", "fields": [{"id": 9, "name": "a", "type": "int", "required": True}]})
     >>> fresh["fields"][0]["id"], ids
     (1, {9: 1})
-    """
+    """  # noqa: E501
     new_ids: dict[int, int] = {}
 
     def next_id(old: int) -> int:
@@ -222,7 +240,7 @@ def _fresh_type(kind: Any, next_id: Callable[[int], int]) -> Any:
     }
 
 
-# --- partition specs and sort orders ---------------------------------------------------------------------------------------------
+# --- partition specs and sort orders ---------------------------------------------------------------------------------
 
 
 def check_spec(spec: Json, where: str) -> list[Json]:
@@ -246,7 +264,9 @@ def check_order(order: Json, where: str) -> list[Json]:
         if field.get("direction") not in ("asc", "desc"):
             raise BadRequest(f"{where}: 'direction' must be asc or desc, found {field.get('direction')!r}")
         if field.get("null-order") not in ("nulls-first", "nulls-last"):
-            raise BadRequest(f"{where}: 'null-order' must be nulls-first or nulls-last, found {field.get('null-order')!r}")
+            raise BadRequest(
+                f"{where}: 'null-order' must be nulls-first or nulls-last, found {field.get('null-order')!r}"
+            )
     found: list[Json] = order["fields"]
     return found
 
@@ -265,7 +285,9 @@ _NO_BUCKET = {"boolean", "float", "double", "variant", "unknown", "geometry", "g
 
 
 def check_terms(schema: Json, terms: list[Json], what: str) -> None:
-    """Passes when every source column exists in the schema, can be reached without a list or map, and fits its transform."""
+    """Passes when every source column exists in the schema, can be reached without a list or map, and fits its
+    transform.
+    """
     if not terms:
         return
     columns = _reachable(schema)
@@ -275,7 +297,9 @@ def check_terms(schema: Json, terms: list[Json], what: str) -> None:
             continue  # a column that was dropped from a v1 table stays as a void field
         kind = columns.get(term["source-id"])
         if kind is None:
-            raise BadRequest(f"Cannot find source column for {what}: {term.get('name', '')} ({transform} of {term['source-id']})")
+            raise BadRequest(
+                f"Cannot find source column for {what}: {term.get('name', '')} ({transform} of {term['source-id']})"
+            )
         if not isinstance(kind, str):
             raise BadRequest(f"Cannot use non-primitive source column {term['source-id']} for {what}")
         if not _can_transform(transform, kind):

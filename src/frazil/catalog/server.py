@@ -34,7 +34,8 @@ from frazil.properties import PropertyRule
 OTHER_FILES = 512  # that the server has open besides its connections: database, metadata files, libraries
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 LARGE_BLOCK, ARENAS = 4 * 1024 * 1024, 2
-KEPT_BYTES = 16 * 1024 * 1024  # of free memory: giving it back after each commit, and asking again, costs more than the commit
+# of free memory: giving it back after each commit, and asking again, costs more than the commit
+KEPT_BYTES = 16 * 1024 * 1024
 END_SECONDS = 5.0  # after the time for requests in flight
 
 
@@ -55,7 +56,9 @@ class ServerOptions:
 
 
 def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
-    """The context of a server that listens on the address `bound`. A new SQLite file gets its schema; any other database must have it."""
+    """The context of a server that listens on the address `bound`. A new SQLite file gets its schema; any other
+    database must have it.
+    """
     warehouses = Warehouses(options.warehouses, options.allow_locations, allow_overlap=options.allow_overlap)
     warehouses.check_writable()
     database = open_database(options.database)
@@ -102,7 +105,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve_here(options: ServerOptions, listener: socket.socket, *, opened: Callable[[], None] | None = None) -> None:
-    """Serves in this process until a signal says stop; then finishes what is in flight. Calls `opened` once the database is open."""
+    """Serves in this process until a signal says stop; then finishes what is in flight. Calls `opened` once the
+    database is open.
+    """
     log_to_stderr(options.log_level)
     sys.setswitchinterval(0.0005)  # a thread that comes back from an fsync must not wait 5 ms for its turn
     allow_open_files(options.limits.connections)
@@ -116,7 +121,8 @@ def serve_here(options: ServerOptions, listener: socket.socket, *, opened: Calla
 def return_memory() -> None:
     """Has the C library give large blocks back to the system as soon as they are free.
 
-    By default glibc keeps blocks of up to 32 MB once some were freed: a few large requests would make the process large for good.
+    By default glibc keeps blocks of up to 32 MB once some were freed: a few large requests would make the process large
+    for good.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -128,19 +134,23 @@ def return_memory() -> None:
 
 
 def allow_open_files(connections: int) -> None:
-    """Raises this process's limit on open files where it is too low for the connections, as far as the system allows."""
+    """Raises this process's limit on open files where it is too low for the connections, as far as the
+    system allows.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+            )
 
 
 class _Server(uvicorn.Server):
     """uvicorn that ends with success when a signal asked it to end: its own way is to die of the signal once more.
 
-    It ends for certain: a thread that hangs, in a file that never ends for one, would keep the process for good. A commit that is cut off
-    then is as after a crash.
+    It ends for certain: a thread that hangs, in a file that never ends for one, would keep the process for good. A
+    commit that is cut off then is as after a crash.
     """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

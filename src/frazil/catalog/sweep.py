@@ -1,9 +1,10 @@
 """Finding metadata files that never became current: what a commit leaves that was cut short after it wrote its file.
 
-A file is an orphan only if it is certain that no table ever pointed to it: it lies in the metadata folder of a table that exists, in that
-table's own location; it is not of another table or view; no log of any version names it, current or former (store/versions.py); no table
-of any warehouse leads to it; and it was written while the catalog kept a record of former versions. It must also be older than a limit, so
-that no commit under way is taken for one. Files of dropped tables are left alone: dropping without a purge keeps them on purpose.
+A file is an orphan only if it is certain that no table ever pointed to it: it lies in the metadata folder of a table
+that exists, in that table's own location; it is not of another table or view; no log of any version names it, current
+or former (store/versions.py); no table of any warehouse leads to it; and it was written while the catalog kept a record
+of former versions. It must also be older than a limit, so that no commit under way is taken for one. Files of dropped
+tables are left alone: dropping without a purge keeps them on purpose.
 """
 
 from __future__ import annotations
@@ -68,7 +69,11 @@ def _list(ctx: Context, pointers: Sequence[Pointer]) -> list[_Listed]:
     served = {warehouse.name: warehouse for warehouse in ctx.warehouses}
     for pointer in pointers:
         folder = parse_location(pointer.metadata_location.rpartition("/")[0])
-        if pointer.kind != "table" or pointer.warehouse not in served or not ctx.guard.keeps_metadata_in(pointer, folder):
+        if (
+            pointer.kind != "table"
+            or pointer.warehouse not in served
+            or not ctx.guard.keeps_metadata_in(pointer, folder)
+        ):
             continue
         for entry in list_metadata_files(ctx.files, pointer.metadata_location):
             place = parse_location(entry.location)
@@ -78,12 +83,16 @@ def _list(ctx: Context, pointers: Sequence[Pointer]) -> list[_Listed]:
 
 
 def _roots(ctx: Context, files: Sequence[_Listed], pointers: Iterable[Pointer]) -> list[str]:
-    """The versions whose logs may name one of the files: all current ones, and former ones of the same tables or folders."""
+    """The versions whose logs may name one of the files: all current ones, and former ones of the same tables or
+    folders.
+    """
     if not files:
         return []
     uuids = {one.table.uuid for one in files}
     folders = {_folder(one.entry.location) for one in files}
-    former = [where for where, uuid in versions.all_former(ctx.database.read()) if uuid in uuids or _folder(where) in folders]
+    former = [
+        where for where, uuid in versions.all_former(ctx.database.read()) if uuid in uuids or _folder(where) in folders
+    ]
     current = [where for one in pointers for where in (one.metadata_location, one.previous_location) if where]
     return list(dict.fromkeys((*current, *former)))
 
@@ -110,7 +119,9 @@ def _is_of(ctx: Context, file: _Listed) -> bool:
 
 
 def delete_orphans(ctx: Context, orphans: Iterable[Orphan]) -> int:
-    """The number of files that were deleted. Pointers are read once more: one that has become current meanwhile stays."""
+    """The number of files that were deleted. Pointers are read once more: one that has become current
+    meanwhile stays.
+    """
     candidates = Candidates(orphan.location for orphan in orphans)
     ctx.guard.spare_named(candidates, ctx.guard.pointers())
     deleted = [path for path in candidates.left if ctx.files.delete(path)]

@@ -1,8 +1,8 @@
 """Numbers about a running server, in Prometheus' text format.
 
-Each worker process counts for itself. With several workers, each writes its counts into a file of a folder that they share, once a second,
-and whoever answers /metrics adds the others' files to its own counts; so a scrape shows the whole server, whichever worker it reaches.
-Files of workers that died stay, since a counter never goes down.
+Each worker process counts for itself. With several workers, each writes its counts into a file of a folder that they
+share, once a second, and whoever answers /metrics adds the others' files to its own counts; so a scrape shows the whole
+server, whichever worker it reaches. Files of workers that died stay, since a counter never goes down.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ Counts = dict[str, float]  # a Prometheus series, with its labels -> its value
 _HELP = {
     "frazil_requests_total": ("counter", "Requests answered, by operation and status."),
     "frazil_request_seconds": ("histogram", "Time from the request's head to its answer, by operation."),
-    "frazil_commits_total": ("counter", "Commits of tables and views, by how they ended: committed, conflict, refused or unknown."),
+    "frazil_commits_total": (
+        "counter",
+        "Commits of tables and views, by how they ended: committed, conflict, refused or unknown.",
+    ),
     "frazil_requests_in_flight": ("gauge", "Requests that are being answered."),
     "frazil_cache_bytes": ("gauge", "Bytes of metadata kept in memory, about."),
     "frazil_cache_lookups_total": ("counter", "Lookups of metadata in memory, by result."),

@@ -1,8 +1,8 @@
 """What a commit changes in a table: one small function an update, pure.
 
-A draft starts as a shallow copy of the base. An update replaces lists and objects inside it and never changes one in place, because the
-base stays in the cache. The rules, and how ids are assigned and reused, are those of the table specification and of Java's
-`TableMetadata.Builder`, which is what other catalogs run.
+A draft starts as a shallow copy of the base. An update replaces lists and objects inside it and never changes one in
+place, because the base stays in the cache. The rules, and how ids are assigned and reused, are those of the table
+specification and of Java's `TableMetadata.Builder`, which is what other catalogs run.
 """
 
 from __future__ import annotations
@@ -51,14 +51,18 @@ def _assign_uuid(draft: Draft, update: Json, where: str) -> None:
     if uuid == draft.metadata["table-uuid"]:
         return
     if not draft.is_new:
-        raise InvalidChange(f"{where}: the table already has the UUID {draft.metadata['table-uuid']}; it cannot be assigned again")
+        raise InvalidChange(
+            f"{where}: the table already has the UUID {draft.metadata['table-uuid']}; it cannot be assigned again"
+        )
     draft.put(table_uuid=uuid)
 
 
 def _upgrade_format_version(draft: Draft, update: Json, where: str) -> None:
     new, old = fields.integer(update, "format-version", where), draft.metadata["format-version"]
     if new > MAX_FORMAT_VERSION or new < 1:
-        raise InvalidChange(f"Cannot upgrade table to unsupported format version: v{new} (supported: v{MAX_FORMAT_VERSION})")
+        raise InvalidChange(
+            f"Cannot upgrade table to unsupported format version: v{new} (supported: v{MAX_FORMAT_VERSION})"
+        )
     if new < old:
         raise InvalidChange(f"Cannot downgrade v{old} table to v{new}")
     if new == old:
@@ -68,7 +72,7 @@ def _upgrade_format_version(draft: Draft, update: Json, where: str) -> None:
         draft.metadata.setdefault("next-row-id", 0)
 
 
-# --- schemas, specs, sort orders -------------------------------------------------------------------------------------------------
+# --- schemas, specs, sort orders -------------------------------------------------------------------------------------
 
 
 def _add_schema(draft: Draft, update: Json, where: str) -> None:
@@ -111,7 +115,9 @@ def _add_spec(draft: Draft, update: Json, where: str) -> None:
     ids = [f["field-id"] for f in new_fields]
     if len(set(ids)) != len(ids):
         raise InvalidChange(f"{where}: a partition field id is used twice: {ids}")
-    if draft.metadata["format-version"] == 1 and ids != list(range(schemas.FIRST_PARTITION_ID, schemas.FIRST_PARTITION_ID + len(ids))):
+    if draft.metadata["format-version"] == 1 and ids != list(
+        range(schemas.FIRST_PARTITION_ID, schemas.FIRST_PARTITION_ID + len(ids))
+    ):
         raise InvalidChange(f"Spec does not use sequential IDs that are required in v1: {ids}")
     draft.put(
         partition_specs=[*known, {"spec-id": new_id, "fields": new_fields}],
@@ -122,9 +128,21 @@ def _add_spec(draft: Draft, update: Json, where: str) -> None:
 
 
 def _partition_field_ids(draft: Draft, wanted: list[Json]) -> list[Json]:
-    """The fields with their ids: the client's own, else that of the same field in an older spec, else the next free one."""
-    older = {(f["source-id"], f["transform"]): f["field-id"] for s in draft.metadata["partition-specs"] for f in s["fields"]}
-    next_id = max(draft.metadata["last-partition-id"], schemas.FIRST_PARTITION_ID - 1, *(f.get("field-id") or 0 for f in wanted), 0) + 1
+    """The fields with their ids: the client's own, else that of the same field in an older spec, else the next free
+    one.
+    """
+    older = {
+        (f["source-id"], f["transform"]): f["field-id"] for s in draft.metadata["partition-specs"] for f in s["fields"]
+    }
+    next_id = (
+        max(
+            draft.metadata["last-partition-id"],
+            schemas.FIRST_PARTITION_ID - 1,
+            *(f.get("field-id") or 0 for f in wanted),
+            0,
+        )
+        + 1
+    )
     result = []
     for wanted_field in wanted:
         field_id = wanted_field.get("field-id") or older.get((wanted_field["source-id"], wanted_field["transform"]))
@@ -140,7 +158,9 @@ def _check_partition_names(draft: Draft, wanted: list[Json]) -> None:
     for wanted_field in wanted:
         column_id = columns.get(wanted_field["name"])
         if column_id is not None and column_id != wanted_field["source-id"]:
-            raise InvalidChange(f"Cannot create partition field '{wanted_field['name']}': a column of the schema has this name")
+            raise InvalidChange(
+                f"Cannot create partition field '{wanted_field['name']}': a column of the schema has this name"
+            )
 
 
 def _set_default_spec(draft: Draft, update: Json, where: str) -> None:
@@ -209,7 +229,7 @@ def current_schema(metadata: Json) -> Json:
     return found
 
 
-# --- snapshots and refs ----------------------------------------------------------------------------------------------------------
+# --- snapshots and refs ----------------------------------------------------------------------------------------------
 
 
 def _add_snapshot(draft: Draft, update: Json, where: str) -> None:
@@ -238,13 +258,17 @@ def _add_snapshot(draft: Draft, update: Json, where: str) -> None:
 
 
 def _check_parent(draft: Draft, snapshot: Json) -> None:
-    """Refuses a snapshot whose parent has expired since the client looked: the files that it shares with the parent may be deleted."""
+    """Refuses a snapshot whose parent has expired since the client looked: the files that it shares with the parent may
+    be deleted.
+    """
     parent = snapshot.get("parent-snapshot-id")
-    if parent in (None, NO_SNAPSHOT) or parent in draft.removed_snapshots:  # removed by this very commit: its files are still there
+    # removed by this very commit: its files are still there
+    if parent in (None, NO_SNAPSHOT) or parent in draft.removed_snapshots:
         return
     if not any(known["snapshot-id"] == parent for known in reversed(draft.metadata["snapshots"])):
         raise CommitConflict(
-            f"Validation failed, please retry: Cannot add snapshot {snapshot['snapshot-id']}: its parent {parent} is not in the table; "
+            f"Validation failed, please retry: Cannot add snapshot {snapshot['snapshot-id']}: its parent {parent} is "
+            f"not in the table; "
             "it may have expired"
         )
 
@@ -267,7 +291,8 @@ def _count_rows(metadata: Json, snapshot: Json) -> None:
         raise InvalidChange("Cannot add a snapshot: first-row-id is null")
     if first < following:
         raise CommitConflict(
-            f"Validation failed, please retry: Cannot add a snapshot, first-row-id is behind table next-row-id: {first} < {following}"
+            f"Validation failed, please retry: Cannot add a snapshot, first-row-id is behind table next-row-id: "
+            f"{first} < {following}"
         )
     if rows is None or rows < 0:
         raise InvalidChange(f"Cannot add a snapshot: added-rows must be a number that is not negative, found {rows}")
@@ -334,7 +359,7 @@ def _remove_snapshots(draft: Draft, update: Json, where: str) -> None:
         draft.metadata[key] = [f for f in draft.metadata[key] if f["snapshot-id"] not in ids]
 
 
-# --- properties, location, statistics, keys --------------------------------------------------------------------------------------
+# --- properties, location, statistics, keys --------------------------------------------------------------------------
 
 
 def _set_properties(draft: Draft, update: Json, where: str) -> None:
@@ -371,7 +396,8 @@ def _set_partition_statistics(draft: Draft, update: Json, where: str) -> None:
 
 def _check_file(file: Json, where: str, *sizes: str) -> None:
     path = fields.text(file, "statistics-path", where)
-    if path.endswith(".metadata.json"):  # what a table names is kept for it: old metadata files of another table would stay for ever
+    # what a table names is kept for it: old metadata files of another table would stay for ever
+    if path.endswith(".metadata.json"):
         raise InvalidChange(f"{where}: statistics-path names a metadata file: {path[:200]}")
     for size in ("snapshot-id", *sizes):
         fields.integer(file, size, where, most=LONG_MAX)

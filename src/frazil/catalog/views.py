@@ -138,7 +138,10 @@ def _dialects(representations: Sequence[Json], where: str) -> set[str]:
 
 def _same_version(one: Json, two: Json) -> bool:
     """Whether two versions behave alike, whenever they were made."""
-    return all(one.get(k) == two.get(k) for k in ("summary", "representations", "default-catalog", "default-namespace", "schema-id"))
+    return all(
+        one.get(k) == two.get(k)
+        for k in ("summary", "representations", "default-catalog", "default-namespace", "schema-id")
+    )
 
 
 def _set_current_version(draft: ViewDraft, update: Json, where: str) -> None:
@@ -256,7 +259,7 @@ def current_version(metadata: Json) -> Json:
     return found
 
 
-# --- files -----------------------------------------------------------------------------------------------------------------------
+# --- files -----------------------------------------------------------------------------------------------------------
 
 
 def view_version(location: str, metadata: Json, *, rule: PropertyRule = STRICT) -> Version:
@@ -266,14 +269,20 @@ def view_version(location: str, metadata: Json, *, rule: PropertyRule = STRICT) 
     hides = served is not metadata["properties"]
     reply = head + orjson.dumps({**metadata, "properties": served} if hides else metadata) + b"}"
     stored = orjson.dumps(metadata) if hides else None
-    return Version(location, metadata, reply, len(head), -1, etag_of(location, hides=hides), parse_location(location), stored)
+    return Version(
+        location, metadata, reply, len(head), -1, etag_of(location, hides=hides), parse_location(location), stored
+    )
 
 
 def normalise_view(found: Json, location: str) -> Json:
     """View metadata as commits work on it."""
     try:
         out = {**found, "properties": found.get("properties") or {}, "location": str(found["location"]).rstrip("/")}
-        if found["format-version"] != 1 or not isinstance(found["view-uuid"], str) or not isinstance(found["schemas"], list):
+        if (
+            found["format-version"] != 1
+            or not isinstance(found["view-uuid"], str)
+            or not isinstance(found["schemas"], list)
+        ):
             raise ValueError("it is not view metadata of version 1")
         out["version-log"] = list(found["version-log"])
         out["properties"] = text_properties(out["properties"])

@@ -1,4 +1,6 @@
-"""Warehouses: where the tables of a catalog live, what may be written where, and reading and writing of metadata files."""
+"""Warehouses: where the tables of a catalog live, what may be written where, and reading and writing of
+metadata files.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,22 @@ from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.catalog.views import normalise_view, view_version
 from frazil.config import Limits
-from frazil.errors import ConfigError, LocationRefused, MalformedLocation, MetadataCorrupt, MetadataMissing, NoSuchWarehouse, Unavailable
+from frazil.errors import (
+    ConfigError,
+    LocationRefused,
+    MalformedLocation,
+    MetadataCorrupt,
+    MetadataMissing,
+    NoSuchWarehouse,
+    Unavailable,
+)
 from frazil.properties import STRICT, PropertyRule
 
 FOREIGN_READS = 2  # files of registrations that are read and parsed at a time
 SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there after it was seen
 
-RESERVED_PREFIXES = frozenset(("config", "namespaces", "tables", "views", "transactions", "oauth"))  # a warehouse cannot have these names
+# a warehouse cannot have these names
+RESERVED_PREFIXES = frozenset(("config", "namespaces", "tables", "views", "transactions", "oauth"))
 
 
 class WouldBlock(Exception):
@@ -52,7 +63,10 @@ class Warehouses:
 
     def __init__(self, roots: Mapping[str, str], allowed: Iterable[str] = (), *, allow_overlap: bool = False) -> None:
         if not roots:
-            raise ConfigError("the server has no warehouse", hint="frazil serve --warehouse FOLDER or --warehouse NAME=s3://bucket/path")
+            raise ConfigError(
+                "the server has no warehouse",
+                hint="frazil serve --warehouse FOLDER or --warehouse NAME=s3://bucket/path",
+            )
         self._by_name = {name: _open(name, root) for name, root in roots.items()}
         self.allowed = [parse_location(_absolute(prefix)) for prefix in allowed]
         self.allow_overlap = allow_overlap
@@ -60,7 +74,9 @@ class Warehouses:
             _check_apart(list(self))
 
     def check_writable(self) -> None:
-        """Raises `ConfigError` if this process cannot write to a warehouse on this machine. Object stores are not asked."""
+        """Raises `ConfigError` if this process cannot write to a warehouse on this machine. Object stores are not
+        asked.
+        """
         for warehouse in self:
             if warehouse.place.scheme == "file":
                 _check_folder(warehouse.name, Path(warehouse.place.path))
@@ -87,7 +103,9 @@ class Warehouses:
         raise NoSuchWarehouse(f"Warehouse does not exist: {name}", hint=f"this server has: {', '.join(self._by_name)}")
 
     def check(self, warehouse: Warehouse, location: str) -> Place:
-        """The place, if it may be written: inside the warehouse or an allowed prefix, also when symbolic links are followed."""
+        """The place, if it may be written: inside the warehouse or an allowed prefix, also when symbolic links are
+        followed.
+        """
         return self.check_links(warehouse, location)[0]
 
     def check_links(self, warehouse: Warehouse, location: str) -> tuple[Place, Place]:
@@ -148,7 +166,9 @@ class MetadataFiles:
         return self._s3
 
     def load_foreign(self, location: str, *, kind: str = "table") -> Version:
-        """The version in a file that a client names: the limits are tighter, and few are read at a time, for such files may be large."""
+        """The version in a file that a client names: the limits are tighter, and few are read at a time, for such files
+        may be large.
+        """
         with self._foreign_reads:
             version = self._read_version(location, kind, self._foreign_limits)
         version.checked_at = time.monotonic()
@@ -156,7 +176,9 @@ class MetadataFiles:
         return version
 
     def load(self, location: str, *, kind: str = "table", inline: bool = False) -> Version:
-        """The version of a table or view. A file that vanished is noticed: at once on local files, within seconds in an object store."""
+        """The version of a table or view. A file that vanished is noticed: at once on local files, within seconds in an
+        object store.
+        """
         version = self.cache.get(location)
         if version is None or version.kind != kind:
             if inline:
@@ -176,7 +198,9 @@ class MetadataFiles:
 
     def _parse_version(self, location: str, kind: str, content: bytes, limits: Limits) -> Version:
         if kind == "view":
-            return view_version(location, normalise_view(parse_file(location, content, limits), location), rule=self.rule)
+            return view_version(
+                location, normalise_view(parse_file(location, content, limits), location), rule=self.rule
+            )
         older = self.cache.neighbour(location)
         found = parse_like(content, older) if older is not None and older.snapshots_at > 0 else None
         known = len(older.metadata["snapshots"]) if older is not None and found else 0
@@ -234,9 +258,13 @@ class MetadataFiles:
             self.store(version.place).write_new(version.place, content)
         except OSError as exc:
             if exc.errno == errno.ENAMETOOLONG:
-                raise MalformedLocation(f"Location {version.location[:60]}... is too long for this file system") from exc
+                raise MalformedLocation(
+                    f"Location {version.location[:60]}... is too long for this file system"
+                ) from exc
             if isinstance(exc, NotADirectoryError | FileExistsError):
-                raise MalformedLocation(f"Location {version.location[:200]} cannot hold files: a file is in its way") from exc
+                raise MalformedLocation(
+                    f"Location {version.location[:200]} cannot hold files: a file is in its way"
+                ) from exc
             raise Unavailable(
                 f"cannot write {version.location}: {exc}", hint="check the room and the permissions of the warehouse"
             ) from exc
@@ -249,7 +277,9 @@ class MetadataFiles:
                     os.makedirs(place.path, exist_ok=True)  # noqa: PTH103
 
     def delete(self, location: str) -> bool:
-        """Whether a file was deleted, as far as that works: one that stays is found by the sweeper. Links and devices stay."""
+        """Whether a file was deleted, as far as that works: one that stays is found by the sweeper. Links and devices
+        stay.
+        """
         self.cache.drop(location)
         place = parse_location(location)
         store = self.store(place)
@@ -263,10 +293,18 @@ class MetadataFiles:
 
 
 def _check_folder(name: str, folder: Path) -> None:
-    """The folder, or the nearest one above it that exists, can be written: missing ones are made with the first table."""
+    """The folder, or the nearest one above it that exists, can be written: missing ones are made with the
+    first table.
+    """
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     reason = (
-        "is not a folder" if not nearest.is_dir() else "" if os.access(nearest, os.W_OK | os.X_OK) else "cannot be written by this user"
+        "is not a folder"
+        if not nearest.is_dir()
+        else ""
+        if os.access(nearest, os.W_OK | os.X_OK)
+        else "cannot be written by this user"
     )
     if reason:
-        raise ConfigError(f"warehouse '{name}' is {folder}, but {nearest} {reason}", hint="frazil serve --warehouse FOLDER")
+        raise ConfigError(
+            f"warehouse '{name}' is {folder}, but {nearest} {reason}", hint="frazil serve --warehouse FOLDER"
+        )

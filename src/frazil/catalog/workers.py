@@ -1,7 +1,7 @@
 """Several worker processes behind one port: the parent listens and watches, the workers serve.
 
-A worker that dies is replaced. A signal to the parent reaches every worker, which finishes what is in flight. A worker whose parent has
-died sees the end of a pipe and stops too, so that a killed server leaves nothing behind.
+A worker that dies is replaced. A signal to the parent reaches every worker, which finishes what is in flight. A worker
+whose parent has died sees the end of a pipe and stops too, so that a killed server leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ PAUSE_SECONDS = 0.2  # between looks at the workers
 RESTART_SECONDS = 1.0  # a worker that lived shorter than this is not replaced at once
 
 
-def serve(options: ServerOptions, listener: socket.socket, *, workers: int = 1, opened: Callable[[], None] = lambda: None) -> None:
-    """Serves until a signal says stop. Calls `opened` once the database was opened: from then on requests are answered."""
+def serve(
+    options: ServerOptions, listener: socket.socket, *, workers: int = 1, opened: Callable[[], None] = lambda: None
+) -> None:
+    """Serves until a signal says stop. Calls `opened` once the database was opened: from then on requests
+    are answered.
+    """
     if workers == 1:
         serve_here(options, listener, opened=opened)
         return
@@ -47,7 +51,8 @@ class _Supervisor:
         self._workers: list[tuple[subprocess.Popen[bytes], float]] = [self._start() for _ in range(count)]
 
     def _start(self) -> tuple[subprocess.Popen[bytes], float]:
-        # The options hold the database's password: they travel through a pipe, not through arguments that anyone can list.
+        # The options hold the database's password: they travel through a pipe, not through arguments that anyone can
+        # list.
         command = [sys.executable, "-m", "frazil.catalog.workers", str(self._listener.fileno()), str(self._lifeline)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(self._listener.fileno(), self._lifeline))
         assert process.stdin is not None

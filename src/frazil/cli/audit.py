@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def audit(context: Context, table: str, ref: str, delta: bool, output: str) -> None:
     """Prove from a table that every row of its sinks came in exactly once.
 
-    Walks over the kept commits and checks that the ranges which the sinks have consumed abut and never overlap, down to a base that is
-    named. Ends with 0 if that is so, and with 1 if something speaks against it.
+    Walks over the kept commits and checks that the ranges which the sinks have consumed abut and never overlap, down to
+    a base that is named. Ends with 0 if that is so, and with 1 if something speaks against it.
     """
     report = _audit(context, table, ref, delta)
     if output == "json":
@@ -55,12 +55,18 @@ def describe(table: str, report: AuditReport) -> Iterator[str]:
     if not report.parts and not report.problems:
         yield f"{table}: no sink has written to it; there is nothing to prove"
         return
-    verdict = f"{count(len(report.problems), 'problem')}" if report.problems else "every range follows the one before; none overlap"
+    verdict = (
+        f"{count(len(report.problems), 'problem')}"
+        if report.problems
+        else "every range follows the one before; none overlap"
+    )
     since = "from the first one on" if report.from_first else "the older ones have expired"
     yield f"{table}: {verdict}"
     yield f"{count(report.commits, 'commit')} of sinks and {count(report.others, 'other')} were looked at, {since}"
     for part in report.parts:
-        yield f"  {part.part}: {count(part.commits, 'commit')} that consumed" + (f"; {part.finished:,} finished" if part.finished else "")
+        yield f"  {part.part}: {count(part.commits, 'commit')} that consumed" + (
+            f"; {part.finished:,} finished" if part.finished else ""
+        )
         yield from (f"    {line}" for line in _ranges(part))
     for title, texts in (("problems", report.problems), ("notes", report.notes)):
         if texts:

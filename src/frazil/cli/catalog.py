@@ -36,7 +36,14 @@ def catalog() -> None:
 @click.pass_obj
 def migrate(context: Context, database: str | None) -> None:
     """Bring the database's schema up to date; creates it in an empty database."""
-    from frazil.catalog import MetadataFiles, VersionCache, current_version, find_overlaps, open_database, store_missing_places
+    from frazil.catalog import (
+        MetadataFiles,
+        VersionCache,
+        current_version,
+        find_overlaps,
+        open_database,
+        store_missing_places,
+    )
     from frazil.catalog import migrate as take_steps
 
     opened = open_database(context.settings_with(server__database=database).server.database.get_secret_value())
@@ -81,11 +88,15 @@ def overlaps(context: Context, database: str | None, output: str) -> None:
 @catalog.command()
 @DATABASE
 @WAREHOUSE
-@click.option("--older-than", default="24h", show_default=True, metavar="AGE", help="Only files older than this: 30m, 24h, 7d.")
+@click.option(
+    "--older-than", default="24h", show_default=True, metavar="AGE", help="Only files older than this: 30m, 24h, 7d."
+)
 @click.option("--yes", is_flag=True, help="Delete them. Without it, they are only listed.")
 @OUTPUT
 @click.pass_obj
-def sweep(context: Context, database: str | None, warehouses: Sequence[str], older_than: str, yes: bool, output: str) -> None:
+def sweep(
+    context: Context, database: str | None, warehouses: Sequence[str], older_than: str, yes: bool, output: str
+) -> None:
     """List metadata files that no table has ever pointed to; delete them with --yes."""
     from dataclasses import asdict
 
@@ -124,7 +135,11 @@ def opened_server(context: Context, database: str | None, warehouses: Sequence[s
     else:
         url, roots = settings.database.get_secret_value(), parse_warehouses(warehouses) or dict(settings.warehouses)
     options = ServerOptions(
-        url, roots, settings.allow_locations, allow_properties=settings.allow_properties, allow_overlap=settings.allow_overlap
+        url,
+        roots,
+        settings.allow_locations,
+        allow_properties=settings.allow_properties,
+        allow_overlap=settings.allow_overlap,
     )
     server = open_context(options)
     try:

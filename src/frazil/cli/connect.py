@@ -13,15 +13,21 @@ from frazil.errors import ConfigError
 
 @click.command()
 @click.argument("engine", type=click.Choice(list(ENGINES)))
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it to a file, only yours to read.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write it to a file, only yours to read.",
+)
 @click.option("--show-secrets", is_flag=True, help="Put keys and tokens in, instead of the variables that hold them.")
 @click.pass_obj
 def connect(context: Context, engine: str, output: Path | None, show_secrets: bool) -> None:
     """Print the configuration with which another engine uses this lake.
 
-    trino: a catalog file; spark: lines for spark-defaults.conf; pyiceberg: .pyiceberg.yaml; duckdb: SQL for its shell; daft: a module in
-    Python; polars, ibis: modules in Python; dlt, dbt, flink, kafka-connect: their configuration; clickhouse: SQL; sail, env: variables
-    for a shell; go, rust: a function. Keys are named by their variables, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    trino: a catalog file; spark: lines for spark-defaults.conf; pyiceberg: .pyiceberg.yaml; duckdb: SQL for its shell;
+    daft: a module in Python; polars, ibis: modules in Python; dlt, dbt, flink, kafka-connect: their configuration;
+    clickhouse: SQL; sail, env: variables for a shell; go, rust: a function. Keys are named by their variables,
+    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
     """
     text = ENGINES[engine](find_connection(context.settings, lambda: context.catalog), show_secrets=show_secrets)
     if output is None:

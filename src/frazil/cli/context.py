@@ -45,8 +45,15 @@ class Context:
             raise Unavailable(f"no catalog answers at {where}", hint=hint) from exc
         except (InvalidSchema, InvalidURL, MissingSchema) as exc:
             raise ConfigError(f"catalog.uri is {where}, which cannot be called", hint=hint) from exc
-        except (RESTError, RequestException, NotImplementedError, ValueError) as exc:  # 501 is the third, JSON of another kind the last
-            raise CatalogError(f"what answers at {where} refused, or is no Iceberg REST catalog: {_short(exc)}", hint=hint) from exc
+        except (
+            RESTError,
+            RequestException,
+            NotImplementedError,
+            ValueError,
+        ) as exc:  # 501 is the third, JSON of another kind the last
+            raise CatalogError(
+                f"what answers at {where} refused, or is no Iceberg REST catalog: {_short(exc)}", hint=hint
+            ) from exc
 
     def announce(self) -> FrazilCatalog:
         """The catalog, after saying on stderr which one it is: commands that write do this first."""
@@ -61,7 +68,9 @@ class Context:
         return read_served(self.settings.stack.folder.absolute())
 
     def _check_served(self) -> None:
-        """A catalog that was started for this project and has ended is not looked for: another server may have its port by now."""
+        """A catalog that was started for this project and has ended is not looked for: another server may have its port
+        by now.
+        """
         served = self._served()
         if served is None or served.is_running or not self.settings.source_of("catalog.uri").endswith(SERVED_FILE):
             return
@@ -72,7 +81,9 @@ class Context:
         )
 
     def settings_with(self, **flags: object) -> Settings:
-        """The settings with a command's own flags on top; `server__port=1` is `server.port`, and None means not given."""
+        """The settings with a command's own flags on top; `server__port=1` is `server.port`, and None means
+        not given.
+        """
         given = {key.replace("__", "."): str(value) for key, value in flags.items() if value is not None}
         return load_settings(flags={**self.overrides, **given}, profile=self.profile)
 

@@ -13,12 +13,14 @@ def is_delta(name: str, given: bool) -> bool:
 
     >>> is_delta("lake.sales", False), is_delta("s3://lake/sales", False), is_delta("./sales", False), is_delta("sales", True)
     (False, True, True, True)
-    """
+    """  # noqa: E501
     return given or "/" in name
 
 
 def delta_options(settings: Settings, uri: str) -> dict[str, str]:
-    """What delta-rs needs to reach an address, from the settings; the usual AWS variables hold where they say nothing."""
+    """What delta-rs needs to reach an address, from the settings; the usual AWS variables hold where they
+    say nothing.
+    """
     if not uri.startswith(("s3://", "s3a://")):
         return {}
     s3 = settings.s3

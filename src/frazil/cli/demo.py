@@ -1,4 +1,6 @@
-"""`frazil demo`: the whole way once, on this machine alone: catalog, table, landing files, Spark, a first look at the rows."""
+"""`frazil demo`: the whole way once, on this machine alone: catalog, table, landing files, Spark, a first look at the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def demo(context: Context, folder: Path) -> None:
     server = context.settings.server
     with running_catalog(database=server.database.get_secret_value(), warehouses=server.warehouses) as catalog:
         click.echo(f"catalog    {catalog.uri}, tables in {catalog.warehouse}")
-        _load_and_show(Context(context.profile, {**context.overrides, "catalog.uri": catalog.uri}), load_project(Path.cwd()))
+        _load_and_show(
+            Context(context.profile, {**context.overrides, "catalog.uri": catalog.uri}), load_project(Path.cwd())
+        )
     click.echo(f"done in {time.monotonic() - started:.1f} s; the tables stay. {NEXT.format(folder=Path.cwd())}")
 
 
@@ -85,7 +89,9 @@ def _show(spark: SparkSession, live: LiveTable, name: str) -> None:
     for column in frame.columns:
         table.add_column(column, justify="left" if column == "ingestion_date" else "right")
     for row in frame.collect():
-        table.add_row(*(f"{value:,}" if column != "ingestion_date" else str(value) for column, value in row.asDict().items()))
+        table.add_row(
+            *(f"{value:,}" if column != "ingestion_date" else str(value) for column, value in row.asDict().items())
+        )
     Console().print(table)
 
 
@@ -95,10 +101,18 @@ def _copy_example(folder: Path) -> None:
         return
     if (folder / FILE_NAME).exists():
         hint = "run your own project with: frazil apply, frazil run NAME; or name a new folder: frazil demo my-demo"
-        raise ProjectError(f"{folder.resolve()} holds a project that is not the sales example (it has no landing.py)", hint=hint)
+        raise ProjectError(
+            f"{folder.resolve()} holds a project that is not the sales example (it has no landing.py)", hint=hint
+        )
     if folder.exists() and any(folder.iterdir()):
-        raise ProjectError(f"{folder} holds files, but no {FILE_NAME}", hint="name an empty or new folder: frazil demo my-demo")
+        raise ProjectError(
+            f"{folder} holds files, but no {FILE_NAME}", hint="name an empty or new folder: frazil demo my-demo"
+        )
     package = Path(__file__).resolve().parent.parent
     # Inside a wheel the examples lie in the package; in a checkout, beside src/.
-    source = next(path for path in (package / "examples/sales", package.parent.parent / "examples/sales") if path.exists())
-    shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True)
+    source = next(
+        path for path in (package / "examples/sales", package.parent.parent / "examples/sales") if path.exists()
+    )
+    shutil.copytree(
+        source, folder, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True
+    )

@@ -20,12 +20,20 @@ if TYPE_CHECKING:
 @click.argument("table")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B", default="main")
-@click.option("--key", metavar="COL[,COL]", help="Compare rows by these columns: added, removed, changed. Only files that differ are read.")
+@click.option(
+    "--key",
+    metavar="COL[,COL]",
+    help="Compare rows by these columns: added, removed, changed. Only files that differ are read.",
+)
 @click.option("--files", is_flag=True, help="List every file that was added or removed.")
-@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="How many rows to list; all are counted.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="How many rows to list; all are counted."
+)
 @OUTPUT
 @click.pass_obj
-def diff(context: Context, table: str, before: str, after: str, key: str | None, files: bool, limit: int, output: str) -> None:
+def diff(
+    context: Context, table: str, before: str, after: str, key: str | None, files: bool, limit: int, output: str
+) -> None:
     """Show what changed in a table between two points: schema, partitioning, files, rows.
 
     A and B are a snapshot's id, a time ('2024-01-18 09:30', UTC), a branch or a tag. B is main unless given.
@@ -56,14 +64,20 @@ def describe(table: str, found: TableDiff, *, files: bool = False) -> Iterator[s
                 yield f"  {sign} {count(total.files, noun)}, {count(total.rows, 'row')}, {size(total.bytes)}"
     if files:
         for file in found.files:
-            yield f"    {file.sign} {file.path}  {count(file.rows, 'row')}{', deletes' if file.deletes else ''}  {file.partition}".rstrip()
+            yield (
+                f"    {file.sign} {file.path}  {count(file.rows, 'row')}{', deletes' if file.deletes else ''}  "
+                f"{file.partition}"
+            ).rstrip()
     if found.rows_before is not None and found.rows_after is not None:
         yield f"  rows in data files: {found.rows_before:,} -> {found.rows_after:,}"
 
 
 def describe_rows(rows: RowDiff) -> Iterator[str]:
     """How many rows differ, and the first of them."""
-    yield f"rows by key: {rows.added:,} added, {rows.removed:,} removed, {rows.changed:,} changed ({count(rows.files_read, 'file')} read)"
+    yield (
+        f"rows by key: {rows.added:,} added, {rows.removed:,} removed, {rows.changed:,} changed "
+        f"({count(rows.files_read, 'file')} read)"
+    )
     yield from (f"  {_describe_row(row)}" for row in rows.rows)
     if hidden := rows.added + rows.removed + rows.changed - len(rows.rows):
         yield f"  ... and {hidden:,} more (--limit)"
@@ -74,7 +88,9 @@ def _describe_row(row: RowChange) -> str:
     if row.before is not None and row.after is not None:
         return f"~ {named}: " + ", ".join(f"{name} {row.before[name]} -> {row.after[name]}" for name in row.columns)
     values = row.after or row.before or {}
-    return f"{row.sign} {named}: " + ", ".join(f"{name}={value}" for name, value in values.items() if name not in row.key)
+    return f"{row.sign} {named}: " + ", ".join(
+        f"{name}={value}" for name, value in values.items() if name not in row.key
+    )
 
 
 def as_json(found: TableDiff, rows: RowDiff | None) -> dict[str, Any]:
@@ -93,4 +109,9 @@ def as_json(found: TableDiff, rows: RowDiff | None) -> dict[str, Any]:
 
 def point_as_json(point: Point) -> dict[str, Any]:
     """A point, as it was named and as it was found."""
-    return {"name": point.name, "kind": point.kind, "snapshot_id": point.snapshot.snapshot_id, "time_ms": point.snapshot.timestamp_ms}
+    return {
+        "name": point.name,
+        "kind": point.kind,
+        "snapshot_id": point.snapshot.snapshot_id,
+        "time_ms": point.snapshot.timestamp_ms,
+    }

@@ -35,6 +35,8 @@ def _table(checks: list[Check]) -> Table:
         found = Text(check.found)
         if check.mend:
             found.append(f"\n→ {check.mend}", "cyan")
-        table.add_row(Text("" if check.section == section else check.section, "bold"), _SIGNS[check.state], check.subject, found)
+        table.add_row(
+            Text("" if check.section == section else check.section, "bold"), _SIGNS[check.state], check.subject, found
+        )
         section = check.section
     return table

@@ -40,7 +40,10 @@ def drift(context: Context, tables: Sequence[str], detailed_exitcode: bool, outp
 
 def _show(changed: Mapping[str, Sequence[Change]], output: str, *, all_loaded: bool) -> None:
     if output == "json":
-        document = {name: [{"sign": c.sign, "about": c.about[0], "text": c.text} for c in changes] for name, changes in changed.items()}
+        document = {
+            name: [{"sign": c.sign, "about": c.about[0], "text": c.text} for c in changes]
+            for name, changes in changed.items()
+        }
         click.echo(json.dumps({"tables": document}, indent=2))
         return
     lines = [line for name, changes in changed.items() for line in (name, *(f"    {change}" for change in changes))]

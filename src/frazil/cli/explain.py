@@ -13,8 +13,17 @@ from frazil.cli.show import to_json
 @click.option("--where", metavar="FILTER", help="Which rows: country = 'NO' AND amount > 10.")
 @click.option("--columns", metavar="A,B", help="Which columns; all unless given.")
 @click.option("--at", metavar="POINT", help="As of when: a time, a snapshot's id, a branch or a tag.")
-@click.option("--engine", type=click.Choice(["duckdb", "daft", "spark"]), help="Show also what this engine pushes down, and what not.")
-@click.option("--row-groups/--no-row-groups", default=True, show_default=True, help="Look into the footers of the files that are left.")
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "daft", "spark"]),
+    help="Show also what this engine pushes down, and what not.",
+)
+@click.option(
+    "--row-groups/--no-row-groups",
+    default=True,
+    show_default=True,
+    help="Look into the footers of the files that are left.",
+)
 @click.option("--output", type=click.Choice(["tree", "json"]), default="tree", show_default=True)
 @click.pass_obj
 def explain(

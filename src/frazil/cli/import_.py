@@ -19,14 +19,18 @@ KEPT_BY_FRAZIL = ("__ledger", "__quarantine", "__runs")  # tables that pipelines
 
 @click.command("import")
 @click.argument("names", nargs=-1, metavar="[TABLE|NAMESPACE]...")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to a new file, instead of printing.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to a new file, instead of printing."
+)
 @click.pass_obj
 def import_(context: Context, names: Sequence[str], out: Path | None) -> None:
     """Write the code that declares live tables."""
     from frazil.tables import write_module
 
     if out and out.exists():
-        raise ProjectError(f"{out} exists, and import overwrites nothing", hint="name another file, and take over what you want")
+        raise ProjectError(
+            f"{out} exists, and import overwrites nothing", hint="name another file, and take over what you want"
+        )
     catalog = context.catalog
     found = catalog.load_tables(_find(catalog, names))
     if not found:
@@ -61,4 +65,6 @@ def _all_namespaces(catalog: FrazilCatalog, parent: tuple[str, ...] = ()) -> lis
 
 
 def _tables(catalog: FrazilCatalog, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return sorted(identifier for identifier in catalog.list_tables(namespace) if not identifier[-1].endswith(KEPT_BY_FRAZIL))
+    return sorted(
+        identifier for identifier in catalog.list_tables(namespace) if not identifier[-1].endswith(KEPT_BY_FRAZIL)
+    )

@@ -46,7 +46,17 @@ def as_row(entry: LogEntry) -> tuple[object, ...]:
     rows, files = _change(entry.added_rows, entry.removed_rows), _change(entry.added_files, entry.removed_files)
     total = _number(entry.total_rows) + (f" ({entry.total_deletes:,} deleted)" if entry.total_deletes else "")
     refs = ", ".join(entry.refs) or ("" if entry.is_ancestor else "(not on this line)")
-    return entry.snapshot_id, show_time(entry.time_ms), entry.operation, rows, files, total, _number(entry.total_files), entry.by, refs
+    return (
+        entry.snapshot_id,
+        show_time(entry.time_ms),
+        entry.operation,
+        rows,
+        files,
+        total,
+        _number(entry.total_files),
+        entry.by,
+        refs,
+    )
 
 
 def as_json(entry: LogEntry) -> dict[str, object]:

@@ -14,7 +14,8 @@ import click
 import frazil
 from frazil.errors import CatalogError, FrazilError, MissingExtra
 
-# name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the modules; a test compares both.
+# name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the modules; a test
+# compares both.
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("frazil.cli.demo:demo", "Try the sales lakehouse here: one process, SQLite and local files."),
     "plan": ("frazil.cli.project:plan", "Show what apply would change."),
@@ -27,16 +28,31 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "frazil.cli.submit:submit",
         "Run a pipeline on a Spark cluster: pack the project, submit it, show what the driver says.",
     ),
-    "runs": ("frazil.cli.runs:runs", "Show what runs have read, written and set aside; of all pipelines, or of one, or into one table."),
+    "runs": (
+        "frazil.cli.runs:runs",
+        "Show what runs have read, written and set aside; of all pipelines, or of one, or into one table.",
+    ),
     "log": ("frazil.cli.log:log", "Show the snapshots of a table: when, what, how much, by whom."),
-    "diff": ("frazil.cli.diff:diff", "Show what changed in a table between two points: schema, partitioning, files, rows."),
-    "rollback": ("frazil.cli.rollback:rollback", "Go back to an older snapshot of a table; shows first what that undoes."),
+    "diff": (
+        "frazil.cli.diff:diff",
+        "Show what changed in a table between two points: schema, partitioning, files, rows.",
+    ),
+    "rollback": (
+        "frazil.cli.rollback:rollback",
+        "Go back to an older snapshot of a table; shows first what that undoes.",
+    ),
     "branch": ("frazil.cli.refs:branch", "List, create, drop and publish the branches of a table."),
     "tag": ("frazil.cli.refs:tag", "List, create and drop the tags of a table."),
     "query": ("frazil.cli.query:query", "Run a SELECT over the catalog's tables, on an embedded DuckDB."),
-    "explain": ("frazil.cli.explain:explain", "Show what a scan of a table skips, layer by layer, and by which term of the filter."),
+    "explain": (
+        "frazil.cli.explain:explain",
+        "Show what a scan of a table skips, layer by layer, and by which term of the filter.",
+    ),
     "connect": ("frazil.cli.connect:connect", "Print the configuration with which another engine uses this lake."),
-    "quarantine": ("frazil.cli.quarantine:quarantine", "Look at rows that a table did not take; bring them in, or give them up."),
+    "quarantine": (
+        "frazil.cli.quarantine:quarantine",
+        "Look at rows that a table did not take; bring them in, or give them up.",
+    ),
     "audit": ("frazil.cli.audit:audit", "Prove from a table that every row of its sinks came in exactly once."),
     "maintain": (
         "frazil.cli.maintain:maintain",
@@ -46,7 +62,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "down": ("frazil.cli.stack:down", "Stop the local servers; their data stays unless --purge."),
     "status": ("frazil.cli.stack:status", "Show the local servers: state, endpoint, process, version, memory, log."),
     "logs": ("frazil.cli.stack:logs", "Print the end of a server's log."),
-    "doctor": ("frazil.cli.doctor:doctor", "Check Python, extras, Java, disk, ports, cache and services; say how to mend what is broken."),
+    "doctor": (
+        "frazil.cli.doctor:doctor",
+        "Check Python, extras, Java, disk, ports, cache and services; say how to mend what is broken.",
+    ),
     "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
     "serve": ("frazil.cli.serve:serve", "Serve the Iceberg REST catalog."),
     "catalog": ("frazil.cli.catalog:catalog", "Look after the catalog's database and files."),
@@ -58,7 +77,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
 EXTRAS = {
     **dict.fromkeys(("pyarrow", "numpy", "pyiceberg_core", "sqlglot"), "sinks"),
     **{name: name for name in ("bytewax", "daft", "duckdb", "pandas", "polars", "trino")},
-    **{"pyspark": "spark", "deltalake": "delta", "confluent_kafka": "kafka", "psycopg": "postgres", "jinja2": "console"},
+    **{
+        "pyspark": "spark",
+        "deltalake": "delta",
+        "confluent_kafka": "kafka",
+        "psycopg": "postgres",
+        "jinja2": "console",
+    },
 }
 
 
@@ -84,9 +109,13 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in self.lazy.items()])
 
 
-@click.command(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.option("--profile", metavar="NAME", help="Use this profile of frazil.toml.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting, e.g. stack.ports.kafka=19092.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting, e.g. stack.ports.kafka=19092."
+)
 @click.version_option(frazil.__version__, prog_name="frazil")
 @click.pass_context
 def cli(ctx: click.Context, profile: str | None, overrides: Sequence[str]) -> None:
@@ -123,7 +152,8 @@ def main(args: Sequence[str] | None = None) -> None:
             raise
         _fail(MissingExtra(library, extra=EXTRAS[library]))
     except Exception as exc:
-        # What a catalog answers reaches us as PyIceberg's errors. They are known by name: importing them here would cost every command.
+        # What a catalog answers reaches us as PyIceberg's errors. They are known by name: importing them here would
+        # cost every command.
         if not type(exc).__module__.startswith("pyiceberg."):
             raise
         _fail(CatalogError(f"{type(exc).__name__}: {exc}"))

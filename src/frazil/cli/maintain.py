@@ -36,11 +36,25 @@ def _steps(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and what it would save, and do nothing.")
-@click.option("--only", "steps", callback=_steps, metavar="STEPS", help="Some of compact,deletes,manifests,expire,orphans.  [default: all]")
 @click.option(
-    "--engine", type=click.Choice(["python", "spark"]), default="python", show_default=True, help="Where data files are rewritten."
+    "--only",
+    "steps",
+    callback=_steps,
+    metavar="STEPS",
+    help="Some of compact,deletes,manifests,expire,orphans.  [default: all]",
 )
-@click.option("--rewrite-all", is_flag=True, help="Compaction takes every file: it gets the current partitioning, order and codec.")
+@click.option(
+    "--engine",
+    type=click.Choice(["python", "spark"]),
+    default="python",
+    show_default=True,
+    help="Where data files are rewritten.",
+)
+@click.option(
+    "--rewrite-all",
+    is_flag=True,
+    help="Compaction takes every file: it gets the current partitioning, order and codec.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask before snapshots and files are removed.")
 @OUTPUT
 @click.pass_obj
@@ -56,8 +70,8 @@ def maintain(
 ) -> None:
     """Keep tables healthy: compact files, expire snapshots, remove orphans; each step says first what it would do.
 
-    Without TABLE: every table that lakehouse.py here declares, and what lies beside it; without lakehouse.py, every table of the catalog.
-    Writers go on meanwhile. The rules are the table's own: Table(..., upkeep=Upkeep(...)).
+    Without TABLE: every table that lakehouse.py here declares, and what lies beside it; without lakehouse.py, every
+    table of the catalog. Writers go on meanwhile. The rules are the table's own: Table(..., upkeep=Upkeep(...)).
     """
     asks = not dry_run and not yes
     if asks and (output == "json" or not sys.stdin.isatty()) and set(steps) & set(REMOVING):
@@ -104,7 +118,8 @@ class Session:
         try:
             self._look_after(label, name)
         except Exception as exc:
-            if not isinstance(exc, FrazilError) and not type(exc).__module__.startswith("pyiceberg."):  # what the catalog answers
+            # what the catalog answers
+            if not isinstance(exc, FrazilError) and not type(exc).__module__.startswith("pyiceberg."):
                 raise
             known = exc if isinstance(exc, FrazilError) else UpkeepError(f"{type(exc).__name__}: {exc}")
             self.failed.append(label)
@@ -153,7 +168,9 @@ class Session:
             click.echo(to_json(self.told))
         else:
             if self.manner.dry_run and len(self.steps) > 1:
-                self._say("each step is judged by the table as it is now; done in turn, one leaves more or less to the next")
+                self._say(
+                    "each step is judged by the table as it is now; done in turn, one leaves more or less to the next"
+                )
             self._say(_sum(self.told, would=self.manner.dry_run))
         if self.failed:
             sys.exit(1)
@@ -171,12 +188,15 @@ def _sum(told: Sequence[dict[str, Any]], *, would: bool) -> str:
     'would save: 9 files that readers open, 10 files on disk (2.0 kB), 3 snapshots'
     >>> _sum(told, would=False)
     'saved: 9 files that readers open, 0 files on disk (0 B), 0 snapshots'
-    """
+    """  # noqa: E501
     told = [entry for entry in told if would or entry.get("done")]
     live = sum(entry.get("files", 0) for entry in told if entry.get("step") not in REMOVING)
     gone = sum(entry.get("files", 0) for entry in told if entry.get("step") in REMOVING)
     free, snapshots = (sum(entry.get(key, 0) for entry in told) for key in ("bytes", "snapshots"))
-    said = f"{count(live, 'file')} that readers open, {count(gone, 'file')} on disk ({size(free)}), {count(snapshots, 'snapshot')}"
+    said = (
+        f"{count(live, 'file')} that readers open, {count(gone, 'file')} on disk ({size(free)}), "
+        f"{count(snapshots, 'snapshot')}"
+    )
     return f"{'would save' if would else 'saved'}: {said}"
 
 
@@ -240,7 +260,13 @@ def _bar(label: str, quiet: bool) -> Iterator[Any]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
         task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

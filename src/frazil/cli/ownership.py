@@ -23,9 +23,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def adopt_option(command: Command) -> Command:
     """`--adopt`, for commands that write to tables."""
-    return click.option("--adopt", is_flag=True, help="Take over tables that another project made; they are this project's from then on.")(
-        command
-    )
+    return click.option(
+        "--adopt",
+        is_flag=True,
+        help="Take over tables that another project made; they are this project's from then on.",
+    )(command)
 
 
 def own_tables(context: Context, folder: Path, names: Sequence[Identifier], *, adopt: bool) -> str:
@@ -43,13 +45,16 @@ def own_tables(context: Context, folder: Path, names: Sequence[Identifier], *, a
 def ask_pipeline(context: Context, folder: Path, pipeline: Pipeline, *, adopt: bool) -> tuple[str, bool]:
     """The name of the project, and whether it is to adopt the pipeline's tables. Changes nothing.
 
-    Asks, or refuses, if the table or its ledger belongs to another project: here, before Spark starts. The run itself checks again.
+    Asks, or refuses, if the table or its ledger belongs to another project: here, before Spark starts. The run itself
+    checks again.
     """
     project, others = _check(context, folder, ledgered(pipeline.target.identifier), adopt=adopt)
     return project, bool(others)
 
 
-def _check(context: Context, folder: Path, names: Sequence[Identifier], *, adopt: bool) -> tuple[str, Mapping[str, str]]:
+def _check(
+    context: Context, folder: Path, names: Sequence[Identifier], *, adopt: bool
+) -> tuple[str, Mapping[str, str]]:
     """The name of the project, and the owners of tables that it takes over."""
     project = project_name(context.settings, folder)
     others = other_owners(existing_tables(context.catalog, names), project)

@@ -52,4 +52,9 @@ def _watch(spark: SparkSession, label: str, progress: Progress, done: threading.
         seen = {stage: info.numTasks for stage, info in active.items()}
         running = sum(info.numCompletedTasks for info in active.values())
         name = next(iter(active.values())).name.split(" at ")[0] if active else "planning"
-        progress.update(bar, description=f"{label}: {name}", completed=finished + running, total=finished + sum(seen.values()) or None)
+        progress.update(
+            bar,
+            description=f"{label}: {name}",
+            completed=finished + running,
+            total=finished + sum(seen.values()) or None,
+        )

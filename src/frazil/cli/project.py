@@ -29,7 +29,9 @@ def outcome_options(command: Command) -> Command:
     """`--detailed-exitcode` and `--output`, as plan and drift have them."""
     text = "Exit with 2 if there is something to do, 0 if not, 1 on an error."
     command = click.option("--detailed-exitcode", is_flag=True, help=text)(command)
-    return click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print.")(command)
+    return click.option(
+        "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+    )(command)
 
 
 @contextmanager
@@ -99,7 +101,8 @@ def _confirm(steps: Sequence[Step]) -> None:
         return
     if not sys.stdin.isatty():
         raise ProjectError(
-            f"the plan removes something from {', '.join(step.name for step in removing)}, and there is no terminal to ask at",
+            f"the plan removes something from {', '.join(step.name for step in removing)}, and there is no terminal "
+            f"to ask at",
             hint="look at it with: frazil plan; then: frazil apply --yes, or save it and apply the file",
         )
     click.echo("\n".join(map(str, steps)))
@@ -110,12 +113,16 @@ def choose_tables(project: Project, names: Sequence[str]) -> tuple[Table, ...]:
     """The declared tables of these names; all, if none is named."""
     declared = {table.name: table for table in project.tables}
     if unknown := [name for name in names if name not in declared]:
-        raise ProjectError(f"no table '{unknown[0]}' is declared in {project.folder}; declared: {', '.join(declared) or 'none'}")
+        raise ProjectError(
+            f"no table '{unknown[0]}' is declared in {project.folder}; declared: {', '.join(declared) or 'none'}"
+        )
     return tuple(declared[name] for name in names) if names else project.tables
 
 
 def find_undeclared(project: Project, chosen: Sequence[Table], catalog: FrazilCatalog) -> list[str]:
-    """The live tables beside the chosen ones that nobody declares; those that Frazil keeps for a declared one do not count."""
+    """The live tables beside the chosen ones that nobody declares; those that Frazil keeps for a declared one do not
+    count.
+    """
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     declared = {table.name for table in project.tables}

@@ -46,7 +46,9 @@ def list_(context: Context, name: str | None, delta: bool, output: str) -> None:
     if not found:
         click.echo(f"nothing was ever quarantined in {name or 'this catalog'}")
         return
-    print_rows(("table", "rows", "oldest (UTC)", "newest (UTC)", "reasons"), map(_holding_as_row, found), right=("rows",))
+    print_rows(
+        ("table", "rows", "oldest (UTC)", "newest (UTC)", "reasons"), map(_holding_as_row, found), right=("rows",)
+    )
 
 
 @quarantine.command()
@@ -57,7 +59,9 @@ def list_(context: Context, name: str | None, delta: bool, output: str) -> None:
 @DELTA
 @OUTPUT
 @click.pass_obj
-def show(context: Context, table: str, limit: int | None, reason: str | None, part: str | None, delta: bool, output: str) -> None:
+def show(
+    context: Context, table: str, limit: int | None, reason: str | None, part: str | None, delta: bool, output: str
+) -> None:
     """Print quarantined rows, the oldest first, with the reason and where they came from.
 
     With --output json they can be edited, and given to replay --from.
@@ -77,7 +81,13 @@ def show(context: Context, table: str, limit: int | None, reason: str | None, pa
 
 @quarantine.command()
 @click.argument("table")
-@click.option("--check", "checks", multiple=True, metavar="SQL", help="A condition to hold, such as 'amount >= 0'; may be repeated.")
+@click.option(
+    "--check",
+    "checks",
+    multiple=True,
+    metavar="SQL",
+    help="A condition to hold, such as 'amount >= 0'; may be repeated.",
+)
 @click.option(
     "--extra-fields",
     type=click.Choice(["error", "ignore"]),
@@ -85,9 +95,18 @@ def show(context: Context, table: str, limit: int | None, reason: str | None, pa
     show_default=True,
     help="What becomes of a row with a field that the table does not have.",
 )
-@click.option("--from", "file", type=click.File(), help="Rows that show --output json wrote, edited: these are meant, as they are there.")
+@click.option(
+    "--from",
+    "file",
+    type=click.File(),
+    help="Rows that show --output json wrote, edited: these are meant, as they are there.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would come in.")
-@click.option("--append", is_flag=True, help="Also where the table is upserted by a key: rows then stand beside those of the same key.")
+@click.option(
+    "--append",
+    is_flag=True,
+    help="Also where the table is upserted by a key: rows then stand beside those of the same key.",
+)
 @REASON
 @PART
 @DELTA
@@ -96,9 +115,9 @@ def show(context: Context, table: str, limit: int | None, reason: str | None, pa
 def replay(context: Context, /, table: str, output: str, **options: Any) -> None:
     """Bring in the quarantined rows that the table takes now.
 
-    They are held against the table's current types and checks: the checks that lakehouse.py declares, and those given here. Where it
-    declares no such table and none are given, the checks that have refused rows still hold. Rows that pass come into the table and leave
-    the quarantine in one commit; the others stay.
+    They are held against the table's current types and checks: the checks that lakehouse.py declares, and those given
+    here. Where it declares no such table and none are given, the checks that have refused rows still hold. Rows that
+    pass come into the table and leave the quarantine in one commit; the others stay.
     """
     from frazil.quarantine import Choice, edited_rows
 
@@ -121,7 +140,9 @@ def replay(context: Context, /, table: str, output: str, **options: Any) -> None
 @DELTA
 @OUTPUT
 @click.pass_obj
-def drop(context: Context, /, table: str, everything: bool, yes: bool, delta: bool, output: str, **options: str | None) -> None:
+def drop(
+    context: Context, /, table: str, everything: bool, yes: bool, delta: bool, output: str, **options: str | None
+) -> None:
     """Give up quarantined rows; shows first which.
 
     They are gone from a new snapshot on; older snapshots hold them until they expire.
@@ -140,7 +161,9 @@ def drop(context: Context, /, table: str, everything: bool, yes: bool, delta: bo
     if output == "json":
         click.echo(to_json({"table": table, "dropped": dropped}))
     elif dropped:
-        older = "versions hold them until a vacuum" if is_delta(table, delta) else "snapshots hold them until they expire"
+        older = (
+            "versions hold them until a vacuum" if is_delta(table, delta) else "snapshots hold them until they expire"
+        )
         click.echo(f"{table}: {count(dropped, 'row')} dropped; older {older}")
 
 
@@ -188,7 +211,11 @@ def _row_as_lines(row: HeldRow) -> list[str]:
     shown = row.to_json()
     raw = json.dumps(shown["raw"], ensure_ascii=False, indent=2 if len(row.raw) > 100 else None)
     when = row.quarantined_at.strftime("%Y-%m-%d %H:%M:%S")
-    return [f"{row.id}  {when}  {row.part}  {row.position}", f"  {row.reason}", *(f"  {line}" for line in raw.splitlines())]
+    return [
+        f"{row.id}  {when}  {row.part}  {row.position}",
+        f"  {row.reason}",
+        *(f"  {line}" for line in raw.splitlines()),
+    ]
 
 
 def _holding_as_row(one: Holding) -> tuple[object, ...]:
@@ -196,11 +223,23 @@ def _holding_as_row(one: Holding) -> tuple[object, ...]:
 
     top = list(one.reasons.items())[:TOP_REASONS]
     more = [f"and {len(one.reasons) - TOP_REASONS} other reasons"] if len(one.reasons) > TOP_REASONS else []
-    return one.table, f"{one.rows:,}", _time(one.oldest), _time(one.newest), "\n".join([*(f"{n:,} x {text}" for text, n in top), *more])
+    return (
+        one.table,
+        f"{one.rows:,}",
+        _time(one.oldest),
+        _time(one.newest),
+        "\n".join([*(f"{n:,} x {text}" for text, n in top), *more]),
+    )
 
 
 def _holding_as_json(one: Holding) -> dict[str, object]:
-    return {"table": one.table, "rows": one.rows, "oldest": one.oldest, "newest": one.newest, "reasons": dict(one.reasons)}
+    return {
+        "table": one.table,
+        "rows": one.rows,
+        "oldest": one.oldest,
+        "newest": one.newest,
+        "reasons": dict(one.reasons),
+    }
 
 
 def _result_as_json(table: str, result: ReplayResult) -> dict[str, object]:
@@ -232,7 +271,11 @@ def _result_as_text(table: str, result: ReplayResult) -> str:
     at = f", snapshot {result.snapshot_id}" if result.snapshot_id else ""
     rest = f"; {count(left, 'row')} {stay} in quarantine{_reasons(result.failed)}" if left else ""
     lines = f"{table}: {count(result.replayed, 'row')} {verb}{at}{rest}"
-    gone = f"\n{count(len(result.missing), 'edited row')} not in quarantine any more: {', '.join(result.missing)}" if result.missing else ""
+    gone = (
+        f"\n{count(len(result.missing), 'edited row')} not in quarantine any more: {', '.join(result.missing)}"
+        if result.missing
+        else ""
+    )
     return lines + gone
 
 

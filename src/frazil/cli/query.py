@@ -29,31 +29,49 @@ PAGE_ROWS = 500
 @click.option("--at", metavar="TIME", help="Every table as it was at this time, UTC unless it names a zone.")
 @click.option("--snapshot", type=int, metavar="ID", help="The table at this snapshot.")
 @click.option("--ref", metavar="NAME", help="Every table at this branch or tag.")
-@click.option("--engine", type=click.Choice(["duckdb", "trino", "spark"]), default="duckdb", show_default=True, help="What runs it.")
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "trino", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="What runs it.",
+)
 @click.option("--write", is_flag=True, help="Let it change something; on Trino and Spark.")
 @click.option("--output", type=click.Choice(["table", "json", "csv", "arrow"]), default="table", show_default=True)
 @click.pass_obj
 def query(
-    context: Context, sql: str, at: str | None, snapshot: int | None, ref: str | None, engine: QueryEngine, write: bool, output: str
+    context: Context,
+    sql: str,
+    at: str | None,
+    snapshot: int | None,
+    ref: str | None,
+    engine: QueryEngine,
+    write: bool,
+    output: str,
 ) -> None:
     """Run a SELECT over the catalog's tables, on an embedded DuckDB.
 
-    Tables are named namespace.table. Inside the query, one table travels by itself: FROM a.b AT (VERSION => 'tag'), AT (VERSION => 123),
-    AT (TIMESTAMP => '2024-01-18'). EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT work, too. On a terminal the result comes in pages;
-    `--output arrow` is an Arrow stream for other programs.
+    Tables are named namespace.table. Inside the query, one table travels by itself: FROM a.b AT (VERSION => 'tag'), AT
+    (VERSION => 123), AT (TIMESTAMP => '2024-01-18'). EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT work, too. On a terminal
+    the result comes in pages; `--output arrow` is an Arrow stream for other programs.
     """
     from frazil.lake import Lake
 
     given = [point for point in (at, snapshot, ref) if point is not None]
     if len(given) > 1:
         raise QueryError(
-            "--at, --snapshot and --ref exclude each other", hint="inside the query, tables can differ: a.b AT (VERSION => 'tag')"
+            "--at, --snapshot and --ref exclude each other",
+            hint="inside the query, tables can differ: a.b AT (VERSION => 'tag')",
         )
     if write and engine == "duckdb":
         raise QueryError("the embedded DuckDB only reads", hint="--write goes with --engine trino or spark")
     if output == "arrow" and sys.stdout.isatty():
-        raise QueryError("an Arrow stream is no text for a terminal", hint="send it to a file or a program: > rows.arrow")
-    result = Lake(context.settings, catalog=context.catalog).query(sql, at=given[0] if given else None, engine=engine, write=write)
+        raise QueryError(
+            "an Arrow stream is no text for a terminal", hint="send it to a file or a program: > rows.arrow"
+        )
+    result = Lake(context.settings, catalog=context.catalog).query(
+        sql, at=given[0] if given else None, engine=engine, write=write
+    )
     printers: dict[str, Callable[[pa.RecordBatchReader], None]] = {"table": _print_table, "json": _print_json}
     printers |= {"csv": _print_csv, "arrow": _write_arrow}
     printers[output](result)
@@ -79,7 +97,12 @@ def _pages(result: pa.RecordBatchReader, numbers: Sequence[str]) -> Iterator[str
     page = list(islice(rows, PAGE_ROWS))
     while True:
         text = io.StringIO()
-        print_rows(result.schema.names, (list(row.values()) for row in page), right=numbers, console=Console(file=text, width=width))
+        print_rows(
+            result.schema.names,
+            (list(row.values()) for row in page),
+            right=numbers,
+            console=Console(file=text, width=width),
+        )
         yield text.getvalue()
         page = list(islice(rows, PAGE_ROWS))
         if not page:

@@ -92,9 +92,14 @@ def _create(context: Context, table: str, name: str, kind: RefKind, at: str, **r
     click.echo(f"{kind} '{name}' of {table} is at snapshot {point.snapshot.snapshot_id}")
 
 
-AT = click.option("--at", default="main", show_default=True, metavar="POINT", help="A snapshot's id, a time, a branch or a tag.")
+AT = click.option(
+    "--at", default="main", show_default=True, metavar="POINT", help="A snapshot's id, a time, a branch or a tag."
+)
 KEEP = click.option(
-    "--max-ref-age", type=parse_age, metavar="AGE", help="Expiry removes it after this time: 30m, 24h, 7d.  [default: never]"
+    "--max-ref-age",
+    type=parse_age,
+    metavar="AGE",
+    help="Expiry removes it after this time: 30m, 24h, 7d.  [default: never]",
 )
 
 
@@ -103,8 +108,17 @@ KEEP = click.option(
 @click.argument("name")
 @AT
 @KEEP
-@click.option("--max-snapshot-age", type=parse_age, metavar="AGE", help="Expiry keeps its snapshots for this time.  [default: the table's]")
-@click.option("--min-snapshots", type=click.IntRange(min=1), help="Expiry keeps at least so many of its snapshots.  [default: the table's]")
+@click.option(
+    "--max-snapshot-age",
+    type=parse_age,
+    metavar="AGE",
+    help="Expiry keeps its snapshots for this time.  [default: the table's]",
+)
+@click.option(
+    "--min-snapshots",
+    type=click.IntRange(min=1),
+    help="Expiry keeps at least so many of its snapshots.  [default: the table's]",
+)
 @click.pass_obj
 def create_branch(
     context: Context,
@@ -116,7 +130,11 @@ def create_branch(
     min_snapshots: int | None,
 ) -> None:
     """Create a branch: rows that are written to it are not seen on main."""
-    rules = {"max_ref_age_ms": max_ref_age, "max_snapshot_age_ms": max_snapshot_age, "min_snapshots_to_keep": min_snapshots}
+    rules = {
+        "max_ref_age_ms": max_ref_age,
+        "max_snapshot_age_ms": max_snapshot_age,
+        "min_snapshots_to_keep": min_snapshots,
+    }
     _create(context, table, name, "branch", at, **rules)
 
 
@@ -144,19 +162,26 @@ def _drop(kind: RefKind) -> Callable[..., None]:
         plan = plan_drop(live, name, kind)
         click.echo(f"{kind} '{name}' of {table}, at snapshot {plan.ref.snapshot_id}, goes")
         if plan.unreachable:
-            click.echo(f"  no other branch or tag holds {count(len(plan.unreachable), 'snapshot')} of it: expiry will remove them")
+            click.echo(
+                f"  no other branch or tag holds {count(len(plan.unreachable), 'snapshot')} of it: expiry will remove "
+                f"them"
+            )
         for part in plan.parts:
             click.echo(f"  the progress of sink part {part} on it goes, too")
         if _agreed(f"drop {kind} '{name}'?", yes):
             perform_drop(lake.catalog, live, plan)
-            click.echo(f"{kind} '{name}' is dropped; to have it again: frazil {kind} create {table} {name} --at {plan.ref.snapshot_id}")
+            click.echo(
+                f"{kind} '{name}' is dropped; to have it again: frazil {kind} create {table} {name} --at "
+                f"{plan.ref.snapshot_id}"
+            )
 
     return run
 
 
 for _kind, _group in (("branch", branch), ("tag", tag)):
     _plural = "branches" if _kind == "branch" else "tags"
-    _group.command("list", help=f"List the {_plural} of a table: where they are, and how long they are kept.")(_list(_kind))  # type: ignore[arg-type]
+    _help = f"List the {_plural} of a table: where they are, and how long they are kept."
+    _group.command("list", help=_help)(_list(_kind))  # type: ignore[arg-type]
     _group.command("drop", help=f"Drop a {_kind}; shows first what goes with it.")(_drop(_kind))  # type: ignore[arg-type]
 
 
@@ -173,7 +198,8 @@ def publish(context: Context, table: str, name: str, yes: bool) -> None:
     live = lake.load(table)
     plan = plan_publish(live, name)
     click.echo(
-        f"main of {table} moves from snapshot {plan.main_id} to {plan.head_id}: {count(len(plan.snapshots), 'snapshot')} of '{name}'"
+        f"main of {table} moves from snapshot {plan.main_id} to {plan.head_id}: "
+        f"{count(len(plan.snapshots), 'snapshot')} of '{name}'"
     )
     for part in plan.parts:
         click.echo(f"  with the progress of sink part {part}")

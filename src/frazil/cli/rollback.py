@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def rollback(context: Context, table: str, to: int | None, at: str | None, ref: str, with_progress: bool | None, yes: bool) -> None:
+def rollback(
+    context: Context, table: str, to: int | None, at: str | None, ref: str, with_progress: bool | None, yes: bool
+) -> None:
     """Go back to an older snapshot of a table; shows first what that undoes.
 
-    It ends in a new snapshot with the old one's files: nothing is deleted, and a second rollback brings back what this one undid.
+    It ends in a new snapshot with the old one's files: nothing is deleted, and a second rollback brings back what this
+    one undid.
     """
     from frazil.history import perform_rollback
     from frazil.lake import Lake
@@ -44,7 +47,10 @@ def rollback(context: Context, table: str, to: int | None, at: str | None, ref: 
         click.echo("nothing was changed")
         return
     snapshot_id = perform_rollback(context.catalog, plan, with_progress=chosen)
-    click.echo(f"'{ref}' of {table} is back, as snapshot {snapshot_id}; to undo this: frazil rollback {table} --to {plan.head_id}")
+    click.echo(
+        f"'{ref}' of {table} is back, as snapshot {snapshot_id}; to undo this: frazil rollback {table} --to "
+        f"{plan.head_id}"
+    )
 
 
 def describe(plan: RollbackPlan) -> Iterator[str]:
@@ -52,7 +58,10 @@ def describe(plan: RollbackPlan) -> Iterator[str]:
     from frazil.scan.planning import show_time
 
     when = show_time(plan.target.snapshot.timestamp_ms)
-    yield f"'{plan.ref}' of {plan.table} goes back from snapshot {plan.head_id} to {plan.target.snapshot.snapshot_id} of {when} UTC"
+    yield (
+        f"'{plan.ref}' of {plan.table} goes back from snapshot {plan.head_id} to {plan.target.snapshot.snapshot_id} "
+        f"of {when} UTC"
+    )
     for title, entries in (("undone", plan.undone), ("brought back", plan.restored)):
         if entries:
             yield f"  {count(len(entries), 'snapshot')} {title}:"
@@ -70,7 +79,9 @@ def _describe_entry(entry: LogEntry) -> str:
 
     refs = f"({', '.join(entry.refs)})" if entry.refs else ""
     rows = f"+{entry.added_rows:,} -{entry.removed_rows:,} rows"
-    return "  ".join(filter(None, [str(entry.snapshot_id), show_time(entry.time_ms), entry.operation, rows, entry.by, refs]))
+    return "  ".join(
+        filter(None, [str(entry.snapshot_id), show_time(entry.time_ms), entry.operation, rows, entry.by, refs])
+    )
 
 
 def _sums(plan: RollbackPlan, sign: str) -> str:
@@ -138,9 +149,12 @@ def _choose_progress(plan: RollbackPlan, given: bool | None) -> bool:
     if not sys.stdin.isatty():
         raise HistoryError(
             f"{plan.table}: sinks or pipelines have written since; nothing was changed",
-            hint="say what becomes of their progress: --with-progress (their rows come again) or --keep-progress (they stay out)",
+            hint="say what becomes of their progress: --with-progress (their rows come again) or --keep-progress "
+            "(they stay out)",
         )
-    answer: str = click.prompt("does progress go back, too?", type=click.Choice(["with-progress", "keep-progress"]), err=True)
+    answer: str = click.prompt(
+        "does progress go back, too?", type=click.Choice(["with-progress", "keep-progress"]), err=True
+    )
     return answer == "with-progress"
 
 

@@ -44,12 +44,17 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
             run_once(context, project, pipeline, adopt=adopt)
         return
     if not pipeline.files.list_files(project.folder, catalog_properties(context.settings)):
-        click.echo(f"{name}: no file matches '{pipeline.files.pattern}' in {project.folder}; {pipeline.target.name} is unchanged")
+        click.echo(
+            f"{name}: no file matches '{pipeline.files.pattern}' in {project.folder}; {pipeline.target.name} is "
+            f"unchanged"
+        )
         return
     catalog = context.announce()
     arrived = find_arrivals(pipeline, catalog, project.folder)
     if not arrived.files:  # Spark takes seconds to start: not for nothing
-        click.echo(describe(RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))))
+        click.echo(
+            describe(RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched)))
+        )
     elif dry_run:
         copies = expect_copies(pipeline, arrived, catalog, project.folder)
         click.echo(describe_files(pipeline, arrived, copies))
@@ -57,7 +62,9 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
         owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt)
         refuse_changes(pipeline, arrived, catalog)
         with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name):
-            result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner, adopt=adopts)
+            result = run_pipeline(
+                pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner, adopt=adopts
+            )
         click.echo(describe(result))
         if result.snapshot_id is not None:
             click.echo(describe_counts(result))
@@ -75,7 +82,10 @@ def describe(result: RunResult) -> str:
     """
     if result.snapshot_id is None:
         return f"{result.pipeline}: no new files{_touched(result)}; {result.table} is unchanged"
-    return f"{result.pipeline}: {result.rows:,} rows from {_files(result.files)} are in {result.table}, snapshot {result.snapshot_id}"
+    return (
+        f"{result.pipeline}: {result.rows:,} rows from {_files(result.files)} are in {result.table}, snapshot "
+        f"{result.snapshot_id}"
+    )
 
 
 def describe_counts(result: RunResult) -> str:
@@ -89,7 +99,9 @@ def describe_counts(result: RunResult) -> str:
         "seconds": f"{result.seconds:.1f}",
     }
     notes = [*describe_changes(result.changed, result.unverified), *describe_copies(result.copies)]
-    return "\n".join([*(f"  {name:<12} {value}" for name, value in values.items()), *_shorten([f"  {note}" for note in notes])])
+    return "\n".join(
+        [*(f"  {name:<12} {value}" for name, value in values.items()), *_shorten([f"  {note}" for note in notes])]
+    )
 
 
 def _written(result: RunResult) -> dict[str, str]:
@@ -110,7 +122,7 @@ def describe_changes(paths: Sequence[str], unverified: Sequence[str] = ()) -> li
 
     >>> describe_changes(["landing/a.csv", "landing/b.csv"], ["landing/b.csv"])[1]
     'landing/b.csv was loaded before; it is as long as then, and the ledger has no hash that tells whether its content is the same'
-    """
+    """  # noqa: E501
     unknown = "; it is as long as then, and the ledger has no hash that tells whether its content is the same"
     return [f"{path} was loaded before{unknown if path in unverified else ' with other content'}" for path in paths]
 

@@ -14,12 +14,26 @@ from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, load_project
 from frazil.tables import Table, column
 
-SHOWN = ("started_at", "pipeline", "status", "files", "bytes", "rows_in", "rows", "duplicates", "quarantined", "seconds", "snapshot_id")
+SHOWN = (
+    "started_at",
+    "pipeline",
+    "status",
+    "files",
+    "bytes",
+    "rows_in",
+    "rows",
+    "duplicates",
+    "quarantined",
+    "seconds",
+    "snapshot_id",
+)
 
 
 @click.command()
 @click.argument("name", metavar="[PIPELINE|TABLE]", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, the latest first.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, the latest first."
+)
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_obj
 def runs(context: Context, name: str | None, limit: int, output: str) -> None:
@@ -43,13 +57,17 @@ def _wanted(name: str | None) -> list[tuple[Table, str | None]]:
     declared = load_project(Path.cwd()).pipelines if (Path.cwd() / FILE_NAME).exists() else ()
     if name is None:
         if not declared:
-            raise ProjectError(f"no pipeline is declared in {Path.cwd() / FILE_NAME}", hint="name a table: frazil runs lakehouse.sales")
+            raise ProjectError(
+                f"no pipeline is declared in {Path.cwd() / FILE_NAME}", hint="name a table: frazil runs lakehouse.sales"
+            )
         return [(target, None) for target in {one.target.name: one.target for one in declared}.values()]
     if found := next((one for one in declared if one.name == name), None):
         return [(found.target, found.name)]
     if "." not in name:
         known = ", ".join(one.name for one in declared) or "none"
-        raise ProjectError(f"there is no pipeline '{name}'; declared are: {known}", hint="or name a table: frazil runs lakehouse.sales")
+        raise ProjectError(
+            f"there is no pipeline '{name}'; declared are: {known}", hint="or name a table: frazil runs lakehouse.sales"
+        )
     return [(Table(name, column("any", "string")), None)]
 
 
@@ -59,7 +77,11 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
     grid = Grid()
     for column_name in SHOWN:
-        grid.add_column(column_name, justify="left" if column_name in ("started_at", "pipeline", "status") else "right", no_wrap=True)
+        grid.add_column(
+            column_name,
+            justify="left" if column_name in ("started_at", "pipeline", "status") else "right",
+            no_wrap=True,
+        )
     for row in rows:
         grid.add_row(*(_spell(name, row[name]) for name in SHOWN))
     # A pipe has no width of its own: a line a run, however long.
@@ -67,7 +89,11 @@ def _show(rows: list[dict[str, Any]]) -> None:
     console.print(grid)
     for row in rows:
         if row["error"]:
-            console.print(f"{_spell('started_at', row['started_at'])} {row['pipeline']}: {row['error']}", markup=False, soft_wrap=True)
+            console.print(
+                f"{_spell('started_at', row['started_at'])} {row['pipeline']}: {row['error']}",
+                markup=False,
+                soft_wrap=True,
+            )
 
 
 def _spell(name: str, value: Any) -> str:

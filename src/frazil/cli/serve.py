@@ -18,9 +18,13 @@ from frazil.served import Served, reachable_uri, read_all, record_served
 @click.command()
 @click.option("--host", metavar="ADDRESS", help="Listen on this address.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port; 0 takes a free one.  [default: 8181]")
-@click.option("--workers", type=click.IntRange(1), help="Worker processes that share the port and the database.  [default: 1]")
 @click.option(
-    "--database", metavar="URL", help="sqlite:///file.db or postgresql://user@host/name.  [default: sqlite:///.frazil/catalog/catalog.db]"
+    "--workers", type=click.IntRange(1), help="Worker processes that share the port and the database.  [default: 1]"
+)
+@click.option(
+    "--database",
+    metavar="URL",
+    help="sqlite:///file.db or postgresql://user@host/name.  [default: sqlite:///.frazil/catalog/catalog.db]",
 )
 @click.option(
     "--warehouse",
@@ -41,7 +45,8 @@ from frazil.served import Served, reachable_uri, read_all, record_served
     "properties",
     multiple=True,
     metavar="PATTERN",
-    help="A table property that is accepted though clients act on it, such as write.location-provider.impl or s3.*. May be repeated.",
+    help="A table property that is accepted though clients act on it, such as write.location-provider.impl or s3.*. "
+    "May be repeated.",
 )
 @click.option(
     "--allowed-host",
@@ -50,8 +55,12 @@ from frazil.served import Served, reachable_uri, read_all, record_served
     metavar="NAME",
     help="A name under which clients or a proxy reach the server; *.example.org for all below. May be repeated.",
 )
-@click.option("--allow-overlap", is_flag=True, default=None, help="Tables, and warehouses, may lie in each other's folders.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+@click.option(
+    "--allow-overlap", is_flag=True, default=None, help="Tables, and warehouses, may lie in each other's folders."
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
 @click.pass_obj
 def serve(
     context: Context,
@@ -89,7 +98,8 @@ def serve(
         if exc.errno == errno.EADDRINUSE:
             raise PortInUse("catalog", settings.port, hint="frazil serve --port 0 takes a free one") from exc
         raise ConfigError(
-            f"cannot listen on {settings.host}, port {settings.port}: {exc.strerror}", hint="frazil serve --host 127.0.0.1"
+            f"cannot listen on {settings.host}, port {settings.port}: {exc.strerror}",
+            hint="frazil serve --host 127.0.0.1",
         ) from exc
     address, bound = listener.getsockname()[:2]
 
@@ -108,7 +118,11 @@ def _record(context: Context, uri: str, warehouses: Mapping[str, str]) -> None:
     other = next((entry for entry in read_all(folder) if entry.command == "up"), None)
     if other is not None:
         state = "runs at" if other.is_running else "was at"
-        click.echo(f"note: 'frazil up' has a catalog of its own here, which {state} {other.uri}; its tables are not in this one", err=True)
+        click.echo(
+            f"note: 'frazil up' has a catalog of its own here, which {state} {other.uri}; its tables are not in this "
+            f"one",
+            err=True,
+        )
     places = {name: place if ":" in place else str(Path(place).absolute()) for name, place in warehouses.items()}
     record_served(folder, Served("serve", uri, os.getpid(), places))
 

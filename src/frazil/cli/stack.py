@@ -25,7 +25,13 @@ _COLOURS = {"ready": "green", "starting": "yellow", "failed": "red", "stopped": 
 
 
 @click.command()
-@click.option("--with", "extra", metavar="SERVICES", default="", help="Start these too: trino, kafka, postgres (separated by commas).")
+@click.option(
+    "--with",
+    "extra",
+    metavar="SERVICES",
+    default="",
+    help="Start these too: trino, kafka, postgres (separated by commas).",
+)
 @click.pass_obj
 def up(context: Context, extra: str) -> None:
     """Start the local servers: object store and catalog, and others by --with."""
@@ -52,13 +58,17 @@ def _record(stack: Stack) -> None:
     if other is not None:
         state = "runs at" if other.is_running else "was at"
         click.echo(
-            f"note: 'frazil serve' has a catalog of its own here, which {state} {other.uri}; its tables are not in this one", err=True
+            f"note: 'frazil serve' has a catalog of its own here, which {state} {other.uri}; its tables are not in "
+            f"this one",
+            err=True,
         )
     record_served(stack.folder, Served("up", catalog.endpoint, process.pid, catalog.warehouses))
 
 
 @click.command()
-@click.option("--purge", is_flag=True, help="Delete the data of all services as well; shows what would go unless --yes is given.")
+@click.option(
+    "--purge", is_flag=True, help="Delete the data of all services as well; shows what would go unless --yes is given."
+)
 @click.option("--yes", is_flag=True, help="With --purge: really delete.")
 @click.pass_context
 def down(click_context: click.Context, purge: bool, yes: bool) -> None:
@@ -90,20 +100,32 @@ def status(context: Context, output: str) -> None:
     table = Table("service", "state", "endpoint", "pid", "version", "memory", "log", box=None, header_style="bold")
     for row in rows:
         state = f"[{_COLOURS[row.state]}]{row.state}[/]"
-        table.add_row(row.service, state, row.endpoint, _text(row.pid), _text(row.version), _megabytes(row.memory_bytes), _short(row.log))
+        table.add_row(
+            row.service,
+            state,
+            row.endpoint,
+            _text(row.pid),
+            _text(row.version),
+            _megabytes(row.memory_bytes),
+            _short(row.log),
+        )
     _console().print(table)
 
 
 @click.command()
 @click.argument("service")
-@click.option("-n", "--lines", type=click.IntRange(min=0), default=50, show_default=True, help="How many lines from the end.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(min=0), default=50, show_default=True, help="How many lines from the end."
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
 @click.pass_obj
 def logs(context: Context, service: str, lines: int, follow: bool) -> None:
     """Print the end of a server's log."""
     log = Stack(context.settings).service(service).log
     if not log.exists():
-        raise FrazilError(f"{service} has no log yet: {log} does not exist", hint=f"frazil up --with {check_name(service)}")
+        raise FrazilError(
+            f"{service} has no log yet: {log} does not exist", hint=f"frazil up --with {check_name(service)}"
+        )
     with log.open(errors="replace") as file:
         click.echo("".join(deque(file, maxlen=lines)), nl=False)
         while follow:
@@ -111,7 +133,7 @@ def logs(context: Context, service: str, lines: int, follow: bool) -> None:
             click.echo(text, nl=False) if text else time.sleep(0.2)
 
 
-# --- what is printed -------------------------------------------------------------------------------------------------------------
+# --- what is printed -------------------------------------------------------------------------------------------------
 
 
 def _print_endpoints(stack: Stack, running: list[ServiceStatus]) -> None:
@@ -136,15 +158,21 @@ def _connection(stack: Stack) -> str:
     settings = stack.settings
     catalog, store = stack.service("catalog").endpoint, stack.service("object-store").endpoint
     text = (
-        f"\nS3: AWS_ENDPOINT_URL={store} AWS_REGION={settings.s3.region}, bucket s3://{settings.stack.bucket}/ (the warehouse 'default')\n"
+        f"\nS3: AWS_ENDPOINT_URL={store} AWS_REGION={settings.s3.region}, bucket s3://{settings.stack.bucket}/ (the "
+        f"warehouse 'default')\n"
         "  AWS_ACCESS_KEY_ID      is the setting stack.access_key_id\n"
-        f"  AWS_SECRET_ACCESS_KEY  is the setting stack.secret_access_key, kept in {_short(str(secrets_file(stack.folder)))}\n"
+        f"  AWS_SECRET_ACCESS_KEY  is the setting stack.secret_access_key, kept in "
+        f"{_short(str(secrets_file(stack.folder)))}\n"
         f"Data and logs: {_short(str(stack.folder))}\n"
     )
     text += "The commands of this project use this catalog and this store"
     chosen = settings.source_of("catalog.uri")
     other = settings.catalog.uri != catalog and not chosen.endswith(SERVED_FILE) and chosen != "default"
-    return f"{text}, if they are not told otherwise: catalog.uri is {settings.catalog.uri} ({chosen})\n" if other else f"{text}.\n"
+    return (
+        f"{text}, if they are not told otherwise: catalog.uri is {settings.catalog.uri} ({chosen})\n"
+        if other
+        else f"{text}.\n"
+    )
 
 
 def _print_purge(stack: Stack) -> None:

@@ -64,7 +64,9 @@ class _Board:
         with self.lock:
             for name in (name for name in SERVICES if name in self.events):
                 event = self.events[name]
-                sign = self.spinners[name] if not event.done else Text("✗", "red") if event.error else Text("✓", "green")
+                sign = (
+                    self.spinners[name] if not event.done else Text("✗", "red") if event.error else Text("✓", "green")
+                )
                 seconds = "" if event.done else f"{time.monotonic() - self.began[name]:.0f} s"
                 table.add_row(sign, name, event.text, Text(seconds, "dim"))
         return table

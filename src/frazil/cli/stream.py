@@ -24,8 +24,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name")
-@click.option("--interval", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS", help="A batch so often.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Answer /metrics and /progress on 127.0.0.1.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A batch so often.",
+)
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Answer /metrics and /progress on 127.0.0.1."
+)
 @adopt_option
 @click.pass_obj
 def stream(context: Context, name: str, interval: float, metrics_port: int | None, adopt: bool) -> None:
@@ -144,7 +153,7 @@ def describe(progress: StreamProgress) -> str:
     'uplink: nothing new; l.uplink is unchanged'
     >>> describe(StreamProgress("crm", "l.crm", 1, 3, snapshot_id=7, merged={"inserted": 1, "updated": 2, "deleted": 4}))
     'crm: 1 inserted, 2 updated, 4 deleted in 1 batch of changes to l.crm, snapshot 7'
-    """
+    """  # noqa: E501
     if progress.snapshot_id is None:  # batches without a row, or rows that were in already
         return f"{progress.pipeline}: nothing new; {progress.table} is unchanged"
     batches = "1 batch" if progress.batches == 1 else f"{progress.batches:,} batches"
@@ -153,4 +162,7 @@ def describe(progress: StreamProgress) -> str:
     else:
         batches += " are in"
     aside = f", {progress.quarantined:,} in {progress.table}__quarantine" if progress.quarantined else ""
-    return f"{progress.pipeline}: {progress.outcome()} in {batches} {progress.table}{aside}, snapshot {progress.snapshot_id}"
+    return (
+        f"{progress.pipeline}: {progress.outcome()} in {batches} {progress.table}{aside}, snapshot "
+        f"{progress.snapshot_id}"
+    )

@@ -16,13 +16,19 @@ from frazil.project import load_project
 
 @click.command()
 @click.argument("name")
-@click.option("--master", metavar="URL", help="Where to: spark://HOST:PORT, yarn, k8s://..., local[*]; else the setting spark.master.")
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Where to: spark://HOST:PORT, yarn, k8s://..., local[*]; else the setting spark.master.",
+)
 @click.option("--stream", is_flag=True, help="Keep going, as frazil stream does; else once, as frazil run does.")
 @click.option("--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", help="With --stream: a batch so often.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
 @adopt_option
 @click.pass_obj
-def submit(context: Context, name: str, master: str | None, stream: bool, interval: float | None, dry_run: bool, adopt: bool) -> None:
+def submit(
+    context: Context, name: str, master: str | None, stream: bool, interval: float | None, dry_run: bool, adopt: bool
+) -> None:
     """Run a pipeline on a Spark cluster: pack the project, submit it, show what the driver says.
 
     The exit code is the run's. Ctrl-C and SIGTERM go to the driver.

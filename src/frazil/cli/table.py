@@ -25,8 +25,15 @@ def table() -> None:
 
 @table.command()
 @click.argument("name")
-@click.option("--to", "target", metavar="FILE", help="The version to go back to: a location or file name from the list.")
-@click.option("--in", "warehouse_name", metavar="WAREHOUSE", help="The warehouse that the table is in.  [default: the default one]")
+@click.option(
+    "--to", "target", metavar="FILE", help="The version to go back to: a location or file name from the list."
+)
+@click.option(
+    "--in",
+    "warehouse_name",
+    metavar="WAREHOUSE",
+    help="The warehouse that the table is in.  [default: the default one]",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @DATABASE
 @WAREHOUSE
@@ -44,8 +51,8 @@ def recover(
 ) -> None:
     """Go back to an older version of a table whose metadata file is corrupt or gone.
 
-    NAME is namespace.table. Lists the table's metadata files, says which can be read and which were current for certain, and after a
-    confirmation points the table to the one before. Nothing is deleted.
+    NAME is namespace.table. Lists the table's metadata files, says which can be read and which were current for
+    certain, and after a confirmation points the table to the one before. Nothing is deleted.
     """
     from frazil.catalog import Name, best_candidate, find_candidates, roll_back
 

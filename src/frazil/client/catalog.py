@@ -1,4 +1,6 @@
-"""The catalog that users hold: PyIceberg's, with transactions, keys, ETags and commits that end in one of three ways."""
+"""The catalog that users hold: PyIceberg's, with transactions, keys, ETags and commits that end in one of
+three ways.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,11 @@ def connect(settings: Settings | None = None, **properties: str) -> FrazilCatalo
 def catalog_properties(settings: Settings) -> dict[str, str]:
     """The settings as PyIceberg's properties; what is not set is left to PyIceberg and the AWS variables."""
     catalog, s3 = settings.catalog, settings.s3
-    secrets = {"token": catalog.token, "s3.access-key-id": s3.access_key_id, "s3.secret-access-key": s3.secret_access_key}
+    secrets = {
+        "token": catalog.token,
+        "s3.access-key-id": s3.access_key_id,
+        "s3.secret-access-key": s3.secret_access_key,
+    }
     values = {"uri": catalog.uri, "warehouse": catalog.warehouse, "s3.endpoint": s3.endpoint}
     if s3.endpoint or settings.source_of("s3.region") != "default":
         values["s3.region"] = s3.region
@@ -92,7 +98,7 @@ class FrazilCatalog(RestCatalog):
         self._check_endpoint(COMMIT_TRANSACTION)
         return CatalogTransaction(self)
 
-    # --- commits -----------------------------------------------------------------------------------------------------------------
+    # --- commits -----------------------------------------------------------------------------------------------------
 
     def commit_changes(self, changes: Sequence[Change]) -> None:
         """All changes have happened, in one commit; else `CommitConflict` (none has) or `CommitUnknown`."""
@@ -104,13 +110,17 @@ class FrazilCatalog(RestCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """The table after its change has happened; else `CommitConflict` or `CommitUnknown`, neither of which PyIceberg retries."""
+        """The table after its change has happened; else `CommitConflict` or `CommitUnknown`, neither of which PyIceberg
+        retries.
+        """
         change = Change(table.name(), requirements, updates)
         path = Endpoints.update_table.format(**self._split_identifier_for_path(change.identifier))
         response = self._commit(path, change.request, [change])
         if response is not None:
             committed = CommitTableResponse.model_validate_json(response.text)
-            return committed.model_copy(update={"metadata": self._without_unsafe(committed.metadata, change.identifier)})
+            return committed.model_copy(
+                update={"metadata": self._without_unsafe(committed.metadata, change.identifier)}
+            )
         fresh = self.load_table(change.identifier)
         return CommitTableResponse(**{"metadata": fresh.metadata, "metadata-location": fresh.metadata_location})
 
@@ -129,12 +139,14 @@ class FrazilCatalog(RestCatalog):
         except NoSuchTableError:
             return None
 
-    # --- references --------------------------------------------------------------------------------------------------------------
+    # --- references --------------------------------------------------------------------------------------------------
 
     def find_references(self, files: Sequence[str], *, other_than: Identifier | None = None) -> dict[str, str] | None:
-        """Of these files, those that a table or view of any warehouse leads to, with its name; one table may be left out.
+        """Of these files, those that a table or view of any warehouse leads to, with its name; one table may be left
+        out.
 
-        None: the server is not Frazil's, and does not know. `ReferencesUnknown`: a table cannot be read, and may lead to any of them.
+        None: the server is not Frazil's, and does not know. `ReferencesUnknown`: a table cannot be read, and may lead
+        to any of them.
         """
         found: dict[str, str] = {}
         token: list[str] | None = None
@@ -158,14 +170,14 @@ class FrazilCatalog(RestCatalog):
             if not token:
                 return found
 
-    # --- loads -------------------------------------------------------------------------------------------------------------------
+    # --- loads -------------------------------------------------------------------------------------------------------
 
     @retry(**_RETRY_ARGS)  # type: ignore[call-overload, untyped-decorator]  # a dict of arguments, as PyIceberg passes it
     def load_table(self, identifier: str | Identifier) -> Table:
         """The table as it is now; one that has not changed since the last load is neither sent nor parsed again.
 
-        Threads that load one table at the same time share a request. `NoSuchTableError`: there is none of this name. `TableBroken`: there
-        is, and the catalog cannot read its metadata.
+        Threads that load one table at the same time share a request. `NoSuchTableError`: there is none of this name.
+        `TableBroken`: there is, and the catalog cannot read its metadata.
         """
         self._check_endpoint(Capability.V1_LOAD_TABLE)
         url = self.url(Endpoints.load_table, **self._split_identifier_for_path(identifier))
@@ -174,7 +186,8 @@ class FrazilCatalog(RestCatalog):
         return self._response_to_table(name, loaded)
 
     def load_tables(self, identifiers: Iterable[str | Identifier]) -> list[Table]:
-        """The tables as they are now, in the order of their names; several are loaded at a time, and each once however often it is named.
+        """The tables as they are now, in the order of their names; several are loaded at a time, and each once however
+        often it is named.
 
         One that is not there is PyIceberg's `NoSuchTableError`, which names it.
         """
@@ -184,7 +197,9 @@ class FrazilCatalog(RestCatalog):
         return [one for one in found if isinstance(one, Table)]
 
     def load_each(self, identifiers: Iterable[str | Identifier]) -> list[Table | Exception]:
-        """As `load_tables`, with the error in the place of a table that could not be loaded: it does not hide the others."""
+        """As `load_tables`, with the error in the place of a table that could not be loaded: it does not hide the
+        others.
+        """
         names = [self.identifier_to_tuple(identifier) for identifier in identifiers]
         wanted = list(dict.fromkeys(names))
         if len(wanted) < 2:
@@ -203,7 +218,9 @@ class FrazilCatalog(RestCatalog):
 
     def _fetch_table(self, url: str, name: Identifier) -> TableResponse:
         mode, known = self.properties.get(SNAPSHOT_LOADING_MODE), self._loaded.get(url)
-        response = self._session.get(url, params={"snapshots": mode} if mode else {}, headers={"If-None-Match": known[0]} if known else {})
+        response = self._session.get(
+            url, params={"snapshots": mode} if mode else {}, headers={"If-None-Match": known[0]} if known else {}
+        )
         if response.status_code == requests.codes.not_modified and known:
             return known[1]
         try:
@@ -217,7 +234,9 @@ class FrazilCatalog(RestCatalog):
         return loaded
 
     def _is_broken(self, response: Response, url: str) -> bool:
-        """Whether the table is there, and its metadata is not. A catalog may use one type of 404 for both, so it is asked once more."""
+        """Whether the table is there, and its metadata is not. A catalog may use one type of 404 for both, so it is
+        asked once more.
+        """
         return response.status_code == 422 or (lost_its_metadata(response) and self._session.head(url).ok)
 
     def _remember(self, url: str, tag: str | None, loaded: TableResponse) -> None:
@@ -232,15 +251,21 @@ class FrazilCatalog(RestCatalog):
     def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
         return super()._response_to_table(identifier_tuple, self._safe_response(table_response, identifier_tuple))
 
-    def _response_to_staged_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> StagedTable:
-        return super()._response_to_staged_table(identifier_tuple, self._safe_response(table_response, identifier_tuple))
+    def _response_to_staged_table(
+        self, identifier_tuple: tuple[str, ...], table_response: TableResponse
+    ) -> StagedTable:
+        return super()._response_to_staged_table(
+            identifier_tuple, self._safe_response(table_response, identifier_tuple)
+        )
 
     def _safe_response(self, response: TableResponse, identifier: Identifier) -> TableResponse:
         metadata = self._without_unsafe(response.metadata, identifier)
         return response if metadata is response.metadata else response.model_copy(update={"metadata": metadata})
 
     def _without_unsafe(self, metadata: TableMetadata, identifier: Identifier) -> TableMetadata:
-        """The metadata without properties that PyIceberg would take for its own configuration; `frazil.properties` says which."""
+        """The metadata without properties that PyIceberg would take for its own configuration; `frazil.properties` says
+        which.
+        """
         safe = safe_properties(metadata.properties)
         if safe is metadata.properties:
             return metadata
@@ -250,14 +275,18 @@ class FrazilCatalog(RestCatalog):
             logger.warning("ignoring unsafe properties of table %s: %s", ".".join(identifier), ", ".join(dropped))
         return metadata.model_copy(update={"properties": safe})
 
-    # --- namespaces --------------------------------------------------------------------------------------------------------------
+    # --- namespaces --------------------------------------------------------------------------------------------------
 
     @retry(**_RETRY_ARGS)  # type: ignore[call-overload, untyped-decorator]  # a dict of arguments, as PyIceberg passes it
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
-        """The namespaces right below one, or at the top. PyIceberg encodes the parent's name twice, so that `my space` is not found."""
+        """The namespaces right below one, or at the top. PyIceberg encodes the parent's name twice, so that `my space`
+        is not found.
+        """
         self._check_endpoint(Capability.V1_LIST_NAMESPACES)
         parent = self._namespace_separator.join(self.identifier_to_tuple(namespace))
-        params = {key: value for key, value in (("parent", parent), ("pageSize", self.properties.get(PAGE_SIZE))) if value}
+        params = {
+            key: value for key, value in (("parent", parent), ("pageSize", self.properties.get(PAGE_SIZE))) if value
+        }
         namespaces: list[Identifier] = []
         while True:
             response = self._session.get(self.url(Endpoints.list_namespaces), params=params)
@@ -271,13 +300,14 @@ class FrazilCatalog(RestCatalog):
                 return namespaces
             params["pageToken"] = page.next_page_token
 
-    # --- the session -------------------------------------------------------------------------------------------------------------
+    # --- the session -------------------------------------------------------------------------------------------------
 
     def _create_session(self) -> Session:
         session = super()._create_session()
         session.hooks["response"].append(self._note_promise)
         transport = Transport(keys=self._server_answers_keys)
-        for scheme in ("http://", "https://"):  # a signing adapter that PyIceberg mounted on the catalog's own URL stays in front
+        # a signing adapter that PyIceberg mounted on the catalog's own URL stays in front
+        for scheme in ("http://", "https://"):
             session.mount(scheme, transport)
         return session
 

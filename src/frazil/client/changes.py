@@ -43,7 +43,9 @@ class Change:
     def request(self) -> CommitTableRequest:
         *namespace, name = self.identifier
         return CommitTableRequest(
-            identifier=TableIdentifier(namespace=Namespace(namespace), name=name), requirements=self.requirements, updates=self.updates
+            identifier=TableIdentifier(namespace=Namespace(namespace), name=name),
+            requirements=self.requirements,
+            updates=self.updates,
         )
 
     @property
@@ -66,18 +68,23 @@ class Change:
     @property
     def moved_refs(self) -> dict[str, int | None]:
         """Where the change itself puts refs; None for those that it removes."""
-        moved: dict[str, int | None] = {one.ref_name: one.snapshot_id for one in self.updates if isinstance(one, SetSnapshotRefUpdate)}
+        moved: dict[str, int | None] = {
+            one.ref_name: one.snapshot_id for one in self.updates if isinstance(one, SetSnapshotRefUpdate)
+        }
         return moved | {one.ref_name: None for one in self.updates if isinstance(one, RemoveSnapshotRefUpdate)}
 
     def is_outrun_by(self, metadata: TableMetadata) -> bool:
-        """Whether a ref that the change builds on was moved by others, and not by the change: then it can never be applied any more."""
+        """Whether a ref that the change builds on was moved by others, and not by the change: then it can never be
+        applied any more.
+        """
         guards = [requirement for requirement in self.requirements if isinstance(requirement, AssertRefSnapshotId)]
         return any(self._went_another_way(guard, metadata) for guard in guards)
 
     def _went_another_way(self, guard: AssertRefSnapshotId, metadata: TableMetadata) -> bool:
         """Whether the ref's history leads back to the guarded snapshot without a gap and without the change.
 
-        Where snapshots have expired in between, the change may have been among them: its files may be in use in later snapshots.
+        Where snapshots have expired in between, the change may have been among them: its files may be in use in later
+        snapshots.
         """
         ref = metadata.refs.get(guard.ref)
         if ref is None or ref.snapshot_id == guard.snapshot_id:
@@ -91,7 +98,9 @@ class Change:
         return False
 
     def _may_have_made(self, snapshot: Snapshot, ref: str) -> bool:
-        """Whether the snapshot is on the ref because of the change: added or moved there by it, or cherry-picked from its snapshot."""
+        """Whether the snapshot is on the ref because of the change: added or moved there by it, or cherry-picked from
+        its snapshot.
+        """
         source = snapshot.summary.get(CHERRY_PICKED) if snapshot.summary else None
         ours = self.snapshot_ids | {self.moved_refs.get(ref)}
         return snapshot.snapshot_id in ours or (source is not None and source.isdecimal() and int(source) in ours)

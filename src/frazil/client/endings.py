@@ -42,7 +42,9 @@ def end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Chang
     if response.status_code >= 500 or was_repeated(response):
         _look_around(look, changes, f"the catalog answered {response.status_code}: {said}", None)
     elif response.status_code == 409:
-        raise CommitConflict(_message(changes, "was refused", said), hint="load the tables again, then repeat the change")
+        raise CommitConflict(
+            _message(changes, "was refused", said), hint="load the tables again, then repeat the change"
+        )
     elif lost_its_metadata(response):
         raise TableBroken(", ".join(change.name for change in changes), said)
     else:
@@ -51,7 +53,9 @@ def end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Chang
 
 
 def _look_around(look: Look, changes: Sequence[Change], what: str, cause: Exception | None) -> None:
-    """Returns when the tables show that the commit has happened; raises what else they show, or that they show nothing."""
+    """Returns when the tables show that the commit has happened; raises what else they show, or that they
+    show nothing.
+    """
     for pause in LOOKS_SECONDS:
         time.sleep(pause)
         try:
@@ -87,7 +91,10 @@ def what_it_said(response: Response) -> str:
 def lost_its_metadata(response: Response) -> bool:
     """Whether a 404 is about a table's metadata file, not about the table: the type says so, in Java's words."""
     try:
-        return response.status_code == 404 and ErrorResponse.model_validate_json(response.text).error.type == "NotFoundException"
+        return (
+            response.status_code == 404
+            and ErrorResponse.model_validate_json(response.text).error.type == "NotFoundException"
+        )
     except ValueError:
         return False
 

@@ -36,10 +36,11 @@ class CatalogTransaction:
         self._open = True
 
     def table(self, table: str | Identifier | Table) -> Transaction:
-        """PyIceberg's transaction on this table (append, overwrite, update_schema, set_properties, ...); the same one for the same name.
+        """PyIceberg's transaction on this table (append, overwrite, update_schema, set_properties, ...); the same one
+        for the same name.
 
-        It builds on the table as loaded here at the first call, or on the given one as the caller has read it. If somebody else writes to
-        the same branch before the block ends, that is a `CommitConflict`.
+        It builds on the table as loaded here at the first call, or on the given one as the caller has read it. If
+        somebody else writes to the same branch before the block ends, that is a `CommitConflict`.
         """
         key = table.name() if isinstance(table, Table) else Catalog.identifier_to_tuple(table)
         if key not in self._members:
@@ -48,7 +49,9 @@ class CatalogTransaction:
         return self._members[key]
 
     def create_table(self, identifier: str | Identifier, schema: Any, **options: Any) -> Transaction:
-        """A table that comes into being with this transaction, to be filled at once; the arguments are those of `Catalog.create_table`."""
+        """A table that comes into being with this transaction, to be filled at once; the arguments are those of
+        `Catalog.create_table`.
+        """
         key = Catalog.identifier_to_tuple(identifier)
         self._check_open()
         if key in self._members:
@@ -64,7 +67,9 @@ class CatalogTransaction:
     def __enter__(self) -> CatalogTransaction:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._open = False
         if kind is None:
             self._catalog.commit_changes(self.changes())
@@ -78,13 +83,17 @@ class _Member(Transaction):
     """PyIceberg's transaction on one table, whose commit is left to the transaction that it belongs to."""
 
     def change(self, identifier: Identifier) -> Change:
-        return Change(identifier, (AssertTableUUID(uuid=self._table.metadata.table_uuid), *self._requirements), self._updates)
+        return Change(
+            identifier, (AssertTableUUID(uuid=self._table.metadata.table_uuid), *self._requirements), self._updates
+        )
 
     def commit_transaction(self) -> Table:
         return self._table
 
     def _stage(self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...] = ()) -> Transaction:
-        guarded = {requirement.ref for requirement in self._requirements if isinstance(requirement, AssertRefSnapshotId)}
+        guarded = {
+            requirement.ref for requirement in self._requirements if isinstance(requirement, AssertRefSnapshotId)
+        }
         super()._stage(updates, requirements)
         # PyIceberg keeps one requirement of a kind: a second branch in the same transaction would go unguarded.
         guards = [requirement for requirement in requirements if isinstance(requirement, AssertRefSnapshotId)]

@@ -1,4 +1,6 @@
-"""How requests leave: with an idempotency key where they change something, and again, under the same key, when the reply was lost."""
+"""How requests leave: with an idempotency key where they change something, and again, under the same key, when the
+reply was lost.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from urllib3.exceptions import MaxRetryError, NewConnectionError
 from frazil.errors import Unavailable
 
 KEY_HEADER = "Idempotency-Key"
-KEY_LIFETIME = "idempotency-key-lifetime"  # the field of the configuration by which a server promises to answer a key once
+# the field of the configuration by which a server promises to answer a key once
+KEY_LIFETIME = "idempotency-key-lifetime"
 CONNECT_SECONDS, READ_SECONDS = 10, 120
 PAUSES_SECONDS = (0.1, 0.3, 0.9)  # before each repetition
 _CHANGING = {"POST", "PUT", "DELETE", "PATCH"}
@@ -52,7 +55,9 @@ def was_never_sent(error: requests.RequestException) -> bool:
 
 
 class Transport(HTTPAdapter):
-    """Sends requests for PyIceberg's session: those that only read may be repeated, and with `keys` so may those that change something."""
+    """Sends requests for PyIceberg's session: those that only read may be repeated, and with `keys` so may those that
+    change something.
+    """
 
     def __init__(self, *, keys: bool) -> None:
         self.keys = keys
@@ -80,10 +85,14 @@ class Transport(HTTPAdapter):
             if changing and not was_never_sent(exc):
                 raise  # it may have been done: whoever sent it decides what that means
             hint = "start it (frazil up, frazil serve), or correct catalog.uri (frazil config shows it)"
-            raise Unavailable(f"the catalog does not answer at {request.url}; nothing was changed: {exc}", hint=hint) from exc
+            raise Unavailable(
+                f"the catalog does not answer at {request.url}; nothing was changed: {exc}", hint=hint
+            ) from exc
 
     def _send_until_answered(self, request: PreparedRequest, options: dict[str, Any], again: set[int]) -> Response:
-        """The answer to a request that may be repeated while its fate is open, for it is done once, or changes nothing."""
+        """The answer to a request that may be repeated while its fate is open, for it is done once, or
+        changes nothing.
+        """
         doubt: requests.RequestException | None = None  # set once a copy was sent that may have been done
         for pause in (*PAUSES_SECONDS, None):
             try:

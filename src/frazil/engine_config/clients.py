@@ -1,7 +1,8 @@
-"""Configurations for clients beyond the five of `engines`: Python libraries, ClickHouse, Sail, dbt, Flink, Kafka Connect, Go, Rust.
+"""Configurations for clients beyond the five of `engines`: Python libraries, ClickHouse, Sail, dbt, Flink, Kafka
+Connect, Go, Rust.
 
-Each is text that runs as it stands where the client is installed; docs/engines.md says with which versions it was tried. Keys are named by
-their variables, as in `engines`.
+Each is text that runs as it stands where the client is installed; docs/engines.md says with which versions it was
+tried. Keys are named by their variables, as in `engines`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from frazil.engine_config.engines import duckdb
 from frazil.errors import ConfigError
 
 ICEBERG_JAVA = "1.11.0"  # the newest with a runtime for Flink 2.1 and a Kafka Connect sink
-# Iceberg's Parquet files are read and written with Hadoop's classes, also where there is no Hadoop; 2.x lacks some of them.
+# Iceberg's Parquet files are read and written with Hadoop's classes, also where there is no Hadoop; 2.x lacks some of
+# them.
 HADOOP_CLIENT = [f"org.apache.hadoop:hadoop-client-{part}:3.4.2" for part in ("api", "runtime")]
 FAILSAFE = "dev.failsafe:failsafe:3.3.2"
 DEFAULT_WAREHOUSE = "default"
 
 
 def variables(to: Connection, *, show_secrets: bool = False) -> str:
-    """Lines for a shell, `eval "$(frazil connect env --show-secrets)"`: what AWS clients, Polars, DuckDB and dlt look for.
+    """Lines for a shell, `eval "$(frazil connect env --show-secrets)"`: what AWS clients, Polars, DuckDB and dlt look
+    for.
 
     >>> from frazil.engine_config.connection import S3, Connection
     >>> print(variables(Connection("lake", "http://127.0.0.1:8181", s3=S3("http://127.0.0.1:8333", "us-east-1"))), end="")
@@ -32,7 +35,7 @@ def variables(to: Connection, *, show_secrets: bool = False) -> str:
     export AWS_REGION='us-east-1'
     export AWS_DEFAULT_REGION='us-east-1'
     export AWS_ALLOW_HTTP='true'
-    """
+    """  # noqa: E501
     found: dict[str, str | None] = {"FRAZIL_CATALOG__URI": to.uri, "FRAZIL_CATALOG__WAREHOUSE": to.warehouse}
     if to.s3:
         is_plain = (to.s3.endpoint or "").startswith("http://")
@@ -61,7 +64,9 @@ def polars(to: Connection, *, show_secrets: bool = False) -> str:
 
 
 def _environment(to: Connection, show_secrets: bool) -> str:
-    """Python that sets what object stores are reached by, in this process alone: Polars goes to AWS without AWS_ENDPOINT_URL."""
+    """Python that sets what object stores are reached by, in this process alone: Polars goes to AWS without
+    AWS_ENDPOINT_URL.
+    """
     if to.s3 is None:
         return ""
     known = {"AWS_ENDPOINT_URL": to.s3.endpoint, "AWS_REGION": to.s3.region}
@@ -81,15 +86,22 @@ def _pyiceberg(to: Connection, show_secrets: bool) -> str:
 
 
 def ibis(to: Connection, *, show_secrets: bool = False) -> str:
-    """A Python module: `from lake_ibis import table`, then `table("namespace.table")` is an expression, run by DuckDB."""
-    statements = [line for line in duckdb(to, show_secrets=show_secrets).splitlines() if not line.startswith(("--", "INSTALL", "LOAD"))]
+    """A Python module: `from lake_ibis import table`, then `table("namespace.table")` is an expression, run
+    by DuckDB.
+    """
+    statements = [
+        line
+        for line in duckdb(to, show_secrets=show_secrets).splitlines()
+        if not line.startswith(("--", "INSTALL", "LOAD"))
+    ]
     # getenv() is a function of DuckDB's shell: Python puts the values in.
     made = [f"    {_python_text(line)},\n" for line in statements]
     return (
-        f'{_left_out(to, show_secrets)}"""Ibis on the catalog {to.name!r}, through DuckDB."""\n\nimport os  # noqa: F401\n\nimport ibis\n\n'
-        'con = ibis.duckdb.connect()\nfor extension in ("httpfs", "avro", "iceberg"):\n    con.load_extension(extension)\n'
+        f'{_left_out(to, show_secrets)}"""Ibis on the catalog {to.name!r}, through DuckDB."""\n\nimport os  # noqa: F401\n\nimport ibis\n\n'  # noqa: E501
+        'con = ibis.duckdb.connect()\nfor extension in ("httpfs", "avro", "iceberg"):\n    '
+        "con.load_extension(extension)\n"
         f"for statement in (\n{''.join(made)}):\n    con.raw_sql(statement)\n\n\n"
-        'def table(name: str) -> ibis.Table:\n    """A table by its full name."""\n    namespace, _, short = name.rpartition(".")\n'
+        'def table(name: str) -> ibis.Table:\n    """A table by its full name."""\n    namespace, _, short = name.rpartition(".")\n'  # noqa: E501
         f"    return con.table(short, database=({to.name!r}, namespace))\n"
     )
 
@@ -115,7 +127,8 @@ def dlt(to: Connection, *, show_secrets: bool = False) -> str:
         f"{_left_out(to, show_secrets)}{note}"
         f'[iceberg_catalog]\niceberg_catalog_name = {json.dumps(to.name)}\niceberg_catalog_type = "rest"\n\n'
         f"[iceberg_catalog.iceberg_catalog_config]\n{_toml(catalog)}\n"
-        '[destination.filesystem]\nbucket_url = "<location of the warehouse>"  # dlt chooses the tables\' places below it\n\n'
+        '[destination.filesystem]\nbucket_url = "<location of the warehouse>"  # dlt chooses the tables\' places '
+        "below it\n\n"
         f"[destination.filesystem.credentials]\n{_toml(keys)}"
     )
 
@@ -126,7 +139,11 @@ def clickhouse(to: Connection, *, show_secrets: bool = False) -> str:
     keys = (store.key, store.secret) if show_secrets else (f"<{KEY_VARIABLE}>", f"<{SECRET_VARIABLE}>")
     spelled = "".join(f", {_sql(value or '')}" for value in keys)
     options = {"catalog_type": "rest", "warehouse": to.warehouse or DEFAULT_WAREHOUSE}
-    options |= {"storage_endpoint": f"{store.endpoint}/<bucket of the warehouse>"} if store.endpoint else {"region": store.region}
+    options |= (
+        {"storage_endpoint": f"{store.endpoint}/<bucket of the warehouse>"}
+        if store.endpoint
+        else {"region": store.region}
+    )
     if to.token:
         options["auth_header"] = f"Authorization: Bearer {to.token if show_secrets else f'<{TOKEN_VARIABLE}>'}"
     listed = ", ".join(f"{key} = {_sql(value)}" for key, value in options.items())
@@ -145,7 +162,11 @@ def sail(to: Connection, *, show_secrets: bool = False) -> str:
     catalog |= {"warehouse": to.warehouse} if to.warehouse else {}
     listed = ", ".join(f"{key}={json.dumps(value)}" for key, value in catalog.items())
     if to.token:
-        listed += f', bearer_access_token="{to.token}"' if show_secrets else f', bearer_access_token="\'"${TOKEN_VARIABLE}"\'"'
+        listed += (
+            f', bearer_access_token="{to.token}"'
+            if show_secrets
+            else f', bearer_access_token="\'"${TOKEN_VARIABLE}"\'"'
+        )
     lines = [f"export SAIL_CATALOG__LIST='[{{{listed}}}]'\n"]
     if to.s3:
         found = {"AWS_ENDPOINT": to.s3.endpoint, "AWS_REGION": to.s3.region}
@@ -157,17 +178,29 @@ def sail(to: Connection, *, show_secrets: bool = False) -> str:
 
 
 def dbt(to: Connection, *, show_secrets: bool = False) -> str:
-    """`profiles.yml` for dbt-duckdb. Models must be `incremental`: DuckDB cannot rename the Iceberg table that a `table` model makes."""
+    """`profiles.yml` for dbt-duckdb. Models must be `incremental`: DuckDB cannot rename the Iceberg table that a
+    `table` model makes.
+    """
 
     def secret(value: str | None, variable: str) -> str:
         return json.dumps(value if show_secrets and value else "{{ env_var('" + variable + "') }}")
 
-    text = f"{_left_out(to, show_secrets)}{to.name}:\n  target: dev\n  outputs:\n    dev:\n      type: duckdb\n      path: ':memory:'\n"
-    text += f"      database: {to.name}\n      schema: dbt  # a namespace: create it first\n      extensions: [httpfs, avro, iceberg]\n"
+    text = (
+        f"{_left_out(to, show_secrets)}{to.name}:\n  target: dev\n  outputs:\n    dev:\n      type: duckdb\n      "
+        f"path: ':memory:'\n"
+    )
+    text += (
+        f"      database: {to.name}\n      schema: dbt  # a namespace: create it first\n      extensions: "
+        f"[httpfs, avro, iceberg]\n"
+    )
     secrets = []
     if to.s3:
         where = urlsplit(to.s3.endpoint or "")
-        place = {"endpoint": where.netloc, "url_style": "path", "use_ssl": where.scheme == "https"} if to.s3.endpoint else {}
+        place = (
+            {"endpoint": where.netloc, "url_style": "path", "use_ssl": where.scheme == "https"}
+            if to.s3.endpoint
+            else {}
+        )
         lines = [f"key_id: {secret(to.s3.key, KEY_VARIABLE)}", f"secret: {secret(to.s3.secret, SECRET_VARIABLE)}"]
         lines += [f"{key}: {json.dumps(value)}" for key, value in {**place, "region": to.s3.region}.items()]
         secrets.append(["type: s3", *lines])
@@ -177,8 +210,10 @@ def dbt(to: Connection, *, show_secrets: bool = False) -> str:
         text += "      secrets:\n" + "".join("        - " + "\n          ".join(lines) + "\n" for lines in secrets)
     access = "secret: lake_catalog" if to.token else "authorization_type: none"
     return text + (
-        f"      attach:\n        - path: {json.dumps(to.warehouse or '')}\n          alias: {to.name}\n          type: iceberg\n"
-        f"          options:\n            endpoint: {json.dumps(to.uri)}\n            {access}\n            access_delegation_mode: none\n"
+        f"      attach:\n        - path: {json.dumps(to.warehouse or '')}\n          alias: {to.name}\n          "
+        f"type: iceberg\n"
+        f"          options:\n            endpoint: {json.dumps(to.uri)}\n            {access}\n            "
+        f"access_delegation_mode: none\n"
     )
 
 
@@ -194,7 +229,8 @@ def flink(to: Connection, *, show_secrets: bool = False) -> str:
     jars = flink_jars(s3=to.s3 is not None)
     listed = ",\n".join(f"  {_sql(key)} = {_sql(value)}" for key, value in options.items())
     return (
-        f"{_left_out(to, show_secrets, mark='--')}-- jars in lib/: {', '.join(jars)}\n{_java_keys(to, show_secrets, '--')}"
+        f"{_left_out(to, show_secrets, mark='--')}-- jars in lib/: "
+        f"{', '.join(jars)}\n{_java_keys(to, show_secrets, '--')}"
         f"CREATE CATALOG {to.name} WITH (\n{listed}\n);\nUSE CATALOG {to.name};\n"
         "-- a stream commits at its checkpoints: SET 'execution.checkpointing.interval' = '10 s';\n"
     )
@@ -202,7 +238,12 @@ def flink(to: Connection, *, show_secrets: bool = False) -> str:
 
 def kafka_connect_jars(*, s3: bool) -> list[str]:
     """What the sink needs as a plugin of the worker, next to the dependencies of these jars."""
-    names = ["iceberg-kafka-connect", "iceberg-parquet", "iceberg-orc", *(["iceberg-aws", "iceberg-aws-bundle"] if s3 else [])]
+    names = [
+        "iceberg-kafka-connect",
+        "iceberg-parquet",
+        "iceberg-orc",
+        *(["iceberg-aws", "iceberg-aws-bundle"] if s3 else []),
+    ]
     return [*(f"org.apache.iceberg:{name}:{ICEBERG_JAVA}" for name in names), *HADOOP_CLIENT, FAILSAFE]
 
 
@@ -219,12 +260,17 @@ def kafka_connect(to: Connection, *, show_secrets: bool = False) -> str:
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
-        **{f"iceberg.catalog.{key.replace('catalog-type', 'type')}": value for key, value in _java(to, show_secrets).items()},
+        **{
+            f"iceberg.catalog.{key.replace('catalog-type', 'type')}": value
+            for key, value in _java(to, show_secrets).items()
+        },
     }
     listed = "".join(f"#   {jar}\n" for jar in kafka_connect_jars(s3=to.s3 is not None))
     return (
-        f"{_left_out(to, show_secrets)}# jars, with their dependencies, in a folder of the worker's plugin.path:\n{listed}"
-        # A sink hears of a commit when records come, or at this interval; after 30 s its answer waits for the next commit.
+        f"{_left_out(to, show_secrets)}# jars, with their dependencies, in a folder of the worker's "
+        f"plugin.path:\n{listed}"
+        # A sink hears of a commit when records come, or at this interval; after 30 s its answer waits for the next
+        # commit.
         "# worker: offset.flush.interval.ms=10000 (or rows of a quiet topic come minutes late)\n"
         f"{_java_keys(to, show_secrets, '#')}" + "".join(f"{key}={value}\n" for key, value in options.items())
     )
@@ -240,7 +286,9 @@ def _java(to: Connection, show_secrets: bool) -> dict[str, str]:
         found |= {"s3.endpoint": to.s3.endpoint} if to.s3.endpoint else {}
         found |= {"s3.path-style-access": str(to.s3.path_style).lower()}
         found |= (
-            {"s3.access-key-id": to.s3.key, "s3.secret-access-key": to.s3.secret} if show_secrets and to.s3.key and to.s3.secret else {}
+            {"s3.access-key-id": to.s3.key, "s3.secret-access-key": to.s3.secret}
+            if show_secrets and to.s3.key and to.s3.secret
+            else {}
         )
     return found | (dict(to.properties or {}) if show_secrets else {})
 
@@ -258,10 +306,15 @@ def go(to: Connection, *, show_secrets: bool = False) -> str:
     known = {key: json.dumps(value) for key, value in properties.items() if value}
     if to.s3:
         names = {"s3.access-key-id": (to.s3.key, KEY_VARIABLE), "s3.secret-access-key": (to.s3.secret, SECRET_VARIABLE)}
-        known |= {key: json.dumps(value) if show_secrets and value else f'os.Getenv("{name}")' for key, (value, name) in names.items()}
+        known |= {
+            key: json.dumps(value) if show_secrets and value else f'os.Getenv("{name}")'
+            for key, (value, name) in names.items()
+        }
     options = [f"rest.WithWarehouseLocation({json.dumps(to.warehouse)})"] if to.warehouse else []
     if to.token:
-        options.append(f"rest.WithOAuthToken({json.dumps(to.token) if show_secrets else f'os.Getenv({json.dumps(TOKEN_VARIABLE)})'})")
+        options.append(
+            f"rest.WithOAuthToken({json.dumps(to.token) if show_secrets else f'os.Getenv({json.dumps(TOKEN_VARIABLE)})'})"  # noqa: E501
+        )
     if known:
         width = max(len(json.dumps(key)) for key in known) + 1  # gofmt aligns the values
         lines = "".join(f"\t\t{json.dumps(key) + ':':<{width}} {value},\n" for key, value in known.items())
@@ -291,23 +344,36 @@ def rust(to: Connection, *, show_secrets: bool = False) -> str:
         properties["token"] = secret(to.token, TOKEN_VARIABLE)
     if to.s3:
         properties |= {"s3.endpoint": json.dumps(to.s3.endpoint)} if to.s3.endpoint else {}
-        properties |= {"s3.region": json.dumps(to.s3.region), "s3.path-style-access": json.dumps(str(to.s3.path_style).lower())}
-        properties |= {"s3.access-key-id": secret(to.s3.key, KEY_VARIABLE), "s3.secret-access-key": secret(to.s3.secret, SECRET_VARIABLE)}
-    lines = "".join(f"        ({json.dumps(key)}.to_string(), {value}.to_string()),\n" for key, value in properties.items())
+        properties |= {
+            "s3.region": json.dumps(to.s3.region),
+            "s3.path-style-access": json.dumps(str(to.s3.path_style).lower()),
+        }
+        properties |= {
+            "s3.access-key-id": secret(to.s3.key, KEY_VARIABLE),
+            "s3.secret-access-key": secret(to.s3.secret, SECRET_VARIABLE),
+        }
+    lines = "".join(
+        f"        ({json.dumps(key)}.to_string(), {value}.to_string()),\n" for key, value in properties.items()
+    )
     factory = f"OpenDalStorageFactory::{'S3 { customized_credential_load: None }' if to.s3 else 'Fs'}"
     return (
         f"{_left_out(to, show_secrets, mark='//')}use std::{{collections::HashMap, sync::Arc}};\n\n"
         "use iceberg::CatalogBuilder;\nuse iceberg_catalog_rest::{RestCatalog, RestCatalogBuilder};\n"
         "use iceberg_storage_opendal::OpenDalStorageFactory;\n\n"
-        f"pub async fn open() -> iceberg::Result<RestCatalog> {{\n    let properties = HashMap::from([\n{lines}    ]);\n"
+        f"pub async fn open() -> iceberg::Result<RestCatalog> {{\n    let properties = HashMap::from([\n{lines}    "
+        f"]);\n"
         f"    let storage = Arc::new({factory});\n"
-        f"    RestCatalogBuilder::default().with_storage_factory(storage).load({json.dumps(to.name)}, properties).await\n}}\n"
+        f"    RestCatalogBuilder::default().with_storage_factory(storage).load({json.dumps(to.name)}, "
+        f"properties).await\n}}\n"
     )
 
 
 def _store(to: Connection, why: str) -> S3:
     if to.s3 is None:
-        raise ConfigError(f"{why}, and the tables of this catalog are local files", hint="start one with frazil up, or set s3.endpoint")
+        raise ConfigError(
+            f"{why}, and the tables of this catalog are local files",
+            hint="start one with frazil up, or set s3.endpoint",
+        )
     return to.s3
 
 

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
     from frazil.config import Settings
 
-KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "FRAZIL_CATALOG__TOKEN"  # names, not values
+# names, not values
+KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "FRAZIL_CATALOG__TOKEN"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Configurations with which other engines use this lake: Trino, Spark, PyIceberg, DuckDB and Daft. Others are in `clients`.
+"""Configurations with which other engines use this lake: Trino, Spark, PyIceberg, DuckDB and Daft. Others are in
+`clients`.
 
-Keys and tokens stay out of them: they are named by the variables that the engines read, the usual `AWS_ACCESS_KEY_ID` and
-`AWS_SECRET_ACCESS_KEY`, and `FRAZIL_CATALOG__TOKEN`. Only `show_secrets` puts the values in.
+Keys and tokens stay out of them: they are named by the variables that the engines read, the usual `AWS_ACCESS_KEY_ID`
+and `AWS_SECRET_ACCESS_KEY`, and `FRAZIL_CATALOG__TOKEN`. Only `show_secrets` puts the values in.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from frazil.errors import ConfigError
 if TYPE_CHECKING:
     pass
 
-# --- Trino -----------------------------------------------------------------------------------------------------------------------
+# --- Trino -----------------------------------------------------------------------------------------------------------
 
 
-def trino(to: Connection, *, show_secrets: bool = False, key_variable: str = KEY_VARIABLE, secret_variable: str = SECRET_VARIABLE) -> str:
+def trino(
+    to: Connection,
+    *,
+    show_secrets: bool = False,
+    key_variable: str = KEY_VARIABLE,
+    secret_variable: str = SECRET_VARIABLE,
+) -> str:
     """A catalog file, `etc/catalog/<name>.properties`.
 
     >>> from frazil.engine_config.connection import S3
@@ -47,10 +54,14 @@ def trino(to: Connection, *, show_secrets: bool = False, key_variable: str = KEY
     lines = {"connector.name": "iceberg", "iceberg.catalog.type": "rest", "iceberg.rest-catalog.uri": to.uri}
     lines |= {"iceberg.rest-catalog.warehouse": to.warehouse} if to.warehouse else {}
     if to.token:
-        lines |= {"iceberg.rest-catalog.security": "OAUTH2", "iceberg.rest-catalog.oauth2.token": secret(to.token, TOKEN_VARIABLE)}
+        lines |= {
+            "iceberg.rest-catalog.security": "OAUTH2",
+            "iceberg.rest-catalog.oauth2.token": secret(to.token, TOKEN_VARIABLE),
+        }
     lines |= {
         "iceberg.file-format": "PARQUET",
-        # CREATE TABLE writes the codec into the table; Trino's own choice, ZSTD, is not what the other writers here use.
+        # CREATE TABLE writes the codec into the table; Trino's own choice, ZSTD, is not what the other writers here
+        # use.
         "iceberg.compression-codec": "SNAPPY",
         # A table lies where the other engines would put it, not in a folder with a random ending.
         "iceberg.unique-table-location": "false",
@@ -66,11 +77,12 @@ def trino(to: Connection, *, show_secrets: bool = False, key_variable: str = KEY
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
-# --- Spark -----------------------------------------------------------------------------------------------------------------------
+# --- Spark -----------------------------------------------------------------------------------------------------------
 
 
 def spark(to: Connection, *, show_secrets: bool = False) -> str:
-    """Lines for `conf/spark-defaults.conf`, or for `spark-submit --properties-file`; tables are `<name>.<namespace>.<table>`.
+    """Lines for `conf/spark-defaults.conf`, or for `spark-submit --properties-file`; tables are
+    `<name>.<namespace>.<table>`.
 
     >>> print(spark(Connection("lake", "http://127.0.0.1:8181", token="t")), end="")
     spark.jars.packages                  org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0
@@ -108,7 +120,7 @@ def spark(to: Connection, *, show_secrets: bool = False) -> str:
     return _note(to, show_secrets) + "".join(f"{key:<36} {value}\n" for key, value in lines.items())
 
 
-# --- PyIceberg -------------------------------------------------------------------------------------------------------------------
+# --- PyIceberg -------------------------------------------------------------------------------------------------------
 
 
 def pyiceberg(to: Connection, *, show_secrets: bool = False) -> str:
@@ -123,7 +135,7 @@ def pyiceberg(to: Connection, *, show_secrets: bool = False) -> str:
         uri: "http://127.0.0.1:8181"
         s3.endpoint: "http://127.0.0.1:8333"
         s3.region: "us-east-1"
-    """
+    """  # noqa: E501
     import json
 
     head = _note(to, show_secrets)
@@ -131,7 +143,8 @@ def pyiceberg(to: Connection, *, show_secrets: bool = False) -> str:
         head += f"# the keys: export {KEY_VARIABLE}=... {SECRET_VARIABLE}=...\n"
     if to.token and not show_secrets:
         head += f"# the token: export PYICEBERG_CATALOG__{to.name.upper().replace('-', '_')}__TOKEN=...\n"
-    lines = [f"    {key}: {json.dumps(value)}\n" for key, value in _pyiceberg_properties(to, show_secrets).items()]  # JSON is YAML
+    # JSON is YAML
+    lines = [f"    {key}: {json.dumps(value)}\n" for key, value in _pyiceberg_properties(to, show_secrets).items()]
     return f"{head}catalog:\n  {to.name}:\n{''.join(lines)}"
 
 
@@ -146,7 +159,7 @@ def _pyiceberg_properties(to: Connection, show_secrets: bool) -> dict[str, str]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-# --- DuckDB ----------------------------------------------------------------------------------------------------------------------
+# --- DuckDB ----------------------------------------------------------------------------------------------------------
 
 
 def duckdb(to: Connection, *, show_secrets: bool = False) -> str:
@@ -156,7 +169,7 @@ def duckdb(to: Connection, *, show_secrets: bool = False) -> str:
     INSTALL httpfs; INSTALL avro; INSTALL iceberg;
     LOAD httpfs; LOAD avro; LOAD iceberg;
     ATTACH '' AS "lake" (TYPE iceberg, ENDPOINT 'http://127.0.0.1:8181', AUTHORIZATION_TYPE 'none', ACCESS_DELEGATION_MODE 'none');
-    """
+    """  # noqa: E501
     from frazil.scan.engines import literal, s3_address
 
     def secret(value: str | None, variable: str) -> str:
@@ -168,7 +181,9 @@ def duckdb(to: Connection, *, show_secrets: bool = False) -> str:
     if to.s3:
         place = s3_address(to.s3.endpoint, path_style=to.s3.path_style) if to.s3.endpoint else []
         keys = [f"KEY_ID {secret(to.s3.key, KEY_VARIABLE)}", f"SECRET {secret(to.s3.secret, SECRET_VARIABLE)}"]
-        lines.append(f"CREATE SECRET lake_store (TYPE s3, {', '.join([*keys, *place, f'REGION {literal(to.s3.region)}'])});")
+        lines.append(
+            f"CREATE SECRET lake_store (TYPE s3, {', '.join([*keys, *place, f'REGION {literal(to.s3.region)}'])});"
+        )
     access = "AUTHORIZATION_TYPE 'none'"
     if to.token:
         lines.append(f"CREATE SECRET lake_catalog (TYPE iceberg, TOKEN {secret(to.token, TOKEN_VARIABLE)});")
@@ -179,7 +194,7 @@ def duckdb(to: Connection, *, show_secrets: bool = False) -> str:
     return _note(to, show_secrets, mark="--") + "".join(f"{line}\n" for line in lines)
 
 
-# --- Daft ------------------------------------------------------------------------------------------------------------------------
+# --- Daft ------------------------------------------------------------------------------------------------------------
 
 
 def daft(to: Connection, *, show_secrets: bool = False) -> str:
@@ -195,14 +210,20 @@ def daft(to: Connection, *, show_secrets: bool = False) -> str:
     if to.s3:
         keys = secret(to.s3.key, KEY_VARIABLE), secret(to.s3.secret, SECRET_VARIABLE)
         properties |= {"s3.access-key-id": keys[0], "s3.secret-access-key": keys[1]}
-        options = {"endpoint_url": repr(to.s3.endpoint), "region_name": repr(to.s3.region), "key_id": keys[0], "access_key": keys[1]}
+        options = {
+            "endpoint_url": repr(to.s3.endpoint),
+            "region_name": repr(to.s3.region),
+            "key_id": keys[0],
+            "access_key": keys[1],
+        }
         options |= {} if to.s3.path_style else {"force_virtual_addressing": "True"}
         given = "".join(f"        {key}={value},\n" for key, value in options.items())
         io = f"daft.io.IOConfig(\n    s3=daft.io.S3Config(\n{given}    )\n)"
     lines = "".join(f"        {key!r}: {value},\n" for key, value in properties.items())
     return (
         f'{_note(to, show_secrets)}"""Daft on the catalog {to.name!r}."""\n\nimport os  # noqa: F401\n\nimport daft\n'
-        f"from pyiceberg.catalog import load_catalog\n\ncatalog = load_catalog(\n    {to.name!r},\n    **{{\n{lines}    }},\n)\n"
+        f"from pyiceberg.catalog import load_catalog\n\ncatalog = load_catalog(\n    {to.name!r},\n    **{{\n{lines}  "
+        f"  }},\n)\n"
         f'io_config = {io}\n\n\ndef read(name: str) -> daft.DataFrame:\n    """A table by its full name."""\n'
         "    return daft.read_iceberg(catalog.load_table(name), io_config=io_config)\n"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from frazil.engine_config import clients
 from frazil.engine_config.engines import daft, duckdb, pyiceberg, spark, trino
 
-# ---------------------------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------------------------
 
 ENGINES: dict[str, Callable[..., str]] = {
     "trino": trino,

@@ -1,4 +1,6 @@
-"""What differs between two points of a table: schema, partitioning, files and rows. Only manifests that differ are read."""
+"""What differs between two points of a table: schema, partitioning, files and rows. Only manifests that differ are
+read.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Sum:
 
 @dataclass(frozen=True)
 class TableDiff:
-    """The way from one point to another; the rows are those that the snapshots' summaries tell, without delete files."""
+    """The way from one point to another; the rows are those that the snapshots' summaries tell, without
+    delete files.
+    """
 
     before: Point
     after: Point
@@ -109,11 +113,13 @@ def count_rows(point: Point) -> int | None:
     return int(known) if known is not None else None
 
 
-# --- schema ----------------------------------------------------------------------------------------------------------------------
+# --- schema ----------------------------------------------------------------------------------------------------------
 
 
 def compare_schemas(before: Schema, after: Schema) -> Iterator[Change]:
-    """The columns that were added, dropped, renamed, moved or given another type, by field id; nested ones by their full name."""
+    """The columns that were added, dropped, renamed, moved or given another type, by field id; nested ones by their
+    full name.
+    """
     from pyiceberg.schema import index_by_id
 
     old, new = index_by_id(before), index_by_id(after)
@@ -126,7 +132,10 @@ def compare_schemas(before: Schema, after: Schema) -> Iterator[Change]:
     for number in old:
         if number not in new:
             yield Change("-", f"column {before.find_column_name(number)} {old[number].field_type}")
-    order = [[field.field_id for field in schema.fields if field.field_id in old and field.field_id in new] for schema in (before, after)]
+    order = [
+        [field.field_id for field in schema.fields if field.field_id in old and field.field_id in new]
+        for schema in (before, after)
+    ]
     if order[0] != order[1]:
         yield Change("~", f"order of columns: {', '.join(field.name for field in after.fields)}")
 
@@ -134,7 +143,8 @@ def compare_schemas(before: Schema, after: Schema) -> Iterator[Change]:
 def _compare_fields(old: NestedField, new: NestedField, *, was: str | None) -> Iterator[str]:
     if old.name != new.name:
         yield f"renamed from {was}"
-    if old.field_type != new.field_type and old.field_type.is_primitive:  # what changed inside a struct is told of its own fields
+    # what changed inside a struct is told of its own fields
+    if old.field_type != new.field_type and old.field_type.is_primitive:
         yield f"{old.field_type} -> {new.field_type}"
     if old.required != new.required:
         yield "now required" if new.required else "now optional"
@@ -142,10 +152,12 @@ def _compare_fields(old: NestedField, new: NestedField, *, was: str | None) -> I
         yield f"doc {new.doc!r}"
 
 
-# --- partitioning ----------------------------------------------------------------------------------------------------------------
+# --- partitioning ----------------------------------------------------------------------------------------------------
 
 
-def _compare_specs(old: set[int], new: set[int], *, specs: Mapping[int, PartitionSpec], schema: Schema) -> Iterator[Change]:
+def _compare_specs(
+    old: set[int], new: set[int], *, specs: Mapping[int, PartitionSpec], schema: Schema
+) -> Iterator[Change]:
     for sign, ids in (("+", new - old), ("-", old - new)):
         for number in sorted(ids):
             yield Change(sign, f"partition spec {number}: {describe_spec(specs[number], schema)}")
@@ -160,13 +172,20 @@ def describe_spec(spec: PartitionSpec, schema: Schema) -> str:
     return ", ".join(parts) or "unpartitioned"
 
 
-# --- files -----------------------------------------------------------------------------------------------------------------------
+# --- files -----------------------------------------------------------------------------------------------------------
 
 
 def _compare_files(
-    io: FileIO, old: Sequence[ManifestFile], new: Sequence[ManifestFile], *, specs: Mapping[int, PartitionSpec], schema: Schema
+    io: FileIO,
+    old: Sequence[ManifestFile],
+    new: Sequence[ManifestFile],
+    *,
+    specs: Mapping[int, PartitionSpec],
+    schema: Schema,
 ) -> Iterator[FileChange]:
-    """Files of manifests that both have are in both; the others are compared one by one, for a manifest may only have been rewritten."""
+    """Files of manifests that both have are in both; the others are compared one by one, for a manifest may only have
+    been rewritten.
+    """
     shared = {manifest.manifest_path for manifest in old} & {manifest.manifest_path for manifest in new}
     before = _live_files(io, (one for one in old if one.manifest_path not in shared))
     after = _live_files(io, (one for one in new if one.manifest_path not in shared))
@@ -174,7 +193,9 @@ def _compare_files(
         for key in sorted(files.keys() - others.keys()):
             file = files[key]
             partition = _show_partition(file, specs[file.spec_id], schema)
-            yield FileChange(sign, file.file_path, file.record_count, file.file_size_in_bytes, partition, file.content != 0)
+            yield FileChange(
+                sign, file.file_path, file.record_count, file.file_size_in_bytes, partition, file.content != 0
+            )
 
 
 def _live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> dict[tuple[str, int], DataFile]:

@@ -26,7 +26,9 @@ SUMMARY_UPKEEP = "frazil.upkeep"  # see upkeep/replacing
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A snapshot. Totals count the rows of data files; `total_deletes` of them, at most, are deleted by delete files."""
+    """A snapshot. Totals count the rows of data files; `total_deletes` of them, at most, are deleted by
+    delete files.
+    """
 
     snapshot_id: int
     parent_id: int | None
@@ -53,18 +55,30 @@ def read_log(
     limit: int | None = None,
     runs: Mapping[int, str] | None = None,
 ) -> list[LogEntry]:
-    """The snapshots of a ref, the newest first; with `all`, every one that is kept, also those that were undone or are on other refs.
+    """The snapshots of a ref, the newest first; with `all`, every one that is kept, also those that were undone or are
+    on other refs.
 
     `runs` tells which run of a pipeline made a snapshot.
     """
     if not metadata.snapshots and ref == MAIN:
         return []
-    line = list(ancestors(metadata, metadata.snapshot_by_name(ref) if all else find_ref(metadata, ref, table=table).snapshot))
+    line = list(
+        ancestors(metadata, metadata.snapshot_by_name(ref) if all else find_ref(metadata, ref, table=table).snapshot)
+    )
     on_line = {snapshot.snapshot_id for snapshot in line}
-    shown = sorted(metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0), reverse=True) if all else line
+    shown = (
+        sorted(metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0), reverse=True)
+        if all
+        else line
+    )
     refs = refs_by_snapshot(metadata)
     return [
-        describe(one, refs=refs.get(one.snapshot_id, ()), is_ancestor=one.snapshot_id in on_line, run=(runs or {}).get(one.snapshot_id, ""))
+        describe(
+            one,
+            refs=refs.get(one.snapshot_id, ()),
+            is_ancestor=one.snapshot_id in on_line,
+            run=(runs or {}).get(one.snapshot_id, ""),
+        )
         for one in islice(shown, limit)
     ]
 
@@ -99,9 +113,15 @@ def describe(snapshot: Snapshot, *, refs: tuple[str, ...] = (), is_ancestor: boo
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
         time_ms=snapshot.timestamp_ms,
-        operation="rollback" if SUMMARY_ROLLBACK in summary else snapshot.summary.operation.value if snapshot.summary else "unknown",
+        operation="rollback"
+        if SUMMARY_ROLLBACK in summary
+        else snapshot.summary.operation.value
+        if snapshot.summary
+        else "unknown",
         added_rows=_number(summary, "added-records"),
-        removed_rows=sum(_number(summary, key) for key in ("deleted-records", "added-position-deletes", "added-equality-deletes")),
+        removed_rows=sum(
+            _number(summary, key) for key in ("deleted-records", "added-position-deletes", "added-equality-deletes")
+        ),
         added_files=_number(summary, "added-data-files"),
         removed_files=_number(summary, "deleted-data-files"),
         total_rows=_total(summary, "total-records"),

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyiceberg.table.update import RemovePropertiesUpdate, RemoveSnapshotRefUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate, TableUpdate
+from pyiceberg.table.update import (
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableUpdate,
+)
 
 from frazil.client import Change
 from frazil.errors import HistoryError
@@ -53,11 +59,16 @@ def list_refs(metadata: TableMetadata, kind: RefKind | None = None) -> list[RefI
     return [ref for ref in found if kind in (None, ref.kind)]
 
 
-def create_ref(catalog: FrazilCatalog, table: Table, name: str, kind: RefKind, at: Point, *, retention: Retention | None = None) -> None:
+def create_ref(
+    catalog: FrazilCatalog, table: Table, name: str, kind: RefKind, at: Point, *, retention: Retention | None = None
+) -> None:
     """A new branch or tag at a point; one that exists is left alone, and that is an error."""
     label, rules = ".".join(table.name()), retention or Retention()
     if not name.strip() or name.isdigit():
-        raise HistoryError(f"'{name}' cannot name a {kind}", hint="a name with a letter in it: a number would be taken for a snapshot's id")
+        raise HistoryError(
+            f"'{name}' cannot name a {kind}",
+            hint="a name with a letter in it: a number would be taken for a snapshot's id",
+        )
     if name in table.metadata.refs:
         known = table.metadata.refs[name]
         of_kind = known.snapshot_ref_type.value
@@ -77,7 +88,9 @@ def create_ref(catalog: FrazilCatalog, table: Table, name: str, kind: RefKind, a
 
 @dataclass(frozen=True)
 class DropPlan:
-    """What dropping a ref would leave behind: snapshots that no other ref reaches, and the progress of sinks that wrote to it."""
+    """What dropping a ref would leave behind: snapshots that no other ref reaches, and the progress of sinks that wrote
+    to it.
+    """
 
     table: str
     ref: RefInfo
@@ -92,7 +105,9 @@ def plan_drop(table: Table, name: str, kind: RefKind) -> DropPlan:
     if name == MAIN:
         raise HistoryError(f"main is the table itself: it cannot be dropped from {label}")
     if point.kind != kind:
-        raise HistoryError(f"'{name}' of {label} is a {point.kind}, not a {kind}", hint=f"frazil {point.kind} drop {label} {name}")
+        raise HistoryError(
+            f"'{name}' of {label} is a {point.kind}, not a {kind}", hint=f"frazil {point.kind} drop {label} {name}"
+        )
     others = {other for other in metadata.refs if other != name}
     reached = {one.snapshot_id for other in others for one in ancestors(metadata, metadata.snapshot_by_name(other))}
     lost = tuple(one.snapshot_id for one in ancestors(metadata, point.snapshot) if one.snapshot_id not in reached)
@@ -102,7 +117,10 @@ def plan_drop(table: Table, name: str, kind: RefKind) -> DropPlan:
 
 def perform_drop(catalog: FrazilCatalog, table: Table, plan: DropPlan) -> None:
     """The ref is gone, if it still is where the plan saw it; and so is the progress that belonged to it."""
-    name, updates = plan.ref.name, list[TableUpdate]([RemoveSnapshotRefUpdate.model_validate({"ref-name": plan.ref.name})])
+    name, updates = (
+        plan.ref.name,
+        list[TableUpdate]([RemoveSnapshotRefUpdate.model_validate({"ref-name": plan.ref.name})]),
+    )
     if property_key(name) in table.metadata.properties:
         updates.append(RemovePropertiesUpdate(removals=[property_key(name)]))
     _commit(catalog, table, name, plan.ref.snapshot_id, *updates)
@@ -132,7 +150,8 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
     if summary is not None and (pipeline := summary.additional_properties.get(STAGED_BY)):
         hint = f"mend the rows or the check, and run it again: frazil run {pipeline}"
         raise HistoryError(
-            f"'{branch}' of {label} holds rows that pipeline '{pipeline}' has staged for its audit: published so, they would come again",
+            f"'{branch}' of {label} holds rows that pipeline '{pipeline}' has staged for its audit: published so, "
+            f"they would come again",
             hint=hint,
         )
     ahead = []
@@ -149,7 +168,9 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
     theirs = read_progress(metadata, branch)
     after = _merge_progress(read_progress(metadata), theirs, branch=branch, table=label)
     main_id = main.snapshot_id if main else None
-    return PublishPlan(label, branch, main_id, point.snapshot.snapshot_id, tuple(ahead), after, tuple(sorted(theirs.parts)))
+    return PublishPlan(
+        label, branch, main_id, point.snapshot.snapshot_id, tuple(ahead), after, tuple(sorted(theirs.parts))
+    )
 
 
 def perform_publish(catalog: FrazilCatalog, table: Table, plan: PublishPlan) -> None:
@@ -167,7 +188,8 @@ def _merge_progress(main: Progress, theirs: Progress, *, branch: str, table: str
     for name, part in theirs.parts.items():
         if _is_ahead(main.part(name), part):
             raise HistoryError(
-                f"{table}: sink part '{name}' has come further on main than on '{branch}': {dict(main.part(name).offsets)} "
+                f"{table}: sink part '{name}' has come further on main than on '{branch}': "
+                f"{dict(main.part(name).offsets)} "
                 f"against {dict(part.offsets)}",
                 hint="let each sink write to one of the two",
             )

@@ -1,9 +1,10 @@
 """The way back: what it would do, as plain values that can be shown; then the doing, guarded by what was shown.
 
-A pipeline's progress is its ledger, a table beside its own: rows that go back with their progress take its lines with them, in one commit.
-Which lines those are, times tell: in every commit the ledger's snapshot is as old as the table's or younger, and older than the next of the
-table's. So the ledger's state that belongs to a snapshot is the one just before main went on from it. The same holds of the quarantine:
-rows that were set aside since come again as well, and would be set aside twice.
+A pipeline's progress is its ledger, a table beside its own: rows that go back with their progress take its lines with
+them, in one commit. Which lines those are, times tell: in every commit the ledger's snapshot is as old as the table's
+or younger, and older than the next of the table's. So the ledger's state that belongs to a snapshot is the one just
+before main went on from it. The same holds of the quarantine: rows that were set aside since come again as well, and
+would be set aside twice.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class PartChange:
 
 @dataclass(frozen=True)
 class LedgerChange:
-    """The lines that a ledger would lose (their files are loaded again) and get back (they count as loaded); so for rows set aside."""
+    """The lines that a ledger would lose (their files are loaded again) and get back (they count as loaded); so for
+    rows set aside.
+    """
 
     table: str
     forgets: int
@@ -100,10 +103,15 @@ def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: s
         raise HistoryError(f"'{ref}' is a tag of {name}, and tags stay where they are", hint="name a branch with --ref")
     if head.snapshot.snapshot_id == target.snapshot.snapshot_id:
         raise HistoryError(
-            f"'{ref}' of {name} is at snapshot {head.snapshot.snapshot_id} already", hint=f"frazil log {name} lists the others"
+            f"'{ref}' of {name} is at snapshot {head.snapshot.snapshot_id} already",
+            hint=f"frazil log {name} lists the others",
         )
     then = find_snapshot(metadata, target.snapshot.snapshot_id, table=name)
-    beside = [_ledger_change(catalog, table, suffix, target.snapshot) for suffix in (LEDGER_SUFFIX, QUARANTINE_SUFFIX) if ref == MAIN]
+    beside = [
+        _ledger_change(catalog, table, suffix, target.snapshot)
+        for suffix in (LEDGER_SUFFIX, QUARANTINE_SUFFIX)
+        if ref == MAIN
+    ]
     (ledger, ledger_known), (quarantine, quarantine_known) = beside or [(None, True)] * 2
     parts = _part_changes(metadata, target.snapshot, ref)
     return RollbackPlan(
@@ -123,14 +131,25 @@ def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: s
 
 
 def perform_rollback(catalog: FrazilCatalog, plan: RollbackPlan, *, with_progress: bool) -> int:
-    """Brings the branch back; gives the new snapshot's id. Refused with `CommitConflict` if the branch has moved since the plan."""
+    """Brings the branch back; gives the new snapshot's id. Refused with `CommitConflict` if the branch has moved since
+    the plan.
+    """
     if with_progress and not plan.progress_known:
         raise ProgressMismatch(
-            f"{plan.table}: what the progress was at {plan.target} is not known any more", hint="roll back with --keep-progress"
+            f"{plan.table}: what the progress was at {plan.target} is not known any more",
+            hint="roll back with --keep-progress",
         )
     also = [(one.live, one.snapshot) for one in (plan.ledger, plan.quarantine) if with_progress and one]
     identifier, snapshot_id = tuple(plan.table.split(".")), plan.target.snapshot.snapshot_id
-    return roll_back(catalog, identifier, snapshot_id, with_progress=with_progress, ref=plan.ref, expected_head=plan.head_id, also=also)
+    return roll_back(
+        catalog,
+        identifier,
+        snapshot_id,
+        with_progress=with_progress,
+        ref=plan.ref,
+        expected_head=plan.head_id,
+        also=also,
+    )
 
 
 def _only_in(metadata: TableMetadata, line: Snapshot, other: Snapshot) -> tuple[LogEntry, ...]:
@@ -156,11 +175,15 @@ def _part_changes(metadata: TableMetadata, target: Snapshot, ref: str) -> tuple[
     )
 
 
-# --- the ledger ------------------------------------------------------------------------------------------------------------------
+# --- the ledger ------------------------------------------------------------------------------------------------------
 
 
-def _ledger_change(catalog: FrazilCatalog, table: Table, suffix: str, target: Snapshot) -> tuple[LedgerChange | None, bool]:
-    """What becomes of the table beside it, if there is one and it changes; and whether its state of that time is known."""
+def _ledger_change(
+    catalog: FrazilCatalog, table: Table, suffix: str, target: Snapshot
+) -> tuple[LedgerChange | None, bool]:
+    """What becomes of the table beside it, if there is one and it changes; and whether its state of that time
+    is known.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     *namespace, name = table.name()
@@ -181,14 +204,17 @@ def _ledger_until(live: Table, head: Snapshot, until_ms: int) -> tuple[LedgerCha
     label = ".".join(live.name())
     held = [entry.snapshot_id for entry in live.metadata.snapshot_log if entry.timestamp_ms < until_ms]
     if not held:
-        # Before its first line it was empty. A log that expiry has cut short cannot say so: then its first snapshot has a parent.
+        # Before its first line it was empty. A log that expiry has cut short cannot say so: then its first snapshot has
+        # a parent.
         first = live.metadata.snapshot_by_id(live.metadata.snapshot_log[0].snapshot_id)
         known = first is not None and first.parent_snapshot_id is None
         return (LedgerChange(label, _total(head), 0, live, None) if known and _total(head) else None), known
     then = live.metadata.snapshot_by_id(held[-1])
     if then is None:
         return None, False
-    found = diff_points(live, find_ref(live.metadata, MAIN, table=label), find_snapshot(live.metadata, then.snapshot_id, table=label))
+    found = diff_points(
+        live, find_ref(live.metadata, MAIN, table=label), find_snapshot(live.metadata, then.snapshot_id, table=label)
+    )
     if not found.files:
         return None, True
     return LedgerChange(label, found.sum("-").rows, found.sum("+").rows, live, then), True
@@ -202,7 +228,8 @@ def _left_at(metadata: TableMetadata, target: Snapshot) -> int | None:
         return None
     left, came = log[places[-1]], log[places[-1] + 1]
     successor = metadata.snapshot_by_id(came.snapshot_id)
-    # A snapshot that was staged on a branch is older than its place in the log, and the ledger's line lies between the two.
+    # A snapshot that was staged on a branch is older than its place in the log, and the ledger's line lies between the
+    # two.
     staged = successor is not None and left.timestamp_ms <= successor.timestamp_ms
     return successor.timestamp_ms if successor and staged else came.timestamp_ms
 

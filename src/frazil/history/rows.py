@@ -1,4 +1,6 @@
-"""Rows that differ between two points, by key. Only files that differ are read; DuckDB compares them, on disk where memory is short."""
+"""Rows that differ between two points, by key. Only files that differ are read; DuckDB compares them, on disk where
+memory is short.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class RowChange:
-    """A row that was added (`+`), removed (`-`) or changed (`~`); of a changed one, `columns` are those with another value."""
+    """A row that was added (`+`), removed (`-`) or changed (`~`); of a changed one, `columns` are those with another
+    value.
+    """
 
     sign: str
     key: Row
@@ -81,7 +85,7 @@ def _later_schema(table: Table, before: Point, after: Point) -> Schema:
     return schema_at(table.metadata, later)
 
 
-# --- DuckDB ----------------------------------------------------------------------------------------------------------------------
+# --- DuckDB ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -109,7 +113,9 @@ def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str],
     if found:
         *values, count = found
         shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, values, strict=True))
-        raise HistoryError(f"{where}: {shown} is the key of {count} rows", hint="name the columns that tell rows apart: --key a,b")
+        raise HistoryError(
+            f"{where}: {shown} is the key of {count} rows", hint="name the columns that tell rows apart: --key a,b"
+        )
 
 
 def _compare(con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str]) -> tuple[int, int, int]:
@@ -120,7 +126,8 @@ def _compare(con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str])
     # Each row as one value: no column of the user's can be taken for one of ours.
     con.execute(
         f"""CREATE TEMP TABLE differences AS
-        SELECT CASE WHEN b.row IS NULL THEN '+' WHEN a.row IS NULL THEN '-' ELSE '~' END AS sign, b.row AS before, a.row AS after
+        SELECT CASE WHEN b.row IS NULL THEN '+' WHEN a.row IS NULL THEN '-'
+            ELSE '~' END AS sign, b.row AS before, a.row AS after
         FROM (SELECT t AS row FROM before_rows t) b FULL JOIN (SELECT t AS row FROM after_rows t) a ON {same}
         WHERE b.row IS NULL OR a.row IS NULL OR {differs}"""  # noqa: S608  # every name is quoted
     )
@@ -128,10 +135,13 @@ def _compare(con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str])
     return counts.get("+", 0), counts.get("-", 0), counts.get("~", 0)
 
 
-def _list_rows(con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str], limit: int | None) -> Iterator[RowChange]:
+def _list_rows(
+    con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str], limit: int | None
+) -> Iterator[RowChange]:
     order = ", ".join(f"coalesce(after.{_quote(name)}, before.{_quote(name)})" for name in key)
     names = [field.name for field in schema.fields]
-    found = con.execute(f"SELECT sign, before, after FROM differences ORDER BY {order} {'' if limit is None else f'LIMIT {int(limit)}'}")  # noqa: S608
+    limited = "" if limit is None else f"LIMIT {int(limit)}"
+    found = con.execute(f"SELECT sign, before, after FROM differences ORDER BY {order} {limited}")  # noqa: S608
     for sign, old, new in found.fetchall():
         before = {name: old[name] for name in names} if sign != "+" else None
         after = {name: new[name] for name in names} if sign != "-" else None

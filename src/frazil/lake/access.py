@@ -76,7 +76,13 @@ class LakeAccess:
     def _near(self, name: str) -> str:
         known = self.table_names()
         last = name.rpartition(".")[2]
-        near = [one for one in known if one.rpartition(".")[2] == last] or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        near = [one for one in known if one.rpartition(".")[2] == last] or difflib.get_close_matches(
+            name, known, n=3, cutoff=0.5
+        )
         if near:
             return f"did you mean {' or '.join(near)}?"
-        return f"there are: {', '.join(known[:10])}{', ...' if len(known) > 10 else ''}" if known else "the catalog has no tables yet"
+        return (
+            f"there are: {', '.join(known[:10])}{', ...' if len(known) > 10 else ''}"
+            if known
+            else "the catalog has no tables yet"
+        )

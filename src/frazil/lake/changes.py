@@ -30,10 +30,17 @@ BATCH_ROWS = 65_536
 
 
 def read_changes(
-    lake: LakeAccess, name: str, since: Named, to: Named, *, key: Sequence[str] = (), columns: Sequence[str] | None = None
+    lake: LakeAccess,
+    name: str,
+    since: Named,
+    to: Named,
+    *,
+    key: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows that changed, with `INSERT`, `DELETE`, `UPDATE_BEFORE` or `UPDATE_AFTER` in `_change_type`; without a key a row that changed
-    is a delete and an insert."""
+    """The rows that changed, with `INSERT`, `DELETE`, `UPDATE_BEFORE` or `UPDATE_AFTER` in `_change_type`; without a
+    key a row that changed is a delete and an insert.
+    """
     table = lake.load(name)
     before, after = (find_point(table.metadata, point, table=name) for point in (since, to))
     schema = schema_at(table.metadata, after)
@@ -51,7 +58,9 @@ def _compare(
 ) -> Iterator[pa.RecordBatch]:
     names = [field.name for field in schema.fields]
     with tempfile.TemporaryDirectory(prefix="frazil-changes-") as folder:
-        con = import_duckdb().connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": folder, "preserve_insertion_order": False})
+        con = import_duckdb().connect(
+            config={"memory_limit": MEMORY_LIMIT, "temp_directory": folder, "preserve_insertion_order": False}
+        )
         try:
             for side, tasks in zip(("before_rows", "after_rows"), files, strict=True):
                 _fill(con, side, read_tasks(table, tasks, schema))
@@ -77,7 +86,9 @@ def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str],
     found = con.execute(f"SELECT {columns}, count(*) FROM {side} GROUP BY ALL HAVING count(*) > 1 LIMIT 1").fetchone()  # noqa: S608
     if found:
         shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, found, strict=False))
-        raise ScanError(f"{table}: {shown} is the key of {found[-1]} rows", hint="name the columns that tell rows apart")
+        raise ScanError(
+            f"{table}: {shown} is the key of {found[-1]} rows", hint="name the columns that tell rows apart"
+        )
 
 
 def _by_row() -> str:
@@ -95,8 +106,10 @@ def _by_key(names: Sequence[str], key: Sequence[str]) -> str:
     return f"""WITH changed AS MATERIALIZED (SELECT b.row AS before, a.row AS after
             FROM (SELECT t AS row FROM before_rows t) b FULL JOIN (SELECT t AS row FROM after_rows t) a ON {same}
             WHERE b.row IS NULL OR a.row IS NULL OR {differs})
-        SELECT CASE WHEN after IS NULL THEN 'DELETE' ELSE 'UPDATE_BEFORE' END, {old} FROM changed WHERE before IS NOT NULL
-        UNION ALL SELECT CASE WHEN before IS NULL THEN 'INSERT' ELSE 'UPDATE_AFTER' END, {new} FROM changed WHERE after IS NOT NULL"""  # noqa: S608
+        SELECT CASE WHEN after IS NULL THEN 'DELETE' ELSE 'UPDATE_BEFORE' END, {old}
+            FROM changed WHERE before IS NOT NULL
+        UNION ALL SELECT CASE WHEN before IS NULL THEN 'INSERT' ELSE 'UPDATE_AFTER' END, {new}
+            FROM changed WHERE after IS NOT NULL"""  # noqa: S608
 
 
 def _restore(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:

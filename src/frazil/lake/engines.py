@@ -21,14 +21,18 @@ TRINO_CATALOG = "iceberg"  # as `frazil up` calls it
 READING = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")
 
 
-def query_elsewhere(lake: LakeAccess, sql: str, engine: str, *, at: Named | None = None, write: bool = False) -> pa.RecordBatchReader:
+def query_elsewhere(
+    lake: LakeAccess, sql: str, engine: str, *, at: Named | None = None, write: bool = False
+) -> pa.RecordBatchReader:
     """The result of a query on another engine, as an Arrow stream."""
     resolved = prepare(lake, sql, engine, at=at, write=write)
     return {"trino": _on_trino, "spark": _on_spark}[engine](lake, resolved)
 
 
 def prepare(lake: LakeAccess, sql: str, engine: str, *, at: Named | None = None, write: bool = False) -> str:
-    """The query as the engine is sent it: one that only reads, unless `write`, and with its tables at the point that is meant."""
+    """The query as the engine is sent it: one that only reads, unless `write`, and with its tables at the point that is
+    meant.
+    """
     try:
         import sqlglot
         from sqlglot.errors import SqlglotError
@@ -54,7 +58,9 @@ def _only_reads(statement: exp.Expr, sql: str) -> bool:
     import sqlglot.expressions as exp
 
     if isinstance(statement, exp.Command):  # what sqlglot does not take apart
-        explained = re.match(r"\s*EXPLAIN\s+(?!ANALYZE\b)(\(.*?\)\s*)?(SELECT|WITH|FROM|VALUES|TABLE)\b", sql, re.IGNORECASE | re.DOTALL)
+        explained = re.match(
+            r"\s*EXPLAIN\s+(?!ANALYZE\b)(\(.*?\)\s*)?(SELECT|WITH|FROM|VALUES|TABLE)\b", sql, re.IGNORECASE | re.DOTALL
+        )
         return bool(explained) or str(statement.this).upper() == "SHOW"
     kinds = tuple(getattr(exp, name) for name in READING)
     return (
@@ -85,7 +91,7 @@ def _travel(lake: LakeAccess, table: exp.Table, at: Named) -> None:
     table.set("version", exp.Version(this="VERSION", kind="AS OF", expression=version))
 
 
-# --- Trino -----------------------------------------------------------------------------------------------------------------------
+# --- Trino -----------------------------------------------------------------------------------------------------------
 
 
 def _on_trino(lake: LakeAccess, sql: str) -> pa.RecordBatchReader:
@@ -153,7 +159,13 @@ def trino_type(name: str) -> pa.DataType:
     """
     import pyarrow as pa
 
-    plain = {"boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "integer": pa.int32(), "bigint": pa.int64()}
+    plain = {
+        "boolean": pa.bool_(),
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "integer": pa.int32(),
+        "bigint": pa.int64(),
+    }
     plain |= {"real": pa.float32(), "double": pa.float64(), "date": pa.date32(), "varbinary": pa.binary()}
     if found := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", name):
         return pa.decimal128(int(found[1]), int(found[2]))
@@ -162,7 +174,7 @@ def trino_type(name: str) -> pa.DataType:
     return plain.get(name, pa.string())
 
 
-# --- Spark -----------------------------------------------------------------------------------------------------------------------
+# --- Spark -----------------------------------------------------------------------------------------------------------
 
 
 def _on_spark(lake: LakeAccess, sql: str) -> pa.RecordBatchReader:

@@ -34,8 +34,11 @@ class Lake(LakeAccess):
         """A table by its full name, `namespace.table`. Nothing is asked of the catalog yet."""
         return LakeTable(self, name)
 
-    def query(self, sql: str, *, at: Named | None = None, engine: QueryEngine = "duckdb", write: bool = False) -> pa.RecordBatchReader:
-        """The result of a SELECT over the lake's tables, as an Arrow stream; `at` is when, for tables that say nothing else themselves.
+    def query(
+        self, sql: str, *, at: Named | None = None, engine: QueryEngine = "duckdb", write: bool = False
+    ) -> pa.RecordBatchReader:
+        """The result of a SELECT over the lake's tables, as an Arrow stream; `at` is when, for tables that say nothing
+        else themselves.
 
         On the embedded DuckDB a query only reads; with `write`, Trino and Spark may be told to change something.
         """

@@ -29,7 +29,9 @@ def open_scan(
 ) -> Scan:
     """A scan of a table at a point; a table without snapshots has no rows."""
     name, table = home.name, home.load()
-    request = ScanRequest(filter=as_filter(filter, table=name), case_sensitive=case_sensitive, **_at(table, name, named))
+    request = ScanRequest(
+        filter=as_filter(filter, table=name), case_sensitive=case_sensitive, **_at(table, name, named)
+    )
     return Scan(TableState.of(name, table.metadata), lake.source(table), request, _names(columns), home=home, **options)
 
 
@@ -51,7 +53,10 @@ def open_appends(
 ) -> Scan:
     """A scan of what was appended after a point up to another."""
     table = lake.load(name)
-    start, end = (None if since is None else find_point(table.metadata, since, table=name)), find_point(table.metadata, to, table=name)
+    start, end = (
+        (None if since is None else find_point(table.metadata, since, table=name)),
+        find_point(table.metadata, to, table=name),
+    )
     request = ScanRequest(
         filter=as_filter(filter, table=name),
         start_snapshot_id=None if start is None else start.snapshot.snapshot_id,

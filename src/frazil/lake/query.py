@@ -1,7 +1,8 @@
 """SQL over the lake on DuckDB, read-only, at any point of the past.
 
-DuckDB parses, plans and computes; the rows come from our own scan, which is asked for the columns and filters that DuckDB needs
-(pushdown.py). So a query sees what a scan sees, whatever deletes a table has, and DuckDB needs no extension and no keys.
+DuckDB parses, plans and computes; the rows come from our own scan, which is asked for the columns and filters that
+DuckDB needs (pushdown.py). So a query sees what a scan sees, whatever deletes a table has, and DuckDB needs no
+extension and no keys.
 """
 
 from __future__ import annotations
@@ -77,9 +78,13 @@ class QueryTables:
             if tree.get("error_type") == "not implemented":
                 hint = "change tables with Spark, Trino (--engine trino --write) or a sink"
                 raise QueryError("only SELECT can be run here: a query reads and changes nothing", hint=hint)
-            raise QueryError(f"the query cannot be understood: {tree.get('error_message')}{_place(sql, tree.get('position'))}")
+            raise QueryError(
+                f"the query cannot be understood: {tree.get('error_message')}{_place(sql, tree.get('position'))}"
+            )
         if len(tree["statements"]) != 1:
-            raise QueryError(f"one query at a time, not {len(tree['statements'])}", hint="WITH ... AS joins several into one")
+            raise QueryError(
+                f"one query at a time, not {len(tree['statements'])}", hint="WITH ... AS joins several into one"
+            )
         return tree
 
     def _place(self, node: Node, namespace: str) -> None:
@@ -94,7 +99,9 @@ class QueryTables:
         node["catalog_name"], node["schema_name"], node["table_name"], node["at_clause"] = "", schema, table, None
 
     def _check_pivot(self, sql: str) -> None:
-        """Passes when it is one statement. DuckDB makes two of one that has to find its columns first: a type, and the SELECT."""
+        """Passes when it is one statement. DuckDB makes two of one that has to find its columns first: a type, and the
+        SELECT.
+        """
         kinds = [one.type.name for one in self.con.extract_statements(sql)]
         if kinds not in (["SELECT"], ["CREATE", "SELECT"]):
             raise QueryError(f"one query at a time, not {len(kinds)}")
@@ -109,10 +116,12 @@ class QueryTables:
     def _has(self, name: str) -> bool:
         return bool(self._lake.catalog.table_exists(name) or self._lake.catalog.view_exists(name))
 
-    # --- views -------------------------------------------------------------------------------------------------------------------
+    # --- views -------------------------------------------------------------------------------------------------------
 
     def _open(self, name: str, clause: Node | None) -> tuple[str, str]:
-        """The DuckDB view of a table at the point that is meant: its schema and name. Another point of a table is another view."""
+        """The DuckDB view of a table at the point that is meant: its schema and name. Another point of a table is
+        another view.
+        """
         try:
             point = _point_of(self._lake, name, clause, self._at)
         except NoSuchTable:
@@ -155,7 +164,7 @@ class QueryTables:
         self.con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
         self.con.execute(f"CREATE VIEW {quote(schema)}.{quote(table)} AS {sql}")
 
-    # --- errors ------------------------------------------------------------------------------------------------------------------
+    # --- errors ------------------------------------------------------------------------------------------------------
 
     def translate(self, exc: Exception) -> FrazilError:
         """What went wrong, in our words: a scan's own error when it was that."""
@@ -166,10 +175,16 @@ class QueryTables:
             return failed
         said = first_line(exc)
         if isinstance(exc, duckdb.PermissionException):
-            return QueryError(f"a query reads the lake's tables, and no files: {said}", hint="load the file into a table first")
+            return QueryError(
+                f"a query reads the lake's tables, and no files: {said}", hint="load the file into a table first"
+            )
         if isinstance(exc, duckdb.CatalogException) and "Table with name" in said:
             known = self._lake.table_names()
-            hint = f"tables are named with their namespace: {', '.join(known[:10])}" if known else "the catalog has no tables yet"
+            hint = (
+                f"tables are named with their namespace: {', '.join(known[:10])}"
+                if known
+                else "the catalog has no tables yet"
+            )
             return QueryError(said.partition(" Did you mean")[0], hint=hint)  # DuckDB would name tables of its own
         return QueryError(said)
 
@@ -218,7 +233,9 @@ def _closing(result: pa.RecordBatchReader, tables: QueryTables) -> pa.RecordBatc
     import duckdb
     import pyarrow as pa
 
-    schema = pa.schema([field.with_name(name) for field, name in zip(result.schema, distinct(result.schema.names), strict=True)])
+    schema = pa.schema(
+        [field.with_name(name) for field, name in zip(result.schema, distinct(result.schema.names), strict=True)]
+    )
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
@@ -226,7 +243,9 @@ def _closing(result: pa.RecordBatchReader, tables: QueryTables) -> pa.RecordBatc
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         except (duckdb.Error, OSError, pa.ArrowException) as exc:
             found = tables.translate(exc)
-            raise found if not isinstance(found, QueryError) else QueryError(f"the query stopped: {first_line(exc)}") from exc
+            raise (
+                found if not isinstance(found, QueryError) else QueryError(f"the query stopped: {first_line(exc)}")
+            ) from exc
         finally:
             tables.con.close()
 

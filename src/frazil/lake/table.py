@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
-    from frazil.history import DropPlan, LogEntry, PublishPlan, RefInfo, RefKind, Retention, RollbackPlan, RowDiff, TableDiff
+    from frazil.history import (
+        DropPlan,
+        LogEntry,
+        PublishPlan,
+        RefInfo,
+        RefKind,
+        Retention,
+        RollbackPlan,
+        RowDiff,
+        TableDiff,
+    )
     from frazil.scan import Scan
     from frazil.scan.planning import Named, Point
 
@@ -72,9 +82,9 @@ class LakeTable:
     ) -> Scan:
         """Rows of the table, as Arrow or whatever library reads them; nothing is read before it is asked for.
 
-        The filter is SQL's text (`country = 'NO' AND amount > 10`) or PyIceberg's expression. Of when: a snapshot, a time, a branch or a
-        tag, or any of these as `at`; else the newest state of main. Branches have the table's columns, everything else those of its time.
-        `ordered` gives the rows file by file in the order of the plan.
+        The filter is SQL's text (`country = 'NO' AND amount > 10`) or PyIceberg's expression. Of when: a snapshot, a
+        time, a branch or a tag, or any of these as `at`; else the newest state of main. Branches have the table's
+        columns, everything else those of its time. `ordered` gives the rows file by file in the order of the plan.
         """
         from frazil.lake.open import open_scan
         from frazil.scan.planning import choose
@@ -97,9 +107,16 @@ class LakeTable:
         return self.scan(filter, at=at).count()
 
     def appends(
-        self, since: Named | None, to: Named = MAIN, *, filter: str | BooleanExpression | None = None, columns: Sequence[str] | None = None
+        self,
+        since: Named | None,
+        to: Named = MAIN,
+        *,
+        filter: str | BooleanExpression | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Scan:
-        """The rows that appends have added after a point (None: from the start), up to another; what became of them later is not asked."""
+        """The rows that appends have added after a point (None: from the start), up to another; what became of them
+        later is not asked.
+        """
         from frazil.lake.open import open_appends
 
         return open_appends(self.lake, self.name, since, to, filter=filter, columns=columns)
@@ -107,19 +124,25 @@ class LakeTable:
     def changes(
         self, since: Named, to: Named = MAIN, *, key: Sequence[str] = (), columns: Sequence[str] | None = None
     ) -> pa.RecordBatchReader:
-        """What became of the rows between two points: inserts and deletes, and with a key updates, in the column `_change_type`."""
+        """What became of the rows between two points: inserts and deletes, and with a key updates, in the column
+        `_change_type`.
+        """
         from frazil.lake.changes import read_changes
 
         return read_changes(self.lake, self.name, since, to, key=key, columns=columns)
 
-    def plan_rollback(self, *, to: int | None = None, at: str | datetime | None = None, ref: str = MAIN) -> RollbackPlan:
+    def plan_rollback(
+        self, *, to: int | None = None, at: str | datetime | None = None, ref: str = MAIN
+    ) -> RollbackPlan:
         """What a rollback would do; nothing is changed."""
         from frazil.history import plan_rollback
         from frazil.scan.planning import find_snapshot, find_time
 
         table = self.load()
         if (to is None) == (at is None):
-            raise HistoryError("a rollback needs a snapshot or a time, and not both", hint="--to SNAPSHOT, or --at TIME")
+            raise HistoryError(
+                "a rollback needs a snapshot or a time, and not both", hint="--to SNAPSHOT, or --at TIME"
+            )
         if to is not None:
             target = find_snapshot(table.metadata, to, table=self.name)
         else:
@@ -128,12 +151,17 @@ class LakeTable:
         return plan_rollback(self.lake.catalog, table, target, ref=ref)
 
     def rollback(
-        self, *, to: int | None = None, at: str | datetime | None = None, ref: str = MAIN, with_progress: bool | None = None
+        self,
+        *,
+        to: int | None = None,
+        at: str | datetime | None = None,
+        ref: str = MAIN,
+        with_progress: bool | None = None,
     ) -> int:
         """The branch has the rows of an older snapshot, as a new snapshot whose id is returned.
 
-        Where sinks or pipelines have written since, `with_progress` must be given: True, and the source sends those rows again; False, and
-        they stay out for good.
+        Where sinks or pipelines have written since, `with_progress` must be given: True, and the source sends those
+        rows again; False, and they stay out for good.
         """
         from frazil.history import perform_rollback
 
@@ -141,7 +169,8 @@ class LakeTable:
         if with_progress is None and plan.has_progress:
             hint = "with_progress=True: their rows come again; with_progress=False: they stay out for good"
             raise HistoryError(
-                f"{self.name}: sinks or pipelines have written since {plan.target}: say what becomes of their progress", hint=hint
+                f"{self.name}: sinks or pipelines have written since {plan.target}: say what becomes of their progress",
+                hint=hint,
             )
         return perform_rollback(self.lake.catalog, plan, with_progress=bool(with_progress))
 
@@ -170,7 +199,9 @@ class LakeTable:
         return plan
 
     def publish(self, branch: str) -> PublishPlan:
-        """Main has moved forward to a branch that has grown out of it, with the progress of the sinks that wrote there."""
+        """Main has moved forward to a branch that has grown out of it, with the progress of the sinks that
+        wrote there.
+        """
         from frazil.history import perform_publish, plan_publish
 
         table = self.load()

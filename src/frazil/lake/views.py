@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def view_sql(catalog: FrazilCatalog, name: str, dialect: str = "duckdb") -> tuple[str, str]:
-    """The query of a view, and the namespace of names without one in it: as it was written for the engine, else translated."""
+    """The query of a view, and the namespace of names without one in it: as it was written for the engine, else
+    translated.
+    """
     view = catalog.load_view(name)
     version = view.current_version()
     found = {one.root.dialect.lower(): one.root.sql for one in version.representations}
@@ -26,4 +28,6 @@ def view_sql(catalog: FrazilCatalog, name: str, dialect: str = "duckdb") -> tupl
     try:
         return sqlglot.transpile(sql, read=written, write=dialect)[0], namespace
     except (sqlglot.errors.SqlglotError, ValueError) as exc:
-        raise QueryError(f"the view {name} is written for {written}, and cannot be translated for {dialect}: {exc}") from exc
+        raise QueryError(
+            f"the view {name} is written for {written}, and cannot be translated for {dialect}: {exc}"
+        ) from exc

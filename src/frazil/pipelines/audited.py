@@ -1,7 +1,8 @@
-"""Write, audit, publish: rows go to a stage, the checks run there, and main gets the rows with their progress only if they pass.
+"""Write, audit, publish: rows go to a stage, the checks run there, and main gets the rows with their progress only if
+they pass.
 
-The stage knows no progress of its own. Publishing moves main to the staged snapshot in the one commit that also moves the progress, so
-that a kill at any moment leaves either nothing on main, or all of it.
+The stage knows no progress of its own. Publishing moves main to the staged snapshot in the one commit that also moves
+the progress, so that a kill at any moment leaves either nothing on main, or all of it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class StagedChange(Publishable, Protocol):
 class Kind(Protocol):
     """`Append`, or `Replace`: how files come to a ref."""
 
-    def __call__(self, identifier: Identifier, files: Sequence[WrittenFile], ref: str = ..., snapshot_id: int | None = ...) -> StagedChange:
+    def __call__(
+        self, identifier: Identifier, files: Sequence[WrittenFile], ref: str = ..., snapshot_id: int | None = ...
+    ) -> StagedChange:
         """The change that brings the files there."""
 
 
@@ -41,7 +44,8 @@ class Kind(Protocol):
 class Audit:
     """The checks of a pipeline on a snapshot that main does not have yet; a `stages.Judge`.
 
-    `passed` is a snapshot whose rows are known to meet the conditions: what only adds files to it is judged by these alone.
+    `passed` is a snapshot whose rows are known to meet the conditions: what only adds files to it is judged by these
+    alone.
     """
 
     pipeline: Pipeline
@@ -58,11 +62,14 @@ class Audit:
         """Raises `AuditFailed` with what each check that failed has found."""
         failures = {}
         for check in self.pipeline.audit:
-            since = base_id if base_id == self.passed and not is_query(check) else None  # None, too, where the ref was empty
+            # None, too, where the ref was empty
+            since = base_id if base_id == self.passed and not is_query(check) else None
             if found := self._find(check, snapshot_id, since):
                 failures[check] = found
         if failures:
-            raise AuditFailed(self.pipeline.name, self.pipeline.target.name, self.branch, rows=self.rows, failures=failures)
+            raise AuditFailed(
+                self.pipeline.name, self.pipeline.target.name, self.branch, rows=self.rows, failures=failures
+            )
 
     def _find(self, check: str, snapshot_id: int, since: int | None) -> int:
         from py4j.protocol import Py4JError
@@ -109,7 +116,8 @@ class Files:
 
 
 def audit_query(check: str, table: str) -> str:
-    """The query that counts what a check finds wrong. A condition that is NULL for a row has not failed, as everywhere in SQL.
+    """The query that counts what a check finds wrong. A condition that is NULL for a row has not failed, as everywhere
+    in SQL.
 
     >>> audit_query("amount < 10", "t")
     'SELECT count(*) FROM t WHERE NOT (amount < 10)'

@@ -1,4 +1,6 @@
-"""`@pipeline`: a function from DataFrame to DataFrame, with the source it reads, the table it fills, and the rules in between."""
+"""`@pipeline`: a function from DataFrame to DataFrame, with the source it reads, the table it fills, and the rules in
+between.
+"""
 
 from __future__ import annotations
 
@@ -94,25 +96,32 @@ def pipeline(
     """Declares the decorated function as a pipeline from `source` into `target`.
 
     - `key`: of the rows of one load that share it, the last one is kept: by `order_by`, then by file and row.
-    - `mode`: `append`; `replace-partition`: the partitions that the load has rows of are replaced by them; or `upsert`: a row takes the
-      place of the one with its `key`. `sequence` names the column that says which of two is newer, `op` the one that tells deletes.
-    - `max_bad_share`: rows that fail their type, NOT NULL or a check go to the quarantine; above this share the run stops instead.
-    - `drift`: what happens to columns of the source that the table does not have: `freeze` stops the run, `evolve` adds them to the
-      table, `quarantine` sets the rows of such files aside.
-    - `audit`: what must hold of the table as it would be, before main has the rows: conditions of every row (`amount < 10000`), or
-      queries that find what is wrong (`SELECT order_id FROM {table} GROUP BY 1 HAVING count(*) > 1`). Until they pass, the rows are on
-      `branch` alone.
-    - `on_change`: what happens when a file that is loaded has other content now: `error` stops the run; `append` loads its whole content
-      again, for mode `append`; `replace` loads it again by the rules of mode `replace-partition` or `upsert`.
+    - `mode`: `append`; `replace-partition`: the partitions that the load has rows of are replaced by them; or `upsert`:
+      a row takes the place of the one with its `key`. `sequence` names the column that says which of two is newer, `op`
+      the one that tells deletes.
+    - `max_bad_share`: rows that fail their type, NOT NULL or a check go to the quarantine; above this share the run
+      stops instead.
+    - `drift`: what happens to columns of the source that the table does not have: `freeze` stops the run, `evolve` adds
+      them to the table, `quarantine` sets the rows of such files aside.
+    - `audit`: what must hold of the table as it would be, before main has the rows: conditions of every row (`amount <
+      10000`), or queries that find what is wrong (`SELECT order_id FROM {table} GROUP BY 1 HAVING count(*) > 1`). Until
+      they pass, the rows are on `branch` alone.
+    - `on_change`: what happens when a file that is loaded has other content now: `error` stops the run; `append` loads
+      its whole content again, for mode `append`; `replace` loads it again by the rules of mode `replace-partition` or
+      `upsert`.
     """
     orders = (order_by,) if isinstance(order_by, str) else tuple(order_by)
 
     def decorate(transform: Transform) -> Pipeline:
-        made = Pipeline(name or transform.__name__, source, target, transform, tuple(key), orders, mode, max_bad_share, drift)
+        made = Pipeline(
+            name or transform.__name__, source, target, transform, tuple(key), orders, mode, max_bad_share, drift
+        )
         checks = (audit,) if isinstance(audit, str) else tuple(audit)
         tombstones = isinstance(source, KafkaSource) and source.message_key is not None
         own_op = op or (OWN_OP if tombstones and mode == "upsert" else None)
-        made = replace(made, audit=checks, branch=branch or f"audit-{made.name}", sequence=sequence, op=own_op, on_change=on_change)
+        made = replace(
+            made, audit=checks, branch=branch or f"audit-{made.name}", sequence=sequence, op=own_op, on_change=on_change
+        )
         _check(made)
         return made
 
@@ -122,7 +131,9 @@ def pipeline(
 def _check(made: Pipeline) -> None:
     names = [column.name for column in made.target.columns]
     if unknown := [name for name in made.key if name not in names]:
-        raise _wrong(made, f"key names column '{unknown[0]}', which {made.target.name} does not have; it has {', '.join(names)}")
+        raise _wrong(
+            made, f"key names column '{unknown[0]}', which {made.target.name} does not have; it has {', '.join(names)}"
+        )
     if made.order_by and not made.key:
         raise _wrong(made, "order_by decides between rows of one key, and no key is given", hint='key=["order_id"]')
     if made.mode not in get_args(Mode):
@@ -130,7 +141,9 @@ def _check(made: Pipeline) -> None:
     if made.drift not in get_args(Drift):
         raise _wrong(made, f"drift is '{made.drift}', expected one of {', '.join(get_args(Drift))}")
     if made.mode == "replace-partition" and not made.target.partition_by:
-        raise _wrong(made, f"mode is 'replace-partition', but {made.target.name} has no partitions", hint='partition_by=["day"]')
+        raise _wrong(
+            made, f"mode is 'replace-partition', but {made.target.name} has no partitions", hint='partition_by=["day"]'
+        )
     if not 0 <= made.max_bad_share <= 1:
         raise _wrong(made, f"max_bad_share is {made.max_bad_share}, expected a share from 0 to 1")
     _check_upsert(made, names)
@@ -148,9 +161,17 @@ def _check_upsert(made: Pipeline, names: Sequence[str]) -> None:
     if not made.key:
         raise _wrong(made, "mode 'upsert' needs a key", hint='key=["order_id"]')
     if made.order_by:
-        raise _wrong(made, "order_by is for other modes: a column of the table decides an upsert", hint=f"sequence='{made.order_by[0]}'")
+        raise _wrong(
+            made,
+            "order_by is for other modes: a column of the table decides an upsert",
+            hint=f"sequence='{made.order_by[0]}'",
+        )
     if made.sequence and made.sequence not in names:
-        raise _wrong(made, f"sequence names column '{made.sequence}', which {made.target.name} does not have; it has {', '.join(names)}")
+        raise _wrong(
+            made,
+            f"sequence names column '{made.sequence}', which {made.target.name} does not have; it has "
+            f"{', '.join(names)}",
+        )
 
 
 def _check_on_change(made: Pipeline) -> None:
@@ -162,20 +183,30 @@ def _check_on_change(made: Pipeline) -> None:
         raise _wrong(made, "on_change is for files, and the source is Kafka", hint="leave on_change out")
     if made.on_change == "replace" and made.mode == "append":
         hint = "mode='replace-partition' or mode='upsert'; or on_change='append'"
-        raise _wrong(made, "on_change is 'replace', but mode 'append' cannot find the rows that a file brought before", hint=hint)
+        raise _wrong(
+            made, "on_change is 'replace', but mode 'append' cannot find the rows that a file brought before", hint=hint
+        )
     if made.on_change == "append" and made.mode != "append":
         raise _wrong(made, f"on_change is 'append', but mode '{made.mode}' replaces rows", hint="on_change='replace'")
 
 
 def _check_stream(made: Pipeline) -> None:
     if made.key and made.mode == "append":
-        raise _wrong(made, "key compares the rows of one load, and a topic has no loads", hint="rows.dropDuplicates([...]) in the function")
+        raise _wrong(
+            made,
+            "key compares the rows of one load, and a topic has no loads",
+            hint="rows.dropDuplicates([...]) in the function",
+        )
     if made.mode == "replace-partition":
-        raise _wrong(made, "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads")
+        raise _wrong(
+            made, "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads"
+        )
     if isinstance(made.source, KafkaSource) and made.source.message_key is not None:
         _check_message_key(made, made.source.message_key)
     if made.drift == "evolve":
-        raise _wrong(made, "drift 'evolve' is for files", hint="declare the columns and run: frazil apply; or drift='quarantine'")
+        raise _wrong(
+            made, "drift 'evolve' is for files", hint="declare the columns and run: frazil apply; or drift='quarantine'"
+        )
 
 
 def _check_message_key(made: Pipeline, how: str) -> None:
@@ -185,12 +216,20 @@ def _check_message_key(made: Pipeline, how: str) -> None:
         hint = "leave sequence out: of one key, the message with the higher offset counts; or leave message_key out"
         raise _wrong(made, f"a tombstone has no '{made.sequence}', by which changes are put in order", hint=hint)
     if how == "text" and len(made.key) > 1:
-        raise _wrong(made, f"message_key is 'text', which is one value, and the key has {len(made.key)} columns", hint="message_key='json'")
+        raise _wrong(
+            made,
+            f"message_key is 'text', which is one value, and the key has {len(made.key)} columns",
+            hint="message_key='json'",
+        )
 
 
 def _check_audit(made: Pipeline) -> None:
     if made.branch == "main" or not re.fullmatch(r"[A-Za-z][\w.-]*", made.branch):
-        raise _wrong(made, f"'{made.branch}' cannot name the branch of an audit", hint="a name of its own, such as branch='audit'")
+        raise _wrong(
+            made,
+            f"'{made.branch}' cannot name the branch of an audit",
+            hint="a name of its own, such as branch='audit'",
+        )
     for check in made.audit:
         if is_query(check) and "{table}" not in check:
             raise _wrong(

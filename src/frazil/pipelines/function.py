@@ -28,27 +28,36 @@ def transform(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
         raise failed(pipeline, exc) from exc
     except Exception as exc:
         found = f"{type(exc).__name__}: {exc}"
-        raise PipelineError(f"pipeline '{pipeline.name}' failed{_line_of(exc, pipeline)}: {found}", hint=NOT_DONE) from exc
+        raise PipelineError(
+            f"pipeline '{pipeline.name}' failed{_line_of(exc, pipeline)}: {found}", hint=NOT_DONE
+        ) from exc
     if not isinstance(given, DataFrame):
         hint = "end the function with: return <a DataFrame>"
-        raise PipelineError(f"pipeline '{pipeline.name}' returned {type(given).__name__}, not a Spark DataFrame", hint=hint)
+        raise PipelineError(
+            f"pipeline '{pipeline.name}' returned {type(given).__name__}, not a Spark DataFrame", hint=hint
+        )
     return given
 
 
 def failed(pipeline: Pipeline, exc: Exception) -> PipelineError:
-    """What Spark said, as an error of the pipeline; an error in a function of the user's, such as a UDF, names its line."""
+    """What Spark said, as an error of the pipeline; an error in a function of the user's, such as a UDF, names its
+    line.
+    """
     text = str(exc)
     where = _line_of(exc, pipeline) or line_in_task(text, file=_file_of(pipeline))
-    return PipelineError(f"pipeline '{pipeline.name}'{f' failed{where}' if where else ''}: {spark_error(text)}", hint=NOT_DONE)
+    return PipelineError(
+        f"pipeline '{pipeline.name}'{f' failed{where}' if where else ''}: {spark_error(text)}", hint=NOT_DONE
+    )
 
 
 def line_in_task(text: str, *, file: str | None = None) -> str:
-    """Where in the user's code a task failed, out of a message with Python's stack trace: in `file`, else in code that is no library.
+    """Where in the user's code a task failed, out of a message with Python's stack trace: in `file`, else in code that
+    is no library.
 
     >>> trace = 'Traceback (most recent call last):\\n  File "/p/x.py", line 7, in f\\n  File "/usr/lib/python3.11/json.py", line 3, in g'
     >>> line_in_task(trace), line_in_task(trace, file="/p/x.py"), line_in_task("no trace")
     (' at /p/x.py:7', ' at /p/x.py:7', '')
-    """
+    """  # noqa: E501
     if "frazil.errors." in text:  # a fault that our own code found in the rows
         return ""
     frames: list[tuple[str, str]] = re.findall(r'File "([^"]+)", line (\d+)', text)
@@ -58,7 +67,9 @@ def line_in_task(text: str, *, file: str | None = None) -> str:
 
 def _is_library(path: str) -> bool:
     ours = str(Path(__file__).parent.parent)
-    return path.startswith(("<", ours)) or any(part in path for part in ("/site-packages/", "/pyspark/", "/pyspark.zip/", "/lib/python3"))
+    return path.startswith(("<", ours)) or any(
+        part in path for part in ("/site-packages/", "/pyspark/", "/pyspark.zip/", "/lib/python3")
+    )
 
 
 def _file_of(pipeline: Pipeline) -> str | None:

@@ -22,7 +22,9 @@ COLUMNS = (
     column("pipeline", "string", required=True, doc="The pipeline that loaded the file"),
     column("path", "string", required=True, doc="The file, relative to the project"),
     column("size", "long", required=True, doc="Its size in bytes"),
-    column("tag", "string", required=True, doc="What changes with the file: its modification time and content, or ETag"),
+    column(
+        "tag", "string", required=True, doc="What changes with the file: its modification time and content, or ETag"
+    ),
     column("run_id", "string", required=True, doc="The run that loaded it"),
 )
 
@@ -33,7 +35,9 @@ def ledger_of(target: Table) -> Table:
 
 
 def open_beside(declared: Table, catalog: Any, *, owner: str | None = None) -> LiveTable:
-    """A table that accompanies a user's own; made if it is not there, for project `owner`. `catalog` is any of PyIceberg's."""
+    """A table that accompanies a user's own; made if it is not there, for project `owner`. `catalog` is any of
+    PyIceberg's.
+    """
     from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
     try:

@@ -1,4 +1,6 @@
-"""What one task of a load does with its rows: types, checks, duplicates of one key, data files, quarantine files, and a report of them."""
+"""What one task of a load does with its rows: types, checks, duplicates of one key, data files, quarantine files, and a
+report of them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ Range = tuple[int, int]  # the first offset and the last
 class LoadReport:
     """What a task has written and counted. `reasons` counts bad rows by what is wrong with them, without the values.
 
-    Of messages it also says which offsets it has seen, by topic and partition, and which fields the table does not have.
+    Of messages it also says which offsets it has seen, by topic and partition, and which fields the table does not
+    have.
     """
 
     files: tuple[WrittenFile, ...] = ()
@@ -52,8 +55,16 @@ class LoadReport:
 
     def to_json(self) -> str:
         """The report as one line of text; `from_json` gives it back."""
-        files = {"files": [one.to_json() for one in self.files], "quarantine_files": [one.to_json() for one in self.quarantine_files]}
-        counts = {"rows": self.rows, "duplicates": self.duplicates, "quarantined": self.quarantined, "reasons": dict(self.reasons)}
+        files = {
+            "files": [one.to_json() for one in self.files],
+            "quarantine_files": [one.to_json() for one in self.quarantine_files],
+        }
+        counts = {
+            "rows": self.rows,
+            "duplicates": self.duplicates,
+            "quarantined": self.quarantined,
+            "reasons": dict(self.reasons),
+        }
         messages = {"seen": dict(self.seen), "unknown": list(self.unknown)}
         return json.dumps(files | counts | messages, separators=(",", ":"))
 
@@ -64,7 +75,7 @@ class LoadReport:
         >>> report = LoadReport((WrittenFile("f", 1, 2),), rows=2, quarantined=1, reasons={"no": 1}, seen={"t/0": (3, 7)})
         >>> LoadReport.from_json(report.to_json()) == report
         True
-        """
+        """  # noqa: E501
         value: dict[str, Any] = json.loads(text)
         for name in ("files", "quarantine_files"):
             value[name] = tuple(WrittenFile.from_json(one) for one in value[name])
@@ -86,7 +97,9 @@ def join_ranges(one: Mapping[str, Range], other: Mapping[str, Range]) -> dict[st
 
 @dataclass(frozen=True)
 class Placed:
-    """Rows, and where they stood: told of those that are asked for, and, as numbers that rise, of all (None, if nobody knows)."""
+    """Rows, and where they stood: told of those that are asked for, and, as numbers that rise, of all (None, if nobody
+    knows).
+    """
 
     rows: pa.RecordBatch
     tell: Callable[[list[int]], list[Any]]
@@ -95,7 +108,9 @@ class Placed:
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """Everything that a task must know; the driver makes it once, and it travels to the executors (with the keys of the object store)."""
+    """Everything that a task must know; the driver makes it once, and it travels to the executors (with the keys of the
+    object store).
+    """
 
     layout: TableLayout
     quarantine: TableLayout
@@ -170,7 +185,9 @@ class LoadWork:
         )
 
     def sift(self, placed: Placed, contract: Judge) -> Accepted:
-        """The good rows, for which the contract decides; the bad ones are set aside. Places are asked for these alone."""
+        """The good rows, for which the contract decides; the bad ones are set aside. Places are asked for
+        these alone.
+        """
         found = contract.accept(pa.Table.from_batches([placed.rows]))
         if found.rejected:
             where = placed.tell([row.number for row in found.rejected])
@@ -187,7 +204,11 @@ class LoadWork:
             "part": [self.plan.part] * count,
             "quarantined_at": [now] * count,
         }
-        self.refused.add(pa.table([pa.array(columns[one.name], one.type) for one in self.refused.layout.arrow], self.refused.layout.arrow))
+        self.refused.add(
+            pa.table(
+                [pa.array(columns[one.name], one.type) for one in self.refused.layout.arrow], self.refused.layout.arrow
+            )
+        )
         self.counts["quarantined"] += count
         self.reasons.update(reason_kind(row.reason) for row in rejected)
 

@@ -1,4 +1,6 @@
-"""How what a run or a batch has made comes to its table: files directly, or by a stage if they are audited; changes by a merge there."""
+"""How what a run or a batch has made comes to its table: files directly, or by a stage if they are audited; changes by
+a merge there.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,20 @@ class LoadPublisher:
     pipeline: Pipeline
     spark: SparkSession
     stages: Stages
-    passed: int | None = None  # what main was after the last audit: until somebody else commits, its rows need no second look
+    # what main was after the last audit: until somebody else commits, its rows need no second look
+    passed: int | None = None
     merge: Merge | None = None  # of the changes that are published, or were last
 
     def clean(self) -> None:
-        """Removes the branches of earlier writers, which can publish nothing any more, and what failed the last audit."""
+        """Removes the branches of earlier writers, which can publish nothing any more, and what failed the
+        last audit.
+        """
         self.stages.clean(*([self.pipeline.branch] if self.pipeline.audit else []))
 
     def clean_rivals(self) -> None:
-        """Removes the branches of runs that were killed, or that lost against this one; to be called after the commit."""
+        """Removes the branches of runs that were killed, or that lost against this one; to be called after
+        the commit.
+        """
         if self.pipeline.audit or self.pipeline.mode == "upsert":
             with suppress(Exception):  # the rows are in; the next run removes what is left
                 self.stages.clean_rivals()
@@ -50,7 +57,9 @@ class LoadPublisher:
         also: Also | None = None,
         done: frozenset[str] = frozenset(),
     ) -> FrameResult:
-        """All of it is in the table, in one commit, when this returns. `also` gives rows of other tables, for the snapshot of the rows."""
+        """All of it is in the table, in one commit, when this returns. `also` gives rows of other tables, for the
+        snapshot of the rows.
+        """
         self.merge = None
         if changes is not None and changes.rows:
             self.merge = Merge(self.stages, changes, self.pipeline.rules)
@@ -65,18 +74,29 @@ class LoadPublisher:
                 sink.discard(staged)
             raise
 
-    def _direct(self, sink: FrameSink, staged: Staged, kind: Kind, also: Also | None, done: frozenset[str]) -> FrameResult:
+    def _direct(
+        self, sink: FrameSink, staged: Staged, kind: Kind, also: Also | None, done: frozenset[str]
+    ) -> FrameResult:
         if also is None:
             return sink.publish(staged, done=done)
         identifier = self.pipeline.target.identifier
-        snapshot_id = self.stages.catalog.load_table(identifier).metadata.new_snapshot_id()  # the rows of the others have to name it
-        return sink.publish(staged, also=also(snapshot_id), change=kind(identifier, staged.files, snapshot_id=snapshot_id), done=done)
+        # the rows of the others have to name it
+        snapshot_id = self.stages.catalog.load_table(identifier).metadata.new_snapshot_id()
+        return sink.publish(
+            staged, also=also(snapshot_id), change=kind(identifier, staged.files, snapshot_id=snapshot_id), done=done
+        )
 
     def _audit(self, rows: int, passed: int | None = None) -> Audit | None:
         return Audit(self.pipeline, self.spark, self.stages.catalog, rows, passed) if self.pipeline.audit else None
 
     def _staged(
-        self, sink: FrameSink, staged: Staged, write: Write, audit: Audit | None, also: Also | None, done: frozenset[str]
+        self,
+        sink: FrameSink,
+        staged: Staged,
+        write: Write,
+        audit: Audit | None,
+        also: Also | None,
+        done: frozenset[str],
     ) -> FrameResult:
         result = self.stages.publish(sink, staged, write, audit=audit, also=also, done=done)
         self.passed = result.snapshot_id if audit else None

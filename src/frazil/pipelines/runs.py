@@ -1,4 +1,6 @@
-"""What every run did: a table beside the target, appended to in the commit of the rows; a run that failed is noted by itself."""
+"""What every run did: a table beside the target, appended to in the commit of the rows; a run that failed is noted by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,18 @@ class RunResult:
     run_id: str = ""
     started_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     error: str | None = None
-    inserted: int | None = None  # of an upsert, with the three below: what became of the changes; `rows` are those inserted or updated
+    # of an upsert, with the three below: what became of the changes; `rows` are those inserted or updated
+    inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
     unchanged: int | None = None  # changes older than the row that is there, and deletes of keys that are not
-    changed: tuple[str, ...] = ()  # files loaded again, because their content is not, or may not be, what was loaded before
-    unverified: tuple[str, ...] = ()  # those of `changed` with the same size, whose loaded content the ledger has no hash of
+    # files loaded again, because their content is not, or may not be, what was loaded before
+    changed: tuple[str, ...] = ()
+    # those of `changed` with the same size, whose loaded content the ledger has no hash of
+    unverified: tuple[str, ...] = ()
     touched: tuple[str, ...] = ()  # files not loaded again: another modification time, the same content
-    copies: Mapping[str, str] = field(default_factory=dict)  # files loaded, and the path that the same content was loaded from
+    # files loaded, and the path that the same content was loaded from
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
@@ -92,7 +98,9 @@ def note_run(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:
         append = Append(table.name(), write_files(run_rows(result, layout.arrow), layout))
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                catalog.commit_changes([append.build(catalog.load_table(table.name()), attempt=attempt, summary={}, properties={})])
+                catalog.commit_changes(
+                    [append.build(catalog.load_table(table.name()), attempt=attempt, summary={}, properties={})]
+                )
                 return
             except CommitConflict:
                 continue

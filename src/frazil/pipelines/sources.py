@@ -1,4 +1,5 @@
-"""Where a pipeline's rows come from: sets of landing files, in the project, elsewhere on this machine, or on S3; or topics of Kafka.
+"""Where a pipeline's rows come from: sets of landing files, in the project, elsewhere on this machine, or on S3; or
+topics of Kafka.
 
 Plain values: nothing heavy is imported before a source is used.
 """
@@ -39,14 +40,17 @@ class CsvOptions:
 
 @dataclass(frozen=True)
 class FileSource:
-    """Files of one format that match a pattern: relative to the project's folder, an absolute path, or `s3://bucket/landing/*.csv`."""
+    """Files of one format that match a pattern: relative to the project's folder, an absolute path, or
+    `s3://bucket/landing/*.csv`.
+    """
 
     format: Format
     pattern: str
     csv: CsvOptions = field(default_factory=CsvOptions)
 
     def list_files(self, folder: Path, io_properties: Mapping[str, str] | None = None) -> list[SourceFile]:
-        """The files that are there now, in order of their path; hidden ones (`_part.csv`, `.tmp.csv`) are not finished, and left alone.
+        """The files that are there now, in order of their path; hidden ones (`_part.csv`, `.tmp.csv`) are not finished,
+        and left alone.
 
         `io_properties` say how S3 is reached, in PyIceberg's words; those of the catalog do.
         """
@@ -93,20 +97,26 @@ def kafka(
 ) -> KafkaSource:
     """Messages of Kafka: of the topics named, or of all whose names match the regular expression `pattern`.
 
-    - `decode`: `json` takes a message for an object, and its fields for the table's columns, as text. A function gets Arrow batches (key,
-      value, topic, partition, offset, timestamp) and gives a row for each message; where its column `_error` is not NULL, the message goes
-      to the quarantine, and that is the reason. `none` hands Kafka's own columns to the pipeline's function.
+    - `decode`: `json` takes a message for an object, and its fields for the table's columns, as text. A function gets
+      Arrow batches (key, value, topic, partition, offset, timestamp) and gives a row for each message; where its column
+      `_error` is not NULL, the message goes to the quarantine, and that is the reason. `none` hands Kafka's own columns
+      to the pipeline's function.
     - `schema`: the Arrow schema of what a decoder of your own gives, for a pipeline whose function changes the frame.
     - `max_messages`: at most so many in one batch.
-    - `data_loss`: what happens when messages are gone before they were read: `stop` says which; `accept` goes on without them.
+    - `data_loss`: what happens when messages are gone before they were read: `stop` says which; `accept` goes on
+      without them.
     - `options`: settings of the Kafka client, such as `{"security.protocol": "SASL_SSL"}`.
-    - `message_key`: the messages' keys hold the key of the rows that are upserted, so that a tombstone (a message without a value) deletes
-      one: `json`, an object with the key's columns, or the value of the only one; `text`, the bare value of the only one.
+    - `message_key`: the messages' keys hold the key of the rows that are upserted, so that a tombstone (a message
+      without a value) deletes one: `json`, an object with the key's columns, or the value of the only one; `text`, the
+      bare value of the only one.
     """
-    made = KafkaSource(servers, topics, pattern, decode, schema, max_messages, data_loss, dict(options or {}), message_key)
+    made = KafkaSource(
+        servers, topics, pattern, decode, schema, max_messages, data_loss, dict(options or {}), message_key
+    )
     if bool(topics) == bool(pattern):
         raise DeclarationError(
-            "a Kafka source needs topics, or a pattern of topics, and not both", hint='sources.kafka("uplink", servers=...)'
+            "a Kafka source needs topics, or a pattern of topics, and not both",
+            hint='sources.kafka("uplink", servers=...)',
         )
     if not callable(decode) and decode not in ("json", "none"):
         raise DeclarationError(f"decode is '{decode}', expected 'json', 'none', or a function on Arrow batches")
@@ -115,12 +125,15 @@ def kafka(
     if message_key is not None and message_key not in get_args(MessageKey):
         raise DeclarationError(f"message_key is '{message_key}', expected one of {', '.join(get_args(MessageKey))}")
     if message_key is not None and decode != "json":
-        raise DeclarationError("message_key is for decode='json'; a decoder of your own gets the keys", hint="leave message_key out")
+        raise DeclarationError(
+            "message_key is for decode='json'; a decoder of your own gets the keys", hint="leave message_key out"
+        )
     if max_messages < 1:
         raise DeclarationError(f"max_messages is {max_messages}, expected 1 or more")
     if wrong := [name for name in topics if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name)]:
         raise DeclarationError(
-            f"'{wrong[0]}' cannot name a topic of Kafka", hint="for a pattern: sources.kafka(pattern='...', servers=...)"
+            f"'{wrong[0]}' cannot name a topic of Kafka",
+            hint="for a pattern: sources.kafka(pattern='...', servers=...)",
         )
     return made
 
@@ -135,10 +148,12 @@ def csv(
     null_values: Sequence[str] = ("",),
     newlines_in_values: bool = False,
 ) -> FileSource:
-    """CSV files in UTF-8, also compressed (`.csv.gz`); every column arrives as text, and the table's types are applied at the end.
+    """CSV files in UTF-8, also compressed (`.csv.gz`); every column arrives as text, and the table's types are applied
+    at the end.
 
-    Columns are found by the names in each file's own header; without a header they are `_c0`, `_c1`, ... A text that stands in
-    `null_values` and not in quotes is NULL. With `newlines_in_values` a file is read by one task, however large it is.
+    Columns are found by the names in each file's own header; without a header they are `_c0`, `_c1`, ... A text that
+    stands in `null_values` and not in quotes is NULL. With `newlines_in_values` a file is read by one task, however
+    large it is.
     """
     options = CsvOptions(header, delimiter, quote, escape, tuple(null_values), newlines_in_values)
     return FileSource("csv", _known(pattern), options)

@@ -1,10 +1,10 @@
 """Branches on which a change waits, where nobody sees it, until it comes to its ref with the progress in one commit.
 
-A stage begins at the ref's head. Something is written to it (Spark's MERGE, or files), audits look at it there. Publishing moves the ref
-to what is staged, if the ref still is at that head, and drops the branch. If it is not, all is done once more, on the new head. Each
-attempt has a branch of its own: what a driver still writes after it was taken over is on a branch that is never read. A driver that is
-killed leaves a branch. The next stream removes it at its start; the next batch run when it has committed, for until then the branch may
-belong to a run that is still going on.
+A stage begins at the ref's head. Something is written to it (Spark's MERGE, or files), audits look at it there.
+Publishing moves the ref to what is staged, if the ref still is at that head, and drops the branch. If it is not, all is
+done once more, on the new head. Each attempt has a branch of its own: what a driver still writes after it was taken
+over is on a branch that is never read. A driver that is killed leaves a branch. The next stream removes it at its
+start; the next batch run when it has committed, for until then the branch may belong to a run that is still going on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Stages:
     catalog: FrazilCatalog
     target: IcebergTarget
     part: str
-    generation: int  # of the writer, or what it will be with its first commit: no writer removes a stage of its successor
+    # of the writer, or what it will be with its first commit: no writer removes a stage of its successor
+    generation: int
     attempts: int = ATTEMPTS
 
     @property
@@ -68,19 +69,29 @@ class Stages:
         return f"{STAGE}_{hashlib.sha256(self.part.encode()).hexdigest()[:10]}_"
 
     def clean(self, *others: str) -> list[str]:
-        """Removes the branches that writers of earlier generations have left, and those named; these can publish nothing any more."""
+        """Removes the branches that writers of earlier generations have left, and those named; these can publish
+        nothing any more.
+        """
         return self._clean(self.generation, others)
 
     def clean_rivals(self) -> list[str]:
-        """Removes the branches of writers that planned the same generation, once this one has it: they are killed, or will be refused."""
+        """Removes the branches of writers that planned the same generation, once this one has it: they are killed, or
+        will be refused.
+        """
         return self._clean(self.generation + 1)
 
     def _clean(self, before: int, others: Sequence[str] = ()) -> list[str]:
         def attempt(_: int) -> list[str]:
             metadata = self._load().metadata
-            left = {name: ref.snapshot_id for name, ref in metadata.refs.items() if self._is_left(name, before) or name in others}
+            left = {
+                name: ref.snapshot_id
+                for name, ref in metadata.refs.items()
+                if self._is_left(name, before) or name in others
+            }
             if left:
-                requirements = tuple(dict.fromkeys(one for name, at in left.items() for one in guards(metadata, name, at)))
+                requirements = tuple(
+                    dict.fromkeys(one for name, at in left.items() for one in guards(metadata, name, at))
+                )
                 self._commit(requirements, *map(drop_ref, left))
             return list(left)
 
@@ -96,9 +107,11 @@ class Stages:
         also: Also | None = None,
         done: frozenset[str] = frozenset(),
     ) -> FrameResult:
-        """What is written is in the table, with the quarantined rows of `staged`, rows of other tables and the position, when this returns.
+        """What is written is in the table, with the quarantined rows of `staged`, rows of other tables and the
+        position, when this returns.
 
-        `also` is given the staged snapshot. One that does not pass the audit is on the audit's branch when its error is raised.
+        `also` is given the staged snapshot. One that does not pass the audit is on the audit's branch when its error is
+        raised.
         """
         for _ in range(self.attempts):
             stage = f"{self.prefix}{self.generation}_{uuid.uuid4().hex[:8]}"
@@ -116,13 +129,15 @@ class Stages:
                 raise
             except Exception as exc:
                 self._drop(stage)
-                if isinstance(exc, PipelineError | WriterFenced):  # of the writing or the audit, or refused: nothing is in
+                # of the writing or the audit, or refused: nothing is in
+                if isinstance(exc, PipelineError | WriterFenced):
                     sink.discard_quarantine(staged)
                 raise
         sink.discard_quarantine(staged)
         raise PipelineError(
             f"{self.target.layout.name} changed {self.attempts} times while a change of it was staged",
-            hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer audits take less time",
+            hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer "
+            "audits take less time",
         )
 
     def _is_left(self, name: str, before: int) -> bool:
@@ -133,11 +148,15 @@ class Stages:
         """The table, if the branch is still there."""
         table = self._load()
         if head(table.metadata, stage) is None:
-            raise PipelineError(f"{self.target.layout.name}: branch '{stage}' is gone", hint="another run of this pipeline came first")
+            raise PipelineError(
+                f"{self.target.layout.name}: branch '{stage}' is gone", hint="another run of this pipeline came first"
+            )
         return table
 
     def _begin(self, stage: str) -> int | None:
-        """Makes the branch, at the head of the ref, which is returned. If the ref has no snapshot, the branch begins with an empty one."""
+        """Makes the branch, at the head of the ref, which is returned. If the ref has no snapshot, the branch begins
+        with an empty one.
+        """
         empty = Append(self.target.identifier, ref=stage)
 
         def attempt(number: int) -> int | None:
@@ -146,7 +165,9 @@ class Stages:
             if known is not None:  # the reply was lost, the commit was not
                 return known.snapshot_id if known.snapshot_id != empty.snapshot_id else None
             if now is None:
-                self.catalog.commit_changes([empty.build(table, attempt=number, summary={STAGED_BY: self.pipeline}, properties={})])
+                self.catalog.commit_changes(
+                    [empty.build(table, attempt=number, summary={STAGED_BY: self.pipeline}, properties={})]
+                )
                 return None
             self._commit(guards(table.metadata, stage, None), move_ref(table.metadata, stage, now.snapshot_id))
             return now.snapshot_id
@@ -165,7 +186,10 @@ class Stages:
         metadata = self._load().metadata
         if (staged := head(metadata, stage)) is not None:
             old = head(metadata, branch)
-            both = (*guards(metadata, stage, staged.snapshot_id), *guards(metadata, branch, old.snapshot_id if old else None))
+            both = (
+                *guards(metadata, stage, staged.snapshot_id),
+                *guards(metadata, branch, old.snapshot_id if old else None),
+            )
             self._commit(tuple(dict.fromkeys(both)), move_ref(metadata, branch, staged.snapshot_id), drop_ref(stage))
 
     def _drop(self, stage: str) -> None:

@@ -23,7 +23,9 @@ _VALUE = re.compile(r"(expected .*?), found (?!NULL$).*", re.DOTALL)
 
 @dataclass(frozen=True)
 class HeldRow:
-    """A row in quarantine. Its id is a hash of all but the reason; of rows that are the same in all of it, the second ends in `.2`."""
+    """A row in quarantine. Its id is a hash of all but the reason; of rows that are the same in all of it, the second
+    ends in `.2`.
+    """
 
     id: str
     raw: str
@@ -63,7 +65,9 @@ class Naming:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which rows are meant: those whose reason has this text in it, of this part, with one of these ids; all, if nothing is said."""
+    """Which rows are meant: those whose reason has this text in it, of this part, with one of these ids; all, if
+    nothing is said.
+    """
 
     reason: str | None = None
     part: str | None = None
@@ -119,7 +123,7 @@ def kind_of(reason: str) -> str:
 
     >>> kind_of("field 'amount': expected decimal(12, 2), found 'abc'"), kind_of("field 'id': expected a value, found NULL")
     ("field 'amount': expected decimal(12, 2)", "field 'id': expected a value, found NULL")
-    """
+    """  # noqa: E501
     return _VALUE.sub(r"\1", reason)
 
 
@@ -141,7 +145,8 @@ def edited_rows(text: str, *, name: str) -> dict[str, str]:
         edited = {one["id"]: json.dumps(one["raw"], ensure_ascii=False) for one in rows}
     except (ValueError, KeyError, TypeError) as exc:
         raise SinkError(
-            f"{name} is no list of quarantined rows: {exc!r}", hint="write it with: frazil quarantine show TABLE --output json > FILE"
+            f"{name} is no list of quarantined rows: {exc!r}",
+            hint="write it with: frazil quarantine show TABLE --output json > FILE",
         ) from exc
     if len(edited) < len(rows):
         raise SinkError(f"{name} names a row twice", hint="each id may stand there once")

@@ -1,4 +1,6 @@
-"""Who leaves the quarantine: rows that keep the table's contract now, or rows that somebody has given up. Decides, and does nothing."""
+"""Who leaves the quarantine: rows that keep the table's contract now, or rows that somebody has given up. Decides, and
+does nothing.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def apply_verdict(rows: pa.Table, verdict: Verdict) -> pa.Table:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What a replay came to: rows that are in the table now, rows that stay in quarantine and why, edited rows that are not there."""
+    """What a replay came to: rows that are in the table now, rows that stay in quarantine and why, edited rows that are
+    not there.
+    """
 
     replayed: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """The quarantine of an Iceberg table: what it holds, and how rows leave it.
 
-Rows that pass the contract now are appended to the table and taken out of the quarantine in one commit of both. It is guarded by the very
-snapshot of the quarantine that was read: who comes second reads again, and finds the rows gone. So a row comes in once, though the program
-is killed at any point, a reply is lost, two replays meet, or a sink sets more rows aside in the meantime.
+Rows that pass the contract now are appended to the table and taken out of the quarantine in one commit of both. It is
+guarded by the very snapshot of the quarantine that was read: who comes second reads again, and finds the rows gone. So
+a row comes in once, though the program is killed at any point, a reply is lost, two replays meet, or a sink sets more
+rows aside in the meantime.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ SUMMARY_RELEASE = "frazil.release"  # in the snapshot of the quarantine: how man
 
 @dataclass(frozen=True)
 class Rules:
-    """What replayed rows must keep besides the table's types. Where the checks are not known (None), those that the reasons name hold."""
+    """What replayed rows must keep besides the table's types. Where the checks are not known (None), those that the
+    reasons name hold.
+    """
 
     checks: tuple[str, ...] | None = None
     extra_fields: Literal["error", "ignore"] = "error"
@@ -89,11 +92,18 @@ class IcebergQuarantine:
         return sorted(found, key=lambda row: (row.quarantined_at, row.position))
 
     def replay(
-        self, rules: Rules | None = None, *, choice: Choice | None = None, edits: Mapping[str, str] | None = None, dry_run: bool = False
+        self,
+        rules: Rules | None = None,
+        *,
+        choice: Choice | None = None,
+        edits: Mapping[str, str] | None = None,
+        dry_run: bool = False,
     ) -> ReplayResult:
-        """The chosen rows that keep the contract now are in the table and no longer in quarantine; the others stay, and it is said why.
+        """The chosen rows that keep the contract now are in the table and no longer in quarantine; the others stay, and
+        it is said why.
 
-        With `edits` (see `held.edited_rows`) only the rows named there are meant, and what stands there takes the place of the raw row.
+        With `edits` (see `held.edited_rows`) only the rows named there are meant, and what stands there takes the place
+        of the raw row.
         """
         held, meant = rules or Rules(), choice or Choice()
         if edits is not None:
@@ -141,7 +151,9 @@ class IcebergQuarantine:
                     return DropResult(len(judge.ids), dict(judge.reasons.most_common()))
                 sifting.flush()
                 rewrite = Rewrite(quarantine_of(self.identifier), sifting.removed, sifting.kept_files)
-                change = rewrite.build(beside, attempt=number, summary={SUMMARY_RELEASE: _note(rows=len(judge.ids), to=None)})
+                change = rewrite.build(
+                    beside, attempt=number, summary={SUMMARY_RELEASE: _note(rows=len(judge.ids), to=None)}
+                )
                 snapshot_id = next(iter(change.snapshot_ids))
                 sent.append((snapshot_id, DropResult(len(judge.ids), dict(judge.reasons.most_common()), snapshot_id)))
                 self._commit([change], sifting)
@@ -152,16 +164,22 @@ class IcebergQuarantine:
     def _refuse_upserted(self, beside: Table, rules: Rules) -> None:
         if (key := beside.properties.get(UPSERTED_BY)) and not rules.append:
             raise SinkError(
-                f"{self.name} is upserted by {key}, and a replay appends: its rows would stand beside those of the same key",
-                hint="send the rows through their stream again; or, if none of their keys is in the table, replay with --append",
+                f"{self.name} is upserted by {key}, and a replay appends: its rows would stand beside those of the "
+                f"same key",
+                hint="send the rows through their stream again; or, if none of their keys is in the table, replay "
+                "with --append",
             )
 
-    def _changes(self, tables: tuple[Table, Table], sifting: Sifting, count: int, attempt: int) -> tuple[Change, Change]:
+    def _changes(
+        self, tables: tuple[Table, Table], sifting: Sifting, count: int, attempt: int
+    ) -> tuple[Change, Change]:
         (table, read), beside = tables, quarantine_of(self.identifier)
         summary = {SUMMARY_REPLAY: _note(rows=count, source=".".join(beside))}
         if (progress := table.metadata.properties.get(property_key())) is not None:
             summary[SUMMARY_PROGRESS] = progress  # unchanged; said again, for the snapshots before may expire
-        append = Append(self.identifier, sifting.good_files).build(table, attempt=attempt, summary=summary, properties={})
+        append = Append(self.identifier, sifting.good_files).build(
+            table, attempt=attempt, summary=summary, properties={}
+        )
         rewrite = Rewrite(beside, sifting.removed, sifting.kept_files)
         return append, rewrite.build(read, attempt=attempt, summary={SUMMARY_RELEASE: _note(rows=count, to=self.name)})
 
@@ -206,7 +224,9 @@ def _reasons(beside: Table) -> Iterator[str]:
 
 def _committed(beside: Table, sent: list[tuple[int, R]]) -> R | None:
     """What came of an attempt whose reply was lost, if it has happened: its snapshot is there."""
-    return next((result for snapshot_id, result in sent if beside.metadata.snapshot_by_id(snapshot_id) is not None), None)
+    return next(
+        (result for snapshot_id, result in sent if beside.metadata.snapshot_by_id(snapshot_id) is not None), None
+    )
 
 
 def _note(**values: object) -> str:

@@ -1,8 +1,10 @@
-"""The quarantine of a Delta table. Delta commits one table at a time, so a replay takes two steps, and the second one can be made up for.
+"""The quarantine of a Delta table. Delta commits one table at a time, so a replay takes two steps, and the second one
+can be made up for.
 
-First the rows come into the table, by an application transaction whose progress names a plan: a file with the ids of these rows, written
-before. Then they leave the quarantine, by an application transaction that names the same plan. A program that dies in between leaves a plan
-of which the quarantine knows nothing: these rows count as gone from then on, and the next replay or drop takes them out before all else.
+First the rows come into the table, by an application transaction whose progress names a plan: a file with the ids of
+these rows, written before. Then they leave the quarantine, by an application transaction that names the same plan. A
+program that dies in between leaves a plan of which the quarantine knows nothing: these rows count as gone from then on,
+and the next replay or drop takes them out before all else.
 """
 
 from __future__ import annotations
@@ -56,15 +58,24 @@ class DeltaQuarantine:
         if beside is None:
             return []
         chosen = replace(choice or Choice(), without=self._pending(beside).ids)
-        found = [row for _, piece in _pieces(beside, beside.load()) for row in naming.name_rows(piece) if chosen.has(row)]
+        found = [
+            row for _, piece in _pieces(beside, beside.load()) for row in naming.name_rows(piece) if chosen.has(row)
+        ]
         return sorted(found, key=lambda row: (row.quarantined_at, row.position))
 
     def replay(
-        self, rules: Rules | None = None, *, choice: Choice | None = None, edits: Mapping[str, str] | None = None, dry_run: bool = False
+        self,
+        rules: Rules | None = None,
+        *,
+        choice: Choice | None = None,
+        edits: Mapping[str, str] | None = None,
+        dry_run: bool = False,
     ) -> ReplayResult:
-        """The chosen rows that keep the contract now are in the table and no longer in quarantine; the others stay, and it is said why.
+        """The chosen rows that keep the contract now are in the table and no longer in quarantine; the others stay, and
+        it is said why.
 
-        Whoever starts a replay takes over from one that is still at it: that one ends with `WriterFenced`, and no row comes in twice.
+        Whoever starts a replay takes over from one that is still at it: that one ends with `WriterFenced`, and no row
+        comes in twice.
         """
         beside = self._beside()
         if beside is None:
@@ -92,7 +103,9 @@ class DeltaQuarantine:
             self.patience.on_step("files written")
             plan = self._write_plan(trial.passed)
             # Whatever comes of it, the files stay: one that was fenced may have committed before.
-            log.commit([add_action(file, buffer.layout) for file in files], _claim(owner, progress, plan, len(trial.passed)))
+            log.commit(
+                [add_action(file, buffer.layout) for file in files], _claim(owner, progress, plan, len(trial.passed))
+            )
             self.patience.on_step("rows are in")
             self._finish(case.beside)
         return ReplayResult.of(trial)
@@ -129,10 +142,13 @@ class DeltaQuarantine:
             with Sifting(layout, layout, write=True) as sifting:
                 sifting.sift(_pieces(beside, table), judges[-1])
                 sifting.flush()
-                actions: list[AddAction | RemoveAction] = [RemoveAction(path, True, now_ms()) for path in sifting.removed]
+                actions: list[AddAction | RemoveAction] = [
+                    RemoveAction(path, True, now_ms()) for path in sifting.removed
+                ]
                 actions += [add_action(file, layout) for file in sifting.kept_files]
                 self.patience.on_step("before commit")
-                # Whatever comes of it, the files stay: delta-rs also reports its own commit as a conflict, if the reply to it was lost.
+                # Whatever comes of it, the files stay: delta-rs also reports its own commit as a conflict, if the reply
+                # to it was lost.
                 sifting.hand_over()
                 _commit(table, actions, Transaction(_LEFT + plan, 1))
             self.patience.on_step("after commit")
@@ -151,7 +167,9 @@ class DeltaQuarantine:
                     return _Pending(plan, frozenset(stream.read().decode().split()))
             except FileNotFoundError as exc:
                 if beside.load().transaction_version(_LEFT + plan) is None:  # else another has just finished it
-                    raise ProgressMismatch(f"{self.uri}: the plan of a replay is lost: {self._plan_location(plan)} is not there") from exc
+                    raise ProgressMismatch(
+                        f"{self.uri}: the plan of a replay is lost: {self._plan_location(plan)} is not there"
+                    ) from exc
         return _Pending()
 
     def _write_plan(self, ids: Sequence[str]) -> str:
@@ -221,7 +239,9 @@ def _claim(owner: str, progress: PartProgress, plan: str, count: int) -> Claim:
 
 
 def _commit(table: DeltaTable, actions: list[AddAction | RemoveAction], transaction: Transaction) -> None:
-    properties = CommitProperties(app_transactions=[transaction], custom_metadata={"frazil.release": transaction.app_id})
+    properties = CommitProperties(
+        app_transactions=[transaction], custom_metadata={"frazil.release": transaction.app_id}
+    )
     table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=properties)
 
 

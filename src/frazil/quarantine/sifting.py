@@ -11,7 +11,8 @@ from frazil.write.files import Buffer, TableLayout, WrittenFile, delete_quietly
 
 
 class Sifting:
-    """Files with rows for the table, and with rows that stay behind where others left. Deleted at the end, unless they were handed over.
+    """Files with rows for the table, and with rows that stay behind where others left. Deleted at the end, unless they
+    were handed over.
 
     `removed` names the files of the quarantine that these take the place of. A file that nobody leaves stays as it is.
     """

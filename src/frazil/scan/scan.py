@@ -2,8 +2,8 @@
 
 scan = lake.table("lakehouse.sales").scan("country = 'NO'", columns=["order_id", "amount"], tag="closing-2024")
 scan.count()
-scan.arrow_stream()  # batch after batch; also .read_all(), .to_polars(), .to_pandas(), .to_duckdb(), .to_daft(), .to_spark(session)
-print(scan.explain())
+scan.arrow_stream()  # batch after batch; also .read_all(), .to_polars(), .to_pandas(), .to_duckdb(), .to_daft(),
+.to_spark(session) print(scan.explain())
 """
 
 from __future__ import annotations
@@ -27,12 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scan(RowScan):
-    """Rows of a table, for any library. Every call that reads plans anew from cached manifests and reads the files of the same snapshot."""
+    """Rows of a table, for any library. Every call that reads plans anew from cached manifests and reads the files of
+    the same snapshot.
+    """
 
-    home: ScannedTable | None = field(default=None, repr=False, compare=False)  # for engines that read the table themselves
+    # for engines that read the table themselves
+    home: ScannedTable | None = field(default=None, repr=False, compare=False)
 
-    def explain(self, *, row_groups: bool = True, engine: str | None = None, session: SparkSession | None = None) -> ScanReport:
-        """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are read.
+    def explain(
+        self, *, row_groups: bool = True, engine: str | None = None, session: SparkSession | None = None
+    ) -> ScanReport:
+        """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are
+        read.
 
         With an engine (`duckdb`, `daft`, or `spark` with its session) also what that one would push down, and what not.
         """
@@ -45,10 +51,13 @@ class Scan(RowScan):
         from frazil.scan.engines import explain_engine
 
         if self.home is None or self.request.is_incremental:
-            raise ScanError(f"{self.state.name}: engines are asked for their plans of a table at a snapshot, not of what came between two")
+            raise ScanError(
+                f"{self.state.name}: engines are asked for their plans of a table at a snapshot, not of what came "
+                f"between two"
+            )
         return explain_engine(self.home, self, engine, session=session)
 
-    # --- other libraries ---------------------------------------------------------------------------------------------------------
+    # --- other libraries ---------------------------------------------------------------------------------------------
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas frame."""

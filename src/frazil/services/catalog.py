@@ -29,14 +29,26 @@ class Catalog(Service):
 
     def launch(self) -> Launch:
         server = self.settings.server
-        argv = [sys.executable, "-m", "frazil", "serve", "--host", ports.HOST, "--port", str(self.port), "--workers", str(server.workers)]
+        argv = [
+            sys.executable,
+            "-m",
+            "frazil",
+            "serve",
+            "--host",
+            ports.HOST,
+            "--port",
+            str(self.port),
+            "--workers",
+            str(server.workers),
+        ]
         argv += [part for name, place in self.warehouses.items() for part in ("--warehouse", f"{name}={place}")]
         argv += [part for prefix in server.allow_locations for part in ("--allow-location", prefix)]
         argv += [part for pattern in server.allow_properties for part in ("--allow-property", pattern)]
         argv += ["--allow-overlap"] * server.allow_overlap
         argv += [part for name in server.allowed_hosts for part in ("--allowed-host", name)]
         env = {**self.s3_place(), "PYTHONUNBUFFERED": "1"}
-        # A command line can be read by every user of the machine, an environment cannot: so the database's password goes there too.
+        # A command line can be read by every user of the machine, an environment cannot: so the database's password
+        # goes there too.
         secrets = {**self.s3_keys(), "FRAZIL_SERVER__DATABASE": self.database}
         return Launch(argv, env=env, secrets=secrets, unset=_OTHER_AWS, cwd=Path.cwd())
 
@@ -51,7 +63,9 @@ class Catalog(Service):
             environ = {**os.environ, "FRAZIL_SERVER__DATABASE": self.database}
             with self.log.open("ab") as log:
                 command = [sys.executable, "-m", "frazil", "catalog", "migrate"]
-                code = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode
+                code = subprocess.run(
+                    command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+                ).returncode
             if code != 0:
                 raise self._died()
 
@@ -77,7 +91,9 @@ class Catalog(Service):
         return f"sqlite:///{self.data / 'catalog.db'}"
 
     def _with_own_password(self, url: str) -> str:
-        """The URL of the stack's PostgreSQL with the password that the stack has set, whatever password it was written with."""
+        """The URL of the stack's PostgreSQL with the password that the stack has set, whatever password it was written
+        with.
+        """
         parts, password = urlsplit(url), self.settings.stack.postgres_password.get_secret_value()
         if parts.username not in (None, USER) or not password:
             return url
@@ -87,7 +103,11 @@ class Catalog(Service):
     def warehouses(self) -> dict[str, str]:
         """Where its tables live: the stack's bucket, and what the user set."""
         own = self.settings.server.warehouses
-        chosen = {name: place for name, place in own.items() if self.settings.source_of(f"server.warehouses.{name}") != "default"}
+        chosen = {
+            name: place
+            for name, place in own.items()
+            if self.settings.source_of(f"server.warehouses.{name}") != "default"
+        }
         return {"default": f"s3://{self.settings.stack.bucket}/", **chosen}
 
     def s3_place(self) -> dict[str, str]:
@@ -98,4 +118,7 @@ class Catalog(Service):
     def s3_keys(self) -> dict[str, str]:
         """The environment that opens it."""
         stack = self.settings.stack
-        return {"AWS_ACCESS_KEY_ID": stack.access_key_id, "AWS_SECRET_ACCESS_KEY": stack.secret_access_key.get_secret_value()}
+        return {
+            "AWS_ACCESS_KEY_ID": stack.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": stack.secret_access_key.get_secret_value(),
+        }

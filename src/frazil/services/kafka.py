@@ -55,7 +55,10 @@ class Kafka(Service):
 
     def launch(self) -> Launch:
         config, logging = self.folder / "server.properties", self.folder / "log4j2.properties"
-        files = {config: server_properties(self.data, port=self.port, controller_port=self.extra_port("controller")), logging: _LOGGING}
+        files = {
+            config: server_properties(self.data, port=self.port, controller_port=self.extra_port("controller")),
+            logging: _LOGGING,
+        }
         argv = [*self._java(), f"-Dlog4j2.configurationFile={logging}", "kafka.Kafka", str(config)]
         return Launch(argv, files=files, cwd=self.folder)
 
@@ -65,7 +68,13 @@ class Kafka(Service):
 
     def _java(self) -> list[str]:
         java = find_java(JavaNeed.KAFKA)
-        return [str(java.executable), *_HEAP, "-Djava.awt.headless=true", "-cp", f"{jars_folder(JARS, transitive=True)}/*"]
+        return [
+            str(java.executable),
+            *_HEAP,
+            "-Djava.awt.headless=true",
+            "-cp",
+            f"{jars_folder(JARS, transitive=True)}/*",
+        ]
 
     def _format(self) -> None:
         """The data folder gets the identity without which the broker does not start."""
@@ -78,8 +87,12 @@ class Kafka(Service):
             code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode
         config.unlink()
         if code != 0:
-            hint = f"see that {self.data} can be written to; if what is in it can go: frazil down --purge, then frazil up"
-            raise ServiceError(self.name, f"could not format {self.data}", hint=hint, log=self.log, log_tail=self.log_tail())
+            hint = (
+                f"see that {self.data} can be written to; if what is in it can go: frazil down --purge, then frazil up"
+            )
+            raise ServiceError(
+                self.name, f"could not format {self.data}", hint=hint, log=self.log, log_tail=self.log_tail()
+            )
 
 
 def server_properties(data: Path, *, port: int, controller_port: int) -> str:
@@ -124,9 +137,11 @@ appender.out.layout.pattern = %d %p %m (%c{1})%n
 
 
 def count_brokers(port: int, *, seconds: float = ports.ANSWER_SECONDS) -> int:
-    """The number of brokers that the one on `port` knows of, by a Metadata request (version 1, no topics); 0 if it does not answer.
+    """The number of brokers that the one on `port` knows of, by a Metadata request (version 1, no topics); 0 if it does
+    not answer.
 
-    Asked over a plain socket, so that the stack needs no Kafka client. https://kafka.apache.org/protocol (Metadata API, key 3)
+    Asked over a plain socket, so that the stack needs no Kafka client. https://kafka.apache.org/protocol (Metadata API,
+    key 3)
     """
     client = b"frazil"
     body = struct.pack(">hhih", 3, 1, 1, len(client)) + client + struct.pack(">i", 0)

@@ -68,7 +68,9 @@ class ObjectStore(Service):
         return ports.free_port(avoid=avoid, offset=_GRPC_OFFSET if name == "admin.port" else 0)
 
     def ready(self) -> bool:
-        """An object of an earlier time can be read: after a restart the bucket can be listed before the volumes are back."""
+        """An object of an earlier time can be read: after a restart the bucket can be listed before the volumes are
+        back.
+        """
         if not ports.accepts(self.port):
             return False
         import obstore
@@ -110,10 +112,15 @@ class ObjectStore(Service):
         path = self.folder / f"{name}.sock"
         if len(str(path)) < _SOCKET_LENGTH:
             return path
-        return Path(tempfile.gettempdir()) / f"frazil-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}-{name}.sock"
+        return (
+            Path(tempfile.gettempdir())
+            / f"frazil-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}-{name}.sock"
+        )
 
     def _signing_keys(self) -> dict[str, str]:
-        """With these, the volume server refuses writes and deletes, and the filer changes of users, that its own parts have not signed."""
+        """With these, the volume server refuses writes and deletes, and the filer changes of users, that its own parts
+        have not signed.
+        """
         secret = self.settings.stack.secret_access_key.get_secret_value()
         names = ("WEED_JWT_SIGNING_KEY", "WEED_JWT_FILER_SIGNING_KEY")
         return {name: hashlib.sha256(f"{name} {secret}".encode()).hexdigest() for name in names}

@@ -30,7 +30,8 @@ def is_free(port: int) -> bool:
 def free_port(*, avoid: Collection[int] = (), offset: int = 0) -> int:
     """A port that nobody uses; with `offset`, port + offset is free as well.
 
-    Both are below the range from which the system serves outgoing connections, so that none of those sits on it at the next start.
+    Both are below the range from which the system serves outgoing connections, so that none of those sits on it at the
+    next start.
     """
     while True:
         port = random.randrange(10_000, 32_000 - offset)  # noqa: S311  # no secret

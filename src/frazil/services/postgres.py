@@ -1,7 +1,8 @@
-"""PostgreSQL on loopback, with the ordinary role `frazil` and its database; runs as root's guest account when root asks for it.
+"""PostgreSQL on loopback, with the ordinary role `frazil` and its database; runs as root's guest account when root asks
+for it.
 
-The superuser `postgres` has no password and no way to log in. Clusters that were made before there was a separate role keep `frazil` as
-their superuser: PostgreSQL does not let its first role lose that right.
+The superuser `postgres` has no password and no way to log in. Clusters that were made before there was a separate role
+keep `frazil` as their superuser: PostgreSQL does not let its first role lose that right.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from frazil.services import ports
 from frazil.services.service import Report, Service, silent
 
 USER = DATABASE = "frazil"
-# PostgreSQL refuses to run as root, and another account can enter neither root's home nor most folders that root made. So root's
-# databases, and a copy of the programs when those are out of reach, live here; `data` in the service's folder is a link to it.
+# PostgreSQL refuses to run as root, and another account can enter neither root's home nor most folders that root made.
+# So root's databases, and a copy of the programs when those are out of reach, live here; `data` in the service's folder
+# is a link to it.
 SHARED = Path("/var/lib/frazil")
 
 
@@ -80,7 +82,8 @@ class Postgres(Service):
                 raise ServiceError(
                     self.name,
                     f"{self.data} was made by PostgreSQL {major}, but only {have} is installed",
-                    hint=f"install PostgreSQL {major}, or start with an empty database: frazil down --purge, then frazil up",
+                    hint=f"install PostgreSQL {major}, or start with an empty database: frazil down --purge, then "
+                    f"frazil up",
                 )
             found = fitting
         return found[0]
@@ -118,7 +121,7 @@ class Postgres(Service):
     def _password(self) -> str:
         return self.settings.stack.postgres_password.get_secret_value()
 
-    # --- folders and accounts ----------------------------------------------------------------------------------------------------
+    # --- folders and accounts ----------------------------------------------------------------------------------------
 
     def _make_home(self) -> Path:
         """The folder in which `data` lies, owned by the account that runs the server."""
@@ -159,7 +162,7 @@ class Postgres(Service):
         except OSError:  # another stack was faster
             shutil.rmtree(draft)
 
-    # --- the cluster -------------------------------------------------------------------------------------------------------------
+    # --- the cluster -------------------------------------------------------------------------------------------------
 
     def _create_cluster(self, home: Path) -> None:
         """`data` exists with the database in it, or not at all: a start that was cut short begins again."""
@@ -168,7 +171,16 @@ class Postgres(Service):
         # No password yet: `reject` keeps everyone out until the last step of this start has set one.
         method = ["--auth=reject", "--username=postgres"]
         self._run(
-            [str(self.programs / "bin/initdb"), "-D", str(draft), "--encoding=UTF8", "--locale=C", "--no-instructions", *method], home=home
+            [
+                str(self.programs / "bin/initdb"),
+                "-D",
+                str(draft),
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-instructions",
+                *method,
+            ],
+            home=home,
         )
         self._run_sql(f"CREATE ROLE {USER} {self.role_options}", data=draft)
         self._run_sql(f"CREATE DATABASE {DATABASE} OWNER {USER}", data=draft)
@@ -179,12 +191,26 @@ class Postgres(Service):
     def _run_sql(self, statement: str, *, data: Path | None = None) -> None:
         """Runs one statement without a server; its text stays out of the log."""
         data = data or self.data.resolve()
-        command = [str(self.programs / "bin/postgres"), "--single", "-D", str(data), "-c", "log_min_error_statement=panic", "postgres"]
+        command = [
+            str(self.programs / "bin/postgres"),
+            "--single",
+            "-D",
+            str(data),
+            "-c",
+            "log_min_error_statement=panic",
+            "postgres",
+        ]
         self._run(command, home=data.parent, text=statement + "\n")
 
     def _run(self, command: list[str], *, home: Path, text: str = "") -> None:
-        """Runs a program to its end as the server's account; what it says goes to the log, and a failure is told with it."""
-        who = {"user": self.account.uid, "group": self.account.gid, "extra_groups": [self.account.gid]} if self.account else {}
+        """Runs a program to its end as the server's account; what it says goes to the log, and a failure is told with
+        it.
+        """
+        who = (
+            {"user": self.account.uid, "group": self.account.gid, "extra_groups": [self.account.gid]}
+            if self.account
+            else {}
+        )
         deadline = time.monotonic() + 30
         while True:
             done = subprocess.run(command, input=text.encode(), capture_output=True, check=False, cwd=home, **who)  # type: ignore[call-overload]  # keywords from a dict
@@ -209,7 +235,9 @@ def installs() -> Iterator[Install]:
         candidates.append(Path(on_path).resolve().parent.parent)
     for home in dict.fromkeys(candidates):
         with contextlib.suppress(OSError):
-            answer = subprocess.run([str(home / "bin" / "postgres"), "--version"], capture_output=True, text=True, check=False).stdout
+            answer = subprocess.run(
+                [str(home / "bin" / "postgres"), "--version"], capture_output=True, text=True, check=False
+            ).stdout
             if version := re.search(r"\d+(\.\d+)*", answer):
                 yield Install(home, version[0])
 
@@ -221,7 +249,9 @@ def unprivileged_account() -> Account:
             entry = pwd.getpwnam(name)
             return Account(name, entry.pw_uid, entry.pw_gid)
     raise ServiceError(
-        "postgres", "cannot run as root, and there is neither an account 'postgres' nor 'nobody'", hint="useradd --system postgres"
+        "postgres",
+        "cannot run as root, and there is neither an account 'postgres' nor 'nobody'",
+        hint="useradd --system postgres",
     )
 
 
@@ -229,7 +259,9 @@ def _can_run(program: str, account: Account) -> bool:
     """Tries it: permissions of every folder on the way, mount options and the like are all asked at once."""
     try:
         command = [program, "--version"]
-        done = subprocess.run(command, user=account.uid, group=account.gid, extra_groups=[], cwd="/", capture_output=True, check=False)
+        done = subprocess.run(
+            command, user=account.uid, group=account.gid, extra_groups=[], cwd="/", capture_output=True, check=False
+        )
     except PermissionError:
         return False
     return done.returncode == 0

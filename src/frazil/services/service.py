@@ -1,8 +1,9 @@
 """The base of a local server: start, ready, stop.
 
-A service is a class with four answers: `version` (what would run), `prepare` (make its data folder), `launch` (command line, environment,
-configuration files) and `ready` (one quick look). The base does the rest: one start at a time (a lock), the port and disk checks, a
-process that survives its parent, the wait with a deadline, and an error that shows the end of the log.
+A service is a class with four answers: `version` (what would run), `prepare` (make its data folder), `launch` (command
+line, environment, configuration files) and `ready` (one quick look). The base does the rest: one start at a time (a
+lock), the port and disk checks, a process that survives its parent, the wait with a deadline, and an error that shows
+the end of the log.
 
     <stack folder>/<name>/  data/  server.log  state.json (pid, start time, ports, version)  lock
 """
@@ -70,7 +71,7 @@ class Service(ABC):
         self.log = self.folder / "server.log"
         self.state_file = self.folder / "state.json"
 
-    # --- what each service answers -----------------------------------------------------------------------------------------------
+    # --- what each service answers -----------------------------------------------------------------------------------
 
     @abstractmethod
     def version(self) -> str:
@@ -88,7 +89,7 @@ class Service(ABC):
         """Makes what the first start needs: downloads, a formatted data folder."""
         self.data.mkdir(parents=True, exist_ok=True)
 
-    # --- what callers use --------------------------------------------------------------------------------------------------------
+    # --- what callers use --------------------------------------------------------------------------------------------
 
     @property
     def port(self) -> int:
@@ -182,10 +183,12 @@ class Service(ABC):
             return ""
         return "\n".join(text.rpartition(_START_MARK)[2].splitlines()[1:][-lines:])
 
-    # --- the steps of a start ----------------------------------------------------------------------------------------------------
+    # --- the steps of a start ----------------------------------------------------------------------------------------
 
     def _unchanged(self) -> bool:
-        """Whether the running server was started as it would be now; after a change of settings it is not, and starts anew."""
+        """Whether the running server was started as it would be now; after a change of settings it is not, and starts
+        anew.
+        """
         state = self.state()
         if any(name not in state.get("ports", {}) for name in self.extra_ports):
             return False
@@ -230,11 +233,15 @@ class Service(ABC):
         deadline = time.monotonic() + DYING_SECONDS
         while not ports.is_free(self.port):
             owner = ports.owner(self.port)
-            if owner is None and time.monotonic() < deadline:  # a server that was killed has it until the last of its threads is gone
+            # a server that was killed has it until the last of its threads is gone
+            if owner is None and time.monotonic() < deadline:
                 time.sleep(0.1)
                 continue
             key = f"stack.ports.{self.name.replace('-', '_')}"
-            hint = f"stop that process, or choose another port: frazil --set {key}={ports.free_port()} up (or {key} in frazil.toml)"
+            hint = (
+                f"stop that process, or choose another port: frazil --set {key}={ports.free_port()} up (or {key} "
+                f"in frazil.toml)"
+            )
             raise PortInUse(self.name, self.port, owner=owner, hint=hint)
 
     def _spawn(self, report: Report) -> ProcessId:
@@ -243,7 +250,12 @@ class Service(ABC):
         for path, text in launch.files.items():
             write_private(path, text)
         process = processes.spawn(launch, log=self.log, marker=self.folder)
-        facts = {"version": self.version(), "port": self.port, "fingerprint": _fingerprint(launch), "started_at": time.time()}
+        facts = {
+            "version": self.version(),
+            "port": self.port,
+            "fingerprint": _fingerprint(launch),
+            "started_at": time.time(),
+        }
         try:
             self._write_state({**self.state(), **asdict(process), **facts})
         except OSError:
@@ -265,8 +277,13 @@ class Service(ABC):
     def _died(self) -> ServiceError:
         if self._disk_is_full():
             return self._disk_full("the server ended while starting")
-        hint = f"the whole log: frazil logs {self.name}. If its data is damaged and can go: frazil down --purge, then frazil up"
-        return ServiceDied(self.name, "the server ended while starting", hint=hint, log=self.log, log_tail=self.log_tail())
+        hint = (
+            f"the whole log: frazil logs {self.name}. If its data is damaged and can go: frazil down --purge, then "
+            f"frazil up"
+        )
+        return ServiceDied(
+            self.name, "the server ended while starting", hint=hint, log=self.log, log_tail=self.log_tail()
+        )
 
     def _not_ready(self, seconds: float) -> ServiceError:
         found = f"not ready after {seconds:g} s"
@@ -281,7 +298,9 @@ class Service(ABC):
     def _disk_full(self, found: str) -> DiskFull:
         tail = self.log_tail()
         hint = "free some space, or put the stack elsewhere: frazil --set stack.folder=/a/larger/disk up"
-        return DiskFull(self.name, f"no room on the disk of {self.disk_folder}: {found}", hint=hint, log=self.log, log_tail=tail)
+        return DiskFull(
+            self.name, f"no room on the disk of {self.disk_folder}: {found}", hint=hint, log=self.log, log_tail=tail
+        )
 
     def _stop(self, report: Report) -> bool:
         """Asks politely, waits, then kills; also whatever carries this service's mark."""
@@ -304,7 +323,9 @@ class Service(ABC):
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """Only one process at a time starts or stops this service; the lock goes with its holder, so a killed one leaves none."""
+        """Only one process at a time starts or stops this service; the lock goes with its holder, so a killed one
+        leaves none.
+        """
         make_private_folder(self.folder)
         with (self.folder / "lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -331,5 +352,11 @@ DYING_SECONDS = 10.0
 def _fingerprint(launch: Launch) -> str:
     """A short text that changes with anything that a start depends on."""
     files = sorted((str(path), text) for path, text in launch.files.items())
-    facts = [list(launch.argv), sorted(launch.env.items()), sorted(launch.secrets.items()), files, list(launch.depends_on)]
+    facts = [
+        list(launch.argv),
+        sorted(launch.env.items()),
+        sorted(launch.secrets.items()),
+        files,
+        list(launch.depends_on),
+    ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

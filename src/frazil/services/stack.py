@@ -1,4 +1,6 @@
-"""All servers of one project together: which there are, in what order they start, and how several stacks keep out of each other's way."""
+"""All servers of one project together: which there are, in what order they start, and how several stacks keep out of
+each other's way.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,17 @@ class Stack:
         return [name for name in SERVICES if name in PLAIN or (self.folder / name).exists()]
 
     def up(self, names: Iterable[str], listener: Listener) -> list[ServiceStatus]:
-        """The services run and are ready. Those that do not wait for each other start at the same time; raises the first error."""
+        """The services run and are ready. Those that do not wait for each other start at the same time; raises the
+        first error.
+        """
         chosen = {check_name(name) for name in names}
         _make_folder(self.folder)
         self.settings = with_stack_secrets(self.settings, self.folder, make=True)
         self.settings = _choose_ports(self.settings, self.folder, chosen)
         starts = {name: _Start(self.service(name)) for name in SERVICES if name in chosen}
-        threads = [threading.Thread(target=start.run, args=(starts, listener), daemon=True) for start in starts.values()]
+        threads = [
+            threading.Thread(target=start.run, args=(starts, listener), daemon=True) for start in starts.values()
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -142,7 +148,9 @@ class _Start:
                 required.over.wait()
                 if required.error is not None:
                     self.error = required.error
-                    listener(Event(name, f"not started: {required.service.name} failed", done=True, error=required.error))
+                    listener(
+                        Event(name, f"not started: {required.service.name} failed", done=True, error=required.error)
+                    )
                     return
             fresh = self.service.start(partial(_tell, listener, name))
             listener(Event(name, f"ready in {time.monotonic() - began:.1f} s" if fresh else "was ready", done=True))
@@ -153,7 +161,7 @@ class _Start:
             self.over.set()
 
 
-# --- ports -----------------------------------------------------------------------------------------------------------------------
+# --- ports -----------------------------------------------------------------------------------------------------------
 
 
 def _with_known_ports(settings: Settings, folder: Path) -> Settings:

@@ -20,7 +20,8 @@ from frazil.services.service import Report, Service, silent
 VERSION = "476"
 ARCHIVE = f"io.trino:trino-server:{VERSION}@tar.gz"
 ARCHIVE_BYTES = 821_045_832
-KEEP = ("lib/", "plugin/iceberg/", "plugin/tpch/", "plugin/memory/")  # of some sixty plugins; each one left out makes the start faster
+# of some sixty plugins; each one left out makes the start faster
+KEEP = ("lib/", "plugin/iceberg/", "plugin/tpch/", "plugin/memory/")
 ACCESS_KEY, SECRET_KEY = "FRAZIL_TRINO_S3_ACCESS_KEY_ID", "FRAZIL_TRINO_S3_SECRET_ACCESS_KEY"  # names, not values
 
 
@@ -53,7 +54,9 @@ class Trino(Service):
         argv += [f"-Dconfig={etc / 'config.properties'}", f"-Dlog.levels-file={etc / 'log.properties'}"]
         argv += ["-cp", f"{server / 'lib'}/*", "io.trino.server.TrinoServer"]
         files = {
-            etc / "config.properties": _properties(config_properties(self.port, server=server, catalogs=etc / "catalog")),
+            etc / "config.properties": _properties(
+                config_properties(self.port, server=server, catalogs=etc / "catalog")
+            ),
             etc / "log.properties": "io.trino=INFO\n",
             etc / "catalog" / "iceberg.properties": self._iceberg(),
             etc / "catalog" / "tpch.properties": "connector.name=tpch\n",
@@ -73,14 +76,21 @@ class Trino(Service):
 
     def _server(self, on_progress: OnProgress | None = None) -> Path:
         return unpack_server(
-            ARCHIVE, keep=KEEP, ivy_settings=self.settings.spark.ivy_settings, total_bytes=ARCHIVE_BYTES, on_progress=on_progress
+            ARCHIVE,
+            keep=KEEP,
+            ivy_settings=self.settings.spark.ivy_settings,
+            total_bytes=ARCHIVE_BYTES,
+            on_progress=on_progress,
         )
 
     def _iceberg(self) -> str:
         stack = self.settings.stack
         store = S3(f"http://{ports.HOST}:{stack.ports.object_store}", self.settings.s3.region)
-        to = Connection("iceberg", f"http://{ports.HOST}:{stack.ports.catalog}", self.settings.catalog.warehouse, s3=store)
-        # A store on this machine that does not answer is down: Trino's own 20 retries would let a query wait for a minute.
+        to = Connection(
+            "iceberg", f"http://{ports.HOST}:{stack.ports.catalog}", self.settings.catalog.warehouse, s3=store
+        )
+        # A store on this machine that does not answer is down: Trino's own 20 retries would let a query wait for a
+        # minute.
         return trino(to, key_variable=ACCESS_KEY, secret_variable=SECRET_KEY) + "s3.max-error-retries=6\n"
 
 

@@ -1,4 +1,6 @@
-"""Arrow sinks: rows wait in a bounded buffer, become well-sized files, and are committed exactly once. The promises: docs/sinks.md."""
+"""Arrow sinks: rows wait in a bounded buffer, become well-sized files, and are committed exactly once. The promises:
+docs/sinks.md.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from frazil.errors import SinkError
 
 
 def check_names(options: Mapping[str, Any], allowed: Collection[str], *, others: Iterable[str] = ()) -> None:
-    """Raises SinkError for an option that does not exist. `others` are parameters of the call that the hint may name, too.
+    """Raises SinkError for an option that does not exist. `others` are parameters of the call that the hint may name,
+    too.
 
     >>> check_names({"check": ["id > 0"]}, ["checks", "threads"])
     Traceback (most recent call last):
@@ -26,7 +27,9 @@ def check_names(options: Mapping[str, Any], allowed: Collection[str], *, others:
             near = difflib.get_close_matches(name, [*allowed, *others], n=3, cutoff=0.6)
             meant = f"did you mean {' or '.join(repr(one) for one in near)}? " if near else ""
             known = f"the options are {', '.join(sorted(allowed))}"
-            raise SinkError(f"a sink has no option '{name}'", hint=meant + (known[0].upper() + known[1:] if near else known))
+            raise SinkError(
+                f"a sink has no option '{name}'", hint=meant + (known[0].upper() + known[1:] if near else known)
+            )
 
 
 def check_word(name: str, value: object, allowed: Sequence[str]) -> None:
@@ -36,7 +39,9 @@ def check_word(name: str, value: object, allowed: Sequence[str]) -> None:
 
 
 def check_values(options: Mapping[str, Any]) -> None:
-    """Raises SinkError for a number, check or folder of the wrong type or out of range; words are checked by `SinkOptions`."""
+    """Raises SinkError for a number, check or folder of the wrong type or out of range; words are checked by
+    `SinkOptions`.
+    """
     for name, (is_right, expected) in _RULES.items():
         if name in options and not is_right(options[name]):
             raise _wrong(name, options[name], expected)
@@ -64,7 +69,7 @@ def as_position(position: Any, *, only_source: str) -> dict[str, int]:
 
     >>> as_position(5, only_source="0"), as_position({"events/0": 7}, only_source="0"), as_position(None, only_source="0")
     ({'0': 5}, {'events/0': 7}, {})
-    """
+    """  # noqa: E501
     if position is None:
         return {}
     offsets = position if isinstance(position, Mapping) else {only_source: position}
@@ -128,7 +133,8 @@ def _is_count_or_none(value: object) -> bool:
 
 
 def _is_seconds_or_none(value: object) -> bool:
-    return value is None or (not isinstance(value, bool) and isinstance(value, Real) and float(value) >= 0)  # NaN is not
+    # NaN is not
+    return value is None or (not isinstance(value, bool) and isinstance(value, Real) and float(value) >= 0)
 
 
 def _is_path_or_none(value: object) -> bool:

@@ -1,11 +1,13 @@
 """Proof from the table: the ranges that were consumed abut and never overlap, over the commits that are kept.
 
-Every commit of a sink says what it consumed, and what the progress was after it: Iceberg in the snapshot's summary, Delta in the log. The
-audit walks a ref from its oldest kept commit to its newest and checks each step against the one before; below the oldest lies the base,
-which is reported. Gaps that the source has itself (Kafka's compaction and transactions leave some) are inside a range and not reported.
+Every commit of a sink says what it consumed, and what the progress was after it: Iceberg in the snapshot's summary,
+Delta in the log. The audit walks a ref from its oldest kept commit to its newest and checks each step against the one
+before; below the oldest lies the base, which is reported. Gaps that the source has itself (Kafka's compaction and
+transactions leave some) are inside a range and not reported.
 
-What counts is the line of snapshots that leads to the ref: rows of a branch that was published are part of it, rows that were rolled back
-are not. Where the commits come from is in `audit_steps`; here nothing is read, and everything decided.
+What counts is the line of snapshots that leads to the ref: rows of a branch that was published are part of it, rows
+that were rolled back are not. Where the commits come from is in `audit_steps`; here nothing is read, and everything
+decided.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Step:
 
 @dataclass(frozen=True)
 class PartReport:
-    """What is proved of a part: the number of commits, the offsets from base to end, and the number of finished source partitions."""
+    """What is proved of a part: the number of commits, the offsets from base to end, and the number of finished source
+    partitions.
+    """
 
     part: str
     commits: int
@@ -49,10 +53,12 @@ class PartReport:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What the audit has found; it is clean when there are no problems. `notes` are things that a reader may want to know.
+    """What the audit has found; it is clean when there are no problems. `notes` are things that a reader may want to
+    know.
 
-    `commits` are those of sinks, take-overs and replays among them; `others` those of other programs and of maintenance. `from_first` says
-    whether the line is kept from the table's first commit on; else the base is what the oldest kept commit found.
+    `commits` are those of sinks, take-overs and replays among them; `others` those of other programs and of
+    maintenance. `from_first` says whether the line is kept from the table's first commit on; else the base is what the
+    oldest kept commit found.
     """
 
     commits: int = 0
@@ -72,7 +78,8 @@ class Line:
     ref: str = MAIN
     from_first: bool = True
     tells_all: bool = True  # each commit's record names every part; Delta's name one
-    is_recorded: Callable[[Progress], bool] = field(default=lambda _: False)  # whether some kept commit, also off the line, has left this
+    # whether some kept commit, also off the line, has left this
+    is_recorded: Callable[[Progress], bool] = field(default=lambda _: False)
 
 
 def check_line(line: Line) -> AuditReport:
@@ -84,7 +91,9 @@ def check_line(line: Line) -> AuditReport:
 
 
 class _Walk:
-    """Goes along the line. `state` is what the line's own commits come to, part by part; `said` what the last record on each ref was."""
+    """Goes along the line. `state` is what the line's own commits come to, part by part; `said` what the last record on
+    each ref was.
+    """
 
     def __init__(self, line: Line) -> None:
         self.line = line
@@ -113,7 +122,9 @@ class _Walk:
     def _foreign(self, step: Step) -> None:
         self.others += 1
         if step.deleted and step.operation != "replace":
-            self.notes.append(f"{step.id}: another program removed {_rows(step.deleted)} and added {step.added:,} ({step.operation})")
+            self.notes.append(
+                f"{step.id}: another program removed {_rows(step.deleted)} and added {step.added:,} ({step.operation})"
+            )
         elif step.deleted != step.added and step.operation == "replace":
             self.notes.append(f"{step.id}: a rewrite took {step.deleted:,} rows and left {step.added:,}")
         elif step.added and step.operation != "replace":
@@ -123,21 +134,29 @@ class _Walk:
         self.ours += 1
         if not self.line.from_first:
             self._begin(self._first_seen(after), step.claim)
-        before = Progress({name: part for name, part in self.state.items() if name in after.parts or self._belongs(name, step.ref)})
+        before = Progress(
+            {name: part for name, part in self.state.items() if name in after.parts or self._belongs(name, step.ref)}
+        )
         known = self._published(before, after, step)
         self.problems += [f"{step.id}: {text}" for text in compare_steps(known, after, step.claim)]
         if step.claim is not None:
             self._count(step, step.claim)
             if step.added and is_standing(step.claim):
-                self.problems.append(f"{step.id}: part '{step.claim['part']}': {_rows(step.added)} came in at a position reached before")
+                self.problems.append(
+                    f"{step.id}: part '{step.claim['part']}': {_rows(step.added)} came in at a position reached before"
+                )
         self.state.update(after.parts)
         self.said[step.ref] = after
 
     def _first_seen(self, after: Progress) -> Mapping[str, PartProgress]:
-        """The parts of which older commits, which are gone, may have told: all at the first record, or at the first that names a part."""
+        """The parts of which older commits, which are gone, may have told: all at the first record, or at the first
+        that names a part.
+        """
         if not self.said:
             return after.parts
-        return {} if self.line.tells_all else {name: part for name, part in after.parts.items() if name not in self.state}
+        return (
+            {} if self.line.tells_all else {name: part for name, part in after.parts.items() if name not in self.state}
+        )
 
     def _begin(self, parts: Mapping[str, PartProgress], claim: Mapping[str, Any] | None) -> None:
         """What the oldest kept commit has found: the base of the proof."""
@@ -147,7 +166,9 @@ class _Walk:
 
     def _belongs(self, part: str, ref: str) -> bool:
         """Whether a record on the ref must name the part: it did the last time."""
-        return part in self.said.get(ref, Progress()).parts or (ref not in self.said and not self.said and part in self.state)
+        return part in self.said.get(ref, Progress()).parts or (
+            ref not in self.said and not self.said and part in self.state
+        )
 
     def _published(self, before: Progress, after: Progress, step: Step) -> Progress:
         """Parts that moved on another ref of this line, and whose word counts here from now on, have moved rightly."""
@@ -163,9 +184,13 @@ class _Walk:
         for source in claim["to"]:
             if source not in claim["from"] and (name, source) in self.finished:
                 end = self.finished[name, source]
-                self.problems.append(f"{step.id}: part '{name}', source partition '{source}': finished at {end} before, begins again")
+                self.problems.append(
+                    f"{step.id}: part '{name}', source partition '{source}': finished at {end} before, begins again"
+                )
         for source in claim.get("done", ()):
-            self.finished[name, source] = claim["to"].get(source, self.state.get(name, PartProgress()).offsets.get(source, 0))
+            self.finished[name, source] = claim["to"].get(
+                source, self.state.get(name, PartProgress()).offsets.get(source, 0)
+            )
 
     def _back(self, step: Step) -> None:
         """A rollback: the line goes on from an older commit, with that one's progress or with that of the moment."""
@@ -176,13 +201,20 @@ class _Walk:
             self._begin(after.parts if after else {}, None)
             self.said.update({step.ref: after} if after else {})
             return
-        moved = {name: part for name, part in after.parts.items() if _place(part) != _place(self.state.get(name, PartProgress()))}
+        moved = {
+            name: part
+            for name, part in after.parts.items()
+            if _place(part) != _place(self.state.get(name, PartProgress()))
+        }
         if not moved:
             self.notes.append(f"{step.id}: back to {step.back_to}, with the progress: what was undone comes again")
         else:
             unproved = "" if self.line.is_recorded(after) else "; whether the progress was that, no kept commit tells"
             undone = "; ".join(f"{name} at {_spell(part.offsets)}" for name, part in sorted(moved.items()))
-            self.notes.append(f"{step.id}: back to {step.back_to}, without the progress: what was undone stays out ({undone}){unproved}")
+            self.notes.append(
+                f"{step.id}: back to {step.back_to}, without the progress: what was undone stays out "
+                f"({undone}){unproved}"
+            )
         self.state.update(after.parts)
         self.said[step.ref] = after
 
@@ -191,19 +223,32 @@ class _Walk:
         if now.parts and not self.said and self.line.from_first:
             self.problems.append("no commit says anything of progress: what the table says of it stands alone")
         elif now.parts and not self.said:
-            self.notes.append("no kept commit is a sink's: what the table says of progress is the base, and all there is")
+            self.notes.append(
+                "no kept commit is a sink's: what the table says of progress is the base, and all there is"
+            )
             self.base = {name: dict(part.offsets) for name, part in now.parts.items()}
         else:
             self._compare_with_now(now, last)
         for name in sorted({*self.state} - {*now.parts, *last.parts}) if self.line.ref == MAIN else ():
-            self.notes.append(f"part '{name}' wrote to a branch that main has taken in without its progress: on main, it would begin anew")
+            self.notes.append(
+                f"part '{name}' wrote to a branch that main has taken in without its progress: on main, it would "
+                f"begin anew"
+            )
         finished = [name for name, _ in self.finished]
         names = sorted({*now.parts, *last.parts})
         reports = [
-            PartReport(name, self.commits.get(name, 0), self.base.get(name, {}), dict(now.part(name).offsets), finished.count(name))
+            PartReport(
+                name,
+                self.commits.get(name, 0),
+                self.base.get(name, {}),
+                dict(now.part(name).offsets),
+                finished.count(name),
+            )
             for name in names
         ]
-        return AuditReport(self.ours, self.others, self.line.from_first, tuple(reports), tuple(self.notes), tuple(self.problems))
+        return AuditReport(
+            self.ours, self.others, self.line.from_first, tuple(reports), tuple(self.notes), tuple(self.problems)
+        )
 
     def _compare_with_now(self, now: Progress, last: Progress) -> None:
         for name in sorted({*now.parts, *last.parts}):
@@ -212,8 +257,13 @@ class _Walk:
                 self.base[name] = dict(now.part(name).offsets)  # none of its commits is kept
             elif now.part(name) not in said.values():
                 left = said.get(self.line.ref) or next(iter(said.values()), PartProgress())
-                found = f"the progress of '{self.line.ref}' is {_full(now.part(name))}, but its last commit has left {_full(left)}"
-                self.problems.append(f"part '{name}': {found}; was it edited, or the table rolled back by another tool?")
+                found = (
+                    f"the progress of '{self.line.ref}' is {_full(now.part(name))}, but its last commit has left "
+                    f"{_full(left)}"
+                )
+                self.problems.append(
+                    f"part '{name}': {found}; was it edited, or the table rolled back by another tool?"
+                )
 
 
 def compare_steps(before: Progress, after: Progress, claim: Mapping[str, Any] | None) -> Iterator[str]:
@@ -234,10 +284,15 @@ def _compare_claim(name: str, old: PartProgress, new: PartProgress, claim: Mappi
     is_takeover = bool(claim.get("takeover"))  # the writer's first commit, which took over from the writer before
     expected = old.generation + is_takeover
     if (claim["generation"], new.generation) != (expected, expected) or (new.writer != old.writer) != is_takeover:
-        yield f"part '{name}': a commit of writer generation {claim['generation']}, though {old.generation} had taken over"
+        yield (
+            f"part '{name}': a commit of writer generation {claim['generation']}, though {old.generation} had taken "
+            f"over"
+        )
     if claim["commit"] != old.commits + 1:
         yield f"part '{name}': commit {claim['commit']} follows commit {old.commits}"
-    ranges = [_compare_range(claim["from"].get(source), end, old.offsets.get(source)) for source, end in claim["to"].items()]
+    ranges = [
+        _compare_range(claim["from"].get(source), end, old.offsets.get(source)) for source, end in claim["to"].items()
+    ]
     for source, problem in zip(claim["to"], ranges, strict=True):
         if problem:
             yield f"part '{name}', source partition '{source}': {problem}"
@@ -259,7 +314,7 @@ def is_standing(claim: Mapping[str, Any]) -> bool:
 
     >>> is_standing({"from": {"a": 5}, "to": {"a": 5}}), is_standing({"from": {"a": 5}, "to": {"a": 5, "b": 1}}), is_standing({"to": {}})
     (True, False, False)
-    """
+    """  # noqa: E501
     return bool(claim["to"]) and all(claim["from"].get(source) == end for source, end in claim["to"].items())
 
 

@@ -31,11 +31,19 @@ REPLAY_PART = "quarantine/replay"  # on Delta, replays are a part of their own
 def iceberg_line(metadata: TableMetadata, ref: str) -> Line:
     """The snapshots that lead to a ref, as far back as they are kept."""
     if ref not in metadata.refs and (ref != MAIN or metadata.current_snapshot_id is not None):
-        raise SinkError(f"there is no branch or tag '{ref}'", hint=f"there are: {', '.join(sorted(metadata.refs)) or 'none'}")
+        raise SinkError(
+            f"there is no branch or tag '{ref}'", hint=f"there are: {', '.join(sorted(metadata.refs)) or 'none'}"
+        )
     kept, from_first = _ancestors(metadata, ref)
     recorded = {text for one in metadata.snapshots if (text := _summary(one).get(SUMMARY_PROGRESS))}
     steps = [_iceberg_step(one) for one in kept]
-    return Line(steps, _progress_of(metadata, ref, kept), ref, from_first, is_recorded=lambda progress: progress.dump() in recorded)
+    return Line(
+        steps,
+        _progress_of(metadata, ref, kept),
+        ref,
+        from_first,
+        is_recorded=lambda progress: progress.dump() in recorded,
+    )
 
 
 def delta_line(uri: str, storage_options: Mapping[str, str]) -> Line:
@@ -70,7 +78,11 @@ def _progress_of(metadata: TableMetadata, ref: str, kept: list[Snapshot]) -> Pro
     """The progress of a branch; a tag has none of its own, and is as good as the last record before it."""
     known = metadata.refs.get(ref)
     if known is not None and known.snapshot_ref_type.value == "tag":
-        texts = [text for one in kept if (text := _summary(one).get(SUMMARY_PROGRESS)) and _summary(one).get(SUMMARY_REF, MAIN) == MAIN]
+        texts = [
+            text
+            for one in kept
+            if (text := _summary(one).get(SUMMARY_PROGRESS)) and _summary(one).get(SUMMARY_REF, MAIN) == MAIN
+        ]
         return Progress.parse(texts[-1] if texts else None)
     return read_progress(metadata, ref)
 
@@ -102,12 +114,23 @@ def _delta_step(entry: Mapping[str, Any], state: Progress) -> Step:
     if operation == "restore":
         text = entry.get("frazil.rollback")
         back_to = str(entry.get("operationParameters", {}).get("version", "an older version"))
-        return Step(version, progress=Progress.parse(text) if text else None, back_to=f"version {back_to}", operation=operation)
+        return Step(
+            version, progress=Progress.parse(text) if text else None, back_to=f"version {back_to}", operation=operation
+        )
     part = entry.get("frazil.part")
     if part == REPLAY_PART:
-        return Step(version, replayed=sum(claim["to"].values()), operation=operation) if claim else Step(version, operation=operation)
+        return (
+            Step(version, replayed=sum(claim["to"].values()), operation=operation)
+            if claim
+            else Step(version, operation=operation)
+        )
     if part is None:
-        return Step(version, operation=operation, added=_metric(entry, "num_added_rows"), deleted=_metric(entry, "num_deleted_rows"))
+        return Step(
+            version,
+            operation=operation,
+            added=_metric(entry, "num_added_rows"),
+            deleted=_metric(entry, "num_deleted_rows"),
+        )
     after = state.with_part(part, PartProgress(**json.loads(entry["frazil.progress"])))
     return Step(version, progress=after, claim=claim, operation=operation)
 

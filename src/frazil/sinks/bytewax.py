@@ -1,12 +1,14 @@
 """The sink in a Bytewax dataflow.
 
-    rows = op.flat_map_batch("rows", messages, to_rows)      # ("events/0", SourceRows(arrow, "events/0", offsets)), keyed by the source
-    op.output("lake", rows, IcebergSink(IcebergSinkConfig(uri, "rest", None, "lakehouse.uplink", num_partitions=2)))
-    op.output("lake", rows, DeltaSink(DeltaSinkConfig("s3://lake/uplink", storage_options, num_partitions=2)))
+    rows = op.flat_map_batch("rows", messages, to_rows)      # ("events/0", SourceRows(arrow, "events/0", offsets)),
+    keyed by the source op.output("lake", rows, IcebergSink(IcebergSinkConfig(uri, "rest", None, "lakehouse.uplink",
+    num_partitions=2))) op.output("lake", rows, DeltaSink(DeltaSinkConfig("s3://lake/uplink", storage_options,
+    num_partitions=2)))
 
-Bytewax tells nobody when a checkpoint is complete, so a checkpoint decides nothing here. What counts is the offset of each source
-partition, kept in the table by the commit that brought the rows: what Bytewax replays after a crash and is in already, is left out.
-`snapshot()` commits before Bytewax notes how far the source was read, so nothing that is not in the table is ever skipped.
+Bytewax tells nobody when a checkpoint is complete, so a checkpoint decides nothing here. What counts is the offset of
+each source partition, kept in the table by the commit that brought the rows: what Bytewax replays after a crash and is
+in already, is left out. `snapshot()` commits before Bytewax notes how far the source was read, so nothing that is not
+in the table is ever skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class SinkConfig(ABC):
 
     batch_size: int = 10_000
     batch_interval_seconds: float = 10.0
-    arrow_schema: pa.Schema | None = None  # dictionaries are turned into exactly these types, before the table's are applied
+    # dictionaries are turned into exactly these types, before the table's are applied
+    arrow_schema: pa.Schema | None = None
     num_partitions: int = 1
     options: Options = field(default_factory=Options)  # checks, bad_rows, extra_fields, ...: as of `frazil.sinks.open`
     patience: Patience = field(default_factory=Patience)
@@ -69,7 +72,9 @@ class TableTarget(Target, Parts, Protocol):
 
 @dataclass(frozen=True)
 class IcebergSinkConfig(SinkConfig):
-    """Where the rows go, and when. The table must be there; keys of the object store come from the settings or `catalog_properties`."""
+    """Where the rows go, and when. The table must be there; keys of the object store come from the settings or
+    `catalog_properties`.
+    """
 
     catalog_uri: str
     catalog_type: str
@@ -79,7 +84,9 @@ class IcebergSinkConfig(SinkConfig):
 
     def __post_init__(self) -> None:
         if "." not in self.table_name:
-            raise SinkError(f"table_name is '{self.table_name}': expected a namespace and a name, such as lakehouse.uplink")
+            raise SinkError(
+                f"table_name is '{self.table_name}': expected a namespace and a name, such as lakehouse.uplink"
+            )
         super().__post_init__()
 
     @property
@@ -90,11 +97,17 @@ class IcebergSinkConfig(SinkConfig):
         return IcebergTarget(self.connect(), tuple(self.table_name.split(".")), patience=self.patience)
 
     def connect(self) -> CommitCatalog:
-        """The catalog: Frazil's client for REST, PyIceberg's for every other type (which commits one table at a time)."""
+        """The catalog: Frazil's client for REST, PyIceberg's for every other type (which commits one table at
+        a time).
+        """
         from frazil.client import catalog_properties, connect
         from frazil.config import load_settings
 
-        given = {"uri": self.catalog_uri, **({"warehouse": self.warehouse_path} if self.warehouse_path else {}), **self.catalog_properties}
+        given = {
+            "uri": self.catalog_uri,
+            **({"warehouse": self.warehouse_path} if self.warehouse_path else {}),
+            **self.catalog_properties,
+        }
         settings = load_settings()
         if self.catalog_type == "rest":
             return connect(settings, **given)
@@ -106,7 +119,9 @@ class IcebergSinkConfig(SinkConfig):
 
 @dataclass(frozen=True)
 class DeltaSinkConfig(SinkConfig):
-    """The same for a Delta table in a folder or a bucket, which must be there (`frazil.sinks.delta.target.create_delta_table`)."""
+    """The same for a Delta table in a folder or a bucket, which must be there
+    (`frazil.sinks.delta.target.create_delta_table`).
+    """
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold keys
@@ -125,7 +140,9 @@ class DeltaSinkConfig(SinkConfig):
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of one source partition (`events/0`) with the offset of each, which rises. All rows of an offset come in one of these."""
+    """Rows of one source partition (`events/0`) with the offset of each, which rises. All rows of an offset come in one
+    of these.
+    """
 
     rows: Any  # Arrow of any library, or a list of dictionaries
     source: str
@@ -141,13 +158,17 @@ class SourceRows:
 
 
 class SinkState(TypedDict):
-    """What a part tells Bytewax at a checkpoint: the offsets that the table has reached. It serves to notice a table that went back."""
+    """What a part tells Bytewax at a checkpoint: the offsets that the table has reached. It serves to notice a table
+    that went back.
+    """
 
     position: dict[str, int]
 
 
 class TableSink(FixedPartitionedSink[SourceRows, SinkState]):
-    """A Bytewax sink of `num_partitions` parts, each of which commits by itself; key the rows by their source partition."""
+    """A Bytewax sink of `num_partitions` parts, each of which commits by itself; key the rows by their source
+    partition.
+    """
 
     def __init__(self, config: SinkConfig) -> None:
         self.config = config
@@ -161,7 +182,9 @@ class TableSink(FixedPartitionedSink[SourceRows, SinkState]):
         return adler32(item_key.encode())
 
     def part_of(self, source: str) -> str:
-        """The part that Bytewax sends the rows of a source partition to: it counts through the names in order of the alphabet."""
+        """The part that Bytewax sends the rows of a source partition to: it counts through the names in order of the
+        alphabet.
+        """
         parts = sorted(self.list_parts())
         return parts[self.part_fn(source) % len(parts)]
 
@@ -170,7 +193,11 @@ class TableSink(FixedPartitionedSink[SourceRows, SinkState]):
         config, number = self.config, int(for_part.removeprefix("part-"))
         target, name = config.open_target(), part_name(step_id, number, config.num_partitions)
         floors = take_over_others(target, name)
-        options: Options = {"flush_rows": config.batch_size, "flush_seconds": config.batch_interval_seconds, **config.options}
+        options: Options = {
+            "flush_rows": config.batch_size,
+            "flush_seconds": config.batch_interval_seconds,
+            **config.options,
+        }
         sink = ArrowSink(target, name, options=sink_options(**options), part_number=number)
         _check_not_behind(config.table, {**sink.position, **floors}, resume_state)
         return TableSinkPartition(self, for_part, sink, floors)
@@ -191,7 +218,9 @@ class DeltaSink(TableSink):
 
 
 class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
-    """One part: rows wait here until there are `batch_size`, `batch_interval_seconds` have passed, or Bytewax makes a checkpoint."""
+    """One part: rows wait here until there are `batch_size`, `batch_interval_seconds` have passed, or Bytewax makes a
+    checkpoint.
+    """
 
     def __init__(self, host: TableSink, part: str, sink: ArrowSink, floors: Mapping[str, int]) -> None:
         self._host, self._part, self._sink, self._floors = host, part, sink, floors
@@ -213,8 +242,8 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
     def close(self) -> None:
         """Ends the part. Rows that no checkpoint has covered are dropped: they come again.
 
-        Bytewax calls this at the end of the input, after a last snapshot, but also when any step has failed; if it raised then, the process
-        would abort and hide the error.
+        Bytewax calls this at the end of the input, after a last snapshot, but also when any step has failed; if it
+        raised then, the process would abort and hide the error.
         """
         with contextlib.suppress(Exception):
             self._sink.abandon()
@@ -223,11 +252,13 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
         if (right := self._host.part_of(rows.source)) != self._part:
             raise SinkError(
                 f"{self._table}: rows of source partition '{rows.source}' came to {self._part}, not to {right}",
-                hint="key the stream by the source partition: all its rows belong in one part, or a replay could not be told from new rows",
+                hint="key the stream by the source partition: all its rows belong in one part, or a replay could not "
+                "be told from new rows",
             )
         if rows.first < self._next.get(rows.source, rows.first):
             raise ProgressMismatch(
-                f"{self._table}: offset {rows.first} of source partition '{rows.source}' came after {self._next[rows.source] - 1}",
+                f"{self._table}: offset {rows.first} of source partition '{rows.source}' came after "
+                f"{self._next[rows.source] - 1}",
                 hint="let the rows of a source partition reach the sink in order, those of one offset together",
             )
         self._next[rows.source] = rows.last + 1
@@ -239,9 +270,11 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
             return rows
         if rows.source not in self._known:
             raise ProgressMismatch(
-                f"{self._table}: num_partitions is {self._host.config.num_partitions} now, and source partition '{rows.source}' "
+                f"{self._table}: num_partitions is {self._host.config.num_partitions} now, and source partition "
+                f"'{rows.source}' "
                 f"repeats offset {rows.first}, though the table has it up to {floor}",
-                hint="drain the stream first: run it with the old num_partitions until all that was read is in, then change the number",
+                hint="drain the stream first: run it with the old num_partitions until all that was read is in, then "
+                "change the number",
             )
         kept = sum(1 for offset in rows.offsets if int(_plain(offset)) < floor)
         cut = rows.rows[kept:] if _is_list(rows.rows) else as_table(rows.rows).slice(kept)
@@ -268,9 +301,11 @@ def _check_not_behind(table: str, position: Mapping[str, int], state: SinkState 
     for source, offset in (state or {"position": {}})["position"].items():
         if position.get(source, -1) < offset:
             raise ProgressMismatch(
-                f"{table}: Bytewax's recovery store says that offset {offset} of source partition '{source}' was reached, "
+                f"{table}: Bytewax's recovery store says that offset {offset} of source partition '{source}' was "
+                f"reached, "
                 f"but the table stands at {position.get(source, 'its beginning')}",
-                hint="the table was rolled back or made anew: start with a new recovery store, and what the table lacks is read again",
+                hint="the table was rolled back or made anew: start with a new recovery store, and what the table "
+                "lacks is read again",
             )
 
 
@@ -293,7 +328,10 @@ def _join(values: list[SourceRows]) -> SourceRows:
         return values[0]
     rows = [row for value in values for row in value.rows]
     offsets = [_plain(offset) for value in values for offset in value.offsets]
-    if any(later <= earlier for earlier, later in zip([v.last for v in values], [v.first for v in values[1:]], strict=False)):
+    if any(
+        later <= earlier
+        for earlier, later in zip([v.last for v in values], [v.first for v in values[1:]], strict=False)
+    ):
         raise ProgressMismatch(
             f"offsets of source partition '{values[0].source}' do not rise from one item to the next",
             hint="let the rows of a source partition reach the sink in order, those of one offset together",

@@ -109,11 +109,15 @@ class IcebergTarget:
         return published
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
-        """The quarantine table, made if it is not there. Its rows come in with the table's own: it has no progress of its own."""
+        """The quarantine table, made if it is not there. Its rows come in with the table's own: it has no progress of
+        its own.
+        """
         return OpenQuarantine(TableLayout.of(self._patiently(self._quarantine)))
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
-        """Adds the fields of the rows that the table does not have, as optional columns; the others stay as they are."""
+        """Adds the fields of the rows that the table does not have, as optional columns; the others stay as
+        they are.
+        """
         wanted = pa.schema(roots_of(schema, names))
         for _ in range(EVOLVE_ATTEMPTS):
             table = self._load(self.identifier)
@@ -124,10 +128,14 @@ class IcebergTarget:
             except CommitConflict:
                 continue
             except (ValidationError, ValueError, TypeError) as exc:
-                raise SchemaMismatch(self._layout.name, names[0], expected="a column that can be added", found=str(exc)) from exc
+                raise SchemaMismatch(
+                    self._layout.name, names[0], expected="a column that can be added", found=str(exc)
+                ) from exc
             self._layout = TableLayout.of(self._load(self.identifier))
             return
-        raise SinkError(f"{self._layout.name}: columns {', '.join(names)} could not be added: others kept changing the schema")
+        raise SinkError(
+            f"{self._layout.name}: columns {', '.join(names)} could not be added: others kept changing the schema"
+        )
 
     def _append(self, identifier: Identifier, rows: pa.Table) -> Append:
         layout = TableLayout.of(self._patiently(lambda: self._load(identifier)))
@@ -168,4 +176,6 @@ class IcebergTarget:
         try:
             return self.catalog.load_table(identifier)
         except NoSuchTableError as exc:
-            raise SinkError(f"table {'.'.join(identifier)} is not there", hint="create it first: a sink makes no tables") from exc
+            raise SinkError(
+                f"table {'.'.join(identifier)} is not there", hint="create it first: a sink makes no tables"
+            ) from exc

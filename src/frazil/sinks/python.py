@@ -46,11 +46,12 @@ def open(  # frazil.sinks.open reads as it should
 ) -> ArrowSink:
     """A sink for a table of an Iceberg catalog.
 
-    `name` is the stream's own: its progress is kept under it, and whoever opens the same name and part takes over from the writer before.
-    `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST catalog, or nothing: the settings say.
+    `name` is the stream's own: its progress is kept under it, and whoever opens the same name and part takes over from
+    the writer before. `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST
+    catalog, or nothing: the settings say.
 
-    With `mode="upsert"`, rows are changes: a row takes the place of the one with its `key`. The column `sequence` says which of two is
-    newer, the column `op` which ones are deletes.
+    With `mode="upsert"`, rows are changes: a row takes the place of the one with its `key`. The column `sequence` says
+    which of two is newer, the column `op` which ones are deletes.
     """
     chosen = _checked(name, part, options, others=OPEN_PARAMETERS)
     check_word("mode", mode, get_args(Mode))
@@ -63,7 +64,9 @@ def open(  # frazil.sinks.open reads as it should
         rules = UpsertRules.of(key, sequence, op)
         return UpsertSink(target, part_name(name, part), rules, options=chosen, part_number=part)
     if key or sequence or op:
-        raise SinkError(f"{target.layout.name}: key, sequence and op are for mode='upsert'", hint="mode is 'append' or 'upsert'")
+        raise SinkError(
+            f"{target.layout.name}: key, sequence and op are for mode='upsert'", hint="mode is 'append' or 'upsert'"
+        )
     return ArrowSink(target, part_name(name, part), options=chosen, part_number=part)
 
 
@@ -104,7 +107,9 @@ def sink_options(**options: Unpack[Options]) -> SinkOptions:
     """The options of a sink from flat names, as hosts take them; refuses a name or value that is no option."""
     check_names(options, Options.__annotations__)
     check_values(options)
-    flush = FlushPolicy(options.get("flush_rows", FlushPolicy.rows), options.get("flush_bytes"), options.get("flush_seconds"))
+    flush = FlushPolicy(
+        options.get("flush_rows", FlushPolicy.rows), options.get("flush_bytes"), options.get("flush_seconds")
+    )
     limits = BufferLimits(
         budget_bytes=options.get("budget_bytes", BufferLimits.budget_bytes),
         threads=options.get("threads", BufferLimits.threads),
@@ -143,4 +148,8 @@ def as_catalog(catalog: Any) -> CommitCatalog:
         return connect()
     if isinstance(catalog, str):
         return connect(uri=catalog)
-    return catalog if isinstance(catalog, FrazilCatalog) or hasattr(catalog, "commit_changes") else SingleTableCatalog(catalog)
+    return (
+        catalog
+        if isinstance(catalog, FrazilCatalog) or hasattr(catalog, "commit_changes")
+        else SingleTableCatalog(catalog)
+    )

@@ -70,10 +70,14 @@ class Target(Protocol):
         also: Mapping[Identifier, pa.Table] | None = None,
         change: Publishable | None = None,
     ) -> Committed:
-        """The same where the quarantined rows are in files, too; `change` is committed in place of an append of `files`."""
+        """The same where the quarantined rows are in files, too; `change` is committed in place of an append of
+        `files`.
+        """
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
-        """The table for bad rows, made if it is not there; where it has progress of its own, that is taken over if the part was."""
+        """The table for bad rows, made if it is not there; where it has progress of its own, that is taken over if the
+        part was.
+        """
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds columns for the fields that the table does not have."""
@@ -81,7 +85,9 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class FlushPolicy:
-    """When waiting rows are committed by themselves: at so many rows, bytes of Arrow, or seconds since the first of them."""
+    """When waiting rows are committed by themselves: at so many rows, bytes of Arrow, or seconds since the first of
+    them.
+    """
 
     rows: int | None = 10_000
     bytes: int | None = None
@@ -104,9 +110,11 @@ class SinkOptions:
 
 
 class ArrowSink:
-    """Writes rows of one part of a stream to a table, each exactly once. A context manager: leaving it commits what waits.
+    """Writes rows of one part of a stream to a table, each exactly once. A context manager: leaving it commits what
+    waits.
 
-    After an error the sink is closed: what it had committed stays, nothing else is in. Open it again and go on from `position`.
+    After an error the sink is closed: what it had committed stays, nothing else is in. Open it again and go on from
+    `position`.
     """
 
     def __init__(
@@ -133,7 +141,7 @@ class ArrowSink:
         self._progress = target.take_over(part, self._writer)
         self._buffer = self._new_buffer()
 
-    # --- what a host calls ---------------------------------------------------------------------------------------------------------
+    # --- what a host calls -------------------------------------------------------------------------------------------
 
     @property
     def position(self) -> Mapping[str, int]:
@@ -148,9 +156,10 @@ class ArrowSink:
     def write(self, rows: Any, *, position: int | Mapping[str, int] | None = None, done: Iterable[str] = ()) -> None:
         """Takes rows: Arrow of any library, a dictionary, or a list of them.
 
-        `position` is where the source stands after these rows: rows at a position that was reached before are refused, for they are
-        in. Rows of one position belong in one call. `done` names source partitions that are finished for good, such
-        as a file that was read to its end. Rows wait in bounded memory until they are committed, see `FlushPolicy`.
+        `position` is where the source stands after these rows: rows at a position that was reached before are refused,
+        for they are in. Rows of one position belong in one call. `done` names source partitions that are finished for
+        good, such as a file that was read to its end. Rows wait in bounded memory until they are committed, see
+        `FlushPolicy`.
         """
         with self._closing_on_error():
             end, done = as_position(position, only_source=ONLY_SOURCE), as_names(done)
@@ -166,7 +175,8 @@ class ArrowSink:
             self._reach(end, done)
 
     def write_with_offsets(self, rows: Any, *, source: str, offsets: pa.Array | Sequence[int]) -> None:
-        """Takes rows of one source partition with the offset of each. Those that are in already are left out: a source may repeat.
+        """Takes rows of one source partition with the offset of each. Those that are in already are left out: a source
+        may repeat.
 
         Offsets rise; rows of the same offset (several of one message) must come in the same call.
         """
@@ -174,10 +184,18 @@ class ArrowSink:
             numbers = as_offsets(offsets, source=source)
             rows = [rows] if isinstance(rows, Mapping) else rows if _are_dicts(rows) else as_table(rows)
             if len(rows) != len(numbers) or numbers.null_count:
-                what = f"{len(rows)} rows with {len(numbers)} offsets" if len(rows) != len(numbers) else "a row without an offset"
-                raise ProgressMismatch(f"{self._target.layout.name}: source partition '{source}': {what}", hint="give each row its offset")
+                what = (
+                    f"{len(rows)} rows with {len(numbers)} offsets"
+                    if len(rows) != len(numbers)
+                    else "a row without an offset"
+                )
+                raise ProgressMismatch(
+                    f"{self._target.layout.name}: source partition '{source}': {what}", hint="give each row its offset"
+                )
             if not pc.all(pc.greater_equal(numbers[1:], numbers[:-1]), min_count=0).as_py():
-                raise ProgressMismatch(f"{self._target.layout.name}: offsets of source partition '{source}' do not rise")
+                raise ProgressMismatch(
+                    f"{self._target.layout.name}: offsets of source partition '{source}' do not rise"
+                )
             reached = self._end.get(source, self._progress.offsets.get(source))
             rows, numbers = _without_seen(rows, numbers, reached)
             if not len(numbers):
@@ -195,7 +213,9 @@ class ArrowSink:
         self._also.setdefault(tuple(table.split(".")) if isinstance(table, str) else table, []).append(rows)
 
     def poll(self) -> None:
-        """Commits if it is time to; a host calls it while its source is silent, so that rows do not wait longer than they may."""
+        """Commits if it is time to; a host calls it while its source is silent, so that rows do not wait longer than
+        they may.
+        """
         self._check_open()
         if self._is_due():
             self.commit()
@@ -243,7 +263,7 @@ class ArrowSink:
         elif not self._closed:
             self.abandon()
 
-    # --- what it does ----------------------------------------------------------------------------------------------------------------
+    # --- what it does ------------------------------------------------------------------------------------------------
 
     def _send(
         self,
@@ -310,16 +330,21 @@ class ArrowSink:
             reached = self._end.get(name, self._progress.offsets.get(name))
             if reached is not None and offset < reached:
                 raise ProgressMismatch(
-                    f"{self._target.layout.name}: rows up to {offset} of source partition '{name}' were offered, but {reached} is reached",
-                    hint="let the source go on from sink.position, or use write_with_offsets, which leaves out what is in",
+                    f"{self._target.layout.name}: rows up to {offset} of source partition '{name}' were offered, but "
+                    f"{reached} is reached",
+                    hint="let the source go on from sink.position, or use write_with_offsets, which leaves out what "
+                    "is in",
                 )
 
     def _check_moves(self, end: Mapping[str, int]) -> None:
-        """Refuses rows at a position where the source stood before them: it has sent the batch again, or rows of one position apart."""
+        """Refuses rows at a position where the source stood before them: it has sent the batch again, or rows of one
+        position apart.
+        """
         if end and all(offset == self._end.get(name, self._progress.offsets.get(name)) for name, offset in end.items()):
             at = ", ".join(f"{offset} of source partition '{name}'" for name, offset in end.items())
             raise ProgressMismatch(
-                f"{self._target.layout.name}: rows up to {at} were offered, but that is reached: the rows before it are in",
+                f"{self._target.layout.name}: rows up to {at} were offered, but that is reached: the rows before it "
+                f"are in",
                 hint="let the source go on from sink.position, and give all rows of one position in one call",
             )
 
@@ -337,7 +362,9 @@ class ArrowSink:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SinkError(f"the sink for part '{self._part}' is closed", hint="open it again and go on from its position")
+            raise SinkError(
+                f"the sink for part '{self._part}' is closed", hint="open it again and go on from its position"
+            )
 
     def _closing_on_error(self) -> _ClosingOnError:
         self._check_open()

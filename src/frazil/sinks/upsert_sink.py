@@ -93,7 +93,12 @@ class UpsertSink(ArrowSink):
         rows = pa.concat_tables([contract.arrow.empty_table(), *waiting])
         changes = Changes.of(rows, self._rules, layout)
         upsert = Upsert(
-            self._iceberg.identifier, changes, self._cache, self._iceberg.ref, limits=self._options.limits, part=self._part_number
+            self._iceberg.identifier,
+            changes,
+            self._cache,
+            self._iceberg.ref,
+            limits=self._options.limits,
+            part=self._part_number,
         )
         return self._iceberg.commit(files, claim, quarantined=quarantined, also=also, change=upsert)
 
@@ -103,5 +108,7 @@ class UpsertSink(ArrowSink):
     def _new_buffer(self) -> Any:
         layout = self._target.layout
         old = getattr(self, "_buffer", None)
-        waiting = [relay_columns(one, old.layout, layout) for one in old.waiting] if isinstance(old, ChangeBuffer) else []
+        waiting = (
+            [relay_columns(one, old.layout, layout) for one in old.waiting] if isinstance(old, ChangeBuffer) else []
+        )
         return ChangeBuffer(layout, waiting)

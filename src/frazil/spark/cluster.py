@@ -1,7 +1,7 @@
 """Spark beyond this process: what a session on a cluster is told, and a look at the executors before anything begins.
 
-Spark tries for a minute to reach a master that is not there, waits for ever for executors that nobody grants, and says of a Python that
-does not fit what is in a stack trace of another machine. Here each of these is one sentence, soon.
+Spark tries for a minute to reach a master that is not there, waits for ever for executors that nobody grants, and says
+of a Python that does not fit what is in a stack trace of another machine. Here each of these is one sentence, soon.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def place_conf(spark: SparkSettings) -> dict[str, str]:
 
     >>> place_conf(SparkSettings(master="spark://10.0.0.5:7077", executors=4, executor_cores=2, driver_host="10.0.0.9"))["spark.cores.max"]
     '8'
-    """
+    """  # noqa: E501
     if is_local(spark.master):
         return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     conf = {
@@ -62,7 +62,7 @@ def executor_python(spark: SparkSettings, own: str) -> str:
 
     >>> executor_python(SparkSettings(), "/py"), executor_python(SparkSettings(master="yarn", environment=Path("e.tar.gz")), "/py")
     ('/py', './environment/bin/python')
-    """
+    """  # noqa: E501
     if is_local(spark.master):
         return own
     return spark.python or (f"./{ENVIRONMENT}/bin/python" if spark.environment else own)
@@ -73,7 +73,10 @@ def check_place(spark: SparkSettings) -> None:
     if is_local(spark.master):
         return
     if spark.environment and not spark.environment.expanduser().is_file():
-        hint = "pack one (docs/cluster.md), or remove the setting: executors then use the interpreter of the same path as here"
+        hint = (
+            "pack one (docs/cluster.md), or remove the setting: executors then use the interpreter of the same "
+            "path as here"
+        )
         raise ConfigError(f"spark.environment is {spark.environment}, which is no file", hint=hint)
     if spark.conf.get("spark.submit.deployMode") == "cluster":
         raise ConfigError(
@@ -83,8 +86,10 @@ def check_place(spark: SparkSettings) -> None:
     if spark.master.startswith("spark://"):
         if spark.executors and not spark.executor_cores:
             raise ConfigError(
-                f"spark.executors is {spark.executors} and spark.executor_cores is not set: a standalone master hands out cores",
-                hint="say how many each gets, such as spark.executor_cores=4; or leave both out, for all that the workers have",
+                f"spark.executors is {spark.executors} and spark.executor_cores is not set: a standalone master hands "
+                f"out cores",
+                hint="say how many each gets, such as spark.executor_cores=4; or leave both out, for all that the "
+                "workers have",
             )
         _check_master(spark.master)
 
@@ -99,7 +104,9 @@ def master_addresses(master: str) -> list[tuple[str, int]]:
     for part in master.removeprefix("spark://").split(","):
         address = re.fullmatch(r"\[?([^\]/]+?)\]?:(\d+)", part)
         if address is None:
-            raise ConfigError(f"spark.master is '{master}', expected spark://HOST:PORT", hint="the master's page shows its address")
+            raise ConfigError(
+                f"spark.master is '{master}', expected spark://HOST:PORT", hint="the master's page shows its address"
+            )
         found.append((address[1], int(address[2])))
     return found
 
@@ -114,11 +121,12 @@ def _check_master(master: str) -> None:
             refused.append(f"{host}:{port}: {exc.strerror or exc}")
     raise PipelineError(
         f"no Spark master answers at {master} ({'; '.join(refused)}); {NOTHING_DONE}",
-        hint="see that it runs and listens on an address that this machine reaches; frazil --set spark.master='local[*]' does without",
+        hint="see that it runs and listens on an address that this machine reaches; frazil --set "
+        "spark.master='local[*]' does without",
     )
 
 
-# --- the executors ---------------------------------------------------------------------------------------------------------------
+# --- the executors ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, order=True)
@@ -150,7 +158,8 @@ def check_executors(spark: SparkSession, settings: SparkSettings) -> list[Execut
     for one in seen:
         if one.frazil != frazil.__version__:
             raise PipelineError(
-                f"the executor on {one.host} has frazil {one.frazil} in {one.python}, the driver has {frazil.__version__}; {NOTHING_DONE}",
+                f"the executor on {one.host} has frazil {one.frazil} in {one.python}, the driver has "
+                f"{frazil.__version__}; {NOTHING_DONE}",
                 hint=f"install there: pip install 'frazil[spark]=={frazil.__version__}'",
             )
         if not one.pyarrow:
@@ -166,7 +175,7 @@ def describe_executors(seen: Sequence[Executor]) -> str:
 
     >>> describe_executors([Executor("/0", "w1", "/py", "3.11.7", "1", "20"), Executor("/1", "w2", "/py", "3.11.7", "1", "20")])
     '2 executors on w1, w2; Python 3.11.7 at /py'
-    """
+    """  # noqa: E501
     ids, hosts = {(one.host, one.folder) for one in seen}, sorted({one.host for one in seen})
     pythons = sorted({f"Python {one.version} at {one.python}" for one in seen})
     shown = ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} more" if len(hosts) > 5 else "")
@@ -178,20 +187,29 @@ def explain_worker(text: str, python: str) -> PipelineError:
 
     >>> explain_worker('java.io.IOException: Cannot run program "/py": error=2, No such file or directory', "/py").message
     'the executors have no Python at /py; nothing was begun'
-    """
+    """  # noqa: E501
     if found := re.search(r"different version:? \(?'?([\d., ]+?)'?\)? than that in\s+driver:? \(?'?([\d., ]+\d)", text):
         message = f"the executors have Python {found[1]} ({python}), the driver has {found[2]}"
-        hint = "start the command with the same minor version, or name another interpreter: [spark] python = '/path/on/the/workers'"
+        hint = (
+            "start the command with the same minor version, or name another interpreter: [spark] python = "
+            "'/path/on/the/workers'"
+        )
     elif "Cannot run program" in text:
         message = f"the executors have no Python at {python}"
-        hint = "install the environment there at the same path, or say where it is: [spark] python, or environment (docs/cluster.md)"
+        hint = (
+            "install the environment there at the same path, or say where it is: [spark] python, or environment "
+            "(docs/cluster.md)"
+        )
     elif found := re.search(r"No module named '?([\w.]+)", text):
         message = f"the executors' Python ({python}) has no module {found[1]}"
         hint = "install there what this environment has: pip install 'frazil[spark]', and what the project imports"
     else:
         from frazil.spark.messages import spark_error
 
-        message, hint = f"a first task on the executors failed: {spark_error(text)}", "see the executors' own logs, in the workers' folders"
+        message, hint = (
+            f"a first task on the executors failed: {spark_error(text)}",
+            "see the executors' own logs, in the workers' folders",
+        )
     return PipelineError(f"{message}; {NOTHING_DONE}", hint=hint)
 
 
@@ -206,7 +224,9 @@ def _look_around(_: object) -> Iterator[Executor]:
         pyarrow = version("pyarrow")
     except PackageNotFoundError:
         pyarrow = ""
-    yield Executor(str(Path.cwd()), socket.gethostname(), sys.executable, platform.python_version(), frazil.__version__, pyarrow)
+    yield Executor(
+        str(Path.cwd()), socket.gethostname(), sys.executable, platform.python_version(), frazil.__version__, pyarrow
+    )
 
 
 def _wait_for_executors(spark: SparkSession, settings: SparkSettings) -> None:
@@ -233,7 +253,8 @@ def _no_executor(settings: SparkSettings, what: str) -> PipelineError:
     asked = [f"{settings.executor_cores} cores" if settings.executor_cores else "", settings.executor_memory or "1g"]
     return PipelineError(
         f"{settings.master}: {what} (asked for {', '.join(filter(None, asked))} each); {NOTHING_DONE}",
-        hint="see on the master's page that workers are registered and have so much left, and that they can reach this machine "
+        hint="see on the master's page that workers are registered and have so much left, and that they can reach "
+        "this machine "
         "([spark] driver_host is the address that they call)",
     )
 

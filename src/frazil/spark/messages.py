@@ -10,11 +10,13 @@ def python_error(text: str) -> str:
 
     >>> python_error("Job aborted.\\n  File x\\nfrazil.errors.WriteFailed: cannot write f: full\\n  free some\\n\\n\\tat org.a.B(C.java:1)")
     'cannot write f: full'
-    """
+    """  # noqa: E501
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ours = [line.split(": ", 1)[1] for line in lines if line.startswith("frazil.errors.") and ": " in line]
     python = [
-        line for line in lines if re.match(r"[\w.]+(Error|Exception|Refused|Failed): ", line) and not line.startswith(("org.", "java."))
+        line
+        for line in lines
+        if re.match(r"[\w.]+(Error|Exception|Refused|Failed): ", line) and not line.startswith(("org.", "java."))
     ]
     return next(iter(ours or python or lines), "no reason was given")
 

@@ -1,6 +1,7 @@
 """A project in one file: the modules that executors may have to import, as a zip for their path.
 
-`lakehouse.py` itself travels inside each task, pickled. Its neighbours are imported by name, and on a cluster the folder is not there.
+`lakehouse.py` itself travels inside each task, pickled. Its neighbours are imported by name, and on a cluster the
+folder is not there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Pack:
 
 
 def pack_project(folder: Path, into: Path) -> Pack:
-    """The project's modules in a zip below `into`; its name tells its content, so an older one is never taken for it."""
+    """The project's modules in a zip below `into`; its name tells its content, so an older one is never taken
+    for it.
+    """
     files = project_files(folder)
     digest = hashlib.sha256()
     for name in files:
@@ -46,7 +49,8 @@ def pack_project(folder: Path, into: Path) -> Pack:
 def project_files(folder: Path) -> list[str]:
     """The modules of a project, and all that lies in its packages; neither hidden folders nor environments.
 
-    Refused if it is more than modules can be: then the folder holds something else that should not go to every executor.
+    Refused if it is more than modules can be: then the folder holds something else that should not go to every
+    executor.
     """
     found: list[str] = []
     total = 0
@@ -60,8 +64,10 @@ def project_files(folder: Path) -> list[str]:
                 total += (here / name).stat().st_size
                 if total > MOST_BYTES:
                     raise ProjectError(
-                        f"the modules in {folder} are more than {MOST_BYTES >> 20} MB; the last one looked at is {found[-1]}",
-                        hint="keep data and environments out of the project's packages, or in folders whose name begins with a dot",
+                        f"the modules in {folder} are more than {MOST_BYTES >> 20} MB; the last one looked at is "
+                        f"{found[-1]}",
+                        hint="keep data and environments out of the project's packages, or in folders whose name "
+                        "begins with a dot",
                     )
     return found
 

@@ -1,8 +1,10 @@
-"""Where a Spark on this machine puts its temporary files: a folder for each process, which goes with it, or at the next start after a kill.
+"""Where a Spark on this machine puts its temporary files: a folder for each process, which goes with it, or at the next
+start after a kill.
 
-Spark itself leaves 120 MB of copied jars behind whenever it is killed, and a supervisor that starts a stream again after each kill would
-fill the disk. Everything follows from Java's own setting, so `spark.local.dir` and SPARK_LOCAL_DIRS are the user's as before. Who is alive
-is told by a lock, not by a number: the system frees it at any death, and numbers of processes come again.
+Spark itself leaves 120 MB of copied jars behind whenever it is killed, and a supervisor that starts a stream again
+after each kill would fill the disk. Everything follows from Java's own setting, so `spark.local.dir` and
+SPARK_LOCAL_DIRS are the user's as before. Who is alive is told by a lock, not by a number: the system frees it at any
+death, and numbers of processes come again.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ OPTIONS = "spark.driver.defaultJavaOptions"  # those of the user, spark.driver.e
 def scratch_conf(conf: Mapping[str, str]) -> dict[str, str]:
     """The setting that sends temporary files of the JVM to this process's own folder; folders of dead ones are gone."""
     remove_left()
-    return {OPTIONS: " ".join([f"-Djava.io.tmpdir={shlex.quote(str(own_folder()))}", *filter(None, [conf.get(OPTIONS)])])}
+    return {
+        OPTIONS: " ".join([f"-Djava.io.tmpdir={shlex.quote(str(own_folder()))}", *filter(None, [conf.get(OPTIONS)])])
+    }
 
 
 @cache

@@ -1,4 +1,6 @@
-"""A Spark session that is ready for our catalog: a Java that fits, the jars, the settings; its noise goes to a log file."""
+"""A Spark session that is ready for our catalog: a Java that fits, the jars, the settings; its noise goes to a log
+file.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
-# Spark's Kafka source, for who asks for it. Named one by one: the token provider of the same version cannot be had everywhere.
+# Spark's Kafka source, for who asks for it. Named one by one: the token provider of the same version cannot be had
+# everywhere.
 KAFKA_JARS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -78,7 +81,8 @@ def _s3_conf(settings: Settings) -> dict[str, str]:
 def session_conf(settings: Settings, more_jars: Sequence[str] = ()) -> dict[str, str]:
     """All settings of a session, with the jars that it needs, from the cache or downloaded into it.
 
-    On a cluster, too, these are files of this machine: the driver hands them to each executor. So the cluster needs no repository.
+    On a cluster, too, these are files of this machine: the driver hands them to each executor. So the cluster needs no
+    repository.
     """
     from frazil.artifacts import resolve_jars, show_progress
 
@@ -107,7 +111,8 @@ def spark_session(
     project: Path | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[SparkSession]:
-    """A running session, stopped at the end; what the JVM prints is in `log`. `more_jars` are coordinates, such as `KAFKA_JARS`.
+    """A running session, stopped at the end; what the JVM prints is in `log`. `more_jars` are coordinates, such as
+    `KAFKA_JARS`.
 
     On a cluster, executors can import the modules of the folder `project`; `tell` is told which executors there are.
     """
@@ -144,7 +149,9 @@ def _started(settings: Settings, app_name: str, log: Path, more_jars: Sequence[s
             return builder.getOrCreate()
     except Exception as exc:
         java = os.environ.get("JAVA_HOME", "the JVM of spark-submit")
-        raise PipelineError(f"Spark did not start with {java}: {exc}", hint=f"see {log}, or run: frazil doctor") from exc
+        raise PipelineError(
+            f"Spark did not start with {java}: {exc}", hint=f"see {log}, or run: frazil doctor"
+        ) from exc
 
 
 def _quiet_query_errors() -> None:
@@ -160,7 +167,9 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _prepare_executors(spark: SparkSession, settings: Settings, project: Path | None, tell: Callable[[str], None] | None) -> None:
+def _prepare_executors(
+    spark: SparkSession, settings: Settings, project: Path | None, tell: Callable[[str], None] | None
+) -> None:
     if project and not is_submitted():  # else the zip came with spark-submit
         from frazil.spark.pack import pack_project
 
@@ -175,12 +184,14 @@ def is_private(key: str) -> bool:
 
     >>> is_private("spark.sql.catalog.lake.token"), is_private("spark.hadoop.fs.s3a.secret.key"), is_private("spark.driver.memory")
     (True, True, False)
-    """
+    """  # noqa: E501
     return key.startswith("spark.sql.catalog.") or is_secret(key)
 
 
 def _start_jvm(conf: dict[str, str]) -> None:
-    """A JVM with what it must know at its start. PySpark would make all settings its arguments; the rest follows over a socket."""
+    """A JVM with what it must know at its start. PySpark would make all settings its arguments; the rest follows over a
+    socket.
+    """
     from pyspark import SparkConf, SparkContext
 
     with _interrupt_later():
@@ -189,7 +200,9 @@ def _start_jvm(conf: dict[str, str]) -> None:
 
 @contextmanager
 def _interrupt_later() -> Iterator[None]:
-    """Holds Ctrl-C back until the block is over: PySpark, interrupted while it starts a JVM, leaves that JVM behind for good."""
+    """Holds Ctrl-C back until the block is over: PySpark, interrupted while it starts a JVM, leaves that JVM behind for
+    good.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -205,7 +218,9 @@ def _interrupt_later() -> Iterator[None]:
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Sends the standard error of processes started inside to `log`: a JVM keeps the descriptor that it was started with."""
+    """Sends the standard error of processes started inside to `log`: a JVM keeps the descriptor that it was started
+    with.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)

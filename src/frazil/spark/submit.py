@@ -1,8 +1,8 @@
 """A pipeline handed to `spark-submit`: the project packed, the command made, the driver watched until it ends.
 
-`spark-submit` starts a JVM, which starts `submitted.py`, which is `frazil run` or `frazil stream` as ever. What the command line shows,
-every user of the machine can read; so settings that may hold a secret go neither there nor into a file: the driver reads them again from
-where they came, and what was given by flags is in its environment.
+`spark-submit` starts a JVM, which starts `submitted.py`, which is `frazil run` or `frazil stream` as ever. What the
+command line shows, every user of the machine can read; so settings that may hold a secret go neither there nor into a
+file: the driver reads them again from where they came, and what was given by flags is in its environment.
 """
 
 from __future__ import annotations
@@ -48,8 +48,12 @@ class Submission:
     kept_back: Sequence[str]  # settings that the command line does not have
 
 
-def plan_submission(settings: Settings, folder: Path, *, arguments: Sequence[str], app_name: str, jars: Sequence[str]) -> Submission:
-    """What would be submitted to run `frazil ARGUMENTS` in the folder of a project. Fetches jars, and writes the project's zip."""
+def plan_submission(
+    settings: Settings, folder: Path, *, arguments: Sequence[str], app_name: str, jars: Sequence[str]
+) -> Submission:
+    """What would be submitted to run `frazil ARGUMENTS` in the folder of a project. Fetches jars, and writes the
+    project's zip.
+    """
     check_place(settings.spark)
     # spark-submit would log every task; `frazil run` has the level of Spark's shell.
     conf = {"spark.log.level": "WARN", **session_conf(settings, jars), "spark.app.name": app_name}
@@ -94,14 +98,25 @@ def secret_keys(settings: Settings, conf: Mapping[str, str]) -> list[str]:
 
 def describe(plan: Submission) -> list[tuple[str, str]]:
     """The submission in lines for people: a word, and what there is to say."""
-    names = ", ".join(plan.pack.files[:5]) + (f" and {len(plan.pack.files) - 5} more" if len(plan.pack.files) > 5 else "")
+    names = ", ".join(plan.pack.files[:5]) + (
+        f" and {len(plan.pack.files) - 5} more" if len(plan.pack.files) > 5 else ""
+    )
     sent = sum(path.stat().st_size for path in plan.jars if path.exists())
     local = is_local(plan.master)
-    where = "on this machine" if local else "out of the packed environment" if plan.python.startswith("./") else "on every worker"
+    where = (
+        "on this machine"
+        if local
+        else "out of the packed environment"
+        if plan.python.startswith("./")
+        else "on every worker"
+    )
     lines = [
         ("project", f"{len(plan.pack.files)} modules in {plan.pack.path.name} ({plan.pack.bytes:,} bytes): {names}"),
         ("python", f"{plan.python} {where}"),
-        ("jars", f"{len(plan.jars)} ({sent / 1e6:.0f} MB)" + ("" if local else ", which the driver sends to each executor")),
+        (
+            "jars",
+            f"{len(plan.jars)} ({sent / 1e6:.0f} MB)" + ("" if local else ", which the driver sends to each executor"),
+        ),
         ("driver", f"here; what Spark says goes to {plan.log}"),
     ]
     if plan.kept_back:
@@ -109,11 +124,13 @@ def describe(plan: Submission) -> list[tuple[str, str]]:
     return lines
 
 
-# --- doing it --------------------------------------------------------------------------------------------------------------------
+# --- doing it --------------------------------------------------------------------------------------------------------
 
 
 def run_submission(plan: Submission) -> int:
-    """Submits, passes the driver's output on, and gives its exit code. Ctrl-C and SIGTERM reach the driver, which stops as ever."""
+    """Submits, passes the driver's output on, and gives its exit code. Ctrl-C and SIGTERM reach the driver, which stops
+    as ever.
+    """
     plan.log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="frazil-submit-") as folder, plan.log.open("ab") as log:
         begun = Path(folder) / "pid"
@@ -134,7 +151,8 @@ def run_submission(plan: Submission) -> int:
             code = child.wait()
         if not begun.exists():
             raise PipelineError(
-                f"spark-submit ended with {code} before the driver began:\n{_end_of(plan.log, size)}", hint=f"all of it is in {plan.log}"
+                f"spark-submit ended with {code} before the driver began:\n{_end_of(plan.log, size)}",
+                hint=f"all of it is in {plan.log}",
             )
     return code
 

@@ -1,6 +1,8 @@
-"""The process from which Spark forks its Python workers, with what they need loaded: then it is loaded once, not by each of them.
+"""The process from which Spark forks its Python workers, with what they need loaded: then it is loaded once, not by
+each of them.
 
-Measured: 2.7 s of CPU and 100 MB a worker, and a run has two workers a core. Spark starts it by name (`spark.python.daemon.module`).
+Measured: 2.7 s of CPU and 100 MB a worker, and a run has two workers a core. Spark starts it by name
+(`spark.python.daemon.module`).
 """
 
 from __future__ import annotations

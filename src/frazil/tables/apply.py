@@ -36,7 +36,9 @@ def plan(declared: Table, catalog: Catalog) -> list[Step]:
 
 
 def _check_checks(declared: Table) -> None:
-    """Passes when the rows' checks can be held; they are no part of the live table, so this is where a wrong one shows."""
+    """Passes when the rows' checks can be held; they are no part of the live table, so this is where a wrong
+    one shows.
+    """
     if not declared.checks:
         return
     from frazil.write.contract import compile_checks
@@ -75,7 +77,9 @@ def all_of(errors: Mapping[str, Exception]) -> Exception:
     """One error that tells those of several tables."""
     found = list(errors.values())
     if refusals := [one for one in found if isinstance(one, ChangeRefused)]:
-        others = [f"{name}: {type(one).__name__}: {one}" for name, one in errors.items() if not isinstance(one, ChangeRefused)]
+        others = [
+            f"{name}: {type(one).__name__}: {one}" for name, one in errors.items() if not isinstance(one, ChangeRefused)
+        ]
         return ChangeRefused.several(refusals, others)
     if len(found) == 1:
         return found[0]
@@ -84,7 +88,8 @@ def all_of(errors: Mapping[str, Exception]) -> Exception:
 
 
 def apply_steps(steps: Sequence[Step], catalog: Catalog, *, owner: str | None = None) -> Iterator[Step]:
-    """Each step, after it was done. If anything has changed that the plan rests on, StalePlan before the first one is done.
+    """Each step, after it was done. If anything has changed that the plan rests on, StalePlan before the first one is
+    done.
 
     Tables that are made belong to project `owner`.
     """
@@ -107,7 +112,9 @@ def _check_fresh(steps: Sequence[Step], catalog: Catalog) -> None:
 
 
 def find_tables(catalog: Catalog, identifiers: Sequence[tuple[str, ...]]) -> list[LiveTable | Exception | None]:
-    """The live tables, several loaded at a time: None for one that is not there, its error for one that cannot be loaded."""
+    """The live tables, several loaded at a time: None for one that is not there, its error for one that cannot be
+    loaded.
+    """
     from frazil.client import FrazilCatalog
 
     if isinstance(catalog, FrazilCatalog):
@@ -147,7 +154,9 @@ def _create(step: CreateTable, catalog: Catalog, owner: str | None) -> None:
             return
         # PyIceberg drops the defaults of columns on its way to create_table; a staged table is completed by hand.
         staged = catalog.create_table_transaction(tuple(step.name.split(".")), schema, **options)
-        updates = tuple(AddSchemaUpdate(schema=schema) if isinstance(u, AddSchemaUpdate) else u for u in staged._updates)
+        updates = tuple(
+            AddSchemaUpdate(schema=schema) if isinstance(u, AddSchemaUpdate) else u for u in staged._updates
+        )
         catalog.commit_table(staged._table, (AssertCreate(),), updates)
     except (TableAlreadyExistsError, CommitConflict, CommitFailedException) as exc:
         raise StalePlan(step.name, ["the table itself: it is there already"]) from exc
@@ -160,7 +169,9 @@ def _has_defaults(step: CreateTable) -> bool:
 def _alter(step: AlterTable, catalog: Catalog) -> None:
     live = _check_as_seen(step, find_table(catalog, tuple(step.name.split("."))))
     try:
-        catalog.commit_table(live, _REQUIREMENTS.validate_python(_requirements(step.seen)), _UPDATES.validate_python(step.updates))
+        catalog.commit_table(
+            live, _REQUIREMENTS.validate_python(_requirements(step.seen)), _UPDATES.validate_python(step.updates)
+        )
     except (CommitConflict, CommitFailedException) as exc:
         raise StalePlan(step.name, [str(exc).splitlines()[0]]) from exc
 
@@ -182,7 +193,9 @@ def _since(seen: Seen, metadata: TableMetadata) -> list[str]:
 
 
 def _requirements(seen: Seen) -> list[Json]:
-    """What the catalog must find in the moment of the commit. Properties have no requirement: they are compared just before."""
+    """What the catalog must find in the moment of the commit. Properties have no requirement: they are compared just
+    before.
+    """
     return [
         {"type": "assert-table-uuid", "uuid": seen.table_uuid},
         {"type": "assert-current-schema-id", "current-schema-id": seen.schema_id},

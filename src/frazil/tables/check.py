@@ -1,4 +1,6 @@
-"""Whether a declaration makes sense by itself: what is wrong is named with its table and column before anything is contacted."""
+"""Whether a declaration makes sense by itself: what is wrong is named with its table and column before anything is
+contacted.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def check_table(table: TableFields) -> None:
     _check_properties(table)
     for name in table.dropped:
         if name in columns:
-            raise DeclarationError(f"table '{table.name}' declares column '{name}' and lists it in dropped", hint="remove one of the two")
+            raise DeclarationError(
+                f"table '{table.name}' declares column '{name}' and lists it in dropped", hint="remove one of the two"
+            )
 
 
 def walk(fields: tuple[Column, ...], prefix: str = "", single: bool = True) -> Iterator[tuple[str, Column, bool]]:
@@ -84,7 +88,9 @@ def _check_terms(table: TableFields) -> None:
         name = partition.name or partition.term.field_name()
         if name in found and (partition.term.transform, partition.term.source) != ("identity", name):
             hint = f'give it a name of its own: "{partition.term} as ..."'
-            raise DeclarationError(f"table '{table.name}': partition '{text}' would be named '{name}', as a column is", hint=hint)
+            raise DeclarationError(
+                f"table '{table.name}': partition '{text}' would be named '{name}', as a column is", hint=hint
+            )
     names = [partition.name or partition.term.field_name() for _, partition in partitions]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DeclarationError(
@@ -102,7 +108,8 @@ def _check_times(table: TableFields, terms: list[Term]) -> None:
         others = [other for other in times if other.source == term.source and other != term]
         if others:
             raise DeclarationError(
-                f"table '{table.name}' is partitioned by '{term}' and by '{others[0]}'", hint="keep the finer one: it serves both"
+                f"table '{table.name}' is partitioned by '{term}' and by '{others[0]}'",
+                hint="keep the finer one: it serves both",
             )
 
 
@@ -120,9 +127,13 @@ def _check_source(table: TableFields, does: str, term: Term, found: dict[str, tu
     kind, single = found[term.source]
     if not single or not isinstance(kind, str):
         why = "is inside a list or a map" if not single else f"is a {str(kind).partition('<')[0]}"
-        raise DeclarationError(f"table '{table.name}' {does}, but '{term.source}' {why}", hint="take a column with one plain value a row")
+        raise DeclarationError(
+            f"table '{table.name}' {does}, but '{term.source}' {why}", hint="take a column with one plain value a row"
+        )
     if not can_transform(term.transform, kind):
-        raise DeclarationError(f"table '{table.name}' {does}, but '{term.source}' is {kind}, which {term.transform} does not take")
+        raise DeclarationError(
+            f"table '{table.name}' {does}, but '{term.source}' is {kind}, which {term.transform} does not take"
+        )
 
 
 def _check_key(table: TableFields) -> None:
@@ -130,14 +141,19 @@ def _check_key(table: TableFields) -> None:
     for name in table.key:
         column = found.get(name)
         if column is None:
-            raise DeclarationError(f"table '{table.name}': key column '{name}' is not declared", hint=f"the columns are {', '.join(found)}")
+            raise DeclarationError(
+                f"table '{table.name}': key column '{name}' is not declared", hint=f"the columns are {', '.join(found)}"
+            )
         parents = [found[".".join(name.split(".")[:depth])] for depth in range(1, name.count(".") + 1)]
         if not all(part.required for part in (*parents, column)):
             raise DeclarationError(
-                f"table '{table.name}': key column '{name}' may be NULL, and NULL tells no rows apart", hint="declare it required=True"
+                f"table '{table.name}': key column '{name}' may be NULL, and NULL tells no rows apart",
+                hint="declare it required=True",
             )
         if not isinstance(column.type, str) or column.type in ("float", "double"):
-            raise DeclarationError(f"table '{table.name}': key column '{name}' is {column.type}; Iceberg allows no float or nested type")
+            raise DeclarationError(
+                f"table '{table.name}': key column '{name}' is {column.type}; Iceberg allows no float or nested type"
+            )
 
 
 def _check_versions(table: TableFields) -> None:
@@ -148,23 +164,32 @@ def _check_versions(table: TableFields) -> None:
         what = f"type {column.type}" if base in SINCE_V3 else "a default" if column.default is not None else None
         if what and version != 3:
             raise DeclarationError(
-                f"column '{path}' of table '{table.name}' has {what}, which needs format version 3; found {version or 'none given'}",
+                f"column '{path}' of table '{table.name}' has {what}, which needs format version 3; found "
+                f"{version or 'none given'}",
                 hint="declare format_version=3; Trino, Daft and the sinks do not handle all of version 3 yet",
             )
         if column.default is not None and not isinstance(column.type, str):
-            raise DeclarationError(f"column '{path}' of table '{table.name}' has a default, which only plain types take")
+            raise DeclarationError(
+                f"column '{path}' of table '{table.name}' has a default, which only plain types take"
+            )
 
 
 def _check_properties(table: TableFields) -> None:
     for key, value in table.properties.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise DeclarationError(f"table '{table.name}': property '{key}' is {value!r}, expected text", hint=f'write "{value}"')
+            raise DeclarationError(
+                f"table '{table.name}': property '{key}' is {value!r}, expected text", hint=f'write "{value}"'
+            )
         if key.startswith(RESERVED):
-            raise DeclarationError(f"table '{table.name}': property '{key}' is Frazil's own", hint="remove it from properties")
+            raise DeclarationError(
+                f"table '{table.name}': property '{key}' is Frazil's own", hint="remove it from properties"
+            )
         if unsafe_property(key):
             raise DeclarationError(
                 f"table '{table.name}': property '{key}' configures clients, not the table; the catalog refuses it",
                 hint="set it where the client is configured (catalog.properties, spark.conf)",
             )
         if key == "format-version":
-            raise DeclarationError(f"table '{table.name}': '{key}' is no property of the table", hint=f"write format_version={value}")
+            raise DeclarationError(
+                f"table '{table.name}': '{key}' is no property of the table", hint=f"write format_version={value}"
+            )

@@ -35,7 +35,11 @@ def write_table(table: LiveTable) -> str:
     partitions = [str(partition_term_of(f, schema)) for f in table.spec().fields if str(f.transform) != "void"]
     orders = [str(sort_term_of(field, schema)) for field in table.sort_order().fields]
     key = sorted(schema.identifier_field_names())
-    arguments += [f"{name}={_texts(texts)}" for name, texts in (("partition_by", partitions), ("sort_by", orders), ("key", key)) if texts]
+    arguments += [
+        f"{name}={_texts(texts)}"
+        for name, texts in (("partition_by", partitions), ("sort_by", orders), ("key", key))
+        if texts
+    ]
     if properties := {k: v for k, v in table.properties.items() if not k.startswith(RESERVED) and k != NAME_MAPPING}:
         arguments.append(f"properties={_mapping(properties)}")
     arguments.append(f"format_version={table.metadata.format_version}")
@@ -49,7 +53,9 @@ def _column(column: Column, depth: int) -> str:
     if column.doc:
         arguments.append(f"doc={_quoted(column.doc)}")
     if column.default is not None:
-        arguments.append(f"default={_quoted(column.default) if isinstance(column.default, str) else repr(column.default)}")
+        arguments.append(
+            f"default={_quoted(column.default) if isinstance(column.default, str) else repr(column.default)}"
+        )
     return _call("column", arguments, depth)
 
 
@@ -105,7 +111,8 @@ def _quoted(text: str) -> str:
 def _variable(identifier: Sequence[str], taken: set[str]) -> str:
     """A variable for a table: its own name, with its namespace where two tables share it."""
     for parts in (identifier[-1:], identifier):
-        plain = unicodedata.normalize("NFKC", "_".join(parts))  # as Python reads names: two that become one must be told apart
+        # as Python reads names: two that become one must be told apart
+        plain = unicodedata.normalize("NFKC", "_".join(parts))
         name = "".join(sign if f"_{sign}".isidentifier() else "_" for sign in plain)
         name = name if name.isidentifier() and not keyword.iskeyword(name) else f"t_{name}"
         if name not in taken and not name.startswith("__"):

@@ -1,4 +1,6 @@
-"""How one shape of a table differs from another, in lines with + ~ -. Pure; columns are the same where their ids are."""
+"""How one shape of a table differs from another, in lines with + ~ -. Pure; columns are the same where their
+ids are.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,11 @@ def compare_schemas(old: Schema, new: Schema) -> Iterator[Change]:
 
 def _describe(field: NestedField) -> str:
     default = default_of(field)
-    parts = [str(type_of(field.field_type)), "required" if field.required else "", f"default {default!r}" if default is not None else ""]
+    parts = [
+        str(type_of(field.field_type)),
+        "required" if field.required else "",
+        f"default {default!r}" if default is not None else "",
+    ]
     return ", ".join(part for part in parts if part)
 
 
@@ -116,17 +122,24 @@ def _partitions(old: Shape, new: Shape) -> Iterator[Change]:
             yield Change("~", ("partition", *about), f"partition {text}: named {field.name} (was {before[about].name})")
     for about, field in before.items():
         if about not in after:
-            yield Change("-", ("partition", *about), f"partition {term_of(field.source_id, field.transform, old.schema)}")
+            yield Change(
+                "-", ("partition", *about), f"partition {term_of(field.source_id, field.transform, old.schema)}"
+            )
 
 
 def _fields_of(spec: PartitionSpec) -> dict[tuple[str, str], PartitionField]:
     """The fields that divide rows; void ones only hold a place."""
-    return {(str(field.source_id), str(field.transform)): field for field in spec.fields if str(field.transform) != "void"}
+    return {
+        (str(field.source_id), str(field.transform)): field for field in spec.fields if str(field.transform) != "void"
+    }
 
 
 def _order(old: Shape, new: Shape) -> Iterator[Change]:
     if old.order.fields != new.order.fields:
-        was, now = (", ".join(str(sort_term_of(f, shape.schema)) for f in shape.order.fields) or "unsorted" for shape in (old, new))
+        was, now = (
+            ", ".join(str(sort_term_of(f, shape.schema)) for f in shape.order.fields) or "unsorted"
+            for shape in (old, new)
+        )
         yield Change("~", ("sort",), f"sort order: {now} (was: {was})")
 
 

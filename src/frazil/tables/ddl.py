@@ -1,4 +1,6 @@
-"""A table from the CREATE TABLE of Trino or Spark. Every clause is honoured or named in an error; none is passed over."""
+"""A table from the CREATE TABLE of Trino or Spark. Every clause is honoured or named in an error; none is
+passed over.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def _parse(text: str, dialect: str) -> Node:
     try:
         statements: list[Node] = [statement for statement in sqlglot.parse(text, read=dialect) if statement is not None]
     except SqlglotError as exc:
-        raise DeclarationError(f"the statement is not understood as {dialect}'s SQL: {str(exc).splitlines()[0]}") from exc
+        raise DeclarationError(
+            f"the statement is not understood as {dialect}'s SQL: {str(exc).splitlines()[0]}"
+        ) from exc
     if len(statements) != 1 or type(statements[0]).__name__ != "Create" or statements[0].kind != "TABLE":
         raise DeclarationError(f"expected one CREATE TABLE, found: {' '.join(text.split())[:80]}")
     return statements[0]
@@ -91,7 +95,7 @@ class _Reader:
             self._clause(clause)
         return self._found
 
-    # --- names and columns -------------------------------------------------------------------------------------------------------
+    # --- names and columns -------------------------------------------------------------------------------------------
 
     def _table_name(self, table: Node) -> str:
         parts = [self._name(part) for part in table.parts]
@@ -152,7 +156,7 @@ class _Reader:
             raise self._refused(node, f"column '{column}': DEFAULT ")
         return str(node.name) if node.is_string else _number(node.name)
 
-    # --- clauses -----------------------------------------------------------------------------------------------------------------
+    # --- clauses -----------------------------------------------------------------------------------------------------
 
     def _clause(self, clause: Node) -> None:
         match type(clause).__name__:
@@ -166,13 +170,17 @@ class _Reader:
                 self._found.properties["comment"] = str(clause.this.name)
             case "Property":
                 key = clause.this.name
-                self._trino_property(key.lower(), clause.args["value"]) if self._dialect == "trino" else self._property(key, clause)
+                self._trino_property(key.lower(), clause.args["value"]) if self._dialect == "trino" else self._property(
+                    key, clause
+                )
             case _:
                 raise self._refused(clause)
 
     def _format(self, name: str) -> None:
         if self._dialect == "spark" and name.lower() != "iceberg":
-            raise DeclarationError(f"table '{self._found.name}': USING {name} is not honoured", hint="write USING iceberg")
+            raise DeclarationError(
+                f"table '{self._found.name}': USING {name} is not honoured", hint="write USING iceberg"
+            )
         if self._dialect == "trino":
             self._found.properties["write.format.default"] = name.lower()
 
@@ -188,7 +196,9 @@ class _Reader:
             "partitioning": lambda v: self._found.partition_by.extend(map(_trino_term, _texts(v))),
             "sorted_by": lambda v: self._found.sort_by.extend(text.lower() for text in _texts(v)),
             "format_version": lambda v: setattr(self._found, "format_version", int(v.name)),
-            "extra_properties": lambda v: self._found.properties.update(zip(_texts(v.args["keys"]), _texts(v.args["values"]), strict=True)),
+            "extra_properties": lambda v: self._found.properties.update(
+                zip(_texts(v.args["keys"]), _texts(v.args["values"]), strict=True)
+            ),
             "parquet_bloom_filter_columns": lambda v: self._found.properties.update(
                 {f"write.parquet.bloom-filter-enabled.column.{name}": "true" for name in _texts(v)}
             ),
@@ -196,10 +206,14 @@ class _Reader:
         if key in known:
             known[key](value)
         elif key in _TRINO_PROPERTIES:
-            self._found.properties[_TRINO_PROPERTIES[key]] = _text(value).lower() if key != "data_location" else _text(value)
+            self._found.properties[_TRINO_PROPERTIES[key]] = (
+                _text(value).lower() if key != "data_location" else _text(value)
+            )
         else:
             names = ", ".join(sorted({"format", "location", *known, *_TRINO_PROPERTIES}))
-            raise DeclarationError(f"table '{self._found.name}': WITH ({key} = ...) is not honoured", hint=f"honoured are {names}")
+            raise DeclarationError(
+                f"table '{self._found.name}': WITH ({key} = ...) is not honoured", hint=f"honoured are {names}"
+            )
 
     def _spark_term(self, item: Node) -> str:
         """A partition in Spark's words, in ours."""
@@ -208,7 +222,9 @@ class _Reader:
             return f"{'bucket' if 'Bucket' in kind else 'truncate'}({item.expression.name}, {self._path(item.this)})"
         if kind in ("Identifier", "Column"):
             return self._path(item)
-        name = item.name.lower() if kind == "Anonymous" else item.sql_name().lower() if hasattr(item, "sql_name") else ""
+        name = (
+            item.name.lower() if kind == "Anonymous" else item.sql_name().lower() if hasattr(item, "sql_name") else ""
+        )
         name = {"date": "day", "date_hour": "hour"}.get(name.rstrip("s"), name.rstrip("s"))
         columns = [node for node in item.walk() if type(node).__name__ == "Column"]
         if name not in ("year", "month", "day", "hour") or len(columns) != 1:
@@ -218,7 +234,7 @@ class _Reader:
     def _path(self, node: Node) -> str:
         return quote_path(".".join(part.name for part in getattr(node, "parts", [node])))
 
-    # --- refusals ----------------------------------------------------------------------------------------------------------------
+    # --- refusals ----------------------------------------------------------------------------------------------------
 
     def _only(self, node: Node, *honoured: str) -> None:
         """Refuses a node with an argument that nobody reads."""
@@ -230,7 +246,8 @@ class _Reader:
     def _refused(self, node: Any, prefix: str = "", *, short: bool = False) -> DeclarationError:
         what = prefix.rstrip(": ") if short else prefix + node.sql(dialect=self._dialect)
         return DeclarationError(
-            f"table '{self._found.name}': '{what}' cannot be honoured", hint="remove it from the statement, or write Table(...)"
+            f"table '{self._found.name}': '{what}' cannot be honoured",
+            hint="remove it from the statement, or write Table(...)",
         )
 
 

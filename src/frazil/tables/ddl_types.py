@@ -1,4 +1,6 @@
-"""Types of SQL as types of columns: what Trino's and Spark's Iceberg connectors make of them. What they would bend is an error here."""
+"""Types of SQL as types of columns: what Trino's and Spark's Iceberg connectors make of them. What they would bend is
+an error here.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from frazil.tables.types import Column, ListOf, MapOf, NotAType, Struct, Type
 Node = Any
 
 _PLAIN = {
-    "BOOLEAN": "boolean", "INT": "int", "BIGINT": "long", "FLOAT": "float", "DOUBLE": "double", "DATE": "date", "TEXT": "string",
+    "BOOLEAN": "boolean", "INT": "int", "BIGINT": "long", "FLOAT": "float", "DOUBLE": "double", "DATE": "date",
+    "TEXT": "string",
     "VARCHAR": "string", "UUID": "uuid", "VARBINARY": "binary", "BINARY": "binary",
 }  # fmt: skip
 _TIMES = {
@@ -43,7 +46,10 @@ def to_type(node: Node, dialect: str, to_column: Callable[[Node], Column]) -> Ty
     if name in _SMALL and dialect == "spark":
         return "int"  # as Spark's own Iceberg connector does
     if sizes:
-        raise NotAType(f"Iceberg has no {text}: its texts and binaries have no length; write {_bare(name)}, and check length(column)")
+        raise NotAType(
+            f"Iceberg has no {text}: its texts and binaries have no length; write {_bare(name)}, and check "
+            f"length(column)"
+        )
     if name not in _PLAIN:
         raise NotAType(f"Iceberg has no type {text}")
     return _PLAIN[name]

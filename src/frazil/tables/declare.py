@@ -1,4 +1,6 @@
-"""What a user writes in `lakehouse.py`: a table, its columns, how it is partitioned and sorted. Plain values; nothing is contacted here."""
+"""What a user writes in `lakehouse.py`: a table, its columns, how it is partitioned and sorted. Plain values; nothing
+is contacted here.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ DEFAULT_FORMAT_VERSION = 2  # what every engine reads and writes; see docs/table
 class Table(TableFields):
     """A declared table: `Table("lakehouse.sales", column(...), ..., partition_by=["ingestion_date"])`.
 
-    - `partition_by`: `"country"`, `"day(ts)"`, `"bucket(16, id)"`, each with a name of its own if wanted: `"day(ts) as d"`.
+    - `partition_by`: `"country"`, `"day(ts)"`, `"bucket(16, id)"`, each with a name of its own if wanted: `"day(ts) as
+      d"`.
     - `sort_by`: `"ts desc nulls last"`, `"bucket(16, id)"`.
     - `properties`: those of the table that matter; others are left alone.
     - `upkeep`: what `frazil maintain` does to it; it becomes properties, too.
@@ -80,9 +83,11 @@ class Table(TableFields):
         sort_by: Sequence[str] = (),
         dropped: Sequence[str] = (),
     ) -> Table:
-        """The table that a CREATE TABLE in Trino's or Spark's words makes; what cannot be honoured is an error, never left out.
+        """The table that a CREATE TABLE in Trino's or Spark's words makes; what cannot be honoured is an error, never
+        left out.
 
-        The first of three names is the engine's word for the catalog, and dropped. The other arguments say what the statement cannot.
+        The first of three names is the engine's word for the catalog, and dropped. The other arguments say what the
+        statement cannot.
         """
         from frazil.tables.ddl import table_from_ddl
 
@@ -111,7 +116,8 @@ def _with_upkeep(table: str, properties: dict[str, str], upkeep: Upkeep | None) 
     rules = upkeep.properties(table=table) if upkeep else {}
     if twice := sorted(key for key in rules if properties.get(key, rules[key]) != rules[key]):
         raise DeclarationError(
-            f"table '{table}': property '{twice[0]}' is '{properties[twice[0]]}', but upkeep makes it '{rules[twice[0]]}'",
+            f"table '{table}': property '{twice[0]}' is '{properties[twice[0]]}', but upkeep makes it "
+            f"'{rules[twice[0]]}'",
             hint="say it in one of the two",
         )
     return {**properties, **rules}
@@ -135,5 +141,7 @@ def _columns(table: str, columns: Sequence[Column]) -> tuple[Column, ...]:
 
 def _texts(table: str, argument: str, texts: Sequence[str]) -> tuple[str, ...]:
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise DeclarationError(f"table '{table}': {argument} must be a list of text, found {texts!r}", hint=f'write {argument}=["..."]')
+        raise DeclarationError(
+            f"table '{table}': {argument} must be a list of text, found {texts!r}", hint=f'write {argument}=["..."]'
+        )
     return tuple(texts)

@@ -1,4 +1,6 @@
-"""Declared against live gives steps. Pure: nothing is contacted, so every plan can be printed before anything is done."""
+"""Declared against live gives steps. Pure: nothing is contacted, so every plan can be printed before anything
+is done.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 LAST_ADDED = -1  # the schema, spec or order that this commit adds
-NAME_MAPPING = "schema.name-mapping.default"  # how files without ids are read; it follows the schema, no one declares it
+# how files without ids are read; it follows the schema, no one declares it
+NAME_MAPPING = "schema.name-mapping.default"
 
 
 def diff(declared: Table, *, namespace_exists: bool, live: LiveTable | None) -> list[Step]:
-    """The steps that make the live table what is declared, none if it is that already; ChangeRefused with all reasons if it cannot be."""
+    """The steps that make the live table what is declared, none if it is that already; ChangeRefused with all reasons
+    if it cannot be.
+    """
     if live is not None:
         found = diff_table(declared, live.metadata)
         return [found] if found else []
@@ -67,9 +72,15 @@ def _updates(evolution: Evolution, about: set[str], metadata: TableMetadata) -> 
     if "format" in about:
         found.append({"action": "upgrade-format-version", "format-version": target.format_version})
     if about & {"column", "order", "key"}:
-        found += [{"action": "add-schema", "schema": _json(target.schema)}, {"action": "set-current-schema", "schema-id": LAST_ADDED}]
+        found += [
+            {"action": "add-schema", "schema": _json(target.schema)},
+            {"action": "set-current-schema", "schema-id": LAST_ADDED},
+        ]
     if "partition" in about:
-        found += [{"action": "add-spec", "spec": _json(target.spec)}, {"action": "set-default-spec", "spec-id": LAST_ADDED}]
+        found += [
+            {"action": "add-spec", "spec": _json(target.spec)},
+            {"action": "set-default-spec", "spec-id": LAST_ADDED},
+        ]
     if "sort" in about:
         order = {"action": "add-sort-order", "sort-order": _json(target.order)}
         found += [order, {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED}]
@@ -81,11 +92,17 @@ def _updates(evolution: Evolution, about: set[str], metadata: TableMetadata) -> 
 
 def _set_properties(live: Shape, target: Shape) -> dict[str, str]:
     known = live.properties
-    return {key: value for key, value in target.properties.items() if key not in known or not same_value(key, known[key], value)}
+    return {
+        key: value
+        for key, value in target.properties.items()
+        if key not in known or not same_value(key, known[key], value)
+    }
 
 
 def _numbered(target: Shape, metadata: TableMetadata) -> Shape:
-    """The target under the ids that catalogs give: those of an equal schema, spec or order in the table's history, or the next."""
+    """The target under the ids that catalogs give: those of an equal schema, spec or order in the table's history, or
+    the next.
+    """
     schemas = {schema.schema_id: schema for schema in metadata.schemas}
     specs = {spec.spec_id: spec for spec in metadata.partition_specs}
     orders = {order.order_id: order.fields for order in metadata.sort_orders}
@@ -111,7 +128,9 @@ def _same_schema(one: Schema, two: Schema) -> bool:
 
 
 def _mapping(evolution: Evolution, metadata: TableMetadata) -> dict[str, str]:
-    """The table's name mapping after the change, where it has one: else files without ids would lose the renamed columns."""
+    """The table's name mapping after the change, where it has one: else files without ids would lose the renamed
+    columns.
+    """
     if NAME_MAPPING not in metadata.properties:
         return {}
     before, after = nodes(evolution.live.schema), nodes(evolution.target.schema)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 def find_drift(declared: Table, live: LiveTable | None) -> list[Change]:
     """The changes that were made by hand and that the declaration does not have.
 
-    A table remembers what was applied to it last. What differs from that was done by someone else; where the declaration has
-    followed since, it is no drift any more. A table to which nothing was ever applied is compared with its declaration.
+    A table remembers what was applied to it last. What differs from that was done by someone else; where the
+    declaration has followed since, it is no drift any more. A table to which nothing was ever applied is compared with
+    its declaration.
     """
     if live is None:
         return [Change("-", ("table",), f"table {declared.name}: it is not there")]

@@ -1,4 +1,6 @@
-"""What a live table is to become: the declaration laid over it, field by field, every id kept; and what is refused, and why. Pure."""
+"""What a live table is to become: the declaration laid over it, field by field, every id kept; and what is refused, and
+why. Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ from pyiceberg.types import DecimalType, IcebergType, ListType, MapType, NestedF
 
 from frazil.tables.declare import Table
 from frazil.tables.evolve_spec import evolve_spec
-from frazil.tables.iceberg import default_json, initial_of, make_field, new_field, new_type, primitive, to_order, type_of, with_key
+from frazil.tables.iceberg import (
+    default_json,
+    initial_of,
+    make_field,
+    new_field,
+    new_type,
+    primitive,
+    to_order,
+    type_of,
+    with_key,
+)
 from frazil.tables.shape import Record, Shape, nodes
 from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
 
@@ -41,9 +53,14 @@ def evolve(declared: Table, metadata: TableMetadata) -> Evolution:
     version = declared.format_version or live.format_version
     refusals = [*merge.refusals, *_taken_names(live.schema, schema, [*metadata.partition_specs, spec])]
     if version < live.format_version:
-        refusals.append(f"format version {live.format_version} cannot become {version}: a table is never brought back to an older format")
+        refusals.append(
+            f"format version {live.format_version} cannot become {version}: a table is never brought back to an older "
+            f"format"
+        )
     if declared.location and declared.location != metadata.location.rstrip("/"):
-        refusals.append(f"location {metadata.location} cannot become {declared.location}: apply moves no files; declare where it is")
+        refusals.append(
+            f"location {metadata.location} cannot become {declared.location}: apply moves no files; declare where it is"
+        )
     target = Shape(schema, spec, to_order(declared.sort_terms, schema), dict(declared.properties), version)
     return Evolution(live, target, tuple(refusals))
 
@@ -68,17 +85,25 @@ class _Merge:
         for gone in (field for field in live.fields if field.field_id not in kept):
             self._drop(prefix + gone.name, gone, added)
         return [
-            self._add(column, ids[column.name], prefix) if column.name in ids else self._keep(column, found[column.name], prefix)
+            self._add(column, ids[column.name], prefix)
+            if column.name in ids
+            else self._keep(column, found[column.name], prefix)
             for column in columns
         ]
 
     def _check_claims(self, columns: tuple[Column, ...], found: dict[str, NestedField], prefix: str) -> None:
         """Two columns that are both to be the one live column of their former name cannot both be right."""
-        claims = {column.name: field for column in columns if (field := found.get(column.name)) and field.name != column.name}
+        claims = {
+            column.name: field for column in columns if (field := found.get(column.name)) and field.name != column.name
+        }
         for column in columns:
             rival = next((name for name, field in claims.items() if field.name == column.renamed_from), None)
             if rival is not None and column.name not in found:
-                self._refuse(prefix + column.name, f"is renamed from '{column.renamed_from}', and so is '{rival}'", "keep one renamed_from")
+                self._refuse(
+                    prefix + column.name,
+                    f"is renamed from '{column.renamed_from}', and so is '{rival}'",
+                    "keep one renamed_from",
+                )
 
     def _add(self, column: Column, field_id: int, prefix: str) -> NestedField:
         if column.required and column.default is None:
@@ -92,11 +117,21 @@ class _Merge:
     def _keep(self, column: Column, live: NestedField, prefix: str) -> NestedField:
         path = prefix + column.name
         if column.required and not live.required:
-            self._refuse(path, "is optional and cannot become required: NULLs may be there", "declare it optional, and add a check")
+            self._refuse(
+                path,
+                "is optional and cannot become required: NULLs may be there",
+                "declare it optional, and add a check",
+            )
         kind = self._type(column.type, live.field_type, path)
         default = default_json(column, kind, table=self._table.name)
         return make_field(
-            live.field_id, column.name, kind, required=column.required, doc=column.doc, initial=initial_of(live), write=default
+            live.field_id,
+            column.name,
+            kind,
+            required=column.required,
+            doc=column.doc,
+            initial=initial_of(live),
+            write=default,
         )
 
     def _drop(self, path: str, live: NestedField, added: list[Column]) -> None:
@@ -119,7 +154,9 @@ class _Merge:
             return ListType(live.element_id, element.field_type, element_required=kind.required)
         if isinstance(kind, MapOf) and isinstance(live, MapType):
             if str(kind.key) != str(type_of(live.key_type)):
-                self._refuse(f"{path}.key", f"cannot become {kind.key}: the keys of a map never change", "declare a new column")
+                self._refuse(
+                    f"{path}.key", f"cannot become {kind.key}: the keys of a map never change", "declare a new column"
+                )
             value = self._keep(Column("value", kind.value, kind.required), live.value_field, f"{path}.")
             return MapType(live.key_id, live.key_type, live.value_id, value.field_type, value_required=kind.required)
         if isinstance(kind, str) and can_widen(live, primitive(kind)):
@@ -138,7 +175,8 @@ class _Merge:
 def match_fields(columns: tuple[Column, ...], live: tuple[NestedField, ...]) -> dict[str, NestedField]:
     """The live field of each declared column that has one: the one of its name, else the one of its former name.
 
-    A rename that was done before says nothing, even if another column has taken the former name and is renamed in its turn.
+    A rename that was done before says nothing, even if another column has taken the former name and is renamed in its
+    turn.
     """
     names = {field.name: field for field in live}
     claimed: dict[str, str] = {}  # live name -> declared name
@@ -156,7 +194,7 @@ def can_widen(old: IcebergType, new: PrimitiveType) -> bool:
     (True, False)
     >>> can_widen(primitive("decimal(9, 2)"), primitive("decimal(12, 2)")), can_widen(primitive("string"), primitive("binary"))
     (True, False)
-    """
+    """  # noqa: E501
     if isinstance(old, DecimalType) and isinstance(new, DecimalType):
         return old.scale == new.scale and old.precision <= new.precision
     return old == new or (str(old), str(new)) in (("int", "long"), ("float", "double"))
@@ -172,7 +210,9 @@ _GUARD_HINTS = {
 
 def _guards(metadata: TableMetadata) -> dict[str, set[int]]:
     """The columns that other parts of the table rest on, by what they are."""
-    specs = {field.source_id for spec in metadata.partition_specs for field in spec.fields if str(field.transform) != "void"}
+    specs = {
+        field.source_id for spec in metadata.partition_specs for field in spec.fields if str(field.transform) != "void"
+    }
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     return {
         _SPEC: specs,

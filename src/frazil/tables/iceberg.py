@@ -49,14 +49,25 @@ def new_fields(columns: Sequence[Column], next_id: NextId, *, table: str) -> lis
 def new_field(column: Column, field_id: int, next_id: NextId, *, table: str) -> NestedField:
     kind = new_type(column.type, next_id, table=table)
     default = default_json(column, kind, table=table)
-    return make_field(field_id, column.name, kind, required=column.required, doc=column.doc, initial=default, write=default)
+    return make_field(
+        field_id, column.name, kind, required=column.required, doc=column.doc, initial=default, write=default
+    )
 
 
 def make_field(
-    field_id: int, name: str, kind: IcebergType, *, required: bool, doc: str | None, initial: Any = None, write: Any = None
+    field_id: int,
+    name: str,
+    kind: IcebergType,
+    *,
+    required: bool,
+    doc: str | None,
+    initial: Any = None,
+    write: Any = None,
 ) -> NestedField:
     """A field; its defaults are given in the form of Iceberg's JSON."""
-    return NestedField(field_id, name, kind, required=required, doc=doc or None, initial_default=initial, write_default=write)
+    return NestedField(
+        field_id, name, kind, required=required, doc=doc or None, initial_default=initial, write_default=write
+    )
 
 
 def new_type(kind: Type, next_id: NextId, *, table: str) -> IcebergType:
@@ -77,7 +88,7 @@ def primitive(text: str) -> PrimitiveType:
     return found
 
 
-# --- defaults --------------------------------------------------------------------------------------------------------------------
+# --- defaults --------------------------------------------------------------------------------------------------------
 
 
 def default_json(column: Column, kind: IcebergType, *, table: str) -> Any:
@@ -115,7 +126,9 @@ def initial_of(field: NestedField) -> Any:
 
 
 def _shown(field: NestedField, value: Any) -> Any:
-    return to_json(field.field_type, value) if value is not None and isinstance(field.field_type, PrimitiveType) else None
+    return (
+        to_json(field.field_type, value) if value is not None and isinstance(field.field_type, PrimitiveType) else None
+    )
 
 
 def _plain(value: object) -> object:
@@ -126,12 +139,14 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, Decimal | uuid.UUID) else value
 
 
-# --- specs and orders ------------------------------------------------------------------------------------------------------------
+# --- specs and orders ------------------------------------------------------------------------------------------------
 
 
 def to_spec(table: TableFields, schema: Schema) -> PartitionSpec:
     """The partition spec of a new table."""
-    return PartitionSpec(*[partition_field(term, schema, PARTITION_FIELD_ID_START + n) for n, term in enumerate(table.partition_terms)])
+    return PartitionSpec(
+        *[partition_field(term, schema, PARTITION_FIELD_ID_START + n) for n, term in enumerate(table.partition_terms)]
+    )
 
 
 def partition_field(term: PartitionTerm, schema: Schema, field_id: int) -> PartitionField:
@@ -171,7 +186,7 @@ def sort_term_of(field: SortField, schema: Schema) -> SortTerm:
     return SortTerm(term, field.direction == SortDirection.DESC, field.null_order == NullOrder.NULLS_FIRST)
 
 
-# --- back to columns -------------------------------------------------------------------------------------------------------------
+# --- back to columns -------------------------------------------------------------------------------------------------
 
 
 def column_of(field: NestedField) -> Column:

@@ -15,7 +15,9 @@ VERSION = 1
 def save_plan(steps: Sequence[Step], path: Path) -> None:
     """Writes the steps, with what they rest on, to a file that `load_plan` reads."""
     try:
-        path.write_text(json.dumps({"frazil-plan": VERSION, "steps": [to_json(step) for step in steps]}, indent=1) + "\n")
+        path.write_text(
+            json.dumps({"frazil-plan": VERSION, "steps": [to_json(step) for step in steps]}, indent=1) + "\n"
+        )
     except OSError as exc:
         raise ProjectError(f"the plan cannot be written to {path}: {exc.strerror}") from exc
 
@@ -28,7 +30,14 @@ def load_plan(path: Path) -> list[Step]:
         if version == VERSION:
             return [from_json(step) for step in found["steps"]]
     except OSError as exc:
-        raise ProjectError(f"the plan {path} cannot be read: {exc.strerror}", hint="make one with: frazil plan --out FILE") from exc
+        raise ProjectError(
+            f"the plan {path} cannot be read: {exc.strerror}", hint="make one with: frazil plan --out FILE"
+        ) from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise ProjectError(f"{path} is no plan, or was changed by hand ({exc!r})", hint="make one with: frazil plan --out FILE") from exc
-    raise ProjectError(f"the plan {path} has version {version}; this is for version {VERSION}", hint="make it anew: frazil plan --out FILE")
+        raise ProjectError(
+            f"{path} is no plan, or was changed by hand ({exc!r})", hint="make one with: frazil plan --out FILE"
+        ) from exc
+    raise ProjectError(
+        f"the plan {path} has version {version}; this is for version {VERSION}",
+        hint="make it anew: frazil plan --out FILE",
+    )

@@ -1,4 +1,6 @@
-"""A table's shape: what a declaration speaks of, as the live table has it, as it is to be, or as it was last applied."""
+"""A table's shape: what a declaration speaks of, as the live table has it, as it is to be, or as it was
+last applied.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Record:
-    """What was applied last: ids into the table's own history of schemas, specs and orders, and the properties that were declared."""
+    """What was applied last: ids into the table's own history of schemas, specs and orders, and the properties that
+    were declared.
+    """
 
     schema_id: int
     spec_id: int
@@ -48,7 +52,9 @@ class Record:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Record | None:
-        """What a table's properties remember; None if nothing was ever applied, or if somebody has made it unreadable."""
+        """What a table's properties remember; None if nothing was ever applied, or if somebody has made
+        it unreadable.
+        """
         try:
             value = json.loads(properties[APPLIED])
             return cls(value["schema"], value["spec"], value["order"], value["format"], value["properties"])

@@ -139,7 +139,11 @@ class AlterTable:
 
 
 Step = CreateNamespace | CreateTable | AlterTable
-_KINDS: dict[str, type[Step]] = {"create-namespace": CreateNamespace, "create-table": CreateTable, "alter-table": AlterTable}
+_KINDS: dict[str, type[Step]] = {
+    "create-namespace": CreateNamespace,
+    "create-table": CreateTable,
+    "alter-table": AlterTable,
+}
 
 
 def to_json(step: Step) -> Json:
@@ -157,7 +161,9 @@ def from_json(value: Json) -> Step:
         case "create-table":
             return CreateTable(**{**given, "partitioned_by": tuple(given["partitioned_by"])})
         case "alter-table":
-            changes = tuple(Change(change["sign"], tuple(change["about"]), change["text"]) for change in given["changes"])
+            changes = tuple(
+                Change(change["sign"], tuple(change["about"]), change["text"]) for change in given["changes"]
+            )
             return AlterTable(given["name"], changes, tuple(given["updates"]), Seen(**given["seen"]))
     raise KeyError(value["step"])
 

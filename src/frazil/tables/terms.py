@@ -74,19 +74,22 @@ def parse_partition(text: str) -> PartitionTerm:
 
     >>> str(parse_partition("DAY( ts )")), str(parse_partition("bucket(16,id) as shard")), str(parse_partition("identity(day)"))
     ('day(ts)', 'bucket(16, id) as shard', 'day')
-    """
+    """  # noqa: E501
     found = _PARTITION.fullmatch(text.strip())
     if found is None:
         raise _not_understood("partition", text)
-    return PartitionTerm(_parse_term(found["term"], "partition", text), _unquote(found["name"]) if found["name"] else None)
+    return PartitionTerm(
+        _parse_term(found["term"], "partition", text), _unquote(found["name"]) if found["name"] else None
+    )
 
 
 def parse_sort(text: str) -> SortTerm:
-    """The sort field that a text means; NULLs come first when ascending and last when descending, unless it says otherwise.
+    """The sort field that a text means; NULLs come first when ascending and last when descending, unless it says
+    otherwise.
 
     >>> str(parse_sort("ts DESC")), str(parse_sort("ts desc nulls first")), str(parse_sort("bucket(16, id) asc nulls first"))
     ('ts desc', 'ts desc nulls first', 'bucket(16, id)')
-    """
+    """  # noqa: E501
     found = _SORT.fullmatch(text.strip())
     if found is None:
         raise _not_understood("sort field", text)
@@ -128,6 +131,6 @@ def quote_path(path: str) -> str:
 def _not_understood(what: str, text: str) -> DeclarationError:
     return DeclarationError(
         f"{what} '{text}' is not understood",
-        hint="write a column, identity, year, month, day, hour or void(column), bucket(16, column) or truncate(4, column)"
-        + (", with desc and nulls last" if what == "sort field" else ""),
+        hint="write a column, identity, year, month, day, hour or void(column), bucket(16, column) or truncate(4, "
+        "column)" + (", with desc and nulls last" if what == "sort field" else ""),
     )

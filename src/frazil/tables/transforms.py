@@ -1,4 +1,6 @@
-"""The partition transforms as calls, for those who prefer them to text: `partition_by=[transforms.day("ts")]` is `["day(ts)"]`."""
+"""The partition transforms as calls, for those who prefer them to text: `partition_by=[transforms.day("ts")]` is
+`["day(ts)"]`.
+"""
 
 from __future__ import annotations
 

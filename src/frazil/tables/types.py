@@ -1,7 +1,8 @@
-"""Column types as a user writes them: text such as `struct<a: required int, b: list<string>>`, or calls of `struct`, `list_of`, `map_of`.
+"""Column types as a user writes them: text such as `struct<a: required int, b: list<string>>`, or calls of `struct`,
+`list_of`, `map_of`.
 
-Both mean the same values. A primitive type is its canonical text; nested ones are the classes here, whose `str` is the text again. The
-words are Iceberg's own. Nothing heavy is imported.
+Both mean the same values. A primitive type is its canonical text; nested ones are the classes here, whose `str` is the
+text again. The words are Iceberg's own. Nothing heavy is imported.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from typing import TypeAlias
 
 
 class NotAType(ValueError):
-    """The text is no type; says where it stops making sense. The caller knows the table and the column, and names them."""
+    """The text is no type; says where it stops making sense. The caller knows the table and the column, and
+    names them.
+    """
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table or a field of a struct: name, type, whether NULL is refused, what it means, and the name it had before."""
+    """A column of a table or a field of a struct: name, type, whether NULL is refused, what it means, and the name it
+    had before.
+    """
 
     name: str
     type: Type
@@ -62,12 +67,18 @@ Type: TypeAlias = str | Struct | ListOf | MapOf
 
 
 def column(
-    name: str, type: Type, *, required: bool = False, doc: str | None = None, default: object = None, renamed_from: str | None = None
+    name: str,
+    type: Type,
+    *,
+    required: bool = False,
+    doc: str | None = None,
+    default: object = None,
+    renamed_from: str | None = None,
 ) -> Column:
     """A column of a table, or a field of a struct.
 
-    `default` is what rows written before the column was there show for it, and needs format version 3. `renamed_from` is the name that
-    the column had: a rename is never guessed.
+    `default` is what rows written before the column was there show for it, and needs format version 3. `renamed_from`
+    is the name that the column had: a rename is never guessed.
     """
     return Column(name, type, required, doc, default, renamed_from)
 
@@ -111,7 +122,9 @@ def normalise_column(field: object) -> Column:
         raise NotAType(f"{field!r} is not a column; write column(name, type)")
     if not isinstance(field.name, str) or not field.name:
         raise NotAType(f"{field.name!r} is not a name")
-    return Column(field.name, normalise(field.type), field.required, field.doc or None, field.default, field.renamed_from)
+    return Column(
+        field.name, normalise(field.type), field.required, field.doc or None, field.default, field.renamed_from
+    )
 
 
 def check_fields(fields: list[Column]) -> tuple[Column, ...]:
@@ -134,12 +147,14 @@ def quote_name(name: str) -> str:
 
 
 PLAIN = (
-    "boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns",
+    "boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns",
+    "timestamptz_ns",
     "string", "uuid", "binary", "unknown", "geometry", "geography",
 )  # fmt: skip
 SYNONYMS = {"bigint": "long", "integer": "int", "varchar": "string", "bool": "boolean", "array": "list"}
 HINT = (
-    "types are boolean, int, long, float, double, decimal(P,S), date, time, timestamp, timestamptz, timestamp_ns, timestamptz_ns, string, "
+    "types are boolean, int, long, float, double, decimal(P,S), date, time, timestamp, timestamptz, timestamp_ns, "
+    "timestamptz_ns, string, "
     "uuid, fixed[N], binary, unknown, geometry, geography, struct<name: type, ...>, list<type>, map<type, type>"
 )
 _TOKEN = re.compile(
@@ -182,7 +197,10 @@ class _Parser:
         if word in ("geometry", "geography") and self._take("sign", "("):
             return self._placed(word)
         if word not in PLAIN:
-            raise NotAType(f"'{self._text}' is not an Iceberg type" + (f": there is no type '{word}'" if word != self._text else ""))
+            raise NotAType(
+                f"'{self._text}' is not an Iceberg type"
+                + (f": there is no type '{word}'" if word != self._text else "")
+            )
         return word
 
     def _maybe_required(self) -> tuple[bool, Type]:
@@ -247,4 +265,7 @@ class _Parser:
 
     def _stuck(self, wanted: str) -> NotAType:
         rest = self._text[self._at :].strip()
-        return NotAType(f"'{self._text}' is not an Iceberg type: expected {wanted} {'before ' + repr(rest) if rest else 'at the end'}")
+        return NotAType(
+            f"'{self._text}' is not an Iceberg type: expected {wanted} "
+            f"{'before ' + repr(rest) if rest else 'at the end'}"
+        )

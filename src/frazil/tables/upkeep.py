@@ -1,4 +1,6 @@
-"""How a declared table wants to be kept: `Table(..., upkeep=Upkeep(keep_days=30))`. It becomes properties of the table."""
+"""How a declared table wants to be kept: `Table(..., upkeep=Upkeep(keep_days=30))`. It becomes properties of
+the table.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,12 @@ def _age(given: str | None, table: str) -> int | None:
         raise _wrong(table, "orphans_older_than", given, '"3d" or "12h"')
     age = int(found[1]) * _AGES[found[2]]
     if age < _LEAST_ORPHAN_AGE_MS:
-        raise _wrong(table, "orphans_older_than", given, '"1h" at least: a commit that is under way has files that nothing leads to yet')
+        raise _wrong(
+            table,
+            "orphans_older_than",
+            given,
+            '"1h" at least: a commit that is under way has files that nothing leads to yet',
+        )
     return age
 
 

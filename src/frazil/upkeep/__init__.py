@@ -1,4 +1,6 @@
-"""Upkeep: what keeps tables healthy beside their writers. Compaction, delete files, manifests, expiry of snapshots, orphans."""
+"""Upkeep: what keeps tables healthy beside their writers. Compaction, delete files, manifests, expiry of snapshots,
+orphans.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Compaction: small files become few, large ones are split, deleted rows leave; by partition, in the table's sort order if it has one."""
+"""Compaction: small files become few, large ones are split, deleted rows leave; by partition, in the table's sort order
+if it has one.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 STEP = "compact"
-ROUNDS = 3  # a group that a writer has overtaken is planned anew; one that is overtaken again and again waits for the next run
+# a group that a writer has overtaken is planned anew; one that is overtaken again and again waits for the next run
+ROUNDS = 3
 COMMIT_BYTES = 2 << 30  # so much finished work is committed before more is begun
 COMMIT_FILES = 5_000
 COMMIT_SECONDS = 60.0
@@ -83,7 +86,9 @@ class Compacted:
         return self.group.paths
 
     def holds(self, survey: Survey) -> bool:
-        """Whether all its files are live, with the deletes that were applied, and no others but such as hold for the new files, too."""
+        """Whether all its files are live, with the deletes that were applied, and no others but such as hold for the
+        new files, too.
+        """
         return all(self._is_as_read(file, survey) for file in self.group.files)
 
     def _is_as_read(self, file: LiveFile, survey: Survey) -> bool:
@@ -93,10 +98,11 @@ class Compacted:
         return applied <= now.keys() and all(self._reaches(one) for key, one in now.items() if key not in applied)
 
     def _reaches(self, delete: DeleteFile) -> bool:
-        """Whether a delete that has come since the files were read finds the rows in the new files: by their values, as in the old ones.
+        """Whether a delete that has come since the files were read finds the rows in the new files: by their values, as
+        in the old ones.
 
-        It must be younger than what was read, and compare columns that are still there. And the rows must not have moved: an equality
-        delete holds for the partitions of one spec.
+        It must be younger than what was read, and compare columns that are still there. And the rows must not have
+        moved: an equality delete holds for the partitions of one spec.
         """
         if delete.content != EQUALITY or delete.sequence <= self.group.sequence:
             return False
@@ -104,7 +110,9 @@ class Compacted:
         return has_columns and all(file.spec_id == self.group.spec_id for file in self.files)
 
     def sequence(self, survey: Survey) -> int | None:
-        """How old the new files must be said to be: as old as what was read, if equality deletes have come since; else as the commit."""
+        """How old the new files must be said to be: as old as what was read, if equality deletes have come since; else
+        as the commit.
+        """
         applied = {delete.key for file in self.group.files for delete in file.deletes}
         now = {key for file in self.group.files for key in survey.deletes_of(file.path) or ()}
         return None if now <= applied else self.group.sequence
@@ -112,7 +120,9 @@ class Compacted:
     @property
     def vectors(self) -> frozenset[DeleteKey]:
         """The deletion vectors of the old files: they go with them."""
-        return frozenset(delete.key for file in self.group.files for delete in file.deletes if delete.offset is not None)
+        return frozenset(
+            delete.key for file in self.group.files for delete in file.deletes if delete.offset is not None
+        )
 
 
 Finished = tuple[Group, list[WrittenFile] | UpkeepError]
@@ -122,7 +132,9 @@ class Engine(Protocol):
     """Where groups are rewritten: `LocalEngine` in this process, `SparkEngine` on executors."""
 
     def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
-        """Each group with its new files, as they are finished; with an error where it cannot be read, or its rows would not be the same."""
+        """Each group with its new files, as they are finished; with an error where it cannot be read, or its rows would
+        not be the same.
+        """
 
 
 class LocalEngine:
@@ -171,7 +183,9 @@ def ignore_group(group: Group) -> None:
 
 @dataclass
 class Compaction:
-    """The work on one table. Finished groups are committed as they come: what is in stays in, whatever happens to the rest."""
+    """The work on one table. Finished groups are committed as they come: what is in stays in, whatever happens to the
+    rest.
+    """
 
     catalog: CommitCatalog
     identifier: Identifier
@@ -191,7 +205,9 @@ class Compaction:
             groups = tuple(group for group in replan(table).groups if (group.spec_id, group.partition) in places)
         return replace(result, overtaken=len(groups))
 
-    def _round(self, table: Table, groups: Sequence[Group], result: CompactionResult) -> tuple[CompactionResult, list[Group]]:
+    def _round(
+        self, table: Table, groups: Sequence[Group], result: CompactionResult
+    ) -> tuple[CompactionResult, list[Group]]:
         rewriter = Rewriter.of(table)
         overtaken: list[Group] = []
         problems: list[str] = []
@@ -233,13 +249,21 @@ Written = tuple[list[ManifestFile], list[DataFile]]
 
 @dataclass
 class Exchange:
-    """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that hold the groups."""
+    """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that
+    hold the groups.
+    """
 
     _written: dict[tuple[object, ...], Written] = field(default_factory=dict)
 
-    def __call__(self, survey: Survey, swaps: Sequence[Compacted], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
-        """The head's manifests, with the groups' files marked as deleted, and one for the files that take their place."""
-        removed = frozenset[DeleteKey]().union(*({(path, None) for path in swap.group.paths} | swap.vectors for swap in swaps))
+    def __call__(
+        self, survey: Survey, swaps: Sequence[Compacted], snapshot_id: int
+    ) -> tuple[list[ManifestFile], Counts]:
+        """The head's manifests, with the groups' files marked as deleted, and one for the files that take
+        their place.
+        """
+        removed = frozenset[DeleteKey]().union(
+            *({(path, None) for path in swap.group.paths} | swap.vectors for swap in swaps)
+        )
         touched = frozenset(survey.manifests_with({path for path, offset in removed if offset is None}))
         if vectors := {path for path, offset in removed if offset is not None}:
             touched |= survey.manifests_with(vectors, DELETES)
@@ -263,12 +287,15 @@ def _write(
     table = survey.table
     changed = [survey.manifests[path] for path in sorted(touched)]
     made, dropped = drop_files(table, changed, lambda file: file_key(file) in removed, snapshot_id=snapshot_id)
-    assert len(dropped) == len(removed)  # every file of a swap that holds is in the head, and so is every deletion vector
+    # every file of a swap that holds is in the head, and so is every deletion vector
+    assert len(dropped) == len(removed)
     added: dict[int, list[ManifestEntry]] = defaultdict(list)
     for swap, age in zip(swaps, ages, strict=True):
         for file in swap.files:
             added[file.spec_id].append(as_added(file.to_data_file(), snapshot_id, age))
-    new = [write_entries(table, entries, spec_id=spec_id, snapshot_id=snapshot_id) for spec_id, entries in added.items()]
+    new = [
+        write_entries(table, entries, spec_id=spec_id, snapshot_id=snapshot_id) for spec_id, entries in added.items()
+    ]
     return [*new, *made], dropped
 
 

@@ -1,11 +1,13 @@
-"""Delete files: those that concern no live file go, whatever their kind, and many small ones with positions become one in a partition.
+"""Delete files: those that concern no live file go, whatever their kind, and many small ones with positions become one
+in a partition.
 
-A position delete names a data file and a row in it, and names of files are never used twice. So a merged delete file may be younger than
-those it stands for: it deletes the same rows. Rows of it that name files which are gone are left out. Deletes by equality are younger than
-what they delete, and cannot be merged; format 3 has deletion vectors, of which a data file has one at most.
+A position delete names a data file and a row in it, and names of files are never used twice. So a merged delete file
+may be younger than those it stands for: it deletes the same rows. Rows of it that name files which are gone are left
+out. Deletes by equality are younger than what they delete, and cannot be merged; format 3 has deletion vectors, of
+which a data file has one at most.
 
-What concerns nothing when it is planned may concern something later: a rollback brings data files back, and a compaction may add files that
-are said to be old. So it is looked at again before the commit.
+What concerns nothing when it is planned may concern something later: a rollback brings data files back, and a
+compaction may add files that are said to be old. So it is looked at again before the commit.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class KnownDelete:
-    """A delete file of the current snapshot, or a deletion vector; `about` names the live data files that it may concern."""
+    """A delete file of the current snapshot, or a deletion vector; `about` names the live data files that it may
+    concern.
+    """
 
     path: str
     bytes: int
@@ -104,7 +108,9 @@ class WrittenDeletes:
     positions: tuple[int, int]
 
     def to_data_file(self, partition: Record) -> DataFile:
-        """The file as a manifest describes it. Its bounds are whole paths: cut ones would not tell that it is about one file alone."""
+        """The file as a manifest describes it. Its bounds are whole paths: cut ones would not tell that it is about one
+        file alone.
+        """
         made = DataFile.from_args(
             content=DataFileContent.POSITION_DELETES,
             file_path=self.path,
@@ -237,7 +243,9 @@ def _read(table: Table, files: Sequence[KnownDelete]) -> pa.Table:
     found: list[pa.Table] = []
     for file in files:
         with table.io.new_input(file.path).open() as stream:
-            rows = pq.read_table(stream, columns=["file_path", "pos"]).cast(pa.schema([("file_path", pa.string()), ("pos", pa.int64())]))
+            rows = pq.read_table(stream, columns=["file_path", "pos"]).cast(
+                pa.schema([("file_path", pa.string()), ("pos", pa.int64())])
+            )
         found.append(rows.filter(pc.is_in(rows.column("file_path"), value_set=live)))
     once = pa.concat_tables(found).group_by(["file_path", "pos"], use_threads=False).aggregate([])
     return once.sort_by([("file_path", "ascending"), ("pos", "ascending")]).cast(SCHEMA)
@@ -250,7 +258,9 @@ def _write(table: Table, rows: pa.Table, like: KnownDelete) -> WrittenDeletes:
         pq.write_table(rows, stream, compression="zstd", store_schema=False)
         size = stream.tell()
     paths, ends = rows.column("file_path"), pc.min_max(rows.column("pos")).as_py()
-    return WrittenDeletes(path, rows.num_rows, size, like.spec_id, (paths[0].as_py(), paths[-1].as_py()), (ends["min"], ends["max"]))
+    return WrittenDeletes(
+        path, rows.num_rows, size, like.spec_id, (paths[0].as_py(), paths[-1].as_py()), (ends["min"], ends["max"])
+    )
 
 
 def _long(value: int) -> bytes:
@@ -259,16 +269,22 @@ def _long(value: int) -> bytes:
 
 @dataclass
 class Exchange:
-    """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that are concerned."""
+    """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that
+    are concerned.
+    """
 
     _written: dict[tuple[int, frozenset[str]], tuple[list[ManifestFile], Counts]] = field(default_factory=dict)
 
-    def __call__(self, survey: Survey, swaps: Sequence[DeleteSwap], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
+    def __call__(
+        self, survey: Survey, swaps: Sequence[DeleteSwap], snapshot_id: int
+    ) -> tuple[list[ManifestFile], Counts]:
         """The head's manifests, with delete files marked as deleted, and one for those that take their place."""
         listed = survey.manifests
         touched = frozenset(survey.manifests_with({path for swap in swaps for path, _ in swap.removed}, DELETES))
         if (snapshot_id, touched) not in self._written:
-            self._written[snapshot_id, touched] = _rewrite(survey.table, [listed[path] for path in sorted(touched)], swaps, snapshot_id)
+            self._written[snapshot_id, touched] = _rewrite(
+                survey.table, [listed[path] for path in sorted(touched)], swaps, snapshot_id
+            )
         made, counts = self._written[snapshot_id, touched]
         return [*(one for path, one in listed.items() if path not in touched), *made], counts
 
@@ -282,7 +298,9 @@ def _rewrite(
     added = [swap.added.to_data_file(partitions[id(swap)]) for swap in swaps if swap.added is not None]
     for spec_id, files in group_by_spec(added).items():
         entries = [as_added(file, snapshot_id) for file in files]
-        made.append(write_entries(table, entries, spec_id=spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id))
+        made.append(
+            write_entries(table, entries, spec_id=spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id)
+        )
     return made, _count(added, dropped)
 
 

@@ -20,8 +20,8 @@ def drop_files(
 ) -> tuple[list[ManifestFile], list[DataFile]]:
     """The manifests with some files marked as deleted by this snapshot, and these files.
 
-    What is left of a manifest is written again. One of which nothing is left is not: its deleted files go into a single manifest with
-    those of the others, so that a compaction does not leave as many manifests behind as it found.
+    What is left of a manifest is written again. One of which nothing is left is not: its deleted files go into a single
+    manifest with those of the others, so that a compaction does not leave as many manifests behind as it found.
     """
     made: list[ManifestFile] = []
     dropped: list[DataFile] = []
@@ -36,9 +36,17 @@ def drop_files(
         if len(gone) == len(changed):
             emptied.setdefault(place, []).extend(changed)
         else:
-            made.append(write_entries(table, changed, spec_id=place[0], content=place[1], snapshot_id=snapshot_id) if gone else manifest)
+            made.append(
+                write_entries(table, changed, spec_id=place[0], content=place[1], snapshot_id=snapshot_id)
+                if gone
+                else manifest
+            )
     for (spec_id, content), entries in emptied.items():
-        made += [write_entries(table, entries, spec_id=spec_id, content=content, snapshot_id=snapshot_id)] if entries else []
+        made += (
+            [write_entries(table, entries, spec_id=spec_id, content=content, snapshot_id=snapshot_id)]
+            if entries
+            else []
+        )
     return made, dropped
 
 

@@ -1,8 +1,8 @@
 """Snapshot expiry: which snapshots go, the commit that lets them go, and then the files that nothing leads to any more.
 
-The order is the safety: first the commit, then, and only when it is certain, the files. What reaches what is worked out between the two, on
-the table as it is after the commit: every ref and every kept snapshot of that moment keeps its files. A program that is killed in between
-leaves orphans, which the orphan step finds by their age.
+The order is the safety: first the commit, then, and only when it is certain, the files. What reaches what is worked out
+between the two, on the table as it is after the commit: every ref and every kept snapshot of that moment keeps its
+files. A program that is killed in between leaves orphans, which the orphan step finds by their age.
 """
 
 from __future__ import annotations
@@ -48,11 +48,14 @@ class Expired:
     kept: int = 0
 
 
-def choose_expired(metadata: TableMetadata, policy: Policy, *, now_ms: int, keep_since_ms: int | None = None) -> Expired:
+def choose_expired(
+    metadata: TableMetadata, policy: Policy, *, now_ms: int, keep_since_ms: int | None = None
+) -> Expired:
     """What the policy lets go, by Iceberg's rules: each ref keeps its own, and may say for itself how long.
 
-    A branch keeps its newest `min_snapshots` and all that are young enough, without a gap; a tag keeps its snapshot. A snapshot that no
-    ref leads to (a rollback has undone it) stays while it is young. With `keep_since_ms`, whatever tells of the table since then stays.
+    A branch keeps its newest `min_snapshots` and all that are young enough, without a gap; a tag keeps its snapshot. A
+    snapshot that no ref leads to (a rollback has undone it) stays while it is young. With `keep_since_ms`, whatever
+    tells of the table since then stays.
     """
     refs = {name for name, ref in metadata.refs.items() if name != MAIN and _is_old_ref(metadata, name, policy, now_ms)}
     kept: set[int] = set()
@@ -66,10 +69,21 @@ def choose_expired(metadata: TableMetadata, policy: Policy, *, now_ms: int, keep
         age = policy.max_snapshot_age_ms if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
         least = policy.min_snapshots if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
         kept |= set(_young_line(metadata, head, cutoff_ms=now_ms - age, least=least, since_ms=keep_since_ms))
-    on_lines = {one.snapshot_id for name in metadata.refs if name not in refs for one in _line(metadata, metadata.snapshot_by_name(name))}
+    on_lines = {
+        one.snapshot_id
+        for name in metadata.refs
+        if name not in refs
+        for one in _line(metadata, metadata.snapshot_by_name(name))
+    }
     cutoff = min(now_ms - policy.max_snapshot_age_ms, keep_since_ms if keep_since_ms is not None else now_ms)
-    kept |= {one.snapshot_id for one in metadata.snapshots if one.snapshot_id not in on_lines and one.timestamp_ms >= cutoff}
-    gone = [one.snapshot_id for one in sorted(metadata.snapshots, key=lambda one: one.timestamp_ms) if one.snapshot_id not in kept]
+    kept |= {
+        one.snapshot_id for one in metadata.snapshots if one.snapshot_id not in on_lines and one.timestamp_ms >= cutoff
+    }
+    gone = [
+        one.snapshot_id
+        for one in sorted(metadata.snapshots, key=lambda one: one.timestamp_ms)
+        if one.snapshot_id not in kept
+    ]
     return Expired(tuple(gone), tuple(sorted(refs)), len(metadata.snapshots) - len(gone))
 
 
@@ -77,24 +91,31 @@ def _is_old_ref(metadata: TableMetadata, name: str, policy: Policy, now_ms: int)
     ref, snapshot = metadata.refs[name], metadata.snapshot_by_name(name)
     limit = policy.max_ref_age_ms if ref.max_ref_age_ms is None else ref.max_ref_age_ms
     if name.startswith(STAGE) and ref.max_ref_age_ms is None:
-        # A stage begins at main's head, which may be old while the stage is alive. Once something is staged there, it is published within
-        # moments: one that is as old as an orphan was left by a program that died.
+        # A stage begins at main's head, which may be old while the stage is alive. Once something is staged there, it
+        # is published within moments: one that is as old as an orphan was left by a program that died.
         is_begun = snapshot not in list(_line(metadata, metadata.snapshot_by_name(MAIN)))
         limit = policy.orphan_age_ms if is_begun else None
     return limit is not None and snapshot is not None and now_ms - snapshot.timestamp_ms > limit
 
 
-def _young_line(metadata: TableMetadata, head: Snapshot, *, cutoff_ms: int, least: int, since_ms: int | None) -> list[int]:
-    """The newest snapshots of a line, down to the oldest that must stay. Clocks differ: an old one may lie above a young one."""
+def _young_line(
+    metadata: TableMetadata, head: Snapshot, *, cutoff_ms: int, least: int, since_ms: int | None
+) -> list[int]:
+    """The newest snapshots of a line, down to the oldest that must stay. Clocks differ: an old one may lie above a
+    young one.
+    """
     line = list(_line(metadata, head))
     needed = [position for position, one in enumerate(line) if position < least or one.timestamp_ms >= cutoff_ms]
     if since_ms is not None:  # down to what it held at that time
-        needed.append(next((position for position, one in enumerate(line) if one.timestamp_ms <= since_ms), len(line) - 1))
+        needed.append(
+            next((position for position, one in enumerate(line) if one.timestamp_ms <= since_ms), len(line) - 1)
+        )
     return [one.snapshot_id for one in line[: max(needed, default=0) + 1]]
 
 
 def _line(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot]:
-    known = {one.snapshot_id: one for one in metadata.snapshots}  # PyIceberg's own look goes through all of them each time
+    # PyIceberg's own look goes through all of them each time
+    known = {one.snapshot_id: one for one in metadata.snapshots}
     while head is not None:
         yield head
         head = known.get(head.parent_snapshot_id) if head.parent_snapshot_id is not None else None
@@ -151,7 +172,8 @@ class Expiry:
     clock_ms: Callable[[], int]
     patience: Patience = field(default_factory=Patience)
     keep_since_ms: int | None = None
-    uuid: str | None = None  # of the table for which it was planned: one of the same name that was made anew is left alone
+    # of the table for which it was planned: one of the same name that was made anew is left alone
+    uuid: str | None = None
 
     def run(self) -> ExpiryResult:
         """Lets snapshots go, then removes the files that nothing leads to any more."""
@@ -170,13 +192,16 @@ class Expiry:
             table = self.catalog.load_table(self.identifier)
             if self.uuid and str(table.metadata.table_uuid) != self.uuid:
                 raise UpkeepError(
-                    f"{'.'.join(self.identifier)}: nothing is expired: the table was dropped and created again since the plan was made",
+                    f"{'.'.join(self.identifier)}: nothing is expired: the table was dropped and created again since "
+                    f"the plan was made",
                     hint="run frazil maintain again",
                 )
             for earlier, expired in sent:
                 if _has_happened(table.metadata, expired):
                     return earlier, expired
-            expired = choose_expired(table.metadata, self.policy, now_ms=self.clock_ms(), keep_since_ms=self.keep_since_ms)
+            expired = choose_expired(
+                table.metadata, self.policy, now_ms=self.clock_ms(), keep_since_ms=self.keep_since_ms
+            )
             if not expired.snapshot_ids and not expired.refs:
                 return table, expired
             self.patience.on_step("before commit")
@@ -204,7 +229,9 @@ class Expiry:
 
 def _has_happened(metadata: TableMetadata, expired: Expired) -> bool:
     """Whether everything that a commit takes away is gone."""
-    return not any(metadata.snapshot_by_id(one) for one in expired.snapshot_ids) and not any(name in metadata.refs for name in expired.refs)
+    return not any(metadata.snapshot_by_id(one) for one in expired.snapshot_ids) and not any(
+        name in metadata.refs for name in expired.refs
+    )
 
 
 def statistics_paths(metadata: TableMetadata) -> frozenset[str]:
@@ -217,9 +244,15 @@ def _change(table: Table, identifier: Identifier, expired: Expired) -> Change:
     metadata = table.metadata
     refs: Mapping[str, int] = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
     requirements: list[TableRequirement] = [AssertTableUUID(uuid=metadata.table_uuid)]
-    requirements += [AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": at}) for name, at in sorted(refs.items())]
+    requirements += [
+        AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": at}) for name, at in sorted(refs.items())
+    ]
     updates: list[TableUpdate] = [RemoveSnapshotRefUpdate.model_validate({"ref-name": name}) for name in expired.refs]
     keys = [property_key(name) for name in expired.refs if property_key(name) in metadata.properties]
     updates += [RemovePropertiesUpdate(removals=keys)] if keys else []
-    updates += [RemoveSnapshotsUpdate.model_validate({"snapshot-ids": list(expired.snapshot_ids)})] if expired.snapshot_ids else []
+    updates += (
+        [RemoveSnapshotsUpdate.model_validate({"snapshot-ids": list(expired.snapshot_ids)})]
+        if expired.snapshot_ids
+        else []
+    )
     return Change(identifier, tuple(requirements), tuple(updates))

@@ -1,7 +1,8 @@
 """Which data files are worth a rewrite, and which of them together. Pure: it reads and decides, and does nothing.
 
-A file needs it when it is too small or too large for the table's target size, or when much of it is deleted. Small files are rewritten
-where enough of them meet in one partition; else every run would write a partition's last small file again.
+A file needs it when it is too small or too large for the table's target size, or when much of it is deleted. Small
+files are rewritten where enough of them meet in one partition; else every run would write a partition's last small file
+again.
 """
 
 from __future__ import annotations
@@ -54,14 +55,18 @@ class LiveFile:
 
     @property
     def deleted_share(self) -> float:
-        """The part of its rows that is certainly deleted: a delete file for several files does not say how much it is about which."""
+        """The part of its rows that is certainly deleted: a delete file for several files does not say how much it is
+        about which.
+        """
         own = sum(delete.rows for delete in self.deletes if delete.is_own)
         return own / self.rows if self.rows > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What makes a file or a group worth it; with `everything`, each file is: it gets the current spec, order and codec."""
+    """What makes a file or a group worth it; with `everything`, each file is: it gets the current spec, order and
+    codec.
+    """
 
     target_bytes: int
     min_input_files: int = 5
@@ -89,7 +94,9 @@ class Rules:
 
 @dataclass(frozen=True)
 class Group:
-    """Files that are rewritten together. Those of an older partition spec have no partition in common: their rows are taken apart anew."""
+    """Files that are rewritten together. Those of an older partition spec have no partition in common: their rows are
+    taken apart anew.
+    """
 
     files: tuple[LiveFile, ...]
     spec_id: int
@@ -139,11 +146,15 @@ def plan_groups(files: Iterable[LiveFile], rules: Rules) -> list[Group]:
             places[file.spec_id, file.partition if is_current else ()].append(file)
     bins = [(place, some) for place, found in places.items() for some in _bins(found, rules.group_bytes)]
     groups = [Group(tuple(some), *place, rules.sequence) for place, some in bins if _is_worth_it(some, rules)]
-    return sorted(groups, key=lambda group: (group.files_after(rules.target_bytes) - len(group.files), sorted(group.paths)[0]))
+    return sorted(
+        groups, key=lambda group: (group.files_after(rules.target_bytes) - len(group.files), sorted(group.paths)[0])
+    )
 
 
 def _bins(files: Sequence[LiveFile], most_bytes: int) -> list[list[LiveFile]]:
-    """The files in bins of a size, in the order of their names: files that were written one after the other stay together."""
+    """The files in bins of a size, in the order of their names: files that were written one after the other stay
+    together.
+    """
     bins: list[list[LiveFile]] = []
     size = most_bytes + 1
     for file in sorted(files, key=lambda one: one.path):

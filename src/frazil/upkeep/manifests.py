@@ -1,4 +1,6 @@
-"""Small manifests become few, each with the files of partitions that lie side by side: a filter on the partition then reads fewer."""
+"""Small manifests become few, each with the files of partitions that lie side by side: a filter on the partition then
+reads fewer.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ def choose_merges(manifests: Sequence[ManifestFacts], *, target_bytes: int, leas
     >>> small = [ManifestFacts(f"m{n}", 1000) for n in range(5)]
     >>> [len(merge.manifests) for merge in choose_merges([*small, ManifestFacts("big", 7_900)], target_bytes=8_000, least=5)]
     [5]
-    """
+    """  # noqa: E501
     places: dict[tuple[int, int], list[ManifestFacts]] = defaultdict(list)
     for one in manifests:
         if one.bytes < target_bytes * TOO_SMALL:
@@ -102,7 +104,9 @@ def choose_merges(manifests: Sequence[ManifestFacts], *, target_bytes: int, leas
 
 
 def _bins(manifests: Sequence[ManifestFacts]) -> Iterator[list[ManifestFacts]]:
-    """The manifests in the order of the list, in portions whose entries fit into memory: a table that grows by time lies in that order."""
+    """The manifests in the order of the list, in portions whose entries fit into memory: a table that grows by time
+    lies in that order.
+    """
     some: list[ManifestFacts] = []
     for one in manifests:
         if some and sum(other.bytes for other in some) + one.bytes > MERGED_BYTES:
@@ -120,10 +124,13 @@ def plan_manifests(table: Table, policy: Policy) -> ManifestPlan:
     """What is worth a rewrite in the table as it was loaded."""
     seen = Survey(table)
     facts = [
-        ManifestFacts(unit.fact("path"), unit.fact("length") or 0, unit.fact("spec_id"), content, unit.fact("first_row_id"))
+        ManifestFacts(
+            unit.fact("path"), unit.fact("length") or 0, unit.fact("spec_id"), content, unit.fact("first_row_id")
+        )
         for content in (DATA, DELETES)
         for unit in seen.units(content)
-        # After an upgrade to format 3 the rows have no ids yet; whoever commits first gives them, in the order of the manifest.
+        # After an upgrade to format 3 the rows have no ids yet; whoever commits first gives them, in the order of the
+        # manifest.
         if not (seen.keeps_row_ids and content == DATA and unit.fact("first_row_id") is None)
     ]
     merges = choose_merges(facts, target_bytes=policy.manifest_bytes, least=policy.min_input_files)
@@ -147,13 +154,17 @@ class Exchange:
         replaced = {path for merge in merges for path in merge.paths}
         kept = [one for path, one in listed.items() if path not in replaced]
         counts = {"manifests-created": len(made), "manifests-kept": len(kept), "manifests-replaced": len(replaced)}
-        return [*made, *kept], Counts({**counts, "entries-processed": sum(self._written[snapshot_id, merge][1] for merge in merges)})
+        return [*made, *kept], Counts(
+            {**counts, "entries-processed": sum(self._written[snapshot_id, merge][1] for merge in merges)}
+        )
 
     def after(self, merges: Sequence[Merge], snapshot_id: int | None) -> int:
         """How many manifests have taken the place of these."""
         return sum(len(self._written[snapshot_id, merge][0]) for merge in merges) if snapshot_id is not None else 0
 
-    def _merge(self, table: Table, merge: Merge, listed: Mapping[str, ManifestFile], snapshot_id: int) -> tuple[list[ManifestFile], int]:
+    def _merge(
+        self, table: Table, merge: Merge, listed: Mapping[str, ManifestFile], snapshot_id: int
+    ) -> tuple[list[ManifestFile], int]:
         entries = _clustered(table, [listed[path] for path in sorted(merge.paths)])
         first = merge.manifests[0]
         content = listed[first.path].content

@@ -1,8 +1,9 @@
-"""Files in a table's folders that nothing leads to: what failed commits, killed writers and cut-short removals have left.
+"""Files in a table's folders that nothing leads to: what failed commits, killed writers and cut-short removals have
+left.
 
-A file that is not referred to may belong to a commit that is under way. Only its age tells: nothing younger than the limit is touched. The
-folders are listed before the table is loaded, so a file that is committed in between is seen as the table's. Every spelling of a path
-counts (`comparable`), and whatever is in doubt is spared.
+A file that is not referred to may belong to a commit that is under way. Only its age tells: nothing younger than the
+limit is touched. The folders are listed before the table is loaded, so a file that is committed in between is seen as
+the table's. Every spelling of a path counts (`comparable`), and whatever is in doubt is spared.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class OrphanPlan:
     listed: int = 0
     older_than_ms: int = 0
     uuid: str = ""  # of the table whose orphans they are
-    needed: Mapping[str, str] = field(default_factory=dict)  # files that this table does not lead to, and another one does
+    # files that this table does not lead to, and another one does
+    needed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -61,7 +63,9 @@ class OrphanPlan:
 
 @dataclass
 class Locations:
-    """The folders of all tables of the catalog, asked for once: nobody removes files from a folder that two tables share."""
+    """The folders of all tables of the catalog, asked for once: nobody removes files from a folder that two tables
+    share.
+    """
 
     catalog: FrazilCatalog
     _found: dict[Identifier, tuple[str, ...]] = field(default_factory=dict)
@@ -86,13 +90,19 @@ class Locations:
             return ()  # dropped since it was listed
         except (RESTError, TableBroken, ValueError) as exc:
             raise UpkeepError(
-                f"no orphans are removed: {'.'.join(identifier)} cannot be loaded, so nobody knows where its files lie: {exc}",
+                f"no orphans are removed: {'.'.join(identifier)} cannot be loaded, so nobody knows where its files "
+                f"lie: {exc}",
                 hint="repair it first (frazil table), or leave this step out: --only compact,deletes,manifests,expire",
             ) from exc
 
 
 def plan_orphans(
-    load: Callable[[], Table], *, now_ms: int, older_than_ms: int, locations: Locations, on_step: Callable[[str], None] = ignore
+    load: Callable[[], Table],
+    *,
+    now_ms: int,
+    older_than_ms: int,
+    locations: Locations,
+    on_step: Callable[[str], None] = ignore,
 ) -> OrphanPlan:
     """The orphans of a table that are older than the limit. `load` gives the table as it is when it is called."""
     if older_than_ms < LEAST_ORPHAN_AGE_MS:
@@ -104,7 +114,8 @@ def plan_orphans(
     name = ".".join(table.name())
     if others := locations.neighbours(table):
         raise UpkeepError(
-            f"{name}: no orphans are removed: its folder is shared with {', '.join(others[:3])}", hint="give each table a folder of its own"
+            f"{name}: no orphans are removed: its folder is shared with {', '.join(others[:3])}",
+            hint="give each table a folder of its own",
         )
     listed, found = 0, list[Orphan]()
     for some in _portions(_old_files(table, now_ms - older_than_ms)):
@@ -119,7 +130,8 @@ def plan_orphans(
 
 
 def remove_orphans(table: Table, plan: OrphanPlan, *, on_step: Callable[[str], None] = ignore) -> Removed:
-    """Removes what was found, and what the table, loaded just now, still does not lead to: a writer may have slept for days.
+    """Removes what was found, and what the table, loaded just now, still does not lead to: a writer may have slept for
+    days.
 
     Nothing, if a table of the same name has been made anew since.
     """
@@ -150,11 +162,14 @@ def _portions(files: Iterable[Orphan]) -> Iterator[list[Orphan]]:
 
 
 def _old_files(table: Table, until_ms: int) -> Iterator[Orphan]:
-    """The files of the table's folders that were last written before a time; each once, though folders may lie in each other."""
+    """The files of the table's folders that were last written before a time; each once, though folders may lie in each
+    other.
+    """
     io = table.io
     if not isinstance(io, PyArrowFileIO):
         raise UpkeepError(
-            f"{'.'.join(table.name())}: its files cannot be listed through {type(io).__name__}", hint="set py-io-impl to PyArrow's"
+            f"{'.'.join(table.name())}: its files cannot be listed through {type(io).__name__}",
+            hint="set py-io-impl to PyArrow's",
         )
     folders = folders_of(table)
     for folder in folders:
@@ -163,7 +178,8 @@ def _old_files(table: Table, until_ms: int) -> Iterator[Orphan]:
         scheme, netloc, path = io.parse_location(folder, io.properties)
         prefix = folder[: folder.rindex(path)] if path in folder else f"{scheme}://"
         for info in _walk(io.fs_by_scheme(scheme, netloc), path, 0):
-            modified = int(info.mtime.timestamp() * 1000) if info.mtime is not None else until_ms  # no time known: too young
+            # no time known: too young
+            modified = int(info.mtime.timestamp() * 1000) if info.mtime is not None else until_ms
             if modified < until_ms and not _is_hidden(info.path.removeprefix(path)):
                 yield Orphan(prefix + info.path, info.size or 0, modified)
 
@@ -182,5 +198,5 @@ def _is_hidden(path: str) -> bool:
 
     >>> _is_hidden("data/_temporary/0/f.parquet"), _is_hidden("data/_day=1/f.parquet"), _is_hidden("metadata/.v1.json.crc")
     (True, False, True)
-    """
+    """  # noqa: E501
     return any(part.startswith(("_", ".")) and "=" not in part for part in path.split("/"))

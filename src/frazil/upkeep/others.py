@@ -1,6 +1,7 @@
 """Which files other tables lead to: asked for every file that upkeep is about to delete.
 
-Frazil's server knows the tables of all its warehouses. Other catalogs are walked: every table that they list is loaded and read.
+Frazil's server knows the tables of all its warehouses. Other catalogs are walked: every table that they list is loaded
+and read.
 """
 
 from __future__ import annotations

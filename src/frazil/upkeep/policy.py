@@ -40,7 +40,8 @@ class Policy:
             text = properties.get(key, str(default))
             if not text.strip().lstrip("+").isdigit() or int(text) < least:
                 raise UpkeepError(
-                    f"{table}: table property '{key}' is '{text}', expected a whole number from {least:,}", hint="change the property"
+                    f"{table}: table property '{key}' is '{text}', expected a whole number from {least:,}",
+                    hint="change the property",
                 )
             return int(text)
 

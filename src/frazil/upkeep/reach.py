@@ -1,7 +1,8 @@
 """What only expired snapshots reach: the difference of two sets of files, in bounded memory.
 
-Manifests are compared first: one that a kept snapshot lists as well keeps all its files. What is left are the files that expired manifests
-alone name. They are taken some at a time, and every kept manifest is asked for them: of what is kept, one manifest is in memory at once.
+Manifests are compared first: one that a kept snapshot lists as well keeps all its files. What is left are the files
+that expired manifests alone name. They are taken some at a time, and every kept manifest is asked for them: of what is
+kept, one manifest is in memory at once.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Doomed:
     def only(self, paths: Collection[str]) -> Doomed:
         """Some of them. Sizes are not known by file: that of all is an upper bound."""
         data, manifests, lists, statistics = (
-            tuple(path for path in some if path in paths) for some in (self.data, self.manifests, self.lists, self.statistics)
+            tuple(path for path in some if path in paths)
+            for some in (self.data, self.manifests, self.lists, self.statistics)
         )
         return Doomed(data, manifests, lists, statistics, self.bytes)
 
@@ -68,7 +70,11 @@ class _Candidates:
 
 
 def find_doomed(
-    table: Table, expired: Sequence[Snapshot], kept: Sequence[Snapshot], *, kept_statistics: Collection[str] | None = None
+    table: Table,
+    expired: Sequence[Snapshot],
+    kept: Sequence[Snapshot],
+    *,
+    kept_statistics: Collection[str] | None = None,
 ) -> Doomed:
     """The files that expired snapshots reach and kept ones do not."""
     cache = manifest_cache(table.io, max_bytes=64 << 20)
@@ -94,7 +100,8 @@ def _data_files(cache: ManifestCache, gone: Sequence[str], kept: Sequence[str]) 
     size = 0
     candidates = _Candidates()
     for number, path in enumerate(gone, start=1):
-        manifest = cache.manifest(path)  # live entries: a file that an entry calls deleted is named by an older manifest as well
+        # live entries: a file that an entry calls deleted is named by an older manifest as well
+        manifest = cache.manifest(path)
         candidates.add(manifest.columns["path"], manifest.columns["bytes"])
         if candidates.found and (len(candidates.found) >= AT_ONCE or number == len(gone)):
             _spare_kept(cache, candidates, kept)
@@ -123,11 +130,17 @@ def _statistics(table: Table, expired: set[int], kept: Collection[str] | None) -
     known = [*table.metadata.statistics, *table.metadata.partition_statistics]
     staying = kept if kept is not None else [one.statistics_path for one in known if one.snapshot_id not in expired]
     spared = {comparable(path) for path in staying}
-    yield from (one.statistics_path for one in known if one.snapshot_id in expired and comparable(one.statistics_path) not in spared)
+    yield from (
+        one.statistics_path
+        for one in known
+        if one.snapshot_id in expired and comparable(one.statistics_path) not in spared
+    )
 
 
 def reachable(table: Table) -> Iterator[pa.Array]:
-    """Every file that a table's metadata leads to, from every kept snapshot of every ref, in arrays of paths; some come twice."""
+    """Every file that a table's metadata leads to, from every kept snapshot of every ref, in arrays of paths; some come
+    twice.
+    """
     metadata = table.metadata
     cache = manifest_cache(table.io, max_bytes=64 << 20)
     own = [table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)]

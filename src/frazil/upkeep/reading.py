@@ -1,6 +1,8 @@
-"""The rows of data files that are not deleted, with a count of those that are: the same pieces as a scan's, without a filter.
+"""The rows of data files that are not deleted, with a count of those that are: the same pieces as a scan's, without a
+filter.
 
-Of format 3, every row comes with its id and the sequence number of its last change, whether its file has them or they are inherited.
+Of format 3, every row comes with its id and the sequence number of its last change, whether its file has them or they
+are inherited.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ class LiveRows:
                         yield made
                     start += batch.num_rows
 
-    def _keep(self, start: int, count: int, positions: Positions, equal: Sequence[pa.BooleanArray]) -> pa.BooleanArray | None:
+    def _keep(
+        self, start: int, count: int, positions: Positions, equal: Sequence[pa.BooleanArray]
+    ) -> pa.BooleanArray | None:
         """A mask of the rows that are not deleted; None for all of them."""
         alive = kept_rows(positions, start, count)
         for deleted in equal:
@@ -90,13 +94,17 @@ def _reading(table: str, path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, ScanError, Unavailable, Misfit) as exc:
-        reason, hint = (exc.message, exc.hint) if isinstance(exc, FrazilError) else (str(exc), hint_for(classify(exc), path))
+        reason, hint = (
+            (exc.message, exc.hint) if isinstance(exc, FrazilError) else (str(exc), hint_for(classify(exc), path))
+        )
         raise UpkeepError(f"{table}: {path} cannot be read, its group is left as it is: {reason}", hint=hint) from exc
 
 
 def _task(file: LiveFile) -> FileTask:
     deletes, lineage = tuple(_delete(one, file) for one in file.deletes), (file.sequence, file.first_row_id)
-    return FileTask(file.path, file.format, file.rows, file.bytes, file.spec_id, file.partition, AlwaysTrue(), deletes, lineage)
+    return FileTask(
+        file.path, file.format, file.rows, file.bytes, file.spec_id, file.partition, AlwaysTrue(), deletes, lineage
+    )
 
 
 def _delete(one: AppliedDelete, file: LiveFile) -> DeleteFile:
@@ -105,4 +113,6 @@ def _delete(one: AppliedDelete, file: LiveFile) -> DeleteFile:
     facts |= {"content_bytes": one.length, "equality_ids": list(one.ids)}
     manifest = Manifest(one.path, {name: pa.array([value]) for name, value in facts.items()}, {})
     is_vector = one.offset is not None
-    return DeleteFile(manifest, 0, one.path, one.content, file.sequence, file.spec_id, file.partition, file.path, is_vector)
+    return DeleteFile(
+        manifest, 0, one.path, one.content, file.sequence, file.spec_id, file.partition, file.path, is_vector
+    )

@@ -1,7 +1,7 @@
 """Files that are removed for good: several at once, each counted, none twice.
 
-A file is removed only if it is a regular file in the table's own folders, and no table of the catalog leads to it. Everything else is left,
-counted, and said.
+A file is removed only if it is a regular file in the table's own folders, and no table of the catalog leads to it.
+Everything else is left, counted, and said.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def folders_of(table: Table) -> tuple[str, ...]:
 
 
 def is_own(path: str, folders: Sequence[str]) -> bool:
-    """Whether a path is that of a regular file in one of the folders, for every reader and with symbolic links followed.
+    """Whether a path is that of a regular file in one of the folders, for every reader and with symbolic links
+    followed.
 
     >>> is_own("s3://b/t/data/f", ["s3://b/t"]), is_own("s3://b/t/../u/f", ["s3://b/t"]), is_own("s3://b/t2/f", ["s3://b/t"])
     (True, False, False)
@@ -89,7 +90,9 @@ def _local(path: str) -> str | None:
 
 
 def remove_files(table: Table, paths: Iterable[str], *, on_step: Callable[[str], None] = ignore) -> Removed:
-    """Removes files that lie in the table's own folders and that no table leads to, this one included; the others are counted and left."""
+    """Removes files that lie in the table's own folders and that no table leads to, this one included; the others are
+    counted and left.
+    """
     folders, result, delete = folders_of(table), Removed(), eraser(table.io, table.location())
 
     def remove(path: str) -> Removed:
@@ -110,7 +113,9 @@ def remove_files(table: Table, paths: Iterable[str], *, on_step: Callable[[str],
             free, left = _without_needed(table, own)
             on_step("removing files")
             result = sum(pool.map(remove, free), result + left)
-            log.info("%s: removed %d files", ".".join(table.name()), len(free), extra={"table": table.name(), "files": free})
+            log.info(
+                "%s: removed %d files", ".".join(table.name()), len(free), extra={"table": table.name(), "files": free}
+            )
     return result
 
 
@@ -123,4 +128,6 @@ def _without_needed(table: Table, paths: Sequence[str]) -> tuple[list[str], Remo
         return [], Removed(unknown=len(paths), doubt=exc.message)
     for path, label in needed.items():
         log.warning("%s: %s is left: %s leads to it", ".".join(table.name()), path, label)
-    return [path for path in paths if path not in needed], Removed(needed=len(needed), needed_by=tuple(sorted(set(needed.values()))))
+    return [path for path in paths if path not in needed], Removed(
+        needed=len(needed), needed_by=tuple(sorted(set(needed.values())))
+    )

@@ -1,11 +1,12 @@
 """The commit of upkeep: a `replace` snapshot that yields to writers.
 
-What was prepared comes in pieces, called swaps: files that go, files that take their place. Before every attempt the table is loaded again
-and each swap is held against it. A swap whose files are gone, or have deletes that were not applied, is left out, and the others are
-committed; whatever else was committed meanwhile (appends above all) is carried over as it is. The commit requires that main is still where
-it was read, so nothing can slip in between.
+What was prepared comes in pieces, called swaps: files that go, files that take their place. Before every attempt the
+table is loaded again and each swap is held against it. A swap whose files are gone, or have deletes that were not
+applied, is left out, and the others are committed; whatever else was committed meanwhile (appends above all) is carried
+over as it is. The commit requires that main is still where it was read, so nothing can slip in between.
 
-Files of a swap that was left out may be deleted only if no attempt with them is in doubt: a commit whose reply was lost may have happened.
+Files of a swap that was left out may be deleted only if no attempt with them is in doubt: a commit whose reply was lost
+may have happened.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ Exchange = Callable[["Survey", Sequence[S], int], tuple[list[ManifestFile], Coun
 
 @dataclass(frozen=True)
 class Outcome(Generic[S]):
-    """What came of it: the swaps that are in, those that were left out, and of these the ones whose files nobody may delete."""
+    """What came of it: the swaps that are in, those that were left out, and of these the ones whose files nobody may
+    delete.
+    """
 
     committed: tuple[S, ...] = ()
     left_out: tuple[S, ...] = ()
@@ -86,7 +89,9 @@ class Outcome(Generic[S]):
 
 @dataclass
 class Replacement(Generic[S]):
-    """Commits swaps to main of one table. `exchange` gives the manifests of the new snapshot from those of the table as it is now."""
+    """Commits swaps to main of one table. `exchange` gives the manifests of the new snapshot from those of the table as
+    it is now.
+    """
 
     catalog: CommitCatalog
     identifier: Identifier
@@ -106,7 +111,8 @@ class Replacement(Generic[S]):
             self.patience.on_step("before load")
             table = self.catalog.load_table(self.identifier)
             cache = cache or manifest_cache(table.io)
-            for snapshot_id, some in sent.items():  # its id is new and random: if it is there, that attempt has happened
+            # its id is new and random: if it is there, that attempt has happened
+            for snapshot_id, some in sent.items():
                 if table.metadata.snapshot_by_id(snapshot_id) is not None:
                     return Outcome(some, _without(swaps, some), tuple(doubtful), snapshot_id)
             survey = Survey(table, cache)
@@ -152,13 +158,17 @@ class Replacement(Generic[S]):
 
 
 def _has_files(manifest: ManifestFile) -> bool:
-    """Whether a manifest names a live file; one that only tells what an older snapshot has deleted has no place in a new list."""
+    """Whether a manifest names a live file; one that only tells what an older snapshot has deleted has no place in a
+    new list.
+    """
     counts = (manifest.added_files_count, manifest.existing_files_count)
     return None in counts or sum(counts) > 0  # type: ignore[arg-type]  # none of them is None
 
 
 def summarise(before: Mapping[str, str] | None, counts: Counts, extra: dict[str, str]) -> Summary:
-    """The summary of a replace snapshot, with the totals carried on. PyIceberg counts only for other operations; the sums are the same."""
+    """The summary of a replace snapshot, with the totals carried on. PyIceberg counts only for other operations; the
+    sums are the same.
+    """
     told = {key: str(value) for key, value in counts.values.items() if value}
     counted = update_snapshot_summaries(Summary(Operation.OVERWRITE, **told, **extra), before)
     return Summary(Operation.REPLACE, **counted.additional_properties)

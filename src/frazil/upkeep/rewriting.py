@@ -1,4 +1,6 @@
-"""A group of data files read, without its deleted rows, and written anew. Plain values in and out: it also runs on Spark's executors."""
+"""A group of data files read, without its deleted rows, and written anew. Plain values in and out: it also runs on
+Spark's executors.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +52,22 @@ class Rewriter:
     def of(cls, table: Table, *, chunk_bytes: int = CHUNK_BYTES) -> Rewriter:
         """The rewriter for a table as it was loaded."""
         bare = table.metadata.model_copy(
-            update={"snapshots": [], "refs": {}, "current_snapshot_id": None, "snapshot_log": [], "metadata_log": [], "statistics": []}
+            update={
+                "snapshots": [],
+                "refs": {},
+                "current_snapshot_id": None,
+                "snapshot_log": [],
+                "metadata_log": [],
+                "statistics": [],
+            }
         )
         # PyIceberg refuses to write metadata of format 3, and what it refuses is this method: its base's does the same.
         return cls(layout_of(table), IcebergBaseModel.model_dump_json(bare, by_alias=True), chunk_bytes)
 
     def rewrite(self, group: Group) -> list[WrittenFile]:
-        """New files with the rows of the group that are not deleted; as many as there must be, or `RowsMismatch` and no file."""
+        """New files with the rows of the group that are not deleted; as many as there must be, or `RowsMismatch` and no
+        file.
+        """
         rows = LiveRows(TableState(self.layout.name, json.loads(self.metadata_json)), self.layout)
         nulls: dict[str, int] = {}
         files = self._write(group, _counting(rows.read(group.files), nulls))
@@ -84,7 +95,10 @@ class Rewriter:
 
     def _take_apart(self, rows: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         """Files of an older spec: each may hold rows of many partitions of the current one."""
-        buffer = Buffer(self.layout, limits=BufferLimits(budget_bytes=2 * self.chunk_bytes, threads=1, spool_folder=self.spool_folder))
+        buffer = Buffer(
+            self.layout,
+            limits=BufferLimits(budget_bytes=2 * self.chunk_bytes, threads=1, spool_folder=self.spool_folder),
+        )
         try:
             for batch in rows:
                 buffer.add(pa.Table.from_batches([batch]))
@@ -96,13 +110,20 @@ class Rewriter:
     def _check(self, group: Group, files: Sequence[WrittenFile], expected: int, nulls: dict[str, int]) -> None:
         found = sum(file.rows for file in files)
         if found != expected:
-            raise RowsMismatch(self.layout.name, f"{expected:,} rows", f"{found:,} rows", first_file=group.files[0].path)
+            raise RowsMismatch(
+                self.layout.name, f"{expected:,} rows", f"{found:,} rows", first_file=group.files[0].path
+            )
         for name, count in nulls.items():
             field_id = self.layout.schema.find_field(name).field_id
             told = [file.null_counts.get(field_id) for file in files]
             written = sum(number for number in told if number is not None)
             if None not in told and written != count:
-                raise RowsMismatch(self.layout.name, f"{count:,} NULLs in '{name}'", f"{written:,} NULLs", first_file=group.files[0].path)
+                raise RowsMismatch(
+                    self.layout.name,
+                    f"{count:,} NULLs in '{name}'",
+                    f"{written:,} NULLs",
+                    first_file=group.files[0].path,
+                )
 
 
 def layout_of(table: Table) -> TableLayout:

@@ -1,7 +1,8 @@
 """Rows in a sort order, more of them than fit into memory: sorted runs on disk, then one pass that merges them.
 
-The merge is vectorised: of every run one batch is in memory. They are sorted together; what lies at or before the last row of a batch
-whose run goes on can be passed by no row that is still on disk. So that part is final, and the run in question gives its next batch.
+The merge is vectorised: of every run one batch is in memory. They are sorted together; what lies at or before the last
+row of a batch whose run goes on can be passed by no row that is still on disk. So that part is final, and the run in
+question gives its next batch.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def sorted_batches(
 
 
 def _to_disk(rows: pa.Table, folder: Path | None) -> Run:
-    """The rows in a file without a name, which the system frees with the process; they are read through a memory map."""
+    """The rows in a file without a name, which the system frees with the process; they are read through a
+    memory map.
+    """
     each = max(int(MERGE_BATCH_BYTES / max(rows.nbytes / max(rows.num_rows, 1), 1)), 1)
     where = folder or Path(tempfile.gettempdir())
     with writing(f"temporary file in {where}"), tempfile.TemporaryFile(dir=where) as file:
@@ -94,6 +97,11 @@ def _load(run: Run, at: int, number: int) -> pa.Table:
 
 
 def _copy(rows: pa.Table) -> pa.Table:
-    """The rows in memory of their own: a slice keeps all of what it was cut from, and many slices wait for the next file."""
-    columns = [pa.concat_arrays([*column.chunks, *(column.chunks[:1] and [column.chunks[0].slice(0, 0)])]) for column in rows.columns]
+    """The rows in memory of their own: a slice keeps all of what it was cut from, and many slices wait for the next
+    file.
+    """
+    columns = [
+        pa.concat_arrays([*column.chunks, *(column.chunks[:1] and [column.chunks[0].slice(0, 0)])])
+        for column in rows.columns
+    ]
     return pa.table(columns, schema=rows.schema) if rows.num_rows else rows

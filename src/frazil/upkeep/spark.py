@@ -1,7 +1,8 @@
 """Compaction on Spark: the executors rewrite groups with the code of `rewriting`, the driver commits what they report.
 
-Spark's own `rewrite_data_files` commits by itself: it retries behind our back, verifies no rows, and knows nothing of a sink's progress in
-the snapshot. Here a task is a group, no row passes through Spark, and nothing but descriptions of files comes back.
+Spark's own `rewrite_data_files` commits by itself: it retries behind our back, verifies no rows, and knows nothing of a
+sink's progress in the snapshot. Here a task is a group, no row passes through Spark, and nothing but descriptions of
+files comes back.
 """
 
 from __future__ import annotations
@@ -53,8 +54,12 @@ class SparkEngine:
             yield groups[row["number"]], _read_report(row["report"])
 
 
-def _task(rewriter: Rewriter, groups: tuple[Group, ...]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`. What it needs travels inside it, pickled: keys of the store are in no log and no explained plan."""
+def _task(
+    rewriter: Rewriter, groups: tuple[Group, ...]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow`. What it needs travels inside it, pickled: keys of the store are in no log and no
+    explained plan.
+    """
 
     def rewrite(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

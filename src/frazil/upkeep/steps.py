@@ -48,7 +48,8 @@ Detail = CompactionPlan | DeletePlan | ManifestPlan | ExpiryPlan | OrphanPlan
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What a step would do to a table; `files` and `snapshots` are what there would be less of, `bytes` what would be free on disk.
+    """What a step would do to a table; `files` and `snapshots` are what there would be less of, `bytes` what would be
+    free on disk.
 
     Steps before expiry free nothing: older snapshots keep their files. Without a detail there is nothing to do.
     """
@@ -140,7 +141,7 @@ class Keeper:
                 return self._perform_orphans(table, detail)
         return StepReport(plan.table, plan.step, ("nothing to do",))
 
-    # --- compaction --------------------------------------------------------------------------------------------------------------
+    # --- compaction --------------------------------------------------------------------------------------------------
 
     def _plan_compact(self, table: Table, policy: Policy) -> StepPlan:
         found = compact.plan_compaction(table, policy, everything=self.everything)
@@ -148,10 +149,23 @@ class Keeper:
         if not found.groups:
             return StepPlan(self.name, compact.STEP, tuple(left))
         order = ", sorted" if table.sort_order().fields else ""
-        said = f"rewrite {count(found.files_before, 'data file')} ({size(found.bytes)}) into about {found.files_after:,}{order}"
+        said = (
+            f"rewrite {count(found.files_before, 'data file')} ({size(found.bytes)}) into about "
+            f"{found.files_after:,}{order}"
+        )
         said += f", in {count(len(found.groups), 'group')}"
-        much = [f"{size(found.bytes)} is much for one process: --engine spark shares the work"] if self._is_much(found) else []
-        return StepPlan(self.name, compact.STEP, (said, *left, *much), files=max(found.files_before - found.files_after, 0), detail=found)
+        much = (
+            [f"{size(found.bytes)} is much for one process: --engine spark shares the work"]
+            if self._is_much(found)
+            else []
+        )
+        return StepPlan(
+            self.name,
+            compact.STEP,
+            (said, *left, *much),
+            files=max(found.files_before - found.files_after, 0),
+            detail=found,
+        )
 
     def _is_much(self, plan: CompactionPlan) -> bool:
         return plan.bytes > MUCH_BYTES and isinstance(self.engine, LocalEngine)
@@ -165,7 +179,9 @@ class Keeper:
             self.on_progress(min(done, len(plan.groups)), len(plan.groups))
 
         work = Compaction(self.catalog, self.identifier, self.engine, self.patience, on_group)
-        made = work.run(table, plan, replan=lambda now: compact.plan_compaction(now, policy, everything=self.everything))
+        made = work.run(
+            table, plan, replan=lambda now: compact.plan_compaction(now, policy, everything=self.everything)
+        )
         before = f"{count(made.files_before, 'data file')} ({size(made.bytes_before)})"
         lines = [f"rewrote {before} into {made.files_after:,} ({size(made.bytes_after)})"]
         if made.overtaken:
@@ -178,11 +194,15 @@ class Keeper:
             problems=made.problems,
         )
 
-    # --- delete files and manifests ----------------------------------------------------------------------------------------------
+    # --- delete files and manifests ----------------------------------------------------------------------------------
 
     def _plan_deletes(self, table: Table, policy: Policy) -> StepPlan:
         found = deletes.plan_deletes(table, policy)
-        lines = [f"drop {count(len(found.dangling), 'delete file')} that no data file needs any more"] if found.dangling else []
+        lines = (
+            [f"drop {count(len(found.dangling), 'delete file')} that no data file needs any more"]
+            if found.dangling
+            else []
+        )
         merged = sum(len(some) for some in found.merges)
         lines += [f"merge {count(merged, 'small delete file')} into {len(found.merges):,}"] if merged else []
         if not lines:
@@ -206,10 +226,12 @@ class Keeper:
     def _perform_manifests(self, policy: Policy, plan: ManifestPlan) -> StepReport:
         made = ManifestRewrite(self.catalog, self.identifier, self.patience).run(plan, policy=policy)
         lines = [f"merged {count(made.before, 'manifest')} into {made.after:,}"]
-        lines += [f"left {count(made.overtaken, 'manifest')} to the next run: writers were faster"] if made.overtaken else []
+        lines += (
+            [f"left {count(made.overtaken, 'manifest')} to the next run: writers were faster"] if made.overtaken else []
+        )
         return StepReport(self.name, manifests.STEP, tuple(lines), files=made.before - made.after)
 
-    # --- expiry and orphans ------------------------------------------------------------------------------------------------------
+    # --- expiry and orphans ------------------------------------------------------------------------------------------
 
     def _plan_expire(self, table: Table, policy: Policy) -> StepPlan:
         since = self._told_by(table)
@@ -217,22 +239,34 @@ class Keeper:
         gone, doomed = found.expired, found.doomed
         if not gone.snapshot_ids and not gone.refs:
             return StepPlan(self.name, expire.STEP)
-        lines = [f"expire {count(len(gone.snapshot_ids), 'snapshot')} older than {ms(policy.max_snapshot_age_ms)}, keep {gone.kept:,}"]
+        lines = [
+            f"expire {count(len(gone.snapshot_ids), 'snapshot')} older than {ms(policy.max_snapshot_age_ms)}, keep "
+            f"{gone.kept:,}"
+        ]
         lines += [f"drop branches and tags past their own age: {', '.join(gone.refs)}"] if gone.refs else []
         if policy.may_delete:
             lines.append(
-                f"remove {count(len(doomed.data), 'data or delete file')} and {count(len(doomed) - len(doomed.data), 'metadata file')} "
+                f"remove {count(len(doomed.data), 'data or delete file')} and "
+                f"{count(len(doomed) - len(doomed.data), 'metadata file')} "
                 f"that nothing else leads to ({size(doomed.bytes)})"
             )
             lines += _say_left(found)
         else:
             lines.append("remove no file: the table's property gc.enabled is false")
         return StepPlan(
-            self.name, expire.STEP, tuple(lines), files=len(doomed), bytes=doomed.bytes, snapshots=len(gone.snapshot_ids), detail=found
+            self.name,
+            expire.STEP,
+            tuple(lines),
+            files=len(doomed),
+            bytes=doomed.bytes,
+            snapshots=len(gone.snapshot_ids),
+            detail=found,
         )
 
     def _perform_expire(self, table: Table, policy: Policy, plan: ExpiryPlan) -> StepReport:
-        work = Expiry(self.catalog, self.identifier, policy, self.clock_ms, self.patience, self._told_by(table), plan.uuid)
+        work = Expiry(
+            self.catalog, self.identifier, policy, self.clock_ms, self.patience, self._told_by(table), plan.uuid
+        )
         made = work.run()
         lines = [f"expired {count(made.snapshots, 'snapshot')}, {_say(made.removed)}"]
         lines += [f"dropped {', '.join(made.refs)}"] if made.refs else []
@@ -264,15 +298,20 @@ class Keeper:
         if not found.orphans:
             return StepPlan(self.name, orphans.STEP, left)
         said = (
-            f"remove {count(len(found.orphans), 'file')} older than {ms(policy.orphan_age_ms)} that nothing leads to ({size(found.bytes)})"
+            f"remove {count(len(found.orphans), 'file')} older than {ms(policy.orphan_age_ms)} that nothing leads "
+            f"to ({size(found.bytes)})"
         )
-        return StepPlan(self.name, orphans.STEP, (said, *left), files=len(found.orphans), bytes=found.bytes, detail=found)
+        return StepPlan(
+            self.name, orphans.STEP, (said, *left), files=len(found.orphans), bytes=found.bytes, detail=found
+        )
 
     def _perform_orphans(self, table: Table, plan: OrphanPlan) -> StepReport:
         made = remove_orphans(table, plan, on_step=self.patience.on_step)
-        return StepReport(self.name, orphans.STEP, (_say(made),), files=made.files, bytes=plan.bytes, problems=made.failed)
+        return StepReport(
+            self.name, orphans.STEP, (_say(made),), files=made.files, bytes=plan.bytes, problems=made.failed
+        )
 
-    # --- the table ---------------------------------------------------------------------------------------------------------------
+    # --- the table ---------------------------------------------------------------------------------------------------
 
     def _load(self) -> Table:
         table: Table = self.catalog.load_table(self.identifier)
@@ -297,11 +336,15 @@ def _not_rewritten(metadata: TableMetadata) -> str | None:
     """Why nothing of a table is rewritten here, if so."""
     version = metadata.format_version
     if version > 3:
-        return f"nothing is rewritten: the table has format version {version}, which is not known here; use Spark's rewrite_data_files"
+        return (
+            f"nothing is rewritten: the table has format version {version}, which is not known here; use Spark's "
+            f"rewrite_data_files"
+        )
     types = [metadata.schema().find_type(one) for one in metadata.schema().field_ids]
     if new := sorted({str(one) for one in types if isinstance(one, NOT_WRITTEN)}):
         return (
-            f"nothing is rewritten: there are columns of type {', '.join(new)}, which are not written here; use Spark's rewrite_data_files"
+            f"nothing is rewritten: there are columns of type {', '.join(new)}, which are not written here; use "
+            f"Spark's rewrite_data_files"
         )
     return None
 
@@ -311,7 +354,11 @@ def _say(removed: Removed) -> str:
     said += f", found {removed.missing:,} gone already" if removed.missing else ""
     said += f", could not remove {len(removed.failed):,}" if removed.failed else ""
     said += f", left {removed.outside:,} outside the table's folders" if removed.outside else ""
-    said += f", left {removed.needed:,} that other tables lead to: {', '.join(removed.needed_by[:3])}" if removed.needed else ""
+    said += (
+        f", left {removed.needed:,} that other tables lead to: {', '.join(removed.needed_by[:3])}"
+        if removed.needed
+        else ""
+    )
     return said + (f", left {removed.unknown:,}: {removed.doubt}" if removed.unknown else "")
 
 

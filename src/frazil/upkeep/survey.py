@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.scan.planning import DATA, DELETES, EQUALITY, DeleteFile, Group, Planner, ScanCache, ScanRequest, TableState, Unit
+from frazil.scan.planning import (
+    DATA,
+    DELETES,
+    EQUALITY,
+    DeleteFile,
+    Group,
+    Planner,
+    ScanCache,
+    ScanRequest,
+    TableState,
+    Unit,
+)
 from frazil.upkeep.groups import AppliedDelete, DeleteKey, LiveFile, Rules
 from frazil.write.commit import MAIN, read_list_v3
 
@@ -96,14 +107,19 @@ class Survey:
 
     def watch(self, paths: Collection[str]) -> None:
         """Looks at some data files, all in one go: `deletes_of` and `first_row_id` answer for them from now on."""
-        wanted, found = pa.array(list(paths), pa.string()), dict[str, tuple[Mapping[DeleteKey, DeleteFile], int | None]]()
+        wanted, found = (
+            pa.array(list(paths), pa.string()),
+            dict[str, tuple[Mapping[DeleteKey, DeleteFile], int | None]](),
+        )
         for unit in self.units(DATA):
             manifest = self.cache.manifest(unit.fact("path"))
             rows = pc.indices_nonzero(pc.is_in(manifest.columns["path"], value_set=wanted)).cast(pa.int64())
             if len(rows):
                 group = Group(unit, manifest, rows)
                 deletes = self._planner.deletes_of(group) if self.has_deletes else [[]] * len(group)
-                for path, some, first in zip(group.column("path").to_pylist(), deletes, group.first_rows(), strict=True):
+                for path, some, first in zip(
+                    group.column("path").to_pylist(), deletes, group.first_rows(), strict=True
+                ):
                     found[path] = ({key_of(delete): delete for delete in some}, first)
         self._watched = found
 
@@ -121,12 +137,16 @@ class Survey:
         return {
             path
             for unit in self.units(content)
-            if pc.any(pc.is_in(self.cache.manifest(path := unit.fact("path")).columns["path"], value_set=wanted)).as_py()
+            if pc.any(
+                pc.is_in(self.cache.manifest(path := unit.fact("path")).columns["path"], value_set=wanted)
+            ).as_py()
         }
 
     @cached_property
     def concerned(self) -> dict[DeleteKey, set[str]]:
-        """The live data files that each delete concerns. Of an equality delete, which may concern all of them, one is named."""
+        """The live data files that each delete concerns. Of an equality delete, which may concern all of them, one is
+        named.
+        """
         found: dict[DeleteKey, set[str]] = {key_of(one): set() for one in self.delete_files()}
         for unit in self.units(DATA) if found else []:
             group = Group(unit, self.cache.manifest(unit.fact("path")), None)
@@ -139,8 +159,14 @@ class Survey:
 
     @cached_property
     def listed(self) -> frozenset[tuple[str, int | None]]:
-        """The manifests of the snapshot, with where their row ids begin: after an upgrade to format 3, branches may differ in that."""
-        return frozenset((unit.fact("path"), unit.fact("first_row_id")) for content in (DATA, DELETES) for unit in self.units(content))
+        """The manifests of the snapshot, with where their row ids begin: after an upgrade to format 3, branches may
+        differ in that.
+        """
+        return frozenset(
+            (unit.fact("path"), unit.fact("first_row_id"))
+            for content in (DATA, DELETES)
+            for unit in self.units(content)
+        )
 
 
 def delete_fact(delete: DeleteFile, name: str) -> int:

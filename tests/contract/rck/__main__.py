@@ -1,4 +1,6 @@
-"""`python -m tests.contract.rck`: runs the kit against the Java reference and both of our servers, and writes the page."""
+"""`python -m tests.contract.rck`: runs the kit against the Java reference and both of our servers, and writes
+the page.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ def main() -> None:
         conformance.write_reference(reference)
         ours = {}
         for title, server in OURS.items():
-            place = folder / title.replace(" ", "-")  # a space is no character of a URI, and one test makes a URI of the location
+            # a space is no character of a URI, and one test makes a URI of the location
+            place = folder / title.replace(" ", "-")
             with server(place) as uri:
                 ours[title] = run_kit(uri, place / "reports")
             _print(title, ours[title])

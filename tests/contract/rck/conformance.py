@@ -35,7 +35,7 @@ classes; our own tests cover them. `supports-variant` is not read by this releas
 | test | {names} |
 | --- | {rules} |
 {rows}
-"""
+"""  # noqa: E501
 
 
 def read_reference() -> Outcomes:
@@ -55,12 +55,16 @@ def render_page(ours: Mapping[str, Outcomes], reference: Outcomes) -> str:
     return _PAGE.format(
         command=COMMAND,
         version=VERSION,
-        summary="\n".join(f"| {name} | {' | '.join(map(str, counts(found).values()))} |" for name, found in columns.items()),
+        summary="\n".join(
+            f"| {name} | {' | '.join(map(str, counts(found).values()))} |" for name, found in columns.items()
+        ),
         switches=", ".join(f"`{key.removeprefix('rck.')}={value}`" for key, value in SWITCHES.items()),
         differences="\n".join(_differences(columns, tests)) or "Nothing.",
         names=" | ".join(columns),
         rules=" | ".join("---" for _ in columns),
-        rows="\n".join(f"| {test} | {' | '.join(_word(found, test) for found in columns.values())} |" for test in tests),
+        rows="\n".join(
+            f"| {test} | {' | '.join(_word(found, test) for found in columns.values())} |" for test in tests
+        ),
     )
 
 
@@ -81,7 +85,9 @@ def _differences(columns: Mapping[str, Outcomes], tests: list[str]) -> list[str]
 
 
 def _reason(outcome: Outcome) -> str:
-    """The kit's own words for a skip, from the brackets where there are some; messages of failures may hold paths, so they stay out."""
+    """The kit's own words for a skip, from the brackets where there are some; messages of failures may hold paths, so
+    they stay out.
+    """
     if outcome.word != "skipped":
         return ""
     before, bracket, after = outcome.message.partition("[")

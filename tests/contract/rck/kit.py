@@ -85,5 +85,7 @@ def _outcome(case: ET.Element) -> Outcome:
 
 def _first_words(found: ET.Element) -> str:
     text = found.get("message") or (found.text or "")
-    text = text.partition("\tat ")[0].replace("org.junit.AssumptionViolatedException: assumption was not met due to:", "")
+    text = text.partition("\tat ")[0].replace(
+        "org.junit.AssumptionViolatedException: assumption was not met due to:", ""
+    )
     return " ".join(text.split())

@@ -43,4 +43,6 @@ def test_no_test_fails(title: str, found: dict[str, Outcomes]) -> None:
 
 def test_the_conformance_page_says_what_the_kit_found(found: dict[str, Outcomes]) -> None:
     page = conformance.render_page(found, conformance.read_reference())
-    assert conformance.PAGE.read_text(encoding="utf-8") == page, f"write the page again with `{conformance.COMMAND}` and commit it"
+    assert conformance.PAGE.read_text(encoding="utf-8") == page, (
+        f"write the page again with `{conformance.COMMAND}` and commit it"
+    )

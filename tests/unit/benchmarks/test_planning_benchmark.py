@@ -1,4 +1,6 @@
-"""The tables of the planning benchmark: what is made of bytes is what PyIceberg reads, and both planners find the same files in it."""
+"""The tables of the planning benchmark: what is made of bytes is what PyIceberg reads, and both planners find the same
+files in it.
+"""
 
 from __future__ import annotations
 

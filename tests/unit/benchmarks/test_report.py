@@ -34,7 +34,9 @@ def test_a_peer_that_measured_nothing_meets_no_goal() -> None:
 
 def test_the_table_shows_each_figure_and_a_missed_goal() -> None:
     out = io.StringIO()
-    print_table("t", [compare("loads/s", 100.0, 50.0, "Java reference", goal=4.0)], console=Console(file=out, width=120))
+    print_table(
+        "t", [compare("loads/s", 100.0, 50.0, "Java reference", goal=4.0)], console=Console(file=out, width=120)
+    )
     assert all(word in out.getvalue() for word in ("loads/s", "100", "50", "2x", "4x", "NO", "Java reference"))
 
 
@@ -57,7 +59,12 @@ def test_a_missed_goal_fails_a_full_run_and_not_a_quick_one(capsys: pytest.Captu
 def test_every_benchmark_takes_options_gives_figures_and_runs_alone(name: str) -> None:
     run = importlib.import_module(f"benchmarks.{name}").run
     signature = inspect.signature(run, eval_str=True)
-    assert ([p.annotation for p in signature.parameters.values()], signature.return_annotation) == ([Options], list[Figure])
-    shown = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", "--help"], capture_output=True, text=True, check=True).stdout
+    assert ([p.annotation for p in signature.parameters.values()], signature.return_annotation) == (
+        [Options],
+        list[Figure],
+    )
+    shown = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", "--help"], capture_output=True, text=True, check=True
+    ).stdout
     assert "--quick" in shown
     assert "--json" in shown

@@ -35,7 +35,9 @@ def cost_of(writer: str, split: str, source: Path, uri: str) -> dict[str, float]
 
 @pytest.mark.requirement("arrow.claim")
 @pytest.mark.parametrize(("writer", "split"), [("ours", "day"), ("pandas", "flat")])
-def test_a_case_writes_all_rows_and_tells_their_time_and_memory(catalog: Catalog, tmp_path: Path, writer: str, split: str) -> None:
+def test_a_case_writes_all_rows_and_tells_their_time_and_memory(
+    catalog: Catalog, tmp_path: Path, writer: str, split: str
+) -> None:
     write_rows(source := tmp_path / "rows.arrow", ROWS)
     cost = cost_of(writer, split, source, catalog.properties["uri"])
     assert min(cost["cpu_s"], cost["wall_s"], cost["peak_mb"]) > 0

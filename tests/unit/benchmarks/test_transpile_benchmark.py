@@ -21,7 +21,9 @@ BURN = "import time\nwhile time.process_time() < {}: pass"
 def test_the_cpu_of_a_process_is_counted_with_that_of_its_children_dead_or_alive() -> None:
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BURN.format(0.3)!r}])"
     before = tree_cpu_s(os.getpid())
-    with subprocess.Popen([sys.executable, "-c", f"{child}; input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{child}; input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         process.communicate(b"\n")
     assert tree_cpu_s(os.getpid()) - before >= 0.3
     assert tree_cpu_s(2**30) == 0

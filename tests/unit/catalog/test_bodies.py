@@ -29,7 +29,9 @@ def test_what_was_packed_is_unpacked(size: int, kind: str) -> None:
 def test_a_bomb_is_stopped_after_the_step_that_exceeds_the_limit() -> None:
     taken: list[int] = []
     with pytest.raises(TooLong, match="more than 3145728 bytes"):
-        unpack_gzip(gzip.compress(bytes(100 * STEP_BYTES)), max_bytes=3 * STEP_BYTES, max_ratio=10_000, take=taken.append)
+        unpack_gzip(
+            gzip.compress(bytes(100 * STEP_BYTES)), max_bytes=3 * STEP_BYTES, max_ratio=10_000, take=taken.append
+        )
     assert sum(taken) <= 3 * STEP_BYTES
     with pytest.raises(TooLong, match="more than 100 times"):
         unpack_gzip(gzip.compress(bytes(100 * STEP_BYTES)), max_bytes=1000 * STEP_BYTES, max_ratio=100)
@@ -38,7 +40,8 @@ def test_a_bomb_is_stopped_after_the_step_that_exceeds_the_limit() -> None:
 @pytest.mark.parametrize(
     "packed",
     [b"", b"\x1f\x8b", b"nonsense", gzip.compress(b"x" * 999)[:-1], gzip.compress(b"a") + b"b"],
-    ids=["empty", "only the mark", "nonsense", "cut", "followed by more"],  # the bytes hold the time: other names in each worker
+    # the bytes hold the time: other names in each worker
+    ids=["empty", "only the mark", "nonsense", "cut", "followed by more"],
 )
 def test_what_is_not_one_whole_gzip_is_refused(packed: bytes) -> None:
     with pytest.raises(Unpackable):

@@ -1,4 +1,6 @@
-"""The decision about a commit: ids, logs, requirements and refusals that the random comparison with PyIceberg does not reach."""
+"""The decision about a commit: ids, logs, requirements and refusals that the random comparison with PyIceberg does not
+reach.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +19,38 @@ NAME = Name(("ns",), "t")
 FIELDS = [
     {"id": 1, "name": "id", "type": "long", "required": True},
     {"id": 2, "name": "day", "type": "date", "required": False},
-    {"id": 3, "name": "point", "type": {"type": "struct", "fields": [{"id": 4, "name": "x", "type": "double", "required": False}]}},
+    {
+        "id": 3,
+        "name": "point",
+        "type": {"type": "struct", "fields": [{"id": 4, "name": "x", "type": "double", "required": False}]},
+    },
 ]
 
 
 def table(version: int = 2, **properties: str) -> Json:
-    request = {"schema": {"type": "struct", "fields": FIELDS}, "properties": {"format-version": str(version), **properties}}
+    request = {
+        "schema": {"type": "struct", "fields": FIELDS},
+        "properties": {"format-version": str(version), **properties},
+    }
     return new_table(request, location="file:///w/t", now_ms=1000, uuid="uuid-1")
 
 
 def apply(base: Json | None, *updates: Json, requirements: Any = (), now_ms: int = 5000) -> Json:
     change = Change(NAME, requirements, updates)
-    decided = decide(base, change, base_location="file:///w/t/metadata/00000-a.metadata.json", now_ms=now_ms, new_uuid="uuid-2")
+    decided = decide(
+        base, change, base_location="file:///w/t/metadata/00000-a.metadata.json", now_ms=now_ms, new_uuid="uuid-2"
+    )
     assert decided is not None
     return decided
 
 
 def snapshot(number: int, *, parent: int | None = None, **more: Any) -> Json:
-    found: Json = {"snapshot-id": number, "sequence-number": number, "timestamp-ms": 2000 + number, "manifest-list": "x"}
+    found: Json = {
+        "snapshot-id": number,
+        "sequence-number": number,
+        "timestamp-ms": 2000 + number,
+        "manifest-list": "x",
+    }
     return {**found, "summary": {"operation": "append"}, **({"parent-snapshot-id": parent} if parent else {}), **more}
 
 
@@ -46,7 +62,7 @@ def main(number: int) -> Json:
     return {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": number}
 
 
-# --- ids -------------------------------------------------------------------------------------------------------------------------
+# --- ids -------------------------------------------------------------------------------------------------------------
 
 
 def test_fresh_ids_go_level_by_level() -> None:
@@ -57,18 +73,30 @@ def test_fresh_ids_go_level_by_level() -> None:
 
 def test_an_equal_schema_is_used_again() -> None:
     base = table()
-    wider = {**base["schemas"][0], "fields": [*base["schemas"][0]["fields"], {"id": 5, "name": "n", "type": "int", "required": False}]}
+    wider = {
+        **base["schemas"][0],
+        "fields": [*base["schemas"][0]["fields"], {"id": 5, "name": "n", "type": "int", "required": False}],
+    }
     set_last = {"action": "set-current-schema", "schema-id": -1}
     second = apply(base, {"action": "add-schema", "schema": wider}, set_last)
     back = apply(second, {"action": "add-schema", "schema": base["schemas"][0]}, set_last)
-    assert (second["current-schema-id"], back["current-schema-id"], len(back["schemas"]), back["last-column-id"]) == (1, 0, 2, 5)
+    assert (second["current-schema-id"], back["current-schema-id"], len(back["schemas"]), back["last-column-id"]) == (
+        1,
+        0,
+        2,
+        5,
+    )
 
 
 def test_an_equal_spec_is_used_again_and_a_new_one_continues_the_field_ids() -> None:
     by_day = {"action": "add-spec", "spec": {"fields": [{"source-id": 2, "transform": "day", "name": "d"}]}}
     by_year = {"action": "add-spec", "spec": {"fields": [{"source-id": 2, "transform": "year", "name": "y"}]}}
     made = apply(table(), by_day, by_year, by_day, {"action": "set-default-spec", "spec-id": -1})
-    assert [(s["spec-id"], [f["field-id"] for f in s["fields"]]) for s in made["partition-specs"]] == [(0, []), (1, [1000]), (2, [1001])]
+    assert [(s["spec-id"], [f["field-id"] for f in s["fields"]]) for s in made["partition-specs"]] == [
+        (0, []),
+        (1, [1000]),
+        (2, [1001]),
+    ]
     assert (made["default-spec-id"], made["last-partition-id"]) == (1, 1001)
 
 
@@ -81,11 +109,15 @@ def test_a_field_of_an_older_spec_keeps_its_id() -> None:
 
 def test_the_unsorted_order_is_zero_and_others_count_from_one() -> None:
     order = {"fields": [{"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}]}
-    made = apply(table(), {"action": "add-sort-order", "sort-order": order}, {"action": "set-default-sort-order", "sort-order-id": -1})
+    made = apply(
+        table(),
+        {"action": "add-sort-order", "sort-order": order},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+    )
     assert ([o["order-id"] for o in made["sort-orders"]], made["default-sort-order-id"]) == ([0, 1], 1)
 
 
-# --- snapshots and logs ----------------------------------------------------------------------------------------------------------
+# --- snapshots and logs ----------------------------------------------------------------------------------------------
 
 
 def test_snapshots_that_were_current_only_inside_a_commit_are_not_in_the_log() -> None:
@@ -127,7 +159,13 @@ def test_a_snapshot_is_removed_with_its_refs_whichever_is_named_first() -> None:
 
 
 def test_removing_a_snapshot_takes_its_statistics_along() -> None:
-    file = {"snapshot-id": 1, "statistics-path": "x", "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
+    file = {
+        "snapshot-id": 1,
+        "statistics-path": "x",
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+        "blob-metadata": [],
+    }
     base = apply(table(), add(1), main(1), V1, {"action": "set-statistics", "statistics": file})
     made = apply(base, remove_ref("main"), remove_ref("v1"), remove(1))
     assert (made["current-snapshot-id"], made["refs"], made["snapshot-log"], made["statistics"]) == (-1, {}, [], [])
@@ -157,7 +195,9 @@ def test_the_metadata_log_keeps_as_many_as_the_table_says() -> None:
 
 def test_a_stale_sequence_number_is_a_conflict_and_not_an_error() -> None:
     base = apply(table(), add(5), main(5))
-    with pytest.raises(CommitConflict, match="Cannot add snapshot with sequence number 3 older than last sequence number 5"):
+    with pytest.raises(
+        CommitConflict, match="Cannot add snapshot with sequence number 3 older than last sequence number 5"
+    ):
         apply(base, add(3, parent=5))
 
 
@@ -171,7 +211,11 @@ def test_a_snapshot_whose_parent_has_expired_is_refused() -> None:
 
 def test_the_parent_may_be_added_or_removed_by_the_same_commit() -> None:
     base = apply(table(), add(1), main(1))
-    assert [s["snapshot-id"] for s in apply(base, add(2, parent=1), add(3, parent=2), main(3))["snapshots"]] == [1, 2, 3]
+    assert [s["snapshot-id"] for s in apply(base, add(2, parent=1), add(3, parent=2), main(3))["snapshots"]] == [
+        1,
+        2,
+        3,
+    ]
     assert [s["snapshot-id"] for s in apply(base, remove(1), add(2, parent=1), main(2))["snapshots"]] == [2]
 
 
@@ -197,16 +241,25 @@ def test_encryption_keys_are_added_once_and_removed() -> None:
     assert apply(base, {"action": "remove-encryption-key", "key-id": "k"})["encryption-keys"] == []
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------------------
+# --- refusals --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("requirement", "message"),
     [
         ({"type": "assert-table-uuid", "uuid": "other"}, "UUID does not match: expected uuid-1 != other"),
-        ({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}, "branch main was created concurrently"),
-        ({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 7}, "branch main has changed: expected id 7 != 1"),
-        ({"type": "assert-ref-snapshot-id", "ref": "gone", "snapshot-id": 7}, "branch or tag gone is missing, expected 7"),
+        (
+            {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None},
+            "branch main was created concurrently",
+        ),
+        (
+            {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 7},
+            "branch main has changed: expected id 7 != 1",
+        ),
+        (
+            {"type": "assert-ref-snapshot-id", "ref": "gone", "snapshot-id": 7},
+            "branch or tag gone is missing, expected 7",
+        ),
         (
             {"type": "assert-last-assigned-field-id", "last-assigned-field-id": 9},
             "last assigned field id changed: expected id 9 != 4",
@@ -216,8 +269,14 @@ def test_encryption_keys_are_added_once_and_removed() -> None:
             {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": 9},
             "last assigned partition id changed: expected id 9 != 999",
         ),
-        ({"type": "assert-default-spec-id", "default-spec-id": 9}, "default partition spec changed: expected id 9 != 0"),
-        ({"type": "assert-default-sort-order-id", "default-sort-order-id": 9}, "default sort order changed: expected id 9 != 0"),
+        (
+            {"type": "assert-default-spec-id", "default-spec-id": 9},
+            "default partition spec changed: expected id 9 != 0",
+        ),
+        (
+            {"type": "assert-default-sort-order-id", "default-sort-order-id": 9},
+            "default sort order changed: expected id 9 != 0",
+        ),
         ({"type": "assert-create"}, "table already exists"),
     ],
 )
@@ -304,7 +363,12 @@ def test_types_nested_without_end_are_refused() -> None:
     for number in range(500):
         kind = {"type": "list", "element-id": number + 2, "element": kind, "element-required": False}
     with pytest.raises(BadRequest, match="nested more than"):
-        new_table({"schema": {"type": "struct", "fields": [{"id": 1, "name": "a", "type": kind}]}}, location="x", now_ms=0, uuid="u")
+        new_table(
+            {"schema": {"type": "struct", "fields": [{"id": 1, "name": "a", "type": kind}]}},
+            location="x",
+            now_ms=0,
+            uuid="u",
+        )
 
 
 def test_identifier_fields_must_exist_be_required_and_not_be_floats() -> None:
@@ -312,7 +376,9 @@ def test_identifier_fields_must_exist_be_required_and_not_be_floats() -> None:
         request = {"schema": {"type": "struct", "fields": FIELDS, "identifier-field-ids": ids}}
         with pytest.raises(BadRequest, match="identifier field"):
             new_table(request, location="x", now_ms=0, uuid="u")
-    good = new_table({"schema": {"type": "struct", "fields": FIELDS, "identifier-field-ids": [1]}}, location="x", now_ms=0, uuid="u")
+    good = new_table(
+        {"schema": {"type": "struct", "fields": FIELDS, "identifier-field-ids": [1]}}, location="x", now_ms=0, uuid="u"
+    )
     assert good["schemas"][0]["identifier-field-ids"] == [1]
 
 

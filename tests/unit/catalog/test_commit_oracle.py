@@ -1,8 +1,8 @@
 """The pure commit function against PyIceberg's own, on random sequences of updates.
 
-PyIceberg shares no code with ours. Where the two differ on purpose, ours follows the specification and Java, and the comparison says how:
-PyIceberg keeps snapshot-log entries before a gap (ours starts after it), cuts the parents of snapshots whose parent is removed, and keeps
-the partition statistics of snapshots that are gone.
+PyIceberg shares no code with ours. Where the two differ on purpose, ours follows the specification and Java, and the
+comparison says how: PyIceberg keeps snapshot-log entries before a gap (ours starts after it), cuts the parents of
+snapshots whose parent is removed, and keeps the partition statistics of snapshots that are gone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ COLUMNS = ["int", "long", "string", "date", "timestamptz", "decimal(9, 2)", "bin
 def base_table(version: int) -> Json:
     fields = [{"id": i + 1, "name": f"c{i}", "type": kind, "required": False} for i, kind in enumerate(COLUMNS)]
     request = {"schema": {"type": "struct", "fields": fields}, "properties": {"format-version": str(version)}}
-    return new_table(request, location="file:///w/t", now_ms=1_700_000_000_000, uuid="6f0b3c5e-8a2b-4a4e-9d51-2f1d1c0d7a11")
+    return new_table(
+        request, location="file:///w/t", now_ms=1_700_000_000_000, uuid="6f0b3c5e-8a2b-4a4e-9d51-2f1d1c0d7a11"
+    )
 
 
 def write(metadata: Json) -> Json:
@@ -39,14 +41,18 @@ def write(metadata: Json) -> Json:
     return {**_to_write(metadata), "snapshots": metadata["snapshots"]}
 
 
-# --- random updates that fit the table as it is ----------------------------------------------------------------------------------
+# --- random updates that fit the table as it is ----------------------------------------------------------------------
 
 
 def add_schema(draw: Any, metadata: Json) -> list[Json]:
     current = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
     new_id = metadata["last-column-id"] + 1
     column = {"id": new_id, "name": f"c{new_id}", "type": draw(st.sampled_from(COLUMNS)), "required": False}
-    schema = {"type": "struct", "fields": [*current["fields"], column], "schema-id": max(s["schema-id"] for s in metadata["schemas"]) + 1}
+    schema = {
+        "type": "struct",
+        "fields": [*current["fields"], column],
+        "schema-id": max(s["schema-id"] for s in metadata["schemas"]) + 1,
+    }
     return [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
 
 
@@ -54,15 +60,25 @@ def set_schema(draw: Any, metadata: Json) -> list[Json]:
     # Columns only come, so an older schema lacks what a spec may use: go back only while there is no such spec.
     if any(s["fields"] for s in metadata["partition-specs"]) or any(o["fields"] for o in metadata["sort-orders"]):
         return []
-    return [{"action": "set-current-schema", "schema-id": draw(st.sampled_from([s["schema-id"] for s in metadata["schemas"]]))}]
+    return [
+        {
+            "action": "set-current-schema",
+            "schema-id": draw(st.sampled_from([s["schema-id"] for s in metadata["schemas"]])),
+        }
+    ]
 
 
 def add_spec(draw: Any, metadata: Json) -> list[Json]:
-    source, transform = draw(st.sampled_from([(1, "bucket[4]"), (3, "truncate[2]"), (4, "month"), (5, "day"), (2, "identity")]))
+    source, transform = draw(
+        st.sampled_from([(1, "bucket[4]"), (3, "truncate[2]"), (4, "month"), (5, "day"), (2, "identity")])
+    )
     known = metadata["partition-specs"]
     field_id = metadata["last-partition-id"] + 1
     name = f"p{field_id}"
-    spec = {"spec-id": max(s["spec-id"] for s in known) + 1, "fields": [{"source-id": source, "transform": transform, "name": name}]}
+    spec = {
+        "spec-id": max(s["spec-id"] for s in known) + 1,
+        "fields": [{"source-id": source, "transform": transform, "name": name}],
+    }
     spec["fields"][0]["field-id"] = field_id
     return [{"action": "add-spec", "spec": spec}, {"action": "set-default-spec", "spec-id": -1}]
 
@@ -73,7 +89,10 @@ def add_order(draw: Any, metadata: Json) -> list[Json]:
     source, direction = draw(st.sampled_from(free))
     field = {"source-id": source, "transform": "identity", "direction": direction, "null-order": "nulls-first"}
     order = {"order-id": max(o["order-id"] for o in metadata["sort-orders"]) + 1, "fields": [field]}
-    return [{"action": "add-sort-order", "sort-order": order}, {"action": "set-default-sort-order", "sort-order-id": -1}]
+    return [
+        {"action": "add-sort-order", "sort-order": order},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+    ]
 
 
 def append(draw: Any, metadata: Json) -> list[Json]:
@@ -95,7 +114,9 @@ def append(draw: Any, metadata: Json) -> list[Json]:
     branch = draw(st.sampled_from(["main", "main", "audit", None]))
     added = [{"action": "add-snapshot", "snapshot": snapshot}]
     if branch:
-        added.append({"action": "set-snapshot-ref", "ref-name": branch, "type": "branch", "snapshot-id": snapshot["snapshot-id"]})
+        added.append(
+            {"action": "set-snapshot-ref", "ref-name": branch, "type": "branch", "snapshot-id": snapshot["snapshot-id"]}
+        )
     return added
 
 
@@ -103,7 +124,12 @@ def set_ref(draw: Any, metadata: Json) -> list[Json]:
     if not metadata["snapshots"]:
         return []
     snapshot_id = draw(st.sampled_from([s["snapshot-id"] for s in metadata["snapshots"]]))
-    ref: Json = {"action": "set-snapshot-ref", "ref-name": draw(st.sampled_from(["t1", "t2"])), "type": "tag", "snapshot-id": snapshot_id}
+    ref: Json = {
+        "action": "set-snapshot-ref",
+        "ref-name": draw(st.sampled_from(["t1", "t2"])),
+        "type": "tag",
+        "snapshot-id": snapshot_id,
+    }
     if draw(st.booleans()):
         ref["max-ref-age-ms"] = 1000
     return [ref]
@@ -127,14 +153,23 @@ def properties(draw: Any, metadata: Json) -> list[Json]:
     known = sorted(metadata["properties"])
     if known and draw(st.booleans()):
         return [{"action": "remove-properties", "removals": [draw(st.sampled_from(known))]}]
-    return [{"action": "set-properties", "updates": draw(st.dictionaries(st.sampled_from("abc"), st.text("xyz", max_size=3), max_size=2))}]
+    return [
+        {
+            "action": "set-properties",
+            "updates": draw(st.dictionaries(st.sampled_from("abc"), st.text("xyz", max_size=3), max_size=2)),
+        }
+    ]
 
 
 def statistics(draw: Any, metadata: Json) -> list[Json]:
     if not metadata["snapshots"]:
         return []
     snapshot_id = draw(st.sampled_from([s["snapshot-id"] for s in metadata["snapshots"]]))
-    file: Json = {"snapshot-id": snapshot_id, "statistics-path": "file:///w/s.puffin", "file-size-in-bytes": draw(st.integers(1, 9))}
+    file: Json = {
+        "snapshot-id": snapshot_id,
+        "statistics-path": "file:///w/s.puffin",
+        "file-size-in-bytes": draw(st.integers(1, 9)),
+    }
     if draw(st.booleans()):
         return [{"action": "set-partition-statistics", "partition-statistics": file}]
     return [{"action": "set-statistics", "statistics": {**file, "file-footer-size-in-bytes": 1, "blob-metadata": []}}]
@@ -179,7 +214,7 @@ BAD: list[Json] = [
 ]
 
 
-# --- the comparison --------------------------------------------------------------------------------------------------------------
+# --- the comparison --------------------------------------------------------------------------------------------------
 
 
 def oracle(base: TableMetadata, updates: list[Json], base_location: str) -> TableMetadata:
@@ -189,7 +224,11 @@ def oracle(base: TableMetadata, updates: list[Json], base_location: str) -> Tabl
 
 def comparable(metadata: Json) -> Json:
     """Without what depends on the clock and without the differences that the module tells of."""
-    out = {k: v for k, v in metadata.items() if k not in ("last-updated-ms", "snapshot-log", "metadata-log", "encryption-keys")}
+    out = {
+        k: v
+        for k, v in metadata.items()
+        if k not in ("last-updated-ms", "snapshot-log", "metadata-log", "encryption-keys")
+    }
     out["snapshots"] = [{k: v for k, v in s.items() if k != "parent-snapshot-id"} for s in metadata["snapshots"]]
     out["schemas"] = [{k: v for k, v in s.items() if k != "identifier-field-ids"} for s in metadata["schemas"]]
     out["metadata-log"] = [entry["metadata-file"] for entry in metadata["metadata-log"]]
@@ -219,7 +258,8 @@ def test_random_commits_end_in_the_metadata_that_pyiceberg_computes(data: st.Dat
         if decided is not None:
             ours = decided
         expected = normalise(
-            TableMetadataUtil.parse_obj(theirs.model_dump()).model_dump(by_alias=True, mode="json", exclude_none=True), "x"
+            TableMetadataUtil.parse_obj(theirs.model_dump()).model_dump(by_alias=True, mode="json", exclude_none=True),
+            "x",
         )
         assert comparable(ours) == comparable(expected)
         check_log(ours, expected)
@@ -232,7 +272,10 @@ def test_what_pyiceberg_refuses_is_refused(update: Json, version: int) -> None:
     theirs = TableMetadataUtil.parse_obj(write(ours))
     refusals = []
     for attempt, refusal in (
-        (lambda: decide(ours, Change(NAME, (), [update]), base_location="x", now_ms=NOW, new_uuid="unused"), CatalogError),
+        (
+            lambda: decide(ours, Change(NAME, (), [update]), base_location="x", now_ms=NOW, new_uuid="unused"),
+            CatalogError,
+        ),
         (lambda: oracle(theirs, [update], "x"), ValueError),
     ):
         try:

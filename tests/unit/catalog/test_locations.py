@@ -43,7 +43,15 @@ def test_a_location_that_could_mean_two_places_is_refused(location: str) -> None
 
 
 def test_spellings_of_one_place_are_equal() -> None:
-    assert len({parse_location(text) for text in ("file:/w/t", "file:///w/t", "file:///w//t/", "file://localhost/w/t", "/w/t")}) == 1
+    assert (
+        len(
+            {
+                parse_location(text)
+                for text in ("file:/w/t", "file:///w/t", "file:///w//t/", "file://localhost/w/t", "/w/t")
+            }
+        )
+        == 1
+    )
     assert len({parse_location(text) for text in ("s3://b/k/x", "s3a://b/k/x/", "S3N://b//k/x")}) == 1
 
 
@@ -55,7 +63,13 @@ def warehouses(tmp_path: Path) -> Warehouses:
 def test_only_the_warehouse_and_allowed_prefixes_may_be_written(warehouses: Warehouses, tmp_path: Path) -> None:
     for good in (f"file://{tmp_path}/w/ns/t", f"{tmp_path}/allowed/x", f"file:{tmp_path}/w"):
         warehouses.check(warehouses.default, good)
-    for bad in (f"file://{tmp_path}/other/t", f"file://{tmp_path}/w2/t", f"{tmp_path}/allowed-not/x", "s3://bucket/lake/t", "/etc"):
+    for bad in (
+        f"file://{tmp_path}/other/t",
+        f"file://{tmp_path}/w2/t",
+        f"{tmp_path}/allowed-not/x",
+        "s3://bucket/lake/t",
+        "/etc",
+    ):
         with pytest.raises(LocationRefused, match="lies outside the warehouse"):
             warehouses.check(warehouses.default, bad)
 

@@ -18,12 +18,19 @@ Json = dict[str, Any]
 
 def metadata(version: int = 2, snapshots: int = 0) -> Json:
     schema = {"type": "struct", "fields": [{"id": 1, "name": "a", "type": "int", "required": False}]}
-    made = new_table({"schema": schema, "properties": {"format-version": str(version)}}, location="file:///w/t", now_ms=1, uuid="u")
+    made = new_table(
+        {"schema": schema, "properties": {"format-version": str(version)}}, location="file:///w/t", now_ms=1, uuid="u"
+    )
     return {**made, "snapshots": [snapshot(n) for n in range(1, snapshots + 1)]}
 
 
 def snapshot(number: int) -> Json:
-    return {"snapshot-id": number, "timestamp-ms": number, "manifest-list": f"m{number}", "summary": {"operation": "append"}}
+    return {
+        "snapshot-id": number,
+        "timestamp-ms": number,
+        "manifest-list": f"m{number}",
+        "summary": {"operation": "append"},
+    }
 
 
 def location(number: int) -> str:
@@ -74,7 +81,8 @@ def test_a_file_that_continues_a_known_version_is_read_without_parsing_what_is_k
     [
         b"{}",
         b'{"snapshots":[]}',
-        bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=2)).file_bytes),  # shorter than what is known
+        # shorter than what is known
+        bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=2)).file_bytes),
         bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=3)).file_bytes)[:-1],  # cut short
         bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=3)).file_bytes)[:-2] + b"x]}",
         bytes(table_version("file:///w/m/0-x.metadata.json", metadata(snapshots=3)).file_bytes)[:-2] + b",]}",
@@ -106,12 +114,24 @@ def test_version_one_keeps_what_old_readers_need_and_reads_what_old_writers_left
     written = json.loads(bytes(table_version(location(0), metadata(1)).file_bytes))
     assert (written["schema"]["fields"], written["partition-spec"]) == (written["schemas"][0]["fields"], [])
     assert "last-sequence-number" not in written
-    oldest = {k: v for k, v in written.items() if k not in ("schemas", "current-schema-id", "partition-specs", "default-spec-id")}
-    oldest = {k: v for k, v in oldest.items() if k not in ("sort-orders", "default-sort-order-id", "last-partition-id", "refs")}
+    oldest = {
+        k: v
+        for k, v in written.items()
+        if k not in ("schemas", "current-schema-id", "partition-specs", "default-spec-id")
+    }
+    oldest = {
+        k: v
+        for k, v in oldest.items()
+        if k not in ("sort-orders", "default-sort-order-id", "last-partition-id", "refs")
+    }
     oldest["partition-spec"] = [{"source-id": 1, "transform": "identity", "name": "a"}]
     found = normalise(oldest, "x")
     assert found["partition-specs"] == [{"spec-id": 0, "fields": [{"field-id": 1000, **oldest["partition-spec"][0]}]}]
-    assert (found["last-partition-id"], found["sort-orders"], found["refs"]) == (1000, [{"order-id": 0, "fields": []}], {})
+    assert (found["last-partition-id"], found["sort-orders"], found["refs"]) == (
+        1000,
+        [{"order-id": 0, "fields": []}],
+        {},
+    )
 
 
 def test_main_follows_from_the_current_snapshot_when_refs_are_missing() -> None:

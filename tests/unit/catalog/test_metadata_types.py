@@ -25,7 +25,11 @@ SCHEMA: Json = {
     "type": "struct",
     "fields": [
         {"id": 1, "name": "id", "type": "long", "required": True},
-        {"id": 2, "name": "tags", "type": {"type": "list", "element-id": 3, "element": "string", "element-required": False}},
+        {
+            "id": 2,
+            "name": "tags",
+            "type": {"type": "list", "element-id": 3, "element": "string", "element-required": False},
+        },
     ],
 }
 SNAPSHOT: Json = {
@@ -70,8 +74,16 @@ def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**64), 2**64) | st.floats(allow_nan=False) | st.text(max_size=4) | st.just("struct"),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["type", "fields", "snapshot-id", "x"]), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**64), 2**64)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=4)
+    | st.just("struct"),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["type", "fields", "snapshot-id", "x"]), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 
@@ -93,12 +105,12 @@ def damaged(draw: st.DrawFn, whole: Json) -> Json:
 
 UPDATES: list[list[Json]] = [
     [{"action": "set-properties", "updates": {"a": "b"}}],
-    [{"action": "add-schema", "schema": {**SCHEMA, "fields": [*SCHEMA["fields"], {"id": 9, "name": "z", "type": "int"}]}},
+    [{"action": "add-schema", "schema": {**SCHEMA, "fields": [*SCHEMA["fields"], {"id": 9, "name": "z", "type": "int"}]}},  # noqa: E501
      {"action": "set-current-schema", "schema-id": -1}],
     [{"action": "add-spec", "spec": {"fields": [{"source-id": 1, "name": "p", "transform": "bucket[3]"}]}},
      {"action": "set-default-spec", "spec-id": -1}],
-    [{"action": "add-sort-order", "sort-order": {"fields": []}}, {"action": "set-default-sort-order", "sort-order-id": -1}],
-    [{"action": "add-snapshot", "snapshot": {**SNAPSHOT, "snapshot-id": 8, "sequence-number": 2, "parent-snapshot-id": 7}},
+    [{"action": "add-sort-order", "sort-order": {"fields": []}}, {"action": "set-default-sort-order", "sort-order-id": -1}],  # noqa: E501
+    [{"action": "add-snapshot", "snapshot": {**SNAPSHOT, "snapshot-id": 8, "sequence-number": 2, "parent-snapshot-id": 7}},  # noqa: E501
      {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 8}],
     [{"action": "set-snapshot-ref", "ref-name": "b", "type": "branch", "snapshot-id": 7}],
     [{"action": "remove-snapshot-ref", "ref-name": "main"}, {"action": "remove-snapshots", "snapshot-ids": [7]}],
@@ -120,7 +132,9 @@ def test_a_damaged_table_is_corrupt_or_every_commit_on_it_is_decided(document: J
     STRICT.newly_set(metadata["properties"], {})
     for updates in UPDATES:
         with contextlib.suppress(CatalogError):
-            made = decide(metadata, Change(Name(("ns",), "t"), (), updates), base_location=LOCATION, now_ms=4, new_uuid="w")
+            made = decide(
+                metadata, Change(Name(("ns",), "t"), (), updates), base_location=LOCATION, now_ms=4, new_uuid="w"
+            )
             if made is not None:
                 table_version(LOCATION, made, version)
 

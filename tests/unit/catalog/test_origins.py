@@ -16,9 +16,15 @@ ANY = HostGuard("0.0.0.0", ["*"])
 @pytest.mark.parametrize(
     ("guard", "host"),
     [
-        *((LOOPBACK, host) for host in ("localhost", "LOCALHOST:8181", "localhost.", "127.0.0.1:1", "127.5.5.5", "[::1]:8181")),
+        *(
+            (LOOPBACK, host)
+            for host in ("localhost", "LOCALHOST:8181", "localhost.", "127.0.0.1:1", "127.5.5.5", "[::1]:8181")
+        ),
         *((EVERYWHERE, host) for host in ("localhost", "10.9.8.7:8181", "[fe80::1]:80", "0.0.0.0:8181")),
-        *((NAMED, host) for host in ("10.1.2.3", "catalog.example.org", "Catalog.Example.org:443", "a.b.internal", "localhost")),
+        *(
+            (NAMED, host)
+            for host in ("10.1.2.3", "catalog.example.org", "Catalog.Example.org:443", "a.b.internal", "localhost")
+        ),
         (ANY, "attacker.example"),
     ],
 )
@@ -30,9 +36,15 @@ def test_a_server_answers_to_its_names(guard: HostGuard, host: str) -> None:
 @pytest.mark.parametrize(
     ("guard", "host"),
     [
-        *((LOOPBACK, host) for host in ("attacker.example", "localhost.attacker.example", "10.1.2.3", "127.0.0.1.nip.io", "2130706433")),
+        *(
+            (LOOPBACK, host)
+            for host in ("attacker.example", "localhost.attacker.example", "10.1.2.3", "127.0.0.1.nip.io", "2130706433")
+        ),
         *((EVERYWHERE, host) for host in ("attacker.example:8181", "catalog", "10.1.2.3.nip.io")),
-        *((NAMED, host) for host in ("example.org", "internal", "xinternal", "10.1.2.4", "catalog.example.org.attacker.example")),
+        *(
+            (NAMED, host)
+            for host in ("example.org", "internal", "xinternal", "10.1.2.4", "catalog.example.org.attacker.example")
+        ),
     ],
 )
 def test_a_server_does_not_answer_to_other_names(guard: HostGuard, host: str) -> None:
@@ -41,7 +53,9 @@ def test_a_server_does_not_answer_to_other_names(guard: HostGuard, host: str) ->
     assert refused.value.host == host
 
 
-@pytest.mark.parametrize("host", ["", "a b", "a/b", "user@localhost", "localhost:port", "[::1", "localhost:8181:1", "\xff\x00"])
+@pytest.mark.parametrize(
+    "host", ["", "a b", "a/b", "user@localhost", "localhost:port", "[::1", "localhost:8181:1", "\xff\x00"]
+)
 def test_a_host_that_is_none_is_malformed(host: str) -> None:
     with pytest.raises(BadRequest):
         ANY.check({b"host": host.encode("latin-1")})
@@ -68,7 +82,14 @@ def test_pages_of_the_server_may_ask(guard: HostGuard, host: str, origin: str) -
 
 @pytest.mark.parametrize(
     "origin",
-    ["http://attacker.example", "null", "http://localhost:3000", "file://", "http://127.0.0.1:8181", "chrome-extension://localhost:8181"],
+    [
+        "http://attacker.example",
+        "null",
+        "http://localhost:3000",
+        "file://",
+        "http://127.0.0.1:8181",
+        "chrome-extension://localhost:8181",
+    ],
 )
 def test_pages_of_others_may_not(origin: str) -> None:
     with pytest.raises(OriginRefused):
@@ -84,7 +105,8 @@ def test_pages_of_another_port_of_the_servers_own_address_may_not(origin: str) -
 
 
 @pytest.mark.parametrize(
-    "kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "text/json", "application/jsonp"]
+    "kind",
+    ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "text/json", "application/jsonp"],
 )
 def test_a_body_must_be_json_by_its_own_account(kind: str) -> None:
     with pytest.raises(UnsupportedBody):

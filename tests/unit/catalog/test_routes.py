@@ -44,7 +44,9 @@ def test_names_that_look_like_paths_are_names() -> None:
     assert (route.operation, variables["namespace"], variables["table"]) == ("loadTable", "tables", "views")
 
 
-@pytest.mark.parametrize("path", [b"/", b"/v1", b"/v1/w/namespaces/", b"/v1/w/namespaces//tables", b"/v1/config/", b"/v1/w/x/y/z"])
+@pytest.mark.parametrize(
+    "path", [b"/", b"/v1", b"/v1/w/namespaces/", b"/v1/w/namespaces//tables", b"/v1/config/", b"/v1/w/x/y/z"]
+)
 def test_a_path_that_leads_nowhere_is_unknown(path: bytes) -> None:
     with pytest.raises(UnknownRoute):
         Router(ROUTES).find("GET", path)

@@ -69,7 +69,9 @@ def test_writes_that_wait_share_a_transaction_and_only_the_failing_one_is_undone
 
 
 def run_group(database: SqliteDatabase, works: list[Callable[[Sql], object]]) -> list[object]:
-    """The result or the error of each write; all of them wait for their turn together, so that they share a transaction."""
+    """The result or the error of each write; all of them wait for their turn together, so that they share a
+    transaction.
+    """
     begun, queued = threading.Event(), threading.Event()
     outcomes: list[object] = [None] * len(works)
 
@@ -108,7 +110,9 @@ def insert_large(sql: Sql) -> object:
 
 
 def test_a_write_that_finds_the_disk_full_fails_alone(database: SqliteDatabase) -> None:
-    """SQLite rolls the whole transaction back: writes before and after the failing one are committed all the same, once."""
+    """SQLite rolls the whole transaction back: writes before and after the failing one are committed all the same,
+    once.
+    """
     database.write(lambda sql: sql.run("CREATE TABLE large (text TEXT)"))
     fill_up(database)
     outcomes = run_group(database, [insert(1), insert(2), insert_large, insert(3), insert_large, insert(4)])
@@ -117,7 +121,9 @@ def test_a_write_that_finds_the_disk_full_fails_alone(database: SqliteDatabase) 
 
 
 def test_a_failure_that_rests_on_a_rolled_back_write_is_not_reported(database: SqliteDatabase) -> None:
-    """The second write is refused because of what the first one inserted; the first one is then rolled back for good."""
+    """The second write is refused because of what the first one inserted; the first one is then rolled back
+    for good.
+    """
     database.write(lambda sql: sql.run("CREATE TABLE large (text TEXT)"))
     fill_up(database)
 
@@ -170,7 +176,9 @@ def test_two_processes_wait_for_each_other(tmp_path: Path, database: SqliteDatab
     assert numbers(database) == list(range(20))
 
 
-def test_a_lock_that_a_stranger_holds_is_waited_for_and_then_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_a_stranger_holds_is_waited_for_and_then_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("frazil.catalog.store.sqlite.BUSY_MS", 200)
     opened = SqliteDatabase(str(tmp_path / "y.db"))
     stranger = sqlite3.connect(tmp_path / "y.db", isolation_level=None)
@@ -184,7 +192,11 @@ def test_a_lock_that_a_stranger_holds_is_waited_for_and_then_said(tmp_path: Path
 def test_every_commit_reaches_the_disk(database: SqliteDatabase) -> None:
     """WAL with synchronous=FULL: the log is synced at each commit."""
     rows = database.read().rows
-    assert (rows("PRAGMA journal_mode"), rows("PRAGMA synchronous"), rows("PRAGMA foreign_keys")) == ([("wal",)], [(2,)], [(1,)])
+    assert (rows("PRAGMA journal_mode"), rows("PRAGMA synchronous"), rows("PRAGMA foreign_keys")) == (
+        [("wal",)],
+        [(2,)],
+        [(1,)],
+    )
 
 
 def test_migrations_are_numbered_without_a_gap_and_taken_once(tmp_path: Path) -> None:
@@ -199,7 +211,9 @@ def test_migrations_are_numbered_without_a_gap_and_taken_once(tmp_path: Path) ->
 def test_the_places_of_tables_survive_the_migration_that_rebuilds_their_table(tmp_path: Path) -> None:
     opened = SqliteDatabase(str(tmp_path / "x.db"))
     for version in range(1, 5):
-        opened.write(lambda sql, version=version: take_step(sql, dialect="sqlite", version=version, text=steps()[version][1]))  # type: ignore[misc]
+        opened.write(
+            lambda sql, version=version: take_step(sql, dialect="sqlite", version=version, text=steps()[version][1])
+        )  # type: ignore[misc]
     opened.write(lambda sql: sql.run("INSERT INTO namespaces VALUES ('w', 'ns', NULL, '{}')"))
     for name in ("a", "b"):
         row = ("w", "ns", name, "table", name, "m", None, f"/{name}", 1)

@@ -1,4 +1,6 @@
-"""A project and its catalog: commands use the one that was started in the folder, say so, and ask before they write to another's tables."""
+"""A project and its catalog: commands use the one that was started in the folder, say so, and ask before they write to
+another's tables.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def project(tmp_path: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
     return tmp_path / "sales"
 
 
-def test_serve_records_its_address_and_commands_of_the_folder_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_records_its_address_and_commands_of_the_folder_use_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     enter(tmp_path / "sales", monkeypatch)
     record_served(tmp_path / "sales/.frazil", Served("up", "http://127.0.0.1:1", os.getpid()))
     command = [sys.executable, "-m", "frazil", "serve", "--port", "0"]
@@ -85,7 +89,9 @@ def test_serve_records_its_address_and_commands_of_the_folder_use_it(tmp_path: P
             server.terminate()
 
 
-def test_a_server_that_has_ended_is_named_with_the_command_that_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_has_ended_is_named_with_the_command_that_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     enter(tmp_path / "sales", monkeypatch)
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
@@ -118,14 +124,19 @@ def test_of_serve_and_up_the_one_that_runs_is_used_then_the_later_one(tmp_path: 
     assert [served and served.uri for served in (running, later, left)] == ["http://up", "http://serve", "http://up"]
 
 
-def test_commands_use_the_keys_of_the_stack_that_was_started_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_use_the_keys_of_the_stack_that_was_started_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     secret = make_secrets(tmp_path / ".frazil")["secret_access_key"]
     before = load_settings(environ={}).s3
     record_served(tmp_path / ".frazil", Served("up", "http://127.0.0.1:8181", os.getpid()))
     settings = load_settings(environ={})
     assert (before.endpoint, settings.s3.endpoint) == (None, "http://127.0.0.1:8333")
-    assert [key and key.get_secret_value() for key in (settings.s3.access_key_id, settings.s3.secret_access_key)] == ["frazil", secret]
+    assert [key and key.get_secret_value() for key in (settings.s3.access_key_id, settings.s3.secret_access_key)] == [
+        "frazil",
+        secret,
+    ]
     elsewhere = load_settings(environ={}, flags={"catalog.uri": "http://prod"})
     assert elsewhere.s3 == before  # the stack's keys are for the stack alone
 
@@ -137,7 +148,9 @@ def test_a_record_that_cannot_be_understood_is_none(tmp_path: Path, text: str) -
 
 
 @pytest.mark.parametrize("command", [("apply",), ("maintain", "--dry-run"), ("run", "daily", "--dry-run")])
-def test_commands_that_write_name_catalog_and_warehouse_first(project: Path, lake: FrazilCatalog, command: tuple[str, ...]) -> None:
+def test_commands_that_write_name_catalog_and_warehouse_first(
+    project: Path, lake: FrazilCatalog, command: tuple[str, ...]
+) -> None:
     frazil("apply")
     (project / "landing").mkdir()
     (project / "landing/a.csv").write_text("id\n1\n")
@@ -224,7 +237,9 @@ def test_a_pipeline_adopts_its_table_with_all_companions_in_one_commit(
     assert owners(lake) == ["other"] * 4
 
 
-def test_a_run_whose_files_are_refused_adopts_nothing(project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_files_are_refused_adopts_nothing(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = other_project_with_all_tables(project, lake, monkeypatch)
     daily = load_project(other).pipeline("daily")
     ledger = lake.load_table("lakehouse.sales__ledger")
@@ -248,7 +263,9 @@ def test_a_pipeline_that_python_runs_is_refused_tables_of_another_project_as_the
     assert (caught.value.project, owners(lake)) == ("other", before)
 
 
-def test_apply_adopts_companion_tables_with_their_table(project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apply_adopts_companion_tables_with_their_table(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = other_project_with_all_tables(project, lake, monkeypatch)
     enter(other, monkeypatch, columns=', column("note", "string")')
     assert frazil("--set", f"catalog.uri={lake.uri}", "apply", "--adopt").exit_code == 0
@@ -260,7 +277,9 @@ def test_a_clone_in_a_folder_of_another_name_is_the_same_project_by_its_settings
 ) -> None:
     frazil("apply")
     enter(project.with_name("build"), monkeypatch, columns=', column("note", "string")')
-    (project.with_name("build") / "frazil.toml").write_text(f'[catalog]\nuri = "{lake.uri}"\n[project]\nname = "sales"\n')
+    (project.with_name("build") / "frazil.toml").write_text(
+        f'[catalog]\nuri = "{lake.uri}"\n[project]\nname = "sales"\n'
+    )
     assert frazil("apply").exit_code == 0
 
 

@@ -22,7 +22,9 @@ def test_secrets_are_hidden_wherever_they_came_from(project: Path, monkeypatch: 
     (project / "frazil.toml").write_text(
         '[s3]\nsecret_access_key = "${ENV:MY_KEY}"\n[server]\ndatabase = "postgresql://u:pw-sekrit@h/db"\n'
     )
-    (project / ".pyiceberg.yaml").write_text("catalog:\n  lake:\n    credential: id:credential-sekrit\n    token: token-sekrit\n")
+    (project / ".pyiceberg.yaml").write_text(
+        "catalog:\n  lake:\n    credential: id:credential-sekrit\n    token: token-sekrit\n"
+    )
     monkeypatch.setenv("MY_KEY", "key-sekrit")
     for output in ("text", "json"):
         result = CliRunner().invoke(cli, ["config", "--output", output], env={"COLUMNS": "200"})
@@ -60,4 +62,7 @@ def test_passwords_in_any_url_and_among_spark_settings_are_hidden(project: Path)
     )
     result = CliRunner().invoke(cli, ["config"])
     assert "sekrit" not in result.output
-    assert all(text in result.output for text in ("http://me:***@h", "postgresql:///cat?password=***", "'spark.cores.max': '2'"))
+    assert all(
+        text in result.output
+        for text in ("http://me:***@h", "postgresql:///cat?password=***", "'spark.cores.max': '2'")
+    )

@@ -1,4 +1,6 @@
-"""The commands about a table's past: what a person reads, what a program reads, and what is asked before something is undone."""
+"""The commands about a table's past: what a person reads, what a program reads, and what is asked before something is
+undone.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class Shell:
         """What is said on a terminal where somebody types the answers."""
         ours, theirs = pty.openpty()
         command = [sys.executable, "-m", "frazil", "--set", f"catalog.uri={self.uri}", *arguments]
-        with subprocess.Popen(command, cwd=cwd, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        with subprocess.Popen(
+            command, cwd=cwd, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
             os.write(ours, answers.encode())
             output, _ = process.communicate(timeout=120)
         os.close(ours)
@@ -152,9 +156,9 @@ def test_bringing_rows_back_warns_of_those_that_would_come_twice(shell: Shell) -
 def test_branches_and_tags_are_made_listed_published_and_dropped(shell: Shell) -> None:
     past = shell.past
     first = past.append(1)
-    assert shell.said("branch", "create", past.name, "dev", "--min-snapshots", "3", "--max-snapshot-age", "7d").endswith(
-        f"snapshot {first}\n"
-    )
+    assert shell.said(
+        "branch", "create", past.name, "dev", "--min-snapshots", "3", "--max-snapshot-age", "7d"
+    ).endswith(f"snapshot {first}\n")
     shell.said("tag", "create", past.name, "v1", "--at", "dev", "--max-ref-age", "90m")
     (_, dev) = shell.json("branch", "list", past.name)
     assert dev["retention"] == {"max_ref_age_ms": None, "max_snapshot_age_ms": 604_800_000, "min_snapshots_to_keep": 3}
@@ -181,6 +185,10 @@ def test_query_prints_tables_json_and_csv(shell: Shell) -> None:
     sql = f"SELECT id, name FROM {past.name} ORDER BY id"
     assert shell.said("query", sql, "--output", "csv", "--snapshot", str(first)) == "id,name\n1,n1\n2,n2\n"
     assert shell.json("query", sql)[-1] == {"id": 3, "name": "n3"}
-    assert [line.split() for line in shell.said("query", sql, "--ref", "main").splitlines()[3:6]] == [["1", "n1"], ["2", "n2"], ["3", "n3"]]
+    assert [line.split() for line in shell.said("query", sql, "--ref", "main").splitlines()[3:6]] == [
+        ["1", "n1"],
+        ["2", "n2"],
+        ["3", "n3"],
+    ]
     with pytest.raises(FrazilError, match="--at, --snapshot and --ref exclude each other"):
         shell.run("query", sql, "--ref", "main", "--at", "2024-01-18")

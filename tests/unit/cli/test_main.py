@@ -41,7 +41,8 @@ def run_fresh(code: str, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "code", ["import frazil", "from frazil.cli import main; sys.argv = ['frazil', '--help']; atexit.register(report); main()"]
+    "code",
+    ["import frazil", "from frazil.cli import main; sys.argv = ['frazil', '--help']; atexit.register(report); main()"],
 )
 def test_importing_frazil_and_asking_for_help_load_no_heavy_library(code: str) -> None:
     report = "import sys, atexit\ndef report(): print('LOADED', *sorted({m.split('.')[0] for m in sys.modules}))\n"
@@ -66,7 +67,9 @@ def test_help_lists_all_commands() -> None:
 def test_an_error_is_one_message_on_stderr_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run_fresh("from frazil.cli import main; main()", "--set", "stack.ports.kafa=1", "config")
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == "error: unknown setting 'stack.ports.kafa' (flag)\n  try: did you mean 'stack.ports.kafka'?\n"
+    assert (
+        result.stderr == "error: unknown setting 'stack.ports.kafa' (flag)\n  try: did you mean 'stack.ports.kafka'?\n"
+    )
 
 
 def test_a_flag_that_is_not_key_value_is_refused() -> None:
@@ -77,7 +80,12 @@ def test_a_flag_that_is_not_key_value_is_refused() -> None:
 def test_a_terminal_of_another_encoding_gets_every_line(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
-        [sys.executable, "-m", "frazil", "doctor"], cwd=tmp_path, env=environ, capture_output=True, encoding="ascii", check=False
+        [sys.executable, "-m", "frazil", "doctor"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        encoding="ascii",
+        check=False,
     )
     assert "Traceback" not in done.stderr
     assert done.stdout.splitlines()[-1].endswith("checked")

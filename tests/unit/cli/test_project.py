@@ -12,7 +12,9 @@ from frazil.cli.main import cli
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/sales/lakehouse.py"
 
 
-def test_a_pattern_that_matches_no_file_is_named_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_that_matches_no_file_is_named_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "lakehouse.py").write_text(EXAMPLE.read_text())
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli, ["run", "daily_sales"])

@@ -62,7 +62,9 @@ def run(*arguments: str, answer: str | None = None) -> Result:
 
 
 def ids(server: EmbeddedCatalog) -> list[int]:
-    return sorted(FrazilCatalog("lake", **server.properties).load_table("lake.sales").scan().to_arrow()["id"].to_pylist())
+    return sorted(
+        FrazilCatalog("lake", **server.properties).load_table("lake.sales").scan().to_arrow()["id"].to_pylist()
+    )
 
 
 def test_list_says_how_much_and_why(table: str) -> None:
@@ -86,7 +88,10 @@ def test_a_table_that_is_not_there_is_told_from_near_ones(table: str) -> None:
     for command in (["quarantine", "list"], ["quarantine", "show"], ["quarantine", "replay"], ["audit"]):
         result = run(*command, "lake.sails")
         assert isinstance(result.exception, FrazilError)
-        assert (result.exception.message, "lake.sales" in str(result.exception.hint)) == ("Table does not exist: lake.sails", True)
+        assert (result.exception.message, "lake.sales" in str(result.exception.hint)) == (
+            "Table does not exist: lake.sails",
+            True,
+        )
 
 
 def test_show_prints_the_row_its_reason_and_its_place(table: str) -> None:
@@ -98,7 +103,9 @@ def test_show_prints_the_row_its_reason_and_its_place(table: str) -> None:
         "",
         "lake.sales: 1 row in quarantine",
     ]
-    assert run("quarantine", "show", table, "--limit", "2").output.endswith("lake.sales: 3 rows in quarantine; --limit shows more than 2\n")
+    assert run("quarantine", "show", table, "--limit", "2").output.endswith(
+        "lake.sales: 3 rows in quarantine; --limit shows more than 2\n"
+    )
     assert run("quarantine", "show", table, "--part", "s/part-7").output == "lake.sales: 0 rows in quarantine\n"
 
 
@@ -114,7 +121,8 @@ def test_replay_brings_in_what_passes_and_says_what_does_not(table: str, server:
 def test_replay_holds_the_checks_of_lakehouse_py(table: str, server: EmbeddedCatalog, tmp_path: Path) -> None:
     assert "0 rows are in the table now; 3 rows stay" in run("quarantine", "replay", table).output
     declared = (
-        'from frazil import Table, column\nt = Table("lake.sales", column("id", "long", required=True), column("amount", "decimal(12,2)")'
+        'from frazil import Table, column\nt = Table("lake.sales", column("id", "long", required=True), '
+        'column("amount", "decimal(12,2)")'
     )
     (tmp_path / "lakehouse.py").write_text(declared + ', checks=["amount > -6"])\n')
     assert json.loads(run("quarantine", "replay", table, "--output", "json").output)["replayed"] == 1
@@ -132,7 +140,9 @@ def test_rows_are_edited_in_a_file(table: str, server: EmbeddedCatalog, tmp_path
     assert "1 edited row not in quarantine any more: none" in printed
     assert ids(server) == [1, 3]
     (tmp_path / "edited.json").write_text("{}")
-    assert "is no list of quarantined rows" in str(run("quarantine", "replay", table, "--from", "edited.json").exception)
+    assert "is no list of quarantined rows" in str(
+        run("quarantine", "replay", table, "--from", "edited.json").exception
+    )
 
 
 def test_drop_shows_asks_and_drops(table: str) -> None:
@@ -141,7 +151,10 @@ def test_drop_shows_asks_and_drops(table: str) -> None:
     assert run("quarantine", "show", table).output.endswith("3 rows in quarantine\n")
     done = run("quarantine", "drop", table, "--reason", ">= 0", answer="y\n")
     assert "lake.sales: 2 rows dropped; older snapshots hold them until they expire" in done.output
-    assert json.loads(run("quarantine", "drop", table, "--all", "--yes", "--output", "json").stdout) == {"table": table, "dropped": 1}
+    assert json.loads(run("quarantine", "drop", table, "--all", "--yes", "--output", "json").stdout) == {
+        "table": table,
+        "dropped": 1,
+    }
 
 
 def test_drop_wants_to_know_which(table: str) -> None:
@@ -155,7 +168,10 @@ def test_a_delta_table_is_known_by_its_path(delta: str, tmp_path: Path, monkeypa
     for name in (delta, f"{delta}__quarantine"):
         assert "2 x check 'amount >= 0' failed" in run("quarantine", "list", name).output
     assert run("quarantine", "show", "sales", "--delta").output.endswith("sales: 3 rows in quarantine\n")
-    assert "1 row is in the table now; 2 rows stay in quarantine" in run("quarantine", "replay", delta, "--check", "amount > -6").output
+    assert (
+        "1 row is in the table now; 2 rows stay in quarantine"
+        in run("quarantine", "replay", delta, "--check", "amount > -6").output
+    )
     assert "2 rows dropped; older versions hold them" in run("quarantine", "drop", delta, "--all", "--yes").output
     assert sorted(DeltaTable(delta).to_pyarrow_table()["id"].to_pylist()) == [1, 2]
     assert "is not there" in str(run("quarantine", "list", f"{delta}_not").exception)

@@ -57,14 +57,19 @@ def web_server(request: pytest.FixtureRequest) -> Iterator[str]:
         ("http://[bad", "error: catalog.uri is http://[bad (flag), which cannot be called\n  try: "),
     ],
 )
-def test_a_catalog_that_cannot_be_reached_is_named_with_the_source_of_its_address(project: Path, uri: str, message: str) -> None:
+def test_a_catalog_that_cannot_be_reached_is_named_with_the_source_of_its_address(
+    project: Path, uri: str, message: str
+) -> None:
     code, said = frazil("--set", f"catalog.uri={uri}", "plan", cwd=project)
     assert (code != 0, said[: len(message)]) == (True, message)
 
 
 def test_a_server_that_is_no_catalog_is_an_error_of_one_line(project: Path, web_server: str) -> None:
     code, said = frazil("--set", f"catalog.uri={web_server}", "plan", cwd=project)
-    assert (code, said.startswith(f"error: what answers at {web_server} (flag) refused, or is no Iceberg REST catalog: ")) == (1, True)
+    assert (
+        code,
+        said.startswith(f"error: what answers at {web_server} (flag) refused, or is no Iceberg REST catalog: "),
+    ) == (1, True)
     assert "<html" not in said
 
 
@@ -75,7 +80,11 @@ def test_what_the_catalog_refuses_is_an_error_of_one_line(project: Path) -> None
         )
         code, said = frazil("--set", f"catalog.uri={catalog.uri}", "apply", cwd=project)
     first, *others = said.splitlines()
-    assert (code, first.startswith(f"catalog {catalog.uri} (flag)"), [line[:7] for line in others]) == (1, True, ["error: "])
+    assert (code, first.startswith(f"catalog {catalog.uri} (flag)"), [line[:7] for line in others]) == (
+        1,
+        True,
+        ["error: "],
+    )
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])

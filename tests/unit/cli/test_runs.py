@@ -45,19 +45,30 @@ def frazil(*arguments: str) -> Result:
 def note(catalog: FrazilCatalog, pipeline: str, hour: int) -> None:
     target = load_project(Path.cwd()).pipeline("daily_sales").target
     began = dt.datetime(2024, 1, 15, hour, tzinfo=dt.UTC)
-    note_run(RunResult(pipeline, target.name, files=3, bytes=2_500, run_id=str(hour), started_at=began, error="no disk"), target, catalog)
+    note_run(
+        RunResult(pipeline, target.name, files=3, bytes=2_500, run_id=str(hour), started_at=began, error="no disk"),
+        target,
+        catalog,
+    )
 
 
 def test_runs_are_listed_the_latest_first_with_their_errors(catalog: FrazilCatalog) -> None:
     note(catalog, "daily_sales", 1)
     note(catalog, "other", 2)
     shown, of_one = frazil("runs"), frazil("runs", "daily_sales")
-    assert [line.split("│")[2].strip() for line in shown.output.splitlines() if "failed" in line] == ["other", "daily_sales"]
-    assert [line for line in of_one.output.splitlines() if "no disk" in line] == ["2024-01-15 01:00:00 daily_sales: no disk"]
+    assert [line.split("│")[2].strip() for line in shown.output.splitlines() if "failed" in line] == [
+        "other",
+        "daily_sales",
+    ]
+    assert [line for line in of_one.output.splitlines() if "no disk" in line] == [
+        "2024-01-15 01:00:00 daily_sales: no disk"
+    ]
     assert "2.5 kB" in of_one.output
 
 
-def test_runs_are_given_as_json_and_by_the_name_of_a_table(catalog: FrazilCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_runs_are_given_as_json_and_by_the_name_of_a_table(
+    catalog: FrazilCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     note(catalog, "daily_sales", 1)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -74,7 +85,9 @@ def test_runs_are_given_as_json_and_by_the_name_of_a_table(catalog: FrazilCatalo
 
 def test_a_pipeline_that_is_not_declared_is_an_error_that_names_those_that_are(catalog: FrazilCatalog) -> None:
     assert frazil("runs").output == "no runs are remembered\n"
-    assert str(frazil("runs", "nightly").exception).startswith("there is no pipeline 'nightly'; declared are: daily_sales")
+    assert str(frazil("runs", "nightly").exception).startswith(
+        "there is no pipeline 'nightly'; declared are: daily_sales"
+    )
 
 
 def test_a_dry_run_names_the_files_that_are_new_and_loads_none(catalog: FrazilCatalog, tmp_path: Path) -> None:
@@ -124,7 +137,9 @@ def test_a_loaded_file_with_other_content_is_named_and_refused(loaded: Path) -> 
     )
 
 
-def test_of_a_file_that_an_older_release_loaded_only_what_is_known_is_said(catalog: FrazilCatalog, tmp_path: Path) -> None:
+def test_of_a_file_that_an_older_release_loaded_only_what_is_known_is_said(
+    catalog: FrazilCatalog, tmp_path: Path
+) -> None:
     """Its ledger row has no hash: a touched file of the same size may have the same content."""
     path = tmp_path / "landing/a.csv"
     path.parent.mkdir()

@@ -33,7 +33,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_dry_run_shows_the_command_and_no_secret(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAZIL_CATALOG__TOKEN", SECRET)
     flags = ["--set", f"spark.conf.spark.my.password={SECRET}", "--set", "spark.conf.spark.sql.shuffle.partitions=7"]
-    shown = CliRunner().invoke(cli, [*flags, "submit", "daily_sales", "--master", "local[2]", "--dry-run"], catch_exceptions=False)
+    shown = CliRunner().invoke(
+        cli, [*flags, "submit", "daily_sales", "--master", "local[2]", "--dry-run"], catch_exceptions=False
+    )
     assert shown.exit_code == 0, shown.output
     assert "daily_sales: would be submitted to local[2]" in shown.output
     assert "2 modules in project-" in shown.output
@@ -43,7 +45,9 @@ def test_a_dry_run_shows_the_command_and_no_secret(project: Path, monkeypatch: p
 
 
 def test_the_driver_gets_all_flags_and_its_command_line_none_that_is_secret(project: Path) -> None:
-    settings = load_settings(flags={"catalog.token": SECRET, "s3.endpoint": "http://127.0.0.1:1"}, folder=project, environ={})
+    settings = load_settings(
+        flags={"catalog.token": SECRET, "s3.endpoint": "http://127.0.0.1:1"}, folder=project, environ={}
+    )
     arguments = ["--set", f"catalog.token={SECRET}", "run", "daily_sales"]
     plan = plan_submission(settings, project, arguments=arguments, app_name="x", jars=())
     assert plan.argv[0] == str(spark_home() / "bin" / "spark-submit")
@@ -59,14 +63,20 @@ def test_the_driver_gets_all_flags_and_its_command_line_none_that_is_secret(proj
         (["daily_sales", "--interval", "3"], "--interval goes with --stream"),
     ],
 )
-def test_what_cannot_be_submitted_is_said_before_anything_is_begun(project: Path, arguments: list[str], message: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "frazil", "submit", *arguments], capture_output=True, text=True, check=False)
+def test_what_cannot_be_submitted_is_said_before_anything_is_begun(
+    project: Path, arguments: list[str], message: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "frazil", "submit", *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0
     assert message in done.stderr
 
 
 def test_a_folder_without_a_project_is_an_error(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "frazil", "submit", "x"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "frazil", "submit", "x"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, f"error: no lakehouse.py in {tmp_path}")
 
 
@@ -78,16 +88,30 @@ def test_a_master_that_is_not_there_ends_the_command_in_a_moment(project: Path) 
     assert f"error: no Spark master answers at {master}" in done.stderr
 
 
-# --- the driver, with a program in the place of spark-submit that starts it as spark-submit would ----------------------------------
+# --- the driver, with a program in the place of spark-submit that starts it as spark-submit would --------------------
 
 
 def submission(folder: Path, code: str) -> Submission:
     """One that runs a Python program, which has the driver's errand in its environment."""
     (folder / "lakehouse.py").touch()
     pack = Pack(folder / "lakehouse.py", ("lakehouse.py",))
-    driver = "import json, os, pathlib, sys, time, signal\nerrand = json.loads(os.environ['" + ERRAND + "'])\n" + textwrap.dedent(code)
+    driver = (
+        "import json, os, pathlib, sys, time, signal\nerrand = json.loads(os.environ['"
+        + ERRAND
+        + "'])\n"
+        + textwrap.dedent(code)
+    )
     return Submission(
-        "local", [sys.executable, "-c", driver], {}, ["run", "x"], folder, pack, [], sys.executable, folder / "submit.log", []
+        "local",
+        [sys.executable, "-c", driver],
+        {},
+        ["run", "x"],
+        folder,
+        pack,
+        [],
+        sys.executable,
+        folder / "submit.log",
+        [],
     )
 
 
@@ -99,19 +123,35 @@ def test_the_exit_code_is_the_drivers(tmp_path: Path) -> None:
 
 
 def test_spark_submit_that_ends_before_the_driver_begins_shows_what_it_said(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"ended with 1 before the driver began:\n    Exception in thread: no such class"):
-        run_submission(submission(tmp_path, "print('Exception in thread: no such class', file=sys.stderr); sys.exit(1)"))
+    with pytest.raises(
+        PipelineError, match=r"ended with 1 before the driver began:\n    Exception in thread: no such class"
+    ):
+        run_submission(
+            submission(tmp_path, "print('Exception in thread: no such class', file=sys.stderr); sys.exit(1)")
+        )
 
 
 def test_a_signal_reaches_the_driver_which_ends_in_its_own_way(tmp_path: Path) -> None:
-    code = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n" + BEGIN + "os.kill(errand['parent'], signal.SIGTERM)\ntime.sleep(60)"
+    code = (
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        + BEGIN
+        + "os.kill(errand['parent'], signal.SIGTERM)\ntime.sleep(60)"
+    )
     assert run_submission(submission(tmp_path, code)) == 7
 
 
 def test_a_driver_whose_command_was_killed_ends_too(tmp_path: Path) -> None:
-    errand = Errand(["doctor"], str(tmp_path / "pid"), parent=os.getpid(), parent_started="another process of this pid, which is gone")
-    code = (
-        "import time; from frazil import cli; from frazil.pipelines import submitted; cli.main = lambda: time.sleep(300); submitted.main()"
+    errand = Errand(
+        ["doctor"],
+        str(tmp_path / "pid"),
+        parent=os.getpid(),
+        parent_started="another process of this pid, which is gone",
     )
-    ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, ERRAND: errand.to_json()}, timeout=240, check=False)
+    code = (
+        "import time; from frazil import cli; from frazil.pipelines import submitted; cli.main = lambda: "
+        "time.sleep(300); submitted.main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, ERRAND: errand.to_json()}, timeout=240, check=False
+    )
     assert ended.returncode == 1

@@ -28,8 +28,12 @@ class LossyProxy:
         self.open.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def lose_reply(self, start: bytes, *, then_vanish: bool = False, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """The server gets and answers the next request that starts so; the client sees the connection end, after `meanwhile`."""
+    def lose_reply(
+        self, start: bytes, *, then_vanish: bool = False, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
+        """The server gets and answers the next request that starts so; the client sees the connection end, after
+        `meanwhile`.
+        """
         self._lost_replies.append(start)
         self._gone_after_loss = then_vanish
         self._meanwhile = meanwhile

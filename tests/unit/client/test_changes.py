@@ -30,17 +30,25 @@ OURS, THEIRS = UUID(int=1), UUID(int=2)
 def table(*snapshot_ids: int, uuid: UUID = OURS, expired: tuple[int, ...] = ()) -> TableMetadata:
     """A table with these snapshots, each the parent of the next; main is at the last."""
     empty = new_table_metadata(
-        schema=Schema(), partition_spec=UNPARTITIONED_PARTITION_SPEC, sort_order=UNSORTED_SORT_ORDER, location="file:/x", table_uuid=uuid
+        schema=Schema(),
+        partition_spec=UNPARTITIONED_PARTITION_SPEC,
+        sort_order=UNSORTED_SORT_ORDER,
+        location="file:/x",
+        table_uuid=uuid,
     )
     parents = [None, *snapshot_ids[:-1]]
-    snapshots = [snapshot(number, parent) for number, parent in zip(snapshot_ids, parents, strict=False) if number not in expired]
+    snapshots = [
+        snapshot(number, parent) for number, parent in zip(snapshot_ids, parents, strict=False) if number not in expired
+    ]
     refs = {"main": SnapshotRef(snapshot_id=snapshot_ids[-1], snapshot_ref_type="branch")} if snapshot_ids else {}
     return empty.model_copy(update={"snapshots": snapshots, "refs": refs})
 
 
 def snapshot(number: int, parent: int | None = None, **summary: str) -> Snapshot:
     described = Summary(operation=Operation.APPEND, **summary)
-    return Snapshot(snapshot_id=number, parent_snapshot_id=parent, timestamp_ms=1, manifest_list="file:/m", summary=described)
+    return Snapshot(
+        snapshot_id=number, parent_snapshot_id=parent, timestamp_ms=1, manifest_list="file:/m", summary=described
+    )
 
 
 APPEND = Change(
@@ -57,7 +65,11 @@ MOVE = Change(
     (AssertRefSnapshotId(ref="main", snapshot_id=10),),
     (SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": 11}),),
 )
-DROP = Change(("ns", "t"), (AssertRefSnapshotId(ref="v1", snapshot_id=10),), (RemoveSnapshotRefUpdate.model_validate({"ref-name": "v1"}),))
+DROP = Change(
+    ("ns", "t"),
+    (AssertRefSnapshotId(ref="v1", snapshot_id=10),),
+    (RemoveSnapshotRefUpdate.model_validate({"ref-name": "v1"}),),
+)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +100,16 @@ DROP = Change(("ns", "t"), (AssertRefSnapshotId(ref="v1", snapshot_id=10),), (Re
         (DROP, table(10), Verdict.UNDECIDED),
     ],
 )
-def test_the_table_tells_what_became_of_the_change(change: Change, found: TableMetadata | None, verdict: Verdict) -> None:
+def test_the_table_tells_what_became_of_the_change(
+    change: Change, found: TableMetadata | None, verdict: Verdict
+) -> None:
     assert judge(change, found) is verdict
 
 
 def test_an_append_to_an_empty_table_is_refused_once_somebody_else_has_written() -> None:
-    first = Change(("ns", "t"), (AssertRefSnapshotId(ref="main", snapshot_id=None),), (AddSnapshotUpdate(snapshot=snapshot(11)),))
+    first = Change(
+        ("ns", "t"), (AssertRefSnapshotId(ref="main", snapshot_id=None),), (AddSnapshotUpdate(snapshot=snapshot(11)),)
+    )
     assert (judge(first, table()), judge(first, table(12))) == (Verdict.UNDECIDED, Verdict.REFUSED)
 
 

@@ -60,15 +60,21 @@ def test_a_lost_reply_to_an_append_is_found_committed_and_no_row_is_doubled(
     assert ids(catalog, "ns.a") == [1, 2, 3, 4]
 
 
-def test_a_request_that_never_arrived_is_repeated_under_its_key(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_a_request_that_never_arrived_is_repeated_under_its_key(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     table = shaky.load_table("ns.a")
     proxy.lose_request(table_path(shaky, "a"))
     table.append(rows(1))
-    keys = {line for head in proxy.requests for line in head.lower().split(b"\r\n") if line.startswith(b"idempotency-key")}
+    keys = {
+        line for head in proxy.requests for line in head.lower().split(b"\r\n") if line.startswith(b"idempotency-key")
+    }
     assert (len(keys), ids(catalog, "ns.a")) == (1, [1])
 
 
-def test_a_lost_reply_whose_place_was_taken_is_a_conflict(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_a_lost_reply_whose_place_was_taken_is_a_conflict(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     stale = without_keys(shaky).load_table("ns.a")
     catalog.load_table("ns.a").append(rows(1))
     proxy.lose_request(table_path(shaky, "a"))
@@ -121,7 +127,9 @@ def test_a_change_of_properties_alone_cannot_be_seen_and_is_unknown_without_keys
         change.set_properties(colour="blue")
 
 
-def test_a_change_of_properties_alone_is_answered_once_with_keys(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_a_change_of_properties_alone_is_answered_once_with_keys(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     table = shaky.load_table("ns.a")
     proxy.lose_reply(table_path(shaky, "a"))
     with table.transaction() as change:
@@ -129,14 +137,18 @@ def test_a_change_of_properties_alone_is_answered_once_with_keys(catalog: Frazil
     assert catalog.load_table("ns.a").properties["colour"] == "blue"
 
 
-def test_a_lost_reply_to_a_new_namespace_is_no_already_exists(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_a_lost_reply_to_a_new_namespace_is_no_already_exists(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     proxy.lose_reply(b"POST " + shaky.url("namespaces").removeprefix(shaky.uri.rstrip("/")).encode())
     shaky.create_namespace("fresh")
     assert catalog.namespace_exists("fresh")
     catalog.drop_namespace("fresh")
 
 
-def test_a_catalog_that_does_not_listen_is_certain_to_have_committed_nothing(shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_a_catalog_that_does_not_listen_is_certain_to_have_committed_nothing(
+    shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     table = shaky.load_table("ns.a")
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]

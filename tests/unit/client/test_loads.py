@@ -1,4 +1,6 @@
-"""Few requests: an unchanged table costs a small one, threads that want the same share one, many tables are loaded at a time."""
+"""Few requests: an unchanged table costs a small one, threads that want the same share one, many tables are loaded at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.unit.client.proxy import LossyProxy
 
 
 @pytest.mark.requirement("flow.batching")
-def test_an_unchanged_table_is_neither_sent_nor_parsed_again(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_an_unchanged_table_is_neither_sent_nor_parsed_again(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     first = shaky.load_table("ns.a")
     again = shaky.load_table("ns.a")
     assert b"if-none-match" in proxy.requests[-1].lower()
@@ -123,7 +127,8 @@ def test_many_tables_are_loaded_at_a_time_in_their_order_and_each_once(
     proxy.open.clear()
     asked = threads.submit(shaky.load_tables, names)
     until = time.monotonic() + 120
-    while len(proxy.requests) - before < 6 and time.monotonic() < until:  # all are on their way before the first is answered
+    # all are on their way before the first is answered
+    while len(proxy.requests) - before < 6 and time.monotonic() < until:
         time.sleep(0.01)
     proxy.open.set()
     assert [".".join(table.name()) for table in asked.result()] == names
@@ -146,7 +151,11 @@ def test_a_table_that_is_missing_among_many_is_named(shaky: FrazilCatalog) -> No
 def test_a_plan_loads_its_tables_at_a_time_and_asks_once_for_a_namespace(
     shaky: FrazilCatalog, proxy: LossyProxy, threads: ThreadPoolExecutor
 ) -> None:
-    declared = [Table(f"{where}.{name}", column("id", "long"), column("name", "string")) for where in ("ns", "new") for name in "abc"]
+    declared = [
+        Table(f"{where}.{name}", column("id", "long"), column("name", "string"))
+        for where in ("ns", "new")
+        for name in "abc"
+    ]
     before = len(proxy.requests)
     proxy.open.clear()
     asked = threads.submit(plan_all, declared, shaky)
@@ -155,7 +164,12 @@ def test_a_plan_loads_its_tables_at_a_time_and_asks_once_for_a_namespace(
         time.sleep(0.01)
     assert sum(b"/tables/" in request for request in proxy.requests[before:]) == 6  # all before the first was answered
     proxy.open.set()
-    assert [step.name for step in asked.result() if isinstance(step, CreateTable)] == ["ns.c", "new.a", "new.b", "new.c"]
+    assert [step.name for step in asked.result() if isinstance(step, CreateTable)] == [
+        "ns.c",
+        "new.a",
+        "new.b",
+        "new.c",
+    ]
     assert len(proxy.requests) - before == 6 + 2  # and one question for each namespace
 
 

@@ -59,7 +59,9 @@ def test_any_name_can_be_listed_below(odd: FrazilCatalog, name: str) -> None:
     assert odd.list_namespaces((name,)) == [(name, "in")]
 
 
-def test_query_import_and_the_list_of_tables_know_such_namespaces(odd: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_import_and_the_list_of_tables_know_such_namespaces(
+    odd: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRAZIL_CATALOG__URI", odd.properties["uri"])
     asked = CliRunner().invoke(cli, ["query", 'SELECT count(*) AS n FROM "my space".t, "é".t', "--output", "json"])
     wrong = CliRunner().invoke(cli, ["query", "SELECT * FROM nowhere.t"])

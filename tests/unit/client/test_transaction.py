@@ -85,7 +85,9 @@ def test_every_branch_of_a_table_is_guarded(catalog: FrazilCatalog) -> None:
     assert ids(catalog, "ns.a") == [1]
 
 
-def test_a_block_without_changes_asks_the_server_nothing(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_a_block_without_changes_asks_the_server_nothing(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     with shaky.transaction() as tx:
         tx.table("ns.a")
     assert not any(head.startswith(b"POST") for head in proxy.requests)
@@ -98,7 +100,9 @@ def test_an_ended_transaction_takes_no_further_table(catalog: FrazilCatalog) -> 
         tx.table("ns.a")
 
 
-def test_a_lost_reply_to_a_transaction_is_found_committed_once(catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy) -> None:
+def test_a_lost_reply_to_a_transaction_is_found_committed_once(
+    catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
+) -> None:
     path = shaky.url("transactions/commit").removeprefix(shaky.uri.rstrip("/"))
     with shaky.transaction() as tx:
         tx.table("ns.a").append(rows(1))

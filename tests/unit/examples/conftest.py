@@ -1,4 +1,6 @@
-"""The examples are projects of their own: their files import each other by plain names, as they do for a user who stands in the folder."""
+"""The examples are projects of their own: their files import each other by plain names, as they do for a user who
+stands in the folder.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The loop over files of queries, on a catalog in this process: every query once, new files picked up, killed runs go on."""
+"""The loop over files of queries, on a catalog in this process: every query once, new files picked up, killed runs go
+on.
+"""
 
 from __future__ import annotations
 
@@ -195,7 +197,10 @@ def test_new_files_are_picked_up_while_it_runs(lake: Lake) -> None:
         write_queries(lake.folder / "b.parquet", 20, seed=2)
 
     lake.start(follow_seconds=1, sleep=wait)
-    assert seen == [expected("a.parquet", 30, seed=1), expected("a.parquet", 30, seed=1) + expected("b.parquet", 20, seed=2)]
+    assert seen == [
+        expected("a.parquet", 30, seed=1),
+        expected("a.parquet", 30, seed=1) + expected("b.parquet", 20, seed=2),
+    ]
 
 
 def test_finished_files_leave_no_trace_in_the_progress(lake: Lake) -> None:
@@ -232,7 +237,9 @@ def test_a_file_is_read_from_any_row_in_row_groups_of_any_size(lake: Lake) -> No
         found = list(files.read(file, start=start, end=end, batch_rows=7))
         ids = [name for _, part in found for name in part["query_id"].to_pylist()]
         assert ids == batch["query_id"].to_pylist()[start:end]
-        assert [first for first, _ in found] == [start + sum(len(part) for _, part in found[:n]) for n in range(len(found))]
+        assert [first for first, _ in found] == [
+            start + sum(len(part) for _, part in found[:n]) for n in range(len(found))
+        ]
 
 
 def test_a_file_without_queries_is_named_with_what_it_has(lake: Lake) -> None:
@@ -252,7 +259,9 @@ def test_other_files_in_the_folder_are_left_alone(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("stop_after", [10, 110, 260, 300])
-def test_a_delta_table_takes_every_query_once_as_well(transpile_run: ModuleType, tmp_path: Path, stop_after: int) -> None:
+def test_a_delta_table_takes_every_query_once_as_well(
+    transpile_run: ModuleType, tmp_path: Path, stop_after: int
+) -> None:
     from deltalake import DeltaTable
 
     write_queries(tmp_path / "queries" / "a.parquet", 250, seed=1)
@@ -263,7 +272,12 @@ def test_a_delta_table_takes_every_query_once_as_well(transpile_run: ModuleType,
         counting, sink = Counting(stop), transpile_run.open_delta(uri, settings, flush_rows=100)
         with suppress(Stop):  # as dead as the process would be: the sink is told nothing
             transpile_run.Loop(
-                transpile_run.QueryFiles.at(str(tmp_path / "queries"), settings), sink, transpile_run.Dialects(), counting, None, 10
+                transpile_run.QueryFiles.at(str(tmp_path / "queries"), settings),
+                sink,
+                transpile_run.Dialects(),
+                counting,
+                None,
+                10,
             ).run()
             sink.close()
         return counting

@@ -47,7 +47,9 @@ def test_queries_become_rows_with_their_place_in_the_file() -> None:
 def test_rows_have_the_types_of_the_declared_table() -> None:
     (declared,) = load_project(EXAMPLE).tables
     found = arrow_schema(declared.schema())
-    assert [(one.name, one.type, one.nullable) for one in found] == [(one.name, one.type, one.nullable) for one in SCHEMA]
+    assert [(one.name, one.type, one.nullable) for one in found] == [
+        (one.name, one.type, one.nullable) for one in SCHEMA
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,10 @@ def test_what_the_parser_passes_on_unread_is_said() -> None:
 def test_what_the_target_lacks_is_named_and_the_rest_is_translated() -> None:
     found = transpile("SELECT * FROM t TABLESAMPLE (10 PERCENT)", Dialects("spark", "mysql"))
     assert found == ("SELECT * FROM t", "not in mysql: TABLESAMPLE unsupported")
-    assert transpile("SHOW TABLES", Dialects("snowflake", "trino")) == (None, "not in trino: Unsupported SHOW statement")
+    assert transpile("SHOW TABLES", Dialects("snowflake", "trino")) == (
+        None,
+        "not in trino: Unsupported SHOW statement",
+    )
 
 
 @pytest.mark.parametrize("levels", [DEEPEST, DEEPEST + 1, 100_000])
@@ -129,7 +134,9 @@ def test_a_fault_inside_the_parser_is_the_error_of_that_query(monkeypatch: pytes
     assert transpile("SELECT 1", HERE) == (None, "AttributeError: 'NoneType' object has no attribute 'this'")
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.string())]
+)
 def test_queries_may_come_in_any_column_of_text(kind: pa.DataType) -> None:
     plain = queries("SELECT 1", None).column(1)
     column = plain.dictionary_encode() if pa.types.is_dictionary(kind) else plain.cast(kind)

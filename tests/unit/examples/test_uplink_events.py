@@ -86,7 +86,10 @@ def test_an_empty_message_and_a_tombstone_are_rows(text: bytes | None, error: st
         (message(type="\x00").replace(b"\\u0000", b"\0"), "not JSON: unexpected control character in string"),
         (message(type="é").replace(b"\\u00e9", b"\xe9"), "not JSON: str is not valid UTF-8"),
         (message(type="\ud800"), "not JSON: no low surrogate in string"),
-        (message(type="é").replace(b"\\u00e9", b"\xed\xa0\x80"), "not JSON: str is not valid UTF-8: surrogates not allowed"),
+        (
+            message(type="é").replace(b"\\u00e9", b"\xed\xa0\x80"),
+            "not JSON: str is not valid UTF-8: surrogates not allowed",
+        ),
         (message(timestamp=float("nan")), "not JSON: "),
         (b"[" * 2000 + b"]" * 2000, "not JSON: depth limit exceeded"),
         (b"null", "expected an object, found null"),
@@ -161,7 +164,8 @@ def test_milliseconds_become_a_time_in_utc_without_a_zone(value: float, time: dt
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(True, "true"), (False, "false"), ("1713139200123", '"1713139200123"'), (1.5, "1.5"), ([], "[]"), ({}, "{}")]
+    ("value", "shown"),
+    [(True, "true"), (False, "false"), ("1713139200123", '"1713139200123"'), (1.5, "1.5"), ([], "[]"), ({}, "{}")],
 )
 def test_what_is_no_whole_number_is_no_time(value: Any, shown: str) -> None:
     assert fault(message(timestamp=value)) == f"event.timestamp: expected whole milliseconds since 1970, found {shown}"
@@ -226,8 +230,15 @@ def test_nul_and_pairs_of_surrogates_in_names_are_kept() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["device", "event", "id", "type", "timestamp", "payload"]), inner),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(st.sampled_from(["device", "event", "id", "type", "timestamp", "payload"]), inner)
+    ),
 )
 
 

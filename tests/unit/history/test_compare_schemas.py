@@ -26,7 +26,13 @@ SITE = NestedField(3, "device", StructType(NestedField(4, "site", StringType()))
         ([ID], [NestedField(1, "id", LongType(), doc="the key")], ["~ column id: now optional, doc 'the key'"]),
         (
             [SITE],
-            [NestedField(3, "device", StructType(NestedField(4, "place", StringType()), NestedField(5, "x", DecimalType(9, 2))))],
+            [
+                NestedField(
+                    3,
+                    "device",
+                    StructType(NestedField(4, "place", StringType()), NestedField(5, "x", DecimalType(9, 2))),
+                )
+            ],
             ["~ column device.place: renamed from device.site", "+ column device.x decimal(9, 2)"],
         ),
         (

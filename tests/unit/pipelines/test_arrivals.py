@@ -46,7 +46,9 @@ class Landing:
         return sources.csv("*.csv").list_files(self.folder)
 
     def compare(self) -> Arrivals:
-        return compare_with_ledger(self.listing(), open_beside(self.declared, self.catalog), "p", digest=local_digest(self.folder))
+        return compare_with_ledger(
+            self.listing(), open_beside(self.declared, self.catalog), "p", digest=local_digest(self.folder)
+        )
 
     def load(self) -> list[SourceFile]:
         """What a run appends to the ledger."""
@@ -95,7 +97,10 @@ def test_a_touched_file_that_a_load_noted_is_not_read_again(landing: Landing) ->
     def refuse(file: SourceFile) -> str:
         raise AssertionError(f"{file.path} was read")
 
-    assert compare_with_ledger(landing.listing(), open_beside(landing.declared, landing.catalog), "p", digest=refuse) == Arrivals()
+    assert (
+        compare_with_ledger(landing.listing(), open_beside(landing.declared, landing.catalog), "p", digest=refuse)
+        == Arrivals()
+    )
 
 
 @pytest.mark.parametrize("text", ["2\n", "1\n2\n"])
@@ -133,7 +138,8 @@ def test_objects_are_compared_by_their_etag_and_not_read(landing: Landing) -> No
     ledger = open_beside(landing.declared, landing.catalog)
     now = [a, replace(b, tag='"z"')]
     arrived = compare_with_ledger(now, ledger, "p", digest=local_digest(landing.folder))
-    assert arrived == Arrivals(changed=(replace(b, tag='"z" #2'),), unverified=(b.path,))  # an ETag may differ for the same content
+    # an ETag may differ for the same content
+    assert arrived == Arrivals(changed=(replace(b, tag='"z" #2'),), unverified=(b.path,))
 
 
 def test_what_another_pipeline_loaded_is_new_to_this_one(landing: Landing) -> None:

@@ -14,7 +14,9 @@ from frazil.spark.session import spark_conf
 
 
 def settings(**spark: str) -> Settings:
-    return load_settings(flags={f"spark.{key}": value for key, value in spark.items()}, folder=Path("/nowhere"), environ={})
+    return load_settings(
+        flags={f"spark.{key}": value for key, value in spark.items()}, folder=Path("/nowhere"), environ={}
+    )
 
 
 def test_on_this_machine_everything_stays_on_loopback() -> None:
@@ -24,7 +26,9 @@ def test_on_this_machine_everything_stays_on_loopback() -> None:
 
 
 def test_a_cluster_is_told_how_many_executors_of_what_size() -> None:
-    conf = place_conf(SparkSettings(master="spark://10.0.0.5:7077", executors=3, executor_cores=2, executor_memory="4g"))
+    conf = place_conf(
+        SparkSettings(master="spark://10.0.0.5:7077", executors=3, executor_cores=2, executor_memory="4g")
+    )
     assert conf == {
         "spark.executor.instances": "3",
         "spark.executor.cores": "2",
@@ -48,13 +52,22 @@ def test_executors_are_told_an_address_of_the_driver_that_they_reach(given: dict
 
 
 def test_the_users_own_spark_settings_win() -> None:
-    flags = {"spark.master": "spark://10.0.0.5:7077", "spark.executors": "3", "spark.conf.spark.executor.instances": "9"}
-    assert spark_conf(load_settings(flags=flags, folder=Path("/nowhere"), environ={}))["spark.executor.instances"] == "9"
+    flags = {
+        "spark.master": "spark://10.0.0.5:7077",
+        "spark.executors": "3",
+        "spark.conf.spark.executor.instances": "9",
+    }
+    assert (
+        spark_conf(load_settings(flags=flags, folder=Path("/nowhere"), environ={}))["spark.executor.instances"] == "9"
+    )
 
 
 def test_a_master_that_is_not_there_is_named_at_once() -> None:
     port = ports.free_port()
-    with pytest.raises(PipelineError, match=rf"no Spark master answers at spark://127.0.0.1:{port} \(127.0.0.1:{port}: Connection refused"):
+    with pytest.raises(
+        PipelineError,
+        match=rf"no Spark master answers at spark://127.0.0.1:{port} \(127.0.0.1:{port}: Connection refused",
+    ):
         check_place(SparkSettings(master=f"spark://127.0.0.1:{port}"))
 
 
@@ -62,9 +75,18 @@ def test_a_master_that_is_not_there_is_named_at_once() -> None:
     ("given", "message"),
     [
         ({"master": "spark://10.0.0.5"}, r"spark.master is 'spark://10.0.0.5', expected spark://HOST:PORT"),
-        ({"master": "spark://10.0.0.5:7077", "executors": 3}, r"spark.executors is 3 and spark.executor_cores is not set"),
-        ({"master": "yarn", "environment": Path("/no/env.tar.gz")}, r"spark.environment is /no/env.tar.gz, which is no file"),
-        ({"master": "yarn", "conf": {"spark.submit.deployMode": "cluster"}}, r"the driver of a pipeline runs where the command does"),
+        (
+            {"master": "spark://10.0.0.5:7077", "executors": 3},
+            r"spark.executors is 3 and spark.executor_cores is not set",
+        ),
+        (
+            {"master": "yarn", "environment": Path("/no/env.tar.gz")},
+            r"spark.environment is /no/env.tar.gz, which is no file",
+        ),
+        (
+            {"master": "yarn", "conf": {"spark.submit.deployMode": "cluster"}},
+            r"the driver of a pipeline runs where the command does",
+        ),
     ],
 )
 def test_settings_that_cannot_work_are_refused_before_a_jvm_is_started(given: dict[str, object], message: str) -> None:
@@ -76,7 +98,8 @@ def test_settings_that_cannot_work_are_refused_before_a_jvm_is_started(given: di
     ("said", "message"),
     [
         (
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11, PySpark cannot run",
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11, "
+            "PySpark cannot run",
             "the executors have Python 3.12 (/py), the driver has 3.11; nothing was begun",
         ),
         (
@@ -84,10 +107,14 @@ def test_settings_that_cannot_work_are_refused_before_a_jvm_is_started(given: di
             "the executors have no Python at /py; nothing was begun",
         ),
         (
-            "/py: Error while finding module specification for 'frazil.x' (ModuleNotFoundError: No module named 'frazil')",
+            "/py: Error while finding module specification for 'frazil.x' (ModuleNotFoundError: No module named "
+            "'frazil')",
             "the executors' Python (/py) has no module frazil; nothing was begun",
         ),
-        ("An error.\n: java.lang.X: no\n\tat a.b", "a first task on the executors failed: java.lang.X: no; nothing was begun"),
+        (
+            "An error.\n: java.lang.X: no\n\tat a.b",
+            "a first task on the executors failed: java.lang.X: no; nothing was begun",
+        ),
     ],
 )
 def test_what_is_wrong_with_an_executor_is_one_sentence(said: str, message: str) -> None:

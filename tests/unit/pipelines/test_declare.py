@@ -25,7 +25,9 @@ def declare(**options: Any) -> Any:
 
 
 def test_rules_are_kept_as_declared() -> None:
-    made = declare(key=["id"], order_by="day", mode="replace-partition", max_bad_share=0.01, drift="evolve", name="daily")
+    made = declare(
+        key=["id"], order_by="day", mode="replace-partition", max_bad_share=0.01, drift="evolve", name="daily"
+    )
     assert (made.name, made.key, made.order_by, made.mode, made.max_bad_share, made.drift) == (
         "daily",
         ("id",),
@@ -47,17 +49,29 @@ def test_rules_are_kept_as_declared() -> None:
         ({"mode": "replace-partition", "target": FLAT}, r"l.flat has no partitions"),
         ({"max_bad_share": 5}, r"max_bad_share is 5, expected a share from 0 to 1"),
         ({"source": TOPIC, "key": ["id"]}, r"key compares the rows of one load, and a topic has no loads"),
-        ({"source": TOPIC, "mode": "replace-partition"}, r"'replace-partition' replaces what the load before has brought"),
+        (
+            {"source": TOPIC, "mode": "replace-partition"},
+            r"'replace-partition' replaces what the load before has brought",
+        ),
         ({"source": TOPIC, "drift": "evolve"}, r"drift 'evolve' is for files"),
         ({"source": TOPIC, "mode": "upsert"}, r"mode 'upsert' needs a key"),
-        ({"source": TOPIC, "mode": "upsert", "key": ["id"], "sequence": "x"}, r"sequence names column 'x', which l.t does not have"),
+        (
+            {"source": TOPIC, "mode": "upsert", "key": ["id"], "sequence": "x"},
+            r"sequence names column 'x', which l.t does not have",
+        ),
         ({"source": TOPIC, "op": "op"}, r"sequence and op are for mode='upsert'"),
         ({"source": KEYED}, r"only mode 'upsert' deletes rows"),
         ({"source": KEYED, "mode": "upsert", "key": ["id"], "sequence": "day"}, r"a tombstone has no 'day'"),
-        ({"source": KEYED, "mode": "upsert", "key": ["id", "day"]}, r"message_key is 'text', .* and the key has 2 columns"),
+        (
+            {"source": KEYED, "mode": "upsert", "key": ["id", "day"]},
+            r"message_key is 'text', .* and the key has 2 columns",
+        ),
         ({"on_change": "ignore"}, r"on_change is 'ignore', expected one of error, append, replace"),
         ({"on_change": "replace"}, r"mode 'append' cannot find the rows that a file brought before"),
-        ({"on_change": "append", "mode": "replace-partition"}, r"on_change is 'append', but mode 'replace-partition' replaces rows"),
+        (
+            {"on_change": "append", "mode": "replace-partition"},
+            r"on_change is 'append', but mode 'replace-partition' replaces rows",
+        ),
         ({"source": TOPIC, "on_change": "append"}, r"on_change is for files, and the source is Kafka"),
         ({"branch": "main"}, r"'main' cannot name the branch of an audit"),
         ({"audit": ["SELECT id FROM l.t"]}, r"the audit query 'SELECT id FROM l.t' does not say {table}"),
@@ -86,7 +100,9 @@ def test_tombstones_are_told_by_a_column_of_their_own_unless_one_is_named() -> N
         (("a",), {"message_key": "text", "decode": "none"}, "message_key is for decode='json'"),
     ],
 )
-def test_a_kafka_source_that_cannot_work_is_refused_by_name(topics: tuple[str, ...], options: dict[str, Any], message: str) -> None:
+def test_a_kafka_source_that_cannot_work_is_refused_by_name(
+    topics: tuple[str, ...], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DeclarationError, match=message):
         sources.kafka(*topics, servers="127.0.0.1:9092", **options)
 

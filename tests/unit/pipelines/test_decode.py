@@ -21,7 +21,9 @@ def messages(*values: bytes | None) -> pa.RecordBatch:
 
 
 def test_fields_are_columns_and_what_is_no_object_is_named() -> None:
-    found = JsonDecoder(("id", "note")).decode(messages(b'{"id": 1}', b"?", None, b"[1]", b'{"id": 2, "note": "x"}', b""))
+    found = JsonDecoder(("id", "note")).decode(
+        messages(b'{"id": 1}', b"?", None, b"[1]", b'{"id": 2, "note": "x"}', b"")
+    )
     assert found.rows.to_pylist() == [{"id": "1", "note": None}, {"id": "2", "note": "x"}]
     assert found.numbers.to_pylist() == [0, 4]
     assert [(number, reason.split(":")[0]) for number, reason in found.bad] == [
@@ -47,10 +49,16 @@ def tombstones(*keys: bytes | None) -> pa.RecordBatch:
 def test_a_message_without_a_value_deletes_the_row_of_its_key_and_others_are_what_they_say() -> None:
     decoder = JsonDecoder(("id", "note", OWN_OP), tombstones=Tombstones("json", ("id",), OWN_OP, "d", "u"))
     batch = pa.record_batch(
-        {"key": pa.array([b"1", b'{"id": 2}'], pa.binary()), "value": pa.array([b'{"id": 1, "note": "x"}', None], pa.binary())}
+        {
+            "key": pa.array([b"1", b'{"id": 2}'], pa.binary()),
+            "value": pa.array([b'{"id": 1, "note": "x"}', None], pa.binary()),
+        }
     )
     found = decoder.decode(batch)
-    assert (found.rows.to_pylist(), found.bad) == ([{"id": "1", "note": "x", OWN_OP: "u"}, {"id": "2", "note": None, OWN_OP: "d"}], [])
+    assert (found.rows.to_pylist(), found.bad) == (
+        [{"id": "1", "note": "x", OWN_OP: "u"}, {"id": "2", "note": None, OWN_OP: "d"}],
+        [],
+    )
     assert decoder.columns == ("key", "value")
 
 
@@ -83,7 +91,9 @@ def test_the_key_of_a_tombstone_is_the_key_of_a_row_or_the_message_is_bad(
         assert row in found.bad[0][1]
 
 
-NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none(), st.text())
+NUMBERS = st.one_of(
+    st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none(), st.text()
+)
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), NUMBERS))
@@ -101,10 +111,19 @@ def test_the_fast_parser_says_the_same_as_the_exact_one(row: dict[str, Any]) -> 
 def test_a_decoder_of_the_users_own_names_bad_messages_in_its_error_column() -> None:
     def decode(batch: pa.RecordBatch) -> pa.Table:
         values = batch.column("value").to_pylist()
-        return pa.table({"n": [len(value) for value in values], "_error": ["too long" if len(value) > 1 else None for value in values]})
+        return pa.table(
+            {
+                "n": [len(value) for value in values],
+                "_error": ["too long" if len(value) > 1 else None for value in values],
+            }
+        )
 
     found = OwnDecoder(decode, None, ".").decode(messages(b"a", b"bb", b"c"))
-    assert (found.rows.to_pylist(), found.numbers.to_pylist(), found.bad) == ([{"n": 1}, {"n": 1}], [0, 2], [(1, "too long")])
+    assert (found.rows.to_pylist(), found.numbers.to_pylist(), found.bad) == (
+        [{"n": 1}, {"n": 1}],
+        [0, 2],
+        [(1, "too long")],
+    )
 
 
 @pytest.mark.parametrize("given_rows", [pa.table({"n": [1]}), [1, 2]])

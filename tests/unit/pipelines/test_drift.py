@@ -11,7 +11,9 @@ from frazil.pipelines.files.columns import FileColumns
 from frazil.pipelines.files.reading import schema_of_text
 
 
-def decided(policy: Drift, *files: tuple[str, ...], given: list[str] | None = None, absent_is_null: bool = False) -> Decision:
+def decided(
+    policy: Drift, *files: tuple[str, ...], given: list[str] | None = None, absent_is_null: bool = False
+) -> Decision:
     names = list(dict.fromkeys(name for file in files for name in file))
     return decide(
         policy,
@@ -34,7 +36,9 @@ def test_evolve_adds_what_is_unknown() -> None:
 
 
 def test_freeze_names_the_columns_and_the_files() -> None:
-    with pytest.raises(SourceDrift, match=r"l.t has no column 'x', 'y' \(in 1.csv, 2.csv, 3.csv and 1 more\)") as raised:
+    with pytest.raises(
+        SourceDrift, match=r"l.t has no column 'x', 'y' \(in 1.csv, 2.csv, 3.csv and 1 more\)"
+    ) as raised:
         decided("freeze", ("a",), *[("a", "x", "y")] * 4)
     assert raised.value.columns == ("x", "y")
 
@@ -61,7 +65,8 @@ def test_a_column_that_the_function_drops_is_no_drift() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "delimiter", "hint"), [("a;b", ",", "';'"), ("a\tb", ",", "'\\t'"), ("a,b", ";", "','"), ("a|b", ",", "'|'")]
+    ("header", "delimiter", "hint"),
+    [("a;b", ",", "';'"), ("a\tb", ",", "'\\t'"), ("a,b", ";", "','"), ("a|b", ",", "'|'")],
 )
 def test_a_header_with_another_delimiter_advises_the_delimiter(header: str, delimiter: str, hint: str) -> None:
     columns = FileColumns((("a", "b"), (header,)), schema_of_text(["a", "b", header]))

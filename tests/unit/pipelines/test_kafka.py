@@ -34,7 +34,9 @@ def test_a_loss_that_is_accepted_is_told_and_the_stream_goes_on_with_what_is_the
 
 
 def test_a_topic_made_again_is_not_taken_for_the_old_one_though_it_is_longer() -> None:
-    with pytest.raises(MessagesLost, match=r"topic uplink was deleted and made again; of the old one, partition 0 up to 120 is read"):
+    with pytest.raises(
+        MessagesLost, match=r"topic uplink was deleted and made again; of the old one, partition 0 up to 120 is read"
+    ):
         start({"uplink@Qq7777Qq/0": 120}, partition(0, 0, 900))
     found = start({"uplink@Qq7777Qq/0": 120}, partition(0, 0, 900), accept_loss=True)
     assert (found.offsets, found.done) == ({"uplink": {"0": EARLIEST}}, {"uplink@Qq7777Qq/0"})
@@ -47,7 +49,11 @@ def test_a_table_that_is_ahead_of_kafka_is_refused_whatever_is_accepted() -> Non
 
 def test_progress_without_the_topics_id_is_taken_on_under_its_new_name() -> None:
     found = start({"uplink/0": 120}, partition(0, 0, 500))
-    assert (found.offsets, found.reached, found.done) == ({"uplink": {"0": 120}}, {"uplink@Xf3k9aQ2/0": 120}, {"uplink/0"})
+    assert (found.offsets, found.reached, found.done) == (
+        {"uplink": {"0": 120}},
+        {"uplink@Xf3k9aQ2/0": 120},
+        {"uplink/0"},
+    )
 
 
 @pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}"])

@@ -29,14 +29,18 @@ SLICES = (Slice(0, 0, "a.csv"), Slice(1, 1, "b.csv", 0, 100), Slice(2, 1, "b.csv
 
 
 def plan_of(layout: TableLayout, *key: str) -> LoadPlan:
-    beside = TableLayout("lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {})
+    beside = TableLayout(
+        "lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {}
+    )
     return LoadPlan(layout, beside, "p", BufferLimits(threads=1), SLICES, (), key)
 
 
 def batch(*rows: tuple[object, str], slice_number: int = 0, first: int = 2) -> pa.RecordBatch:
     ids, notes = zip(*rows, strict=True)
     positions = [pack_position(slice_number, first + at) for at in range(len(rows))]
-    return pa.record_batch({"id": pa.array([str(i) if i is not None else None for i in ids]), "note": pa.array(notes), POSITION: positions})
+    return pa.record_batch(
+        {"id": pa.array([str(i) if i is not None else None for i in ids]), "note": pa.array(notes), POSITION: positions}
+    )
 
 
 def written(files: tuple[object, ...]) -> list[dict[str, object]]:

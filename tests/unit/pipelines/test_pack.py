@@ -22,8 +22,25 @@ def write(folder: Path, *names: str) -> None:
 
 
 def test_modules_and_packages_are_packed_and_nothing_else(tmp_path: Path) -> None:
-    write(tmp_path, "lakehouse.py", "rules.py", "shop/__init__.py", "shop/rates.json", "shop/.env", "plain/tool.py", "plain/data.csv")
-    write(tmp_path, ".frazil/x.py", "__pycache__/rules.py", "env/pyvenv.cfg", "env/lib/big.py", "landing/a.csv", "frazil.toml")
+    write(
+        tmp_path,
+        "lakehouse.py",
+        "rules.py",
+        "shop/__init__.py",
+        "shop/rates.json",
+        "shop/.env",
+        "plain/tool.py",
+        "plain/data.csv",
+    )
+    write(
+        tmp_path,
+        ".frazil/x.py",
+        "__pycache__/rules.py",
+        "env/pyvenv.cfg",
+        "env/lib/big.py",
+        "landing/a.csv",
+        "frazil.toml",
+    )
     wanted = ["lakehouse.py", "rules.py", "plain/tool.py", "shop/__init__.py", "shop/rates.json"]
     assert project_files(tmp_path) == wanted
     assert zipfile.ZipFile(pack_project(tmp_path, tmp_path / ".frazil").path).namelist() == wanted
@@ -33,7 +50,9 @@ def test_a_module_can_be_imported_out_of_the_pack(tmp_path: Path) -> None:
     write(tmp_path, "lakehouse.py", "shop/__init__.py", "shop/rules.py")
     made = pack_project(tmp_path, tmp_path / ".frazil")
     code = "import shop.rules; print(shop.rules.NAME, shop.rules.__file__)"
-    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(made.path)}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(made.path)}, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["shop/rules.py", f"{made.path}/shop/rules.py"]
 
 

@@ -61,7 +61,10 @@ def test_a_file_without_a_header_numbers_its_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1;2\n3;4\n")
     source = sources.csv("*", header=False, delimiter=";")
     assert read_csv.read_names(LOCAL, str(tmp_path / "a.csv"), source.csv) == ("_c0", "_c1")
-    assert [(row["_c1"], row["row"]) for row in read_all(source, tmp_path / "a.csv", "_c0", "_c1")[0]] == [("2", 1), ("4", 2)]
+    assert [(row["_c1"], row["row"]) for row in read_all(source, tmp_path / "a.csv", "_c0", "_c1")[0]] == [
+        ("2", 1),
+        ("4", 2),
+    ]
 
 
 def test_a_line_may_break_inside_quotes_if_the_source_says_so(tmp_path: Path) -> None:
@@ -87,7 +90,12 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
         read_csv.read_names(LOCAL, str(tmp_path / "a.csv"), sources.csv("*").csv)
 
 
-@given(widths=st.lists(st.integers(0, 40), max_size=30), ends=st.booleans(), pieces=st.integers(1, 9), block=st.integers(1, 64))
+@given(
+    widths=st.lists(st.integers(0, 40), max_size=30),
+    ends=st.booleans(),
+    pieces=st.integers(1, 9),
+    block=st.integers(1, 64),
+)
 def test_the_lines_of_neighbouring_ranges_are_all_the_lines(
     tmp_path_factory: pytest.TempPathFactory, widths: list[int], ends: bool, pieces: int, block: int
 ) -> None:
@@ -115,7 +123,9 @@ def test_a_large_file_is_read_in_pieces_that_give_the_same_rows(tmp_path: Path) 
 
 
 def test_json_numbers_keep_their_digits_and_other_lines_are_told(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"a": 12.50, "b": {"c": 1.5}}\nno\n\n[1]\n{"a": 123456789012345678.25, "d": true}\n')
+    (tmp_path / "a.json").write_text(
+        '{"a": 12.50, "b": {"c": 1.5}}\nno\n\n[1]\n{"a": 123456789012345678.25, "d": true}\n'
+    )
     rows, malformed = read_all(sources.json("*"), tmp_path / "a.json", "a", "b", "d")
     assert rows == [
         {"a": "12.50", "b": '{"c":1.5}', "d": None, "row": 1},

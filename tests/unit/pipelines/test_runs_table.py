@@ -34,5 +34,7 @@ def test_failed_runs_are_noted_and_the_latest_comes_first(catalog: FrazilCatalog
 
 
 def test_errors_are_told_without_secrets() -> None:
-    told = tell_error(OSError("403 for key hunter2 at http://s3"), {"s3.secret-access-key": "hunter2", "s3.endpoint": "http://s3"})
+    told = tell_error(
+        OSError("403 for key hunter2 at http://s3"), {"s3.secret-access-key": "hunter2", "s3.endpoint": "http://s3"}
+    )
     assert told == "OSError: 403 for key ********** at http://s3"

@@ -29,7 +29,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def begin() -> tuple[subprocess.Popen[str], Path]:
         process = subprocess.Popen(
-            [sys.executable, "-c", START], env={"TMPDIR": str(tmp_path)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", START],
+            env={"TMPDIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         started.append(process)
         assert process.stdout

@@ -34,7 +34,8 @@ def test_a_query_that_begins_needs_none(tmp_path: Path) -> None:
 
 def test_a_lost_checkpoint_is_refused_and_it_is_said_why(tmp_path: Path) -> None:
     with pytest.raises(
-        ProgressMismatch, match=r"keeps state \(dropDuplicates\).* has 3 batches of .* query q1, and .* holds none: with empty"
+        ProgressMismatch,
+        match=r"keeps state \(dropDuplicates\).* has 3 batches of .* query q1, and .* holds none: with empty",
     ):
         check({"checkpoint/q1": 3}, Checkpoint.read(tmp_path / "nothing"))
 

@@ -1,4 +1,6 @@
-"""What a task of a stream does with messages, without Spark and Kafka: files, quarantine with the place, and the offsets seen."""
+"""What a task of a stream does with messages, without Spark and Kafka: files, quarantine with the place, and the
+offsets seen.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ JSON = JsonDecoder(("id", "note"))
 
 
 def plan_of(layout: TableLayout, decoder: Decoder | None = JSON) -> StreamPlan:
-    beside = TableLayout("lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {})
+    beside = TableLayout(
+        "lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {}
+    )
     return StreamPlan(layout, beside, "p", BufferLimits(threads=1), (), ("id >= 0",), (), decoder)
 
 
@@ -59,7 +63,11 @@ def test_messages_are_rows_and_bad_ones_are_beside_them_with_topic_partition_and
     assert written(report.files) == [{"id": 1, "note": None}, {"id": 2, "note": None}]
     aside = written(report.quarantine_files)
     assert [json.loads(str(row["position"])) for row in aside] == PLACES
-    assert [json.loads(str(row["raw"])) for row in aside] == [{"message": "?"}, {"id": "y", "note": None}, {"id": "-1", "note": "n"}]
+    assert [json.loads(str(row["raw"])) for row in aside] == [
+        {"message": "?"},
+        {"id": "y", "note": None},
+        {"id": "-1", "note": "n"},
+    ]
     assert report.seen == {"events/0": (10, 13), "events/1": (10, 10)}
 
 
@@ -94,15 +102,28 @@ def test_a_task_that_fails_leaves_no_file(layout_of: LayoutOf, tmp_path: Path) -
 def test_messages_are_changes_with_their_offsets_and_bad_ones_are_set_aside(layout_of: LayoutOf) -> None:
     decoder = JsonDecoder(("id", "note", "op"))
     plan = ChangePlan(plan_of(layout_of(SCHEMA), decoder), UpsertRules.of("id", op="op"))
-    messages = [b'{"id": 1, "op": "u"}', b"?", b'{"id": 2, "op": "d"}', b'{"id": 3, "op": "x"}', b'{"op": "d"}', b'{"id": -1, "op": "d"}']
+    messages = [
+        b'{"id": 1, "op": "u"}',
+        b"?",
+        b'{"id": 2, "op": "d"}',
+        b'{"id": 3, "op": "x"}',
+        b'{"op": "d"}',
+        b'{"id": -1, "op": "d"}',
+    ]
     *changes, last = (row for one in plan.run([batch(*messages)], task=0) for row in one.to_pylist())
-    assert [(row["id"], row[DELETED], row[ARRIVAL]) for row in changes] == [(1, False, 10), (2, True, 12), (-1, True, 15)]
+    assert [(row["id"], row[DELETED], row[ARRIVAL]) for row in changes] == [
+        (1, False, 10),
+        (2, True, 12),
+        (-1, True, 15),
+    ]
     report = LoadReport.from_json(last[REPORT])
     places = sorted(json.loads(str(row["position"]))["offset"] for row in written(report.quarantine_files))
     assert (report.rows, places, report.seen) == (3, [11, 13, 14], {"events/0": (10, 15)})
 
 
-def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_set_aside_with_its_key(layout_of: LayoutOf) -> None:
+def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_set_aside_with_its_key(
+    layout_of: LayoutOf,
+) -> None:
     source, rules = sources.kafka("events", servers="-", message_key="json"), UpsertRules.of("id", op=OWN_OP)
     decoder = JsonDecoder(("id", "note", OWN_OP), tombstones=Tombstones.of(source, rules))
     plan = ChangePlan(plan_of(layout_of(SCHEMA), decoder), rules)
@@ -111,7 +132,9 @@ def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_se
     *changes, last = (row for one in plan.run([messages], task=0) for row in one.to_pylist())
     assert [(row["id"], row[DELETED], row[ARRIVAL]) for row in changes] == [(1, False, 10), (1, True, 11)]
     aside = written(LoadReport.from_json(last[REPORT]).quarantine_files)
-    assert sorted((json.loads(str(row["position"]))["offset"], str(row["reason"]).partition(": unexpected")[0]) for row in aside) == [
+    assert sorted(
+        (json.loads(str(row["position"]))["offset"], str(row["reason"]).partition(": unexpected")[0]) for row in aside
+    ) == [
         (12, "expected a JSON object, found a tombstone whose key is none of a row"),
         (13, "field 'id': expected a value, found NULL"),
         (14, "expected a JSON object, found a tombstone without a key"),

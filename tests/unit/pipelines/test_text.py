@@ -1,4 +1,6 @@
-"""Text in the table's types: what converts without loss does, everything else is a bad row, whatever stands beside it."""
+"""Text in the table's types: what converts without loss does, everything else is a bad row, whatever stands
+beside it.
+"""
 
 from __future__ import annotations
 

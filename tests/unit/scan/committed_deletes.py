@@ -35,6 +35,9 @@ def delete_from(table: Table, deletes: Sequence[MadeDelete]) -> None:
         },
         **{"manifest-list": place, "summary": Summary(Operation.DELETE), "timestamp-ms": current.timestamp_ms + 1},
     )
-    updates: Any = (AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number))
+    updates: Any = (
+        AddSnapshotUpdate(snapshot=snapshot),
+        SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number),
+    )
     table.catalog.commit_table(table, (AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id),), updates)
     table.refresh()

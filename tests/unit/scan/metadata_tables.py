@@ -1,4 +1,6 @@
-"""Tables that are metadata alone: manifests written for rows that are in memory, with statistics as careful or as careless as asked for."""
+"""Tables that are metadata alone: manifests written for rows that are in memory, with statistics as careful or as
+careless as asked for.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def split_by_partition(rows: Iterable[Row], spec: PartitionSpec, schema: Schema)
 
 def describe(file: MadeFile, schema: Schema) -> DataFile:
     """The file's entry in a manifest."""
-    maps: dict[str, dict[int, Any]] = {name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower", "upper")}
+    maps: dict[str, dict[int, Any]] = {
+        name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower", "upper")
+    }
     for one in schema.fields:
         values = [row.get(one.name) for row in file.rows]
         present = [value for value in values if value is not None]
@@ -124,7 +128,9 @@ def _is_single(value: float) -> bool:
 class MadeTable:
     """The metadata of a table on disk, for our planner and for PyIceberg's."""
 
-    def __init__(self, folder: Path, schema: Schema, specs: Sequence[PartitionSpec], *, format_version: int = 2) -> None:
+    def __init__(
+        self, folder: Path, schema: Schema, specs: Sequence[PartitionSpec], *, format_version: int = 2
+    ) -> None:
         self.folder, self.schema, self.specs, self.format_version = folder, schema, specs, format_version
         self.io = PyArrowFileIO()
         self.files: list[MadeFile] = []
@@ -149,16 +155,26 @@ class MadeTable:
             self.format_version, spec, self.schema, self.io.new_output(place), number, avro_compression="deflate"
         ) as writer:
             for file in files:
-                writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=file))
+                writer.add(
+                    ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=file)
+                )
         return writer.to_manifest_file()
 
     def commit(self, number: int) -> None:
         place = str(self.folder / f"snap-{number}.avro")
         parent = number - 1 or None
         output = self.io.new_output(place)
-        with write_manifest_list(self.format_version, output, number, parent, number, avro_compression="deflate") as writer:
+        with write_manifest_list(
+            self.format_version, output, number, parent, number, avro_compression="deflate"
+        ) as writer:
             writer.add_manifests(self._manifests)
-        snapshot = {"snapshot-id": number, "sequence-number": number, "timestamp-ms": number, "manifest-list": place, "schema-id": 0}
+        snapshot = {
+            "snapshot-id": number,
+            "sequence-number": number,
+            "timestamp-ms": number,
+            "manifest-list": place,
+            "schema-id": 0,
+        }
         snapshot["summary"] = {"operation": "append"}
         self.snapshots.append(snapshot | ({"parent-snapshot-id": parent} if parent else {}))
 

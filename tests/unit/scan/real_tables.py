@@ -1,4 +1,6 @@
-"""Small tables with real Parquet files and delete files of every kind, and what their rows are by the rules, thought out row by row."""
+"""Small tables with real Parquet files and delete files of every kind, and what their rows are by the rules, thought
+out row by row.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ import pyarrow.parquet as pq
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestWriterV2
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+)
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
@@ -55,7 +65,11 @@ def to_stored(table: pa.Table, fields: Sequence[NestedField]) -> list[tuple[str,
     """Rows as they are stored, in a form that tells NaN from null and -0.0 from 0.0."""
     columns = []
     for column, one in zip(table.columns, fields, strict=True):
-        plain = pa.chunked_array([chunk.storage for chunk in column.chunks], storage_type(column.type)) if is_extension(column) else column
+        plain = (
+            pa.chunked_array([chunk.storage for chunk in column.chunks], storage_type(column.type))
+            if is_extension(column)
+            else column
+        )
         if isinstance(one.field_type, COUNTED):
             plain = plain.cast(pa.int32() if pa.types.is_date(plain.type) else pa.int64())
         columns.append([repr(value) for value in plain.to_pylist()])
@@ -121,15 +135,23 @@ class RealTable(MadeTable):
         self.commit(number)
 
     def _write_deletes(self, one: MadeDelete, number: int) -> Any:
-        writer = _DeleteWriter(one.spec, self.schema, self.io.new_output(str(self.folder / f"d{next(self._numbers)}.avro")), number, "null")
+        writer = _DeleteWriter(
+            one.spec, self.schema, self.io.new_output(str(self.folder / f"d{next(self._numbers)}.avro")), number, "null"
+        )
         with writer:
-            entry = ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=self._describe_delete(one))
+            entry = ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=self._describe_delete(one)
+            )
             writer.add_entry(entry)
         return writer.to_manifest_file()
 
     def _describe_delete(self, one: MadeDelete) -> DataFile:
         path = str(self.folder / f"delete-{next(self._numbers)}.{'puffin' if one.kind == 'vector' else 'parquet'}")
-        facts: dict[str, Any] = {"file_path": path, "file_format": FileFormat.PARQUET, "content": DataFileContent.POSITION_DELETES}
+        facts: dict[str, Any] = {
+            "file_path": path,
+            "file_format": FileFormat.PARQUET,
+            "content": DataFileContent.POSITION_DELETES,
+        }
         if one.kind == "vector":
             ((target, positions),) = one.positions.items()
             blob = vector_blob(positions)
@@ -143,7 +165,10 @@ class RealTable(MadeTable):
             facts |= {"content_size_in_bytes": len(blob)}
         elif one.kind == "positions":
             found = sorted((path, pos) for path, some in one.positions.items() for pos in some)
-            pq.write_table(pa.table({"file_path": [p for p, _ in found], "pos": [n for _, n in found]}, schema=POSITION_SCHEMA), path)
+            pq.write_table(
+                pa.table({"file_path": [p for p, _ in found], "pos": [n for _, n in found]}, schema=POSITION_SCHEMA),
+                path,
+            )
             facts |= {"record_count": len(found)}
         else:
             fields = [self.schema.find_field(name) for name in one.columns]
@@ -153,29 +178,38 @@ class RealTable(MadeTable):
         facts |= {"partition": Record(*one.partition), "file_size_in_bytes": Path(path).stat().st_size}
         return DataFile.from_args(_table_format_version=3, **facts)
 
-    # --- the rules, row by row ---------------------------------------------------------------------------------------------------
+    # --- the rules, row by row ---------------------------------------------------------------------------------------
 
     def live(self) -> list[Row]:
         """The rows that are not deleted."""
         return [row for file in self.files for at, row in enumerate(file.rows) if not self._is_deleted(file, at, row)]
 
     def _is_deleted(self, file: Any, at: int, row: Row) -> bool:
-        vectors = [one for one in self.deletes if one.kind == "vector" and file.path in one.positions and one.sequence >= file.sequence]
+        vectors = [
+            one
+            for one in self.deletes
+            if one.kind == "vector" and file.path in one.positions and one.sequence >= file.sequence
+        ]
         if vectors:
             by_position = at in vectors[-1].positions[file.path]
         else:
-            later = (one for one in self.deletes if one.kind == "positions" and one.sequence >= file.sequence and self._concerns(one, file))
+            later = (
+                one
+                for one in self.deletes
+                if one.kind == "positions" and one.sequence >= file.sequence and self._concerns(one, file)
+            )
             by_position = any(at in one.positions.get(file.path, ()) for one in later)
         younger = (one for one in self.deletes if one.kind == "equality" and one.sequence > file.sequence)
         return by_position or any(
-            (not one.spec.fields or self._concerns(one, file)) and any(_same(value, row, one.columns) for value in one.values)
+            (not one.spec.fields or self._concerns(one, file))
+            and any(_same(value, row, one.columns) for value in one.values)
             for one in younger
         )
 
     def _concerns(self, one: MadeDelete, file: Any) -> bool:
         return one.spec is file.spec and repr(one.partition) == repr(file.partition)
 
-    # --- read --------------------------------------------------------------------------------------------------------------------
+    # --- read --------------------------------------------------------------------------------------------------------
 
     def reader(
         self, expr: BooleanExpression | None = None, columns: Sequence[str] | None = None, **more: Any
@@ -184,7 +218,9 @@ class RealTable(MadeTable):
         fields = [self.schema.find_field(name) for name in columns or [one.name for one in self.schema.fields]]
         return planner, FileReader(ReadPlan.of(planner, lambda path: self.io.new_input(path).open(), fields, **more))  # type: ignore[return-value]
 
-    def read(self, expr: BooleanExpression | None = None, columns: Sequence[str] | None = None, **more: Any) -> pa.Table:
+    def read(
+        self, expr: BooleanExpression | None = None, columns: Sequence[str] | None = None, **more: Any
+    ) -> pa.Table:
         """What the scan gives."""
         planner, reader = self.reader(expr, columns, **more)
         batches = [batch for task in planner.plan().tasks() for batch in reader.read(task)]

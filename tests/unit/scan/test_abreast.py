@@ -1,4 +1,6 @@
-"""Entries read abreast are what they are when they are read one by one; where they cannot be, they are not read at all."""
+"""Entries read abreast are what they are when they are read one by one; where they cannot be, they are not read
+at all.
+"""
 
 from __future__ import annotations
 
@@ -56,15 +58,24 @@ def a_few_rows_at_a_time() -> Iterator[None]:
 
 def number(chance: random.Random) -> int:
     """A number of any length."""
-    return int(chance.choice([0, 1, -1, 63, 64, -65, chance.getrandbits(14), chance.getrandbits(30), -chance.getrandbits(62), 2**63 - 1]))
+    return int(
+        chance.choice(
+            [0, 1, -1, 63, 64, -65, chance.getrandbits(14), chance.getrandbits(30), -chance.getrandbits(62), 2**63 - 1]
+        )
+    )
 
 
 def counts(chance: random.Random) -> dict[int, int] | None:
-    return chance.choice([None, {}, {one: number(chance) for one in chance.sample([1, 2, 3, 200, 2**20], chance.randint(1, 5))}])
+    return chance.choice(
+        [None, {}, {one: number(chance) for one in chance.sample([1, 2, 3, 200, 2**20], chance.randint(1, 5))}]
+    )
 
 
 def bounds(chance: random.Random) -> dict[int, bytes] | None:
-    made = {one: chance.randbytes(chance.choice([0, 1, 8, 16, 200])) for one in chance.sample((*WANTED[:3], 5), chance.randint(1, 4))}
+    made = {
+        one: chance.randbytes(chance.choice([0, 1, 8, 16, 200]))
+        for one in chance.sample((*WANTED[:3], 5), chance.randint(1, 4))
+    }
     return chance.choice([None, {}, made])
 
 
@@ -90,17 +101,25 @@ def make_file(chance: random.Random, at: int, place: str, spec: PartitionSpec) -
     return made
 
 
-def make_manifest(folder: Path, seed: int, *, version: int = 2, place: str = PLACE, files: int = 40, codec: str = "deflate") -> AvroFile:
+def make_manifest(
+    folder: Path, seed: int, *, version: int = 2, place: str = PLACE, files: int = 40, codec: str = "deflate"
+) -> AvroFile:
     """A manifest in which everything that may be missing sometimes is."""
     chance = random.Random(seed)
     chosen = chance.sample(range(1, len(KINDS) + 1), chance.randint(0, 3))
     spec = PartitionSpec(*(PartitionField(one, 1000 + one, IdentityTransform(), f"p{one}") for one in chosen))
     path = folder / f"{seed}.avro"
-    with write_manifest(version, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression=codec) as writer:  # type: ignore[arg-type]
+    with write_manifest(
+        version, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression=codec
+    ) as writer:  # type: ignore[arg-type]
         for at in range(files):
-            status = chance.choice([ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED])
+            status = chance.choice(
+                [ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED]
+            )
             snapshot = chance.choice([7, 2**62 + 1])
-            entry = ManifestEntry.from_args(status=status, snapshot_id=snapshot, sequence_number=at, file_sequence_number=at)
+            entry = ManifestEntry.from_args(
+                status=status, snapshot_id=snapshot, sequence_number=at, file_sequence_number=at
+            )
             entry.data_file = make_file(chance, at, place, spec)
             writer.add_entry(entry)
     return open_avro(path.read_bytes())
@@ -109,7 +128,9 @@ def make_manifest(folder: Path, seed: int, *, version: int = 2, place: str = PLA
 def alike(folder: Path) -> AvroFile:
     """A manifest whose entries are all the same but for their paths, which packs well."""
     path, spec = folder / "alike.avro", PartitionSpec()
-    with write_manifest(2, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression="deflate") as writer:
+    with write_manifest(
+        2, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression="deflate"
+    ) as writer:
         for at in range(100):
             made = make_file(random.Random(5), at, PLACE, spec)
             writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=7, data_file=made))
@@ -128,7 +149,11 @@ def in_one_block(file: AvroFile) -> AvroFile:
 
 
 def everything(columns: EntryColumns) -> dict[Any, Any]:
-    arrays = dict(columns.items()) | columns.picked | {("partition", one): array for one, (array, _) in columns.partition.items()}
+    arrays = (
+        dict(columns.items())
+        | columns.picked
+        | {("partition", one): array for one, (array, _) in columns.partition.items()}
+    )
     return {key: (array.type, array.to_pylist()) for key, array in arrays.items()}
 
 
@@ -136,7 +161,9 @@ def everything(columns: EntryColumns) -> dict[Any, Any]:
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_entries_read_abreast_are_those_read_one_by_one(tmp_path_factory: Any, version: int, seed: int) -> None:
-    file = make_manifest(tmp_path_factory.mktemp("m"), seed, version=version, codec=["null", "deflate", "deflate"][seed % 3])
+    file = make_manifest(
+        tmp_path_factory.mktemp("m"), seed, version=version, codec=["null", "deflate", "deflate"][seed % 3]
+    )
     file = in_one_block(file) if seed % 3 == 2 else file
     abreast = EntryColumns("m.avro", read_abreast(file, bounds_of=WANTED))
     one_by_one = EntryColumns("m.avro", read_records(file, bounds_of=WANTED))

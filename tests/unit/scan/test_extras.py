@@ -1,4 +1,6 @@
-"""Columns besides the table's own: the file and the position of a row, whatever is filtered or deleted, in streams and in tables."""
+"""Columns besides the table's own: the file and the position of a row, whatever is filtered or deleted, in streams and
+in tables.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,10 @@ def test_a_tables_own_column_of_that_name_is_meant(tmp_path: Path) -> None:
 def test_a_column_that_was_called_so_when_its_file_was_written_is_no_position(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "renamed", LongType()))
     table = table_of(tmp_path, schema, pa.table([[7, 8]], schema=pa.schema([field("_pos", pa.int64(), 1)])))
-    assert scan_of(table, columns=["_pos", "renamed"]).read_all().to_pylist() == [{"_pos": 0, "renamed": 7}, {"_pos": 1, "renamed": 8}]
+    assert scan_of(table, columns=["_pos", "renamed"]).read_all().to_pylist() == [
+        {"_pos": 0, "renamed": 7},
+        {"_pos": 1, "renamed": 8},
+    ]
 
 
 def test_a_filter_takes_the_tables_own_columns_alone(tmp_path: Path) -> None:

@@ -68,14 +68,21 @@ def test_a_filter_means_the_same_after_its_journey(expr: BooleanExpression) -> N
 def test_not_is_worked_into_what_it_stands_before() -> None:
     node = {
         "type": "not",
-        "child": {"type": "or", "left": filter_to_json(EqualTo("id", 5)), "right": {"type": "starts-with", "term": "Name", "value": "a"}},
+        "child": {
+            "type": "or",
+            "left": filter_to_json(EqualTo("id", 5)),
+            "right": {"type": "starts-with", "term": "Name", "value": "a"},
+        },
     }
     assert show(bind_filter(read(node), SCHEMA, table="t"), SCHEMA) == "id != 5 AND Name NOT STARTS WITH 'a'"
     assert filter_to_json(Not(NotStartsWith("Name", "a")))["type"] == "not"
 
 
 def test_names_come_out_as_the_schema_has_them() -> None:
-    assert filter_to_json(read({"type": "is-null", "term": "NAME"}, case_sensitive=False)) == {"type": "is-null", "term": "Name"}
+    assert filter_to_json(read({"type": "is-null", "term": "NAME"}, case_sensitive=False)) == {
+        "type": "is-null",
+        "term": "Name",
+    }
 
 
 @pytest.mark.parametrize(

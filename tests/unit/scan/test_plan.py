@@ -1,4 +1,6 @@
-"""Plans: what they report, how they are cut into pages, which deletes go with which files, and what happens to damaged metadata."""
+"""Plans: what they report, how they are cut into pages, which deletes go with which files, and what happens to damaged
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def make(folder: Path, countries: str = "NO SE DK NO", *, version: int = 2, stat
 
 
 def plan(table: MadeTable, expr: Any = None, **more: Any) -> Any:
-    return Planner(table.state, table.cache(), ScanRequest(filter=AlwaysTrue() if expr is None else expr, **more)).plan()
+    return Planner(
+        table.state, table.cache(), ScanRequest(filter=AlwaysTrue() if expr is None else expr, **more)
+    ).plan()
 
 
 def test_the_report_says_which_term_skipped_what(tmp_path: Path) -> None:
@@ -74,7 +78,9 @@ def test_pages_have_every_file_once_in_any_order(tmp_path: Path, size: int, look
     table = make(tmp_path, "NO SE DK NO SE NO DK")
     cache, pending, found = table.cache(), [Span()], []
     while pending:
-        page = make_page(Planner(table.state, cache, ScanRequest(filter=expr)), pending.pop(), page_files=size, look_files=look)
+        page = make_page(
+            Planner(table.state, cache, ScanRequest(filter=expr)), pending.pop(), page_files=size, look_files=look
+        )
         assert len(page) <= size
         found += [path for group in page.groups for path in group.column("path").to_pylist()]
         pending += page.rest
@@ -149,7 +155,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path, keep: int) -> None:
         plan(table)
 
 
-# --- deletes ---------------------------------------------------------------------------------------------------------------------
+# --- deletes ---------------------------------------------------------------------------------------------------------
 
 
 def delete(path: str, content: int, sequence: int, country: str | None = "NO", **more: Any) -> DeleteFile:
@@ -162,7 +168,9 @@ def names(index: DeleteIndex, path: str = "f", sequence: int = 5, country: str =
 
 
 def test_position_deletes_concern_their_partition_and_what_is_not_younger() -> None:
-    index = DeleteIndex([delete("older", POSITIONS, 4), delete("same", POSITIONS, 5), delete("other", POSITIONS, 9, "SE")])
+    index = DeleteIndex(
+        [delete("older", POSITIONS, 4), delete("same", POSITIONS, 5), delete("other", POSITIONS, 9, "SE")]
+    )
     assert names(index) == {"same"}
 
 
@@ -178,7 +186,9 @@ def test_position_deletes_are_left_out_where_their_paths_cannot_reach() -> None:
 
 
 def test_equality_deletes_concern_what_is_strictly_older_in_their_partition_or_everywhere() -> None:
-    index = DeleteIndex([delete("same", EQUALITY, 5), delete("newer", EQUALITY, 6), delete("global", EQUALITY, 6, None)])
+    index = DeleteIndex(
+        [delete("same", EQUALITY, 5), delete("newer", EQUALITY, 6), delete("global", EQUALITY, 6, None)]
+    )
     assert names(index) == {"newer", "global"}
     assert names(index, country="SE") == {"global"}
 

@@ -75,7 +75,11 @@ COLUMNS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "key": (UUIDType(), st.integers(0, 5).map(lambda n: UUID(int=n << 120).bytes)),
 }
 SCHEMA = Schema(*(NestedField(at, name, kind) for at, (name, (kind, _)) in enumerate(COLUMNS.items(), 1)))
-TRANSFORMS = {"id": ["bucket[3]", "truncate[2]"], "number": ["identity", "truncate[10]"], "name": ["identity", "truncate[1]", "bucket[2]"]}
+TRANSFORMS = {
+    "id": ["bucket[3]", "truncate[2]"],
+    "number": ["identity", "truncate[10]"],
+    "name": ["identity", "truncate[1]", "bucket[2]"],
+}
 TRANSFORMS |= {
     "day": ["identity", "month", "year"],
     "at": ["day", "hour", "month", "void"],
@@ -95,7 +99,9 @@ def make_spec(spec_id: int, chosen: list[tuple[str, str]]) -> PartitionSpec:
 choices = st.sampled_from([(name, one) for name, found in TRANSFORMS.items() for one in found])
 specs = st.lists(st.lists(choices, max_size=2, unique_by=lambda one: one[0]), min_size=1, max_size=3)
 rows = st.fixed_dictionaries({name: values | st.none() for name, (_, values) in COLUMNS.items()})
-stats = st.builds(Stats, bounds=st.booleans(), counts=st.booleans(), cut_to=st.sampled_from([None, 1, 2]), narrow=st.booleans())
+stats = st.builds(
+    Stats, bounds=st.booleans(), counts=st.booleans(), cut_to=st.sampled_from([None, 1, 2]), narrow=st.booleans()
+)
 
 
 @st.composite
@@ -121,18 +127,27 @@ def predicates(name: str) -> st.SearchStrategy[BooleanExpression]:
     if name in ("single", "double"):
         values = values.filter(lambda value: not math.isnan(value))
     one = st.sampled_from([EqualTo, NotEqualTo, LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual])
-    found = [st.builds(lambda make, value: make(name, value), one, values), st.sampled_from([IsNull(name), NotNull(name)])]
-    found.append(st.builds(lambda make, some: make(name, some), st.sampled_from([In, NotIn]), st.lists(values, max_size=4)))
+    found = [
+        st.builds(lambda make, value: make(name, value), one, values),
+        st.sampled_from([IsNull(name), NotNull(name)]),
+    ]
+    found.append(
+        st.builds(lambda make, some: make(name, some), st.sampled_from([In, NotIn]), st.lists(values, max_size=4))
+    )
     if name in ("single", "double"):
         found.append(st.sampled_from([IsNaN(name), NotNaN(name)]))
     if name == "name":
-        found.append(st.builds(lambda make, text: make(name, text), st.sampled_from([StartsWith, NotStartsWith]), texts))
+        found.append(
+            st.builds(lambda make, text: make(name, text), st.sampled_from([StartsWith, NotStartsWith]), texts)
+        )
     return st.one_of(found)
 
 
 leaves = st.sampled_from(list(COLUMNS)).flatmap(predicates)
 filters = st.recursive(
-    leaves, lambda inner: st.builds(And, inner, inner) | st.builds(Or, inner, inner) | st.builds(Not, inner), max_leaves=5
+    leaves,
+    lambda inner: st.builds(And, inner, inner) | st.builds(Or, inner, inner) | st.builds(Not, inner),
+    max_leaves=5,
 )
 
 

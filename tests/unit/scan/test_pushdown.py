@@ -13,7 +13,13 @@ from pyiceberg.expressions import And, EqualTo, GreaterThan, LessThan, NotEqualT
 from frazil.scan.engines.pushdown import understand
 
 SCHEMA = pa.schema(
-    [("id", pa.int64()), ("n", pa.int32()), ("name", pa.large_string()), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC"))]
+    [
+        ("id", pa.int64()),
+        ("n", pa.int32()),
+        ("name", pa.large_string()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
 )
 MOMENT = datetime(2024, 1, 18, 9, 30, tzinfo=UTC)
 ID, NAME = pc.field("id"), pc.field("name")
@@ -24,7 +30,10 @@ ID, NAME = pc.field("id"), pc.field("name")
     [
         (ID > 5, GreaterThan("id", 5)),
         ((ID > -5) & (NAME == "NO"), And(GreaterThan("id", -5), EqualTo("name", "NO"))),
-        ((ID < 1) | ((NAME != "a b") & (ID > 3)), Or(LessThan("id", 1), And(NotEqualTo("name", "a b"), GreaterThan("id", 3)))),
+        (
+            (ID < 1) | ((NAME != "a b") & (ID > 3)),
+            Or(LessThan("id", 1), And(NotEqualTo("name", "a b"), GreaterThan("id", 3))),
+        ),
         (pc.field("day") < date(2024, 1, 18), LessThan("day", 19740)),
         (pc.field("n") == pa.scalar(7, pa.int32()), EqualTo("n", 7)),
         (

@@ -48,7 +48,9 @@ def field(name: str, kind: pa.DataType, number: int | None = None) -> pa.Field:
     return pa.field(name, kind, metadata=None if number is None else {"PARQUET:field_id": str(number)})
 
 
-def table_of(folder: Path, schema: Schema, *files: pa.Table, spec: PartitionSpec = NONE, partition: tuple[Any, ...] = ()) -> RealTable:
+def table_of(
+    folder: Path, schema: Schema, *files: pa.Table, spec: PartitionSpec = NONE, partition: tuple[Any, ...] = ()
+) -> RealTable:
     """A table with files as they are, whatever the schema says."""
     table = RealTable(folder, schema, [spec])
     made = []
@@ -77,24 +79,35 @@ def numbered(folder: Path, count: int = 3, *, rows: int = 4, group_rows: int = 2
     return table
 
 
-# --- schemas that went on --------------------------------------------------------------------------------------------------------
+# --- schemas that went on --------------------------------------------------------------------------------------------
 
 
 def test_columns_are_found_by_id_whatever_they_are_called_and_wherever_they_are(tmp_path: Path) -> None:
     old = pa.table([["x"], [1]], schema=pa.schema([field("label", pa.string(), 2), field("number", pa.int32(), 1)]))
     dropped = pa.table([["gone"], [2]], schema=pa.schema([field("name", pa.string(), 9), field("id", pa.int64(), 1)]))
-    assert table_of(tmp_path, SCHEMA, old, dropped).read().to_pylist() == [{"id": 1, "name": "x"}, {"id": 2, "name": None}]
+    assert table_of(tmp_path, SCHEMA, old, dropped).read().to_pylist() == [
+        {"id": 1, "name": "x"},
+        {"id": 2, "name": None},
+    ]
 
 
 def test_types_that_were_widened_are_read_as_they_are_now(tmp_path: Path) -> None:
-    wide = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", DoubleType()), NestedField(3, "c", DecimalType(12, 2)))
+    wide = Schema(
+        NestedField(1, "a", LongType()), NestedField(2, "b", DoubleType()), NestedField(3, "c", DecimalType(12, 2))
+    )
     narrow = pa.schema([field("a", pa.int32(), 1), field("b", pa.float32(), 2), field("c", pa.decimal128(5, 2), 3)])
     table = table_of(tmp_path, wide, pa.Table.from_pylist([{"a": 5, "b": 0.5, "c": Decimal("1.25")}], schema=narrow))
-    assert [tuple(map(str, row.values())) for row in table.read(GreaterThan("a", 4)).to_pylist()] == [("5", "0.5", "1.25")]
+    assert [tuple(map(str, row.values())) for row in table.read(GreaterThan("a", 4)).to_pylist()] == [
+        ("5", "0.5", "1.25")
+    ]
 
 
 def test_a_column_that_a_file_lacks_has_its_initial_default(tmp_path: Path) -> None:
-    later = Schema(*SCHEMA.fields, NestedField(3, "day", DateType(), initial_default="2024-01-18"), NestedField(4, "note", StringType()))
+    later = Schema(
+        *SCHEMA.fields,
+        NestedField(3, "day", DateType(), initial_default="2024-01-18"),
+        NestedField(4, "note", StringType()),
+    )
     content = pa.table([[1], ["x"]], schema=pa.schema([field("id", pa.int64(), 1), field("name", pa.string(), 2)]))
     table = table_of(tmp_path, later, content)
     (row,) = table.read().to_pylist()
@@ -120,7 +133,9 @@ def test_an_identity_partition_stands_in_for_the_column(tmp_path: Path) -> None:
 def test_nested_columns_change_inside(tmp_path: Path) -> None:
     inner = StructType(NestedField(5, "x", LongType()), NestedField(6, "new", StringType()))
     schema = Schema(
-        NestedField(1, "one", inner), NestedField(2, "many", ListType(3, inner)), NestedField(4, "by", MapType(7, StringType(), 8, inner))
+        NestedField(1, "one", inner),
+        NestedField(2, "many", ListType(3, inner)),
+        NestedField(4, "by", MapType(7, StringType(), 8, inner)),
     )
     old = pa.struct([field("gone", pa.string(), 9), field("was", pa.int32(), 5)])
     kinds = pa.schema(
@@ -139,17 +154,31 @@ def test_nested_columns_change_inside(tmp_path: Path) -> None:
         schema=kinds,
     )
     found = table_of(tmp_path, schema, content).read().to_pylist()
-    assert found[0] == {"one": {"x": 1, "new": None}, "many": [{"x": 2, "new": None}, None], "by": [("k", {"x": 3, "new": None})]}
-    assert found[1:] == [{"one": None, "many": None, "by": None}, {"one": {"x": None, "new": None}, "many": [], "by": []}]
+    assert found[0] == {
+        "one": {"x": 1, "new": None},
+        "many": [{"x": 2, "new": None}, None],
+        "by": [("k", {"x": 3, "new": None})],
+    }
+    assert found[1:] == [
+        {"one": None, "many": None, "by": None},
+        {"one": {"x": None, "new": None}, "many": [], "by": []},
+    ]
 
 
 def test_predicates_and_columns_reach_into_structs(tmp_path: Path) -> None:
     inner = StructType(NestedField(2, "x", LongType()), NestedField(3, "y", StringType()))
     kind = pa.struct([field("x", pa.int64(), 2), field("y", pa.string(), 3)])
     rows = [{"s": {"x": 1, "y": "a"}}, {"s": None}, {"s": {"x": 2, "y": "b"}}, {"s": {"x": None, "y": "c"}}]
-    table = table_of(tmp_path, Schema(NestedField(1, "s", inner)), pa.Table.from_pylist(rows, schema=pa.schema([field("s", kind, 1)])))
+    table = table_of(
+        tmp_path,
+        Schema(NestedField(1, "s", inner)),
+        pa.Table.from_pylist(rows, schema=pa.schema([field("s", kind, 1)])),
+    )
     assert scan_of(table, GreaterThan("s.x", 1), columns=["s.y"]).read_all().to_pylist() == [{"s": {"y": "b"}}]
-    assert [row["s"] for row in scan_of(table, IsNull("s.x"), ordered=True).read_all().to_pylist()] == [None, {"x": None, "y": "c"}]
+    assert [row["s"] for row in scan_of(table, IsNull("s.x"), ordered=True).read_all().to_pylist()] == [
+        None,
+        {"x": None, "y": "c"},
+    ]
     assert scan_of(table, GreaterThan("s.x", 1)).explain().layer("row groups").skipped == 1
 
 
@@ -169,20 +198,24 @@ def test_uuids_and_times_with_a_zone_are_compared(tmp_path: Path) -> None:
         [[one.bytes for one in keys], [1_000_000, 2_000_000, None]],
         schema=pa.schema([field("key", pa.binary(16), 1), field("at", pa.int64(), 2)]),
     )
-    content = content.set_column(1, field("at", pa.timestamp("us", "UTC"), 2), content["at"].cast(pa.timestamp("us", "UTC")))
+    content = content.set_column(
+        1, field("at", pa.timestamp("us", "UTC"), 2), content["at"].cast(pa.timestamp("us", "UTC"))
+    )
     table = table_of(tmp_path, schema, content)
     assert table.read(In("key", keys[:2])).num_rows == 2
     assert table.read(GreaterThan("at", "1970-01-01T00:00:01+00:00"))["key"].to_pylist() == [keys[1]]
 
 
-# --- deletes ---------------------------------------------------------------------------------------------------------------------
+# --- deletes ---------------------------------------------------------------------------------------------------------
 
 
 def test_equality_deletes_compare_columns_that_were_dropped_since(tmp_path: Path) -> None:
     table = numbered(tmp_path, 1)
     table.delete([MadeDelete("equality", NONE, (), 0, columns=("name",), values=[{"id": 0, "name": "n2"}])])
     metadata = table.metadata
-    metadata["schemas"].append({"type": "struct", "schema-id": 1, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]})
+    metadata["schemas"].append(
+        {"type": "struct", "schema-id": 1, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+    )
     metadata["current-schema-id"] = 1
     found = Scan(TableState("lake.made", metadata), Source.of(table.io), ScanRequest()).read_all()
     assert found.to_pylist() == [{"id": 0}, {"id": 1}, {"id": 3}]
@@ -216,7 +249,7 @@ def test_a_damaged_deletion_vector_is_named(tmp_path: Path) -> None:
         table.read()
 
 
-# --- what is decoded -------------------------------------------------------------------------------------------------------------
+# --- what is decoded -------------------------------------------------------------------------------------------------
 
 
 def damage_column(path: str, at: int, *, from_group: int = 0) -> None:
@@ -232,7 +265,8 @@ def damage_column(path: str, at: int, *, from_group: int = 0) -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_other_columns_are_decoded_only_as_far_as_rows_are_wanted(tmp_path: Path, whole: bool) -> None:
     kinds = pa.schema([field("id", pa.int64(), 1), field("name", pa.string(), 2)])
-    table = table_of(tmp_path, SCHEMA, pa.table([[0, 2, 4, 6], ["a", "b", "c", "d"]], schema=kinds))  # in row groups of two
+    # in row groups of two
+    table = table_of(tmp_path, SCHEMA, pa.table([[0, 2, 4, 6], ["a", "b", "c", "d"]], schema=kinds))
     damage_column(str(tmp_path / "f0.parquet"), 1, from_group=1)
     assert [table.read(In("id", ids), batch_rows=2, whole=whole).num_rows for ids in ([1, 3, 5], [0, 5])] == [0, 1]
     with pytest.raises(DataFileUnreadable, match=r"cannot read .*f0\.parquet: "):
@@ -251,7 +285,7 @@ def test_a_table_that_is_read_at_once_has_the_rows_of_its_stream(tmp_path: Path,
         assert not {12, 17} & set(found["id"].to_pylist())
 
 
-# --- counts ----------------------------------------------------------------------------------------------------------------------
+# --- counts ----------------------------------------------------------------------------------------------------------
 
 
 def without_data(table: RealTable) -> RealTable:
@@ -262,7 +296,9 @@ def without_data(table: RealTable) -> RealTable:
 
 def test_rows_are_counted_without_reading_data_where_metadata_is_certain(tmp_path: Path) -> None:
     table = without_data(numbered(tmp_path))
-    counts = [scan_of(table, expr).count() for expr in (None, GreaterThan("id", 3), LessThan("id", -1), NotEqualTo("id", 99))]
+    counts = [
+        scan_of(table, expr).count() for expr in (None, GreaterThan("id", 3), LessThan("id", -1), NotEqualTo("id", 99))
+    ]
     assert counts == [12, 8, 0, 12]
     with pytest.raises(DataFileMissing):
         scan_of(table, GreaterThan("id", 5)).count()
@@ -278,10 +314,14 @@ def test_deleted_positions_are_taken_off_the_count_without_reading_data(tmp_path
 def test_a_count_reads_what_it_must(tmp_path: Path) -> None:
     table = numbered(tmp_path)
     table.delete([MadeDelete("equality", NONE, (), 0, columns=("id",), values=[{"id": 5}, {"id": None}])])
-    assert (scan_of(table).count(), scan_of(table, GreaterThan("id", 4)).count(), scan_of(table, limit=3).count()) == (11, 6, 3)
+    assert (scan_of(table).count(), scan_of(table, GreaterThan("id", 4)).count(), scan_of(table, limit=3).count()) == (
+        11,
+        6,
+        3,
+    )
 
 
-# --- order, limits, bad input ----------------------------------------------------------------------------------------------------
+# --- order, limits, bad input ----------------------------------------------------------------------------------------
 
 
 def test_rows_come_in_order_when_asked(tmp_path: Path) -> None:
@@ -351,7 +391,9 @@ def test_a_parquet_file_that_is_damaged_is_named(tmp_path: Path, damage: str) ->
 @pytest.mark.parametrize("kind", [FileFormat.ORC, FileFormat.AVRO])
 def test_a_data_file_of_a_kind_that_is_not_read_is_named_before_it_is_opened(tmp_path: Path, kind: FileFormat) -> None:
     table = RealTable(tmp_path, SCHEMA, [NONE])
-    table.append([MadeFile(str(tmp_path / "f0.data"), [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}], NONE, (), Stats(), kind)])
+    table.append(
+        [MadeFile(str(tmp_path / "f0.data"), [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}], NONE, (), Stats(), kind)]
+    )
     scan = scan_of(table, EqualTo("name", "x"))
     for ask in (scan.read_all, scan.explain, scan.count):
         with pytest.raises(

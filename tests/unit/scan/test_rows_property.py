@@ -1,4 +1,6 @@
-"""Whatever the table, its deletes and the predicate: a pruned scan gives exactly the rows that a full scan with the filter gives."""
+"""Whatever the table, its deletes and the predicate: a pruned scan gives exactly the rows that a full scan with the
+filter gives.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, BoundLiteralPredicate, BoundSetPredicate, Or
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundLiteralPredicate,
+    BoundSetPredicate,
+    Or,
+)
 from pyiceberg.expressions.visitors import bind, rewrite_not
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import FloatType
@@ -24,7 +34,16 @@ from frazil.scan.planning.source import Source
 from frazil.scan.scan import Scan
 from tests.changes import example_count
 from tests.unit.scan.real_tables import MadeDelete, RealFile, RealTable, to_arrow, to_stored
-from tests.unit.scan.test_prune_property import COLUMNS, SCHEMA, filters, make_spec, rows, specs, split_by_partition, stats
+from tests.unit.scan.test_prune_property import (
+    COLUMNS,
+    SCHEMA,
+    filters,
+    make_spec,
+    rows,
+    specs,
+    split_by_partition,
+    stats,
+)
 
 SIGNS = {"EqualTo": operator.eq, "NotEqualTo": operator.ne, "LessThan": operator.lt, "LessThanOrEqual": operator.le}
 SIGNS |= {"GreaterThan": operator.gt, "GreaterThanOrEqual": operator.ge}
@@ -103,15 +122,21 @@ def deletes(draw: Any, table: RealTable) -> MadeDelete:
     places = st.lists(st.integers(0, len(file.rows) - 1), min_size=1, max_size=6)
     made.positions = {file.path: draw(places)}
     if kind == "positions":
-        beside = [one for one in table.files if one.spec is file.spec and one.partition == file.partition and one is not file]
+        beside = [
+            one for one in table.files if one.spec is file.spec and one.partition == file.partition and one is not file
+        ]
         if beside:
-            made.positions[beside[0].path] = draw(st.lists(st.integers(0, len(beside[0].rows) - 1), min_size=1, max_size=2))
+            made.positions[beside[0].path] = draw(
+                st.lists(st.integers(0, len(beside[0].rows) - 1), min_size=1, max_size=2)
+            )
     return made
 
 
 @settings(max_examples=example_count(short=100, full=1000), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data(), expr=filters)
-def test_a_pruned_scan_gives_the_rows_of_a_full_scan_with_the_filter(data: st.DataObject, expr: BooleanExpression) -> None:
+def test_a_pruned_scan_gives_the_rows_of_a_full_scan_with_the_filter(
+    data: st.DataObject, expr: BooleanExpression
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = data.draw(real_tables(Path(folder)))
         names = data.draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, unique=True))

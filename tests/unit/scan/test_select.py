@@ -11,7 +11,11 @@ from frazil.scan.planning.select import parse_filter
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("d = DATE '2024-01-17'", "2024-01-17"), ("d = date'2024-01-17'", "2024-01-17"), ("d = 'a DATE ''x'", "a DATE 'x")],
+    [
+        ("d = DATE '2024-01-17'", "2024-01-17"),
+        ("d = date'2024-01-17'", "2024-01-17"),
+        ("d = 'a DATE ''x'", "a DATE 'x"),
+    ],
 )
 def test_the_type_before_a_literal_is_left_to_the_column(text: str, value: str) -> None:
     assert parse_filter(text, table="t") == EqualTo("d", value)

@@ -21,7 +21,11 @@ def settings(tmp_path: Path) -> Settings:
     for name in names:
         chosen[f"stack.ports.{name}"] = ports.free_port(avoid=chosen.values())
     flags = {key: str(port) for key, port in chosen.items()}
-    return load_settings(flags={"stack.folder": str(tmp_path / "stack"), "stack.ready_seconds": "60", **flags}, environ={}, folder=tmp_path)
+    return load_settings(
+        flags={"stack.folder": str(tmp_path / "stack"), "stack.ready_seconds": "60", **flags},
+        environ={},
+        folder=tmp_path,
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""A repository of jars on loopback, as Ivy sees a site's own: it counts what is asked for, and can stall in the middle of a file."""
+"""A repository of jars on loopback, as Ivy sees a site's own: it counts what is asked for, and can stall in the middle
+of a file.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from pathlib import Path
 
 
 class Repository:
-    """Files in Maven's layout, served over HTTP (HTTPS with a certificate); `settings` is the Ivy settings file that names it."""
+    """Files in Maven's layout, served over HTTP (HTTPS with a certificate); `settings` is the Ivy settings file that
+    names it.
+    """
 
     def __init__(self, folder: Path, *, certificate: Path | None = None) -> None:
         self.folder = folder
@@ -94,6 +98,6 @@ def _pom(group: str, name: str, version: str, needs: str) -> bytes:
     needed = ""
     if needs:
         parts = zip(("groupId", "artifactId", "version"), needs.split(":"), strict=True)
-        needed = f"<dependencies><dependency>{''.join(f'<{tag}>{text}</{tag}>' for tag, text in parts)}</dependency></dependencies>"
-    head = f"<modelVersion>4.0.0</modelVersion><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        needed = f"<dependencies><dependency>{''.join(f'<{tag}>{text}</{tag}>' for tag, text in parts)}</dependency></dependencies>"  # noqa: E501
+    head = f"<modelVersion>4.0.0</modelVersion><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"  # noqa: E501
     return f"<project>{head}{needed}</project>".encode()

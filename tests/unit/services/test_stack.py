@@ -109,7 +109,9 @@ class BrokenStore(ObjectStore):
         raise TypeError("a fault of ours")
 
 
-def test_a_fault_that_nobody_foresaw_is_an_error_of_up_not_a_line_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_that_nobody_foresaw_is_an_error_of_up_not_a_line_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Stack, "service", lambda self, name: BrokenStore(self.settings))
     with pytest.raises(TypeError, match="a fault of ours"):
         Stack(with_port_zero(tmp_path)).up(["object-store"], lambda event: None)
@@ -148,7 +150,10 @@ def test_the_stacks_object_store_is_known_once_it_has_keys(tmp_path: Path) -> No
     found = stack_s3(load_settings(folder=tmp_path, environ={}, flags=flags))
     assert found is not None
     assert found.secret_access_key is not None
-    assert (found.endpoint, found.secret_access_key.get_secret_value()) == ("http://127.0.0.1:4711", made["secret_access_key"])
+    assert (found.endpoint, found.secret_access_key.get_secret_value()) == (
+        "http://127.0.0.1:4711",
+        made["secret_access_key"],
+    )
 
 
 def test_a_folder_of_an_earlier_version_is_closed_to_others(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""A small real server to try the base class on. As a program it starts one and waits: python -m tests.unit.services.toy FOLDER PORT."""
+"""A small real server to try the base class on. As a program it starts one and waits: python -m tests.unit.services.toy
+FOLDER PORT.
+"""
 
 from __future__ import annotations
 

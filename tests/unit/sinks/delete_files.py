@@ -67,7 +67,12 @@ def _commit(catalog: FrazilCatalog, table: Table, rows: pa.Table, **facts: Any) 
     pq.write_table(rows, path.removeprefix("file://"))
     size = Path(path.removeprefix("file://")).stat().st_size
     file = DataFile.from_args(
-        file_path=path, file_format=FileFormat.PARQUET, partition=Record(), record_count=rows.num_rows, file_size_in_bytes=size, **facts
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=rows.num_rows,
+        file_size_in_bytes=size,
+        **facts,
     )
     metadata, parent = table.metadata, table.current_snapshot()
     assert parent is not None
@@ -77,6 +82,8 @@ def _commit(catalog: FrazilCatalog, table: Table, rows: pa.Table, **facts: Any) 
         writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=new_id, data_file=file))
     manifests = [writer.to_manifest_file(), *parent.manifests(table.io)]
     listed = write_list(table, manifests, snapshot_id=new_id, parent_id=parent.snapshot_id, attempt=1)
-    snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=listed, summary=Summary(Operation.DELETE))
+    snapshot = next_snapshot(
+        metadata, parent, snapshot_id=new_id, manifest_list=listed, summary=Summary(Operation.DELETE)
+    )
     updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, "main", new_id))
     catalog.commit_changes([Change(table.name(), guards(metadata, "main", parent.snapshot_id), updates)])

@@ -20,11 +20,17 @@ def test_the_names_are_these() -> None:
 
 @pytest.mark.parametrize(
     ("module", "absent"),
-    [("frazil.sinks", ["pyarrow", "pyiceberg"]), ("frazil.sinks.python", ["deltalake", "sqlglot", "bytewax", "pyspark"])],
+    [
+        ("frazil.sinks", ["pyarrow", "pyiceberg"]),
+        ("frazil.sinks.python", ["deltalake", "sqlglot", "bytewax", "pyspark"]),
+    ],
 )
 def test_a_module_loads_no_library_that_it_does_not_need(module: str, absent: list[str]) -> None:
     program = f"import sys, {module}; print([name for name in {absent} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+        == "[]"
+    )
 
 
 @pytest.mark.requirement("arrow.direct")
@@ -54,5 +60,7 @@ def test_rows_come_in_where_there_is_no_pandas() -> None:
                 sink.write(pa.table({"id": [1, 2]}), position=2)
             print(catalog.load_table("lake.t").scan().to_arrow()["id"].to_pylist())
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.strip() == "[1, 2]"

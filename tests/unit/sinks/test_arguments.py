@@ -62,7 +62,9 @@ def test_a_wrong_option_is_an_error_before_the_table_is_loaded(options: dict[str
         frazil.sinks.open("lake.t", **{"name": "s", "catalog": Unreachable(), **options})
 
 
-@pytest.mark.parametrize(("options", "problem"), [*WRONG, *WRONG_FLUSH, *WRONG_CALL[2:-2], ({"key": "id"}, "no option 'key'")])
+@pytest.mark.parametrize(
+    ("options", "problem"), [*WRONG, *WRONG_FLUSH, *WRONG_CALL[2:-2], ({"key": "id"}, "no option 'key'")]
+)
 def test_the_same_for_delta(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(SinkError, match=problem):
         frazil.sinks.open_delta("/nowhere/t", **{"name": "s", **options})
@@ -98,5 +100,7 @@ def test_a_single_text_is_one_check() -> None:
 
 
 def test_what_may_be_left_open_is_none() -> None:
-    chosen = sink_options(flush_rows=None, flush_bytes=None, flush_seconds=None, spool_folder=None, budget_bytes=1, threads=1)
+    chosen = sink_options(
+        flush_rows=None, flush_bytes=None, flush_seconds=None, spool_folder=None, budget_bytes=1, threads=1
+    )
     assert (chosen.flush.rows, chosen.flush.bytes, chosen.flush.seconds) == (None, None, None)

@@ -33,7 +33,10 @@ def test_steps_that_abut_are_fine() -> None:
         (replace(CLAIM, commit=5), "part 's/0': commit 5 follows commit 2"),
         (replace(CLAIM, end={"a": 7}), "part 's/0', source partition 'a': overlap: it goes back from 10 to 7"),
         (replace(CLAIM, generation=0), "part 's/0': a commit of writer generation 0, though 1 had taken over"),
-        (replace(CLAIM, done=frozenset({"a"})), "part 's/0' says that it reached a: 20, but its commit leads to its beginning"),
+        (
+            replace(CLAIM, done=frozenset({"a"})),
+            "part 's/0' says that it reached a: 20, but its commit leads to its beginning",
+        ),
     ],
 )
 def test_a_gap_an_overlap_and_a_lost_commit_are_named(claim: Claim, problem: str) -> None:
@@ -41,7 +44,9 @@ def test_a_gap_an_overlap_and_a_lost_commit_are_named(claim: Claim, problem: str
 
 
 def test_a_part_that_moves_with_another_ones_commit_is_named() -> None:
-    after = Progress({**BEFORE.parts, "s/0": PartProgress(1, "w", 3, {"a": 20}), "s/1": PartProgress(1, "v", 4, {"a": 1})})
+    after = Progress(
+        {**BEFORE.parts, "s/0": PartProgress(1, "w", 3, {"a": 20}), "s/1": PartProgress(1, "v", 4, {"a": 1})}
+    )
     assert list(compare_steps(BEFORE, after, json.loads(CLAIM.summary()))) == [
         "part 's/1' moved from a: 3 to a: 1 without a commit of its own"
     ]
@@ -77,12 +82,22 @@ def test_a_take_over_raises_the_generation(part: PartProgress, problem: str | No
 def test_a_commit_that_takes_over_says_so_and_raises_the_generation_by_one(
     part: PartProgress, is_takeover: bool, problem: str | None
 ) -> None:
-    claim = replace(CLAIM, writer=part.writer, generation=part.generation, takes_over=BEFORE.part("s/0") if is_takeover else None)
+    claim = replace(
+        CLAIM, writer=part.writer, generation=part.generation, takes_over=BEFORE.part("s/0") if is_takeover else None
+    )
     found = list(compare_steps(BEFORE, BEFORE.with_part("s/0", part), json.loads(claim.summary())))
     assert found == ([f"part 's/0': {problem}"] if problem else [])
 
 
-def step(number: int, commits: int, reached: dict[str, int], start: dict[str, int], end: dict[str, int], *done: str, **other: Any) -> Step:
+def step(
+    number: int,
+    commits: int,
+    reached: dict[str, int],
+    start: dict[str, int],
+    end: dict[str, int],
+    *done: str,
+    **other: Any,
+) -> Step:
     """A commit of part s/0 by its one writer."""
     claim = Claim("s/0", "w", 1, commits, start=start, end=end, done=frozenset(done))
     return Step(number, Progress({"s/0": PartProgress(1, "w", commits, reached)}), json.loads(claim.summary()), **other)
@@ -96,7 +111,9 @@ def look(*steps: Step, now: dict[str, int], commits: int, **line: Any) -> AuditR
 
 
 def test_the_base_is_what_the_oldest_kept_commit_found() -> None:
-    report = look(step(7, 3, {"a": 20, "b": 5}, {"a": 10}, {"a": 20, "b": 5}), now={"a": 20, "b": 5}, commits=3, from_first=False)
+    report = look(
+        step(7, 3, {"a": 20, "b": 5}, {"a": 10}, {"a": 20, "b": 5}), now={"a": 20, "b": 5}, commits=3, from_first=False
+    )
     assert report == AuditReport(1, 0, False, (PartReport("s/0", 1, {"a": 10}, {"a": 20, "b": 5}),))
 
 
@@ -110,7 +127,9 @@ def test_a_file_that_was_finished_and_begins_again_is_an_overlap() -> None:
     once = step(2, 1, {}, {}, {"f": 9}, "f")
     report = look(TAKEN, once, step(3, 2, {}, {}, {"f": 9}, "f"), now={}, commits=2)
     assert report.problems == ("3: part 's/0', source partition 'f': finished at 9 before, begins again",)
-    assert look(TAKEN, once, step(3, 2, {}, {}, {"g": 9}, "g"), now={}, commits=2).parts == (PartReport("s/0", 2, {}, {}, 2),)
+    assert look(TAKEN, once, step(3, 2, {}, {}, {"g": 9}, "g"), now={}, commits=2).parts == (
+        PartReport("s/0", 2, {}, {}, 2),
+    )
 
 
 def test_two_commits_of_one_range_are_an_overlap() -> None:
@@ -129,7 +148,9 @@ def test_rows_at_a_position_that_was_reached_are_a_problem() -> None:
 
 
 def test_rows_of_a_branch_that_was_published_count_where_they_are() -> None:
-    """The same sink, begun anew on a branch, brings rows in again that main has: publishing the branch makes them twins."""
+    """The same sink, begun anew on a branch, brings rows in again that main has: publishing the branch makes them
+    twins.
+    """
     main, branch = step(2, 1, {"a": 5}, {}, {"a": 5}), step(3, 1, {"a": 9}, {}, {"a": 9}, ref="b")
     assert "overlap: its beginning to 9 follows 5" in look(TAKEN, main, branch, now={"a": 9}, commits=1).problems[1]
 
@@ -162,10 +183,16 @@ def test_a_rollback_that_is_the_oldest_kept_commit_is_the_base() -> None:
     back = Step(7, Progress({"s/0": PartProgress(2, "", 1, {"a": 5})}), back_to="3", operation="replace")
     taken = Step(8, Progress({"s/0": PartProgress(3, "w", 1, {"a": 5})}))
     report = check_line(Line((back, taken), taken.progress or Progress(), from_first=False))
-    assert (report.problems, report.notes, report.parts) == ((), ("7: back to 3",), (PartReport("s/0", 0, {"a": 5}, {"a": 5}),))
+    assert (report.problems, report.notes, report.parts) == (
+        (),
+        ("7: back to 3",),
+        (PartReport("s/0", 0, {"a": 5}, {"a": 5}),),
+    )
 
 
 def test_a_branch_that_main_took_in_without_its_progress_is_said() -> None:
     branch = Step(3, Progress({"t/0": PartProgress(1, "v", 0, {})}), ref="b")
     report = look(TAKEN, branch, now={}, commits=0)
-    assert report.notes == ("part 't/0' wrote to a branch that main has taken in without its progress: on main, it would begin anew",)
+    assert report.notes == (
+        "part 't/0' wrote to a branch that main has taken in without its progress: on main, it would begin anew",
+    )

@@ -26,12 +26,16 @@ from frazil.write.files.layout import TableLayout
 from frazil.write.files.written import WrittenFile
 
 LayoutOf = Callable[..., TableLayout]
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "key", LongType()), NestedField(3, "text", StringType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "key", LongType()), NestedField(3, "text", StringType())
+)
 
 
 def some_rows(layout: TableLayout, start: int, count: int, keys: int) -> pa.Table:
     ids = range(start, start + count)
-    return pa.table({"id": ids, "key": [i * 7 % keys for i in ids], "text": [f"text of row {i}" for i in ids]}, schema=layout.arrow)
+    return pa.table(
+        {"id": ids, "key": [i * 7 % keys for i in ids], "text": [f"text of row {i}" for i in ids]}, schema=layout.arrow
+    )
 
 
 def read_back(files: list[WrittenFile]) -> pa.Table:
@@ -85,9 +89,15 @@ def test_zeros_and_nans_of_a_float_partition_are_one_partition_each_and_no_row_i
         some = values[start : start + 24]
         buffer.add(pa.table({"id": range(start, start + len(some)), "v": some}, schema=layout.arrow))
     files = buffer.flush()
-    assert sorted((file.rows, repr(file.partition[0])) for file in files) == [(20, "1.5"), (20, "None"), (40, "0.0"), (40, "nan")]
+    assert sorted((file.rows, repr(file.partition[0])) for file in files) == [
+        (20, "1.5"),
+        (20, "None"),
+        (40, "0.0"),
+        (40, "nan"),
+    ]
     written = read_back(files).sort_by("id")["v"].to_pylist()
-    assert [repr(value) for value in written] == [repr(value) for value in values]  # the rows keep the sign of their zeros
+    # the rows keep the sign of their zeros
+    assert [repr(value) for value in written] == [repr(value) for value in values]
 
 
 def test_files_with_fewer_rows_than_were_taken_are_not_handed_over(layout_of: LayoutOf, tmp_path: Path) -> None:
@@ -152,12 +162,14 @@ SPOOLING = """
     except WriteFailed as exc:
         print(exc)
     print(list(Path(DISK).iterdir()))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.requirement("sink.temp")
 @pytest.mark.parametrize(("mode", "reason"), [("rw", "no space left"), ("ro", "the file system is read-only")])
-def test_a_full_or_read_only_temporary_folder_is_a_clear_error(on_small_disk: Callable[..., str], mode: str, reason: str) -> None:
+def test_a_full_or_read_only_temporary_folder_is_a_clear_error(
+    on_small_disk: Callable[..., str], mode: str, reason: str
+) -> None:
     said = on_small_disk(SPOOLING, size="1m", mode=mode).splitlines()
     assert said[0].startswith("cannot write temporary file in ")
     assert said[0].endswith(reason)
@@ -165,9 +177,13 @@ def test_a_full_or_read_only_temporary_folder_is_a_clear_error(on_small_disk: Ca
 
 
 @pytest.mark.requirement("arrow.direct")
-@pytest.mark.parametrize("fields", [[], ["key"], ["bucket(200, id)"]], ids=["flat", "few partitions", "many partitions"])
+@pytest.mark.parametrize(
+    "fields", [[], ["key"], ["bucket(200, id)"]], ids=["flat", "few partitions", "many partitions"]
+)
 def test_memory_does_not_grow_with_the_rows(fields: list[str], tmp_path: Path) -> None:
-    """A tenth of the rows and all of them, each in a fresh process; what the system counts as its own memory may differ by a fifth."""
+    """A tenth of the rows and all of them, each in a fresh process; what the system counts as its own memory may differ
+    by a fifth.
+    """
     program = textwrap.dedent("""
         import sys
         import pyarrow as pa
@@ -193,7 +209,7 @@ def test_memory_does_not_grow_with_the_rows(fields: list[str], tmp_path: Path) -
             highest = max(highest, peak())
         assert sum(file.rows for file in buffer.flush()) == int(sys.argv[2])
         print(max(highest, peak()))
-    """)
+    """)  # noqa: E501
 
     def peak_kb(rows: int) -> int:
         command = [sys.executable, "-c", program, str(tmp_path / str(rows)), str(rows), *fields]

@@ -1,4 +1,6 @@
-"""The Bytewax host on a real dataflow, into Iceberg (a catalog in this process) and Delta: rows come in once, whatever Bytewax replays."""
+"""The Bytewax host on a real dataflow, into Iceberg (a catalog in this process) and Delta: rows come in once, whatever
+Bytewax replays.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ class Lake:
         wanted = {"batch_size": 1000, "batch_interval_seconds": 60, "num_partitions": 1} | changes
         if self.kind == "delta":
             return DeltaSinkConfig(self.uri, **wanted)
-        return IcebergSinkConfig(self.server.uri, "rest", None, self.name, catalog_properties=self.server.properties, **wanted)
+        return IcebergSinkConfig(
+            self.server.uri, "rest", None, self.name, catalog_properties=self.server.properties, **wanted
+        )
 
     def recovery(self, name: str = "recovery") -> RecoveryConfig:
         folder = self.folder / name
@@ -89,7 +93,9 @@ class Lake:
             init_db_dir(folder, 1)
         return RecoveryConfig(str(folder))
 
-    def run(self, items: Sequence[Any], *, every: timedelta = AT_ONCE, recovery: str | None = "recovery", **changes: Any) -> None:
+    def run(
+        self, items: Sequence[Any], *, every: timedelta = AT_ONCE, recovery: str | None = "recovery", **changes: Any
+    ) -> None:
         """One run of a dataflow over the items; those that are no marks are offsets of one source partition."""
         flow = dataflow(items, self.config(**changes))
         run_main(flow, epoch_interval=every, recovery_config=self.recovery(recovery) if recovery else None)
@@ -106,7 +112,9 @@ class Lake:
         """The rows of each commit that brought any."""
         if self.kind == "iceberg":
             snapshots = self.catalog.load_table(self.name).snapshots()
-            return [int(one.summary["added-records"]) for one in snapshots if one.summary and one.summary["added-records"]]
+            return [
+                int(one.summary["added-records"]) for one in snapshots if one.summary and one.summary["added-records"]
+            ]
         log = DeltaTable(self.uri)
         counts = [DeltaTable(self.uri, version=version).count() for version in range(log.version() + 1)]
         return [after - before for before, after in pairwise(counts) if after > before]
@@ -206,7 +214,9 @@ def test_several_workers_write_several_parts(lake: Lake) -> None:
     sources = [f"e/{number}" for number in range(6)]
     items = [(source, row(number + 100 * int(source[2:]), source)) for number in range(20) for source in sources]
     flow = dataflow(items, lake.config(num_partitions=12))
-    cluster_main(flow, [], 0, worker_count_per_proc=2, recovery_config=lake.recovery(), epoch_interval=timedelta(seconds=60))
+    cluster_main(
+        flow, [], 0, worker_count_per_proc=2, recovery_config=lake.recovery(), epoch_interval=timedelta(seconds=60)
+    )
     assert lake.ids() == sorted(number + 100 * s for number in range(20) for s in range(6))
     parts = lake.progress().parts
     offsets = {source: offset for part in parts.values() for source, offset in part.offsets.items()}
@@ -289,7 +299,9 @@ def test_a_table_that_went_back_is_noticed(lake: Lake) -> None:
     lake.create()
     with pytest.raises(BytewaxRuntimeError) as caught:
         lake.run([0, 1, 2, 3])
-    assert "says that offset 3 of source partition 'e/0' was reached, but the table stands at its beginning" in str(cause(caught.value))
+    assert "says that offset 3 of source partition 'e/0' was reached, but the table stands at its beginning" in str(
+        cause(caught.value)
+    )
     lake.run([0, 1, 2, 3], recovery="new")
     assert lake.ids() == [0, 1, 2, 3]
 
@@ -311,7 +323,14 @@ def test_rows_under_another_key_or_out_of_order_are_refused(lake: Lake) -> None:
 def test_arrow_and_dictionaries_of_several_sources_mix(lake: Lake) -> None:
     part = sink_of(lake.config()).build_part("flow.lake", "part-0", None)
     arrow = pa.table({"id": [2, 3], "kind": ["a", "b"]})
-    values = [row(0), row(1), SourceRows(arrow, "e/0", pa.array([2, 4])), row(9, "e/1"), SourceRows([], "e/1", []), row(5)]
+    values = [
+        row(0),
+        row(1),
+        SourceRows(arrow, "e/0", pa.array([2, 4])),
+        row(9, "e/1"),
+        SourceRows([], "e/1", []),
+        row(5),
+    ]
     part.write_batch(values)
     assert part.snapshot() == {"position": {"e/0": 6, "e/1": 10}}
     assert lake.ids() == [0, 1, 2, 3, 5, 9]
@@ -321,7 +340,10 @@ def test_an_arrow_schema_is_kept_to_the_letter(lake: Lake) -> None:
     schema = pa.schema([("id", pa.int32()), ("kind", pa.string())])
     part = sink_of(lake.config(arrow_schema=schema)).build_part("flow.lake", "part-0", None)
     part.write_batch([row(0)])
-    wrong = [({"id": 2**40}, "field 'id': expected int32, found"), ({"id": 1, "sort": 1}, "field 'sort': expected no such field")]
+    wrong = [
+        ({"id": 2**40}, "field 'id': expected int32, found"),
+        ({"id": 1, "sort": 1}, "field 'sort': expected no such field"),
+    ]
     for number, (fields, message) in enumerate(wrong, start=1):
         with pytest.raises(SchemaMismatch, match=message):
             part.write_batch([SourceRows([fields], "e/0", [number])])
@@ -329,7 +351,10 @@ def test_an_arrow_schema_is_kept_to_the_letter(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"num_partitions": 0}, "num_partitions is 0: expected at least 1"), ({"batch_size": 0}, "batch_size is 0: expected at least 1")],
+    [
+        ({"num_partitions": 0}, "num_partitions is 0: expected at least 1"),
+        ({"batch_size": 0}, "batch_size is 0: expected at least 1"),
+    ],
 )
 def test_a_config_that_cannot_work_is_refused(iceberg: Lake, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SinkError, match=message):
@@ -371,12 +396,17 @@ def test_a_failed_commit_is_told_and_does_not_abort_the_process(iceberg: Lake, t
             return catalog
         IcebergSinkConfig.connect = connect
         run_main(dataflow([0, 1], config))
-    """
+    """  # noqa: E501
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(program))
     root = str(Path(__file__).resolve().parents[3])
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": root}, cwd=root
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": root},
+        cwd=root,
     )
     assert (done.returncode, iceberg.ids()) == (1, [])
     assert "no answer after" in done.stderr

@@ -18,8 +18,13 @@ ROWS = pa.table(
         "ratio": pa.array([0.5, 1.5, float("nan"), None]),
         "name": ["Ada", "bob", "", None],
         "day": pa.array([dt.date(2020, 1, 1), dt.date(2024, 2, 29), dt.date(1969, 1, 1), None]),
-        "ts": pa.array([dt.datetime(2020, 1, 1, 12), dt.datetime(2024, 1, 1), dt.datetime(1969, 1, 1), None], pa.timestamp("us")),
-        "tz": pa.array([dt.datetime(2020, 1, 1, 12), dt.datetime(2024, 1, 1), dt.datetime(1969, 1, 1), None], pa.timestamp("us", "UTC")),
+        "ts": pa.array(
+            [dt.datetime(2020, 1, 1, 12), dt.datetime(2024, 1, 1), dt.datetime(1969, 1, 1), None], pa.timestamp("us")
+        ),
+        "tz": pa.array(
+            [dt.datetime(2020, 1, 1, 12), dt.datetime(2024, 1, 1), dt.datetime(1969, 1, 1), None],
+            pa.timestamp("us", "UTC"),
+        ),
         "ok": [True, False, True, None],
         "a b": [1, 1, 2, None],
         "device": [{"site": "x"}, {"site": "y"}, None, {"site": None}],

@@ -63,7 +63,12 @@ def sales(layout_of: LayoutOf, *checks: str, extra: Extra = "error") -> Contract
 
 
 def table(*rows: dict[str, Any]) -> pa.Table:
-    kinds = [("order_id", pa.string()), ("amount", pa.decimal128(20, 3)), ("quantity", pa.int64()), ("at", pa.timestamp("ns"))]
+    kinds = [
+        ("order_id", pa.string()),
+        ("amount", pa.decimal128(20, 3)),
+        ("quantity", pa.int64()),
+        ("at", pa.timestamp("ns")),
+    ]
     return pa.Table.from_pylist(list(rows), pa.schema(kinds))
 
 
@@ -121,7 +126,9 @@ def test_an_optional_field_may_be_missing(layout_of: LayoutOf) -> None:
 def test_an_extra_field_is_an_error_unless_it_is_to_be_ignored(layout_of: LayoutOf) -> None:
     rows = table(GOOD).append_column("color", pa.array(["red"]))
     for extra in ("error", "evolve"):
-        with pytest.raises(SchemaMismatch, match=r"field 'color': expected no such field, found one\n.*extra_fields='ignore'"):
+        with pytest.raises(
+            SchemaMismatch, match=r"field 'color': expected no such field, found one\n.*extra_fields='ignore'"
+        ):
             sales(layout_of, extra=extra).accept(rows)
     assert sales(layout_of, extra="ignore").accept(rows).rows.to_pylist() == [GOOD]
     assert sales(layout_of).new_fields(rows.schema) == ["color"]
@@ -147,7 +154,12 @@ def test_rows_that_fail_a_type_a_null_or_a_check_are_named_and_the_others_go_on(
     ]
     assert found.rows.to_pylist() == [GOOD, {**GOOD, "quantity": None}]
     assert found.numbers.to_pylist() == [0, 6]
-    assert json.loads(found.rejected[0].raw) == {"order_id": "a", "amount": "12345678901.000", "quantity": 3, "at": "2024-05-01T12:00:00"}
+    assert json.loads(found.rejected[0].raw) == {
+        "order_id": "a",
+        "amount": "12345678901.000",
+        "quantity": 3,
+        "at": "2024-05-01T12:00:00",
+    }
 
 
 def test_dictionaries_are_judged_in_the_same_way(layout_of: LayoutOf) -> None:
@@ -190,7 +202,12 @@ def test_a_zone_is_not_guessed_and_no_time_is_cut_also_inside_nested_values(
     layout_of: LayoutOf, kind: PrimitiveType, good: Any, bad: Any
 ) -> None:
     nested = StructType(NestedField(5, "t", kind))
-    fields = [("plain", kind), ("list", ListType(3, kind, False)), ("struct", nested), ("map", MapType(6, StringType(), 7, nested))]
+    fields = [
+        ("plain", kind),
+        ("list", ListType(3, kind, False)),
+        ("struct", nested),
+        ("map", MapType(6, StringType(), 7, nested)),
+    ]
     schema = Schema(*(NestedField(10 + number, name, type_) for number, (name, type_) in enumerate(fields)))
     shapes = [lambda t: t, lambda t: [None, t], lambda t: {"t": t}, lambda t: {"a": {"t": t}}]
     contract = Contract.of(layout_of(schema))
@@ -241,14 +258,23 @@ CHANGED_BY_ARROW: list[tuple[IcebergType, Any, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "bad", "good"), CHANGED_BY_ARROW, ids=lambda value: str(value) if isinstance(value, IcebergType) else type(value).__name__
+    ("kind", "bad", "good"),
+    CHANGED_BY_ARROW,
+    ids=lambda value: str(value) if isinstance(value, IcebergType) else type(value).__name__,
 )
 def test_a_value_that_arrow_would_change_is_a_bad_row_also_inside_nested_values(
     layout_of: LayoutOf, kind: IcebergType, bad: Any, good: Any
 ) -> None:
     struct = StructType(NestedField(5, "v", kind))
-    fields = [("plain", kind), ("list", ListType(3, kind, False)), ("struct", struct), ("map", MapType(6, StringType(), 7, struct))]
-    schema = assign_fresh_schema_ids(Schema(*(NestedField(10 + number, name, type_) for number, (name, type_) in enumerate(fields))))
+    fields = [
+        ("plain", kind),
+        ("list", ListType(3, kind, False)),
+        ("struct", struct),
+        ("map", MapType(6, StringType(), 7, struct)),
+    ]
+    schema = assign_fresh_schema_ids(
+        Schema(*(NestedField(10 + number, name, type_) for number, (name, type_) in enumerate(fields)))
+    )
     shapes = [lambda v: v, lambda v: [None, v], lambda v: {"v": v}, lambda v: {"a": {"v": v}}]
     contract = Contract.of(layout_of(schema))
     for (name, _), shape in zip(fields, shapes, strict=True):
@@ -277,8 +303,14 @@ VIEWS = {
         ),
     ),
     "of texts": (TEXTS, pa.array([["a", None], None, ["b" * 40]], pa.list_view(pa.string_view()))),
-    "inside a list": (ListType(8, LIST, False), pa.array([[[1], None], None, [[]]], pa.list_(pa.list_view(pa.int64())))),
-    "inside a struct": (StructType(NestedField(8, "x", LIST)), pa.array([{"x": [1]}, None], pa.struct([("x", pa.list_view(pa.int64()))]))),
+    "inside a list": (
+        ListType(8, LIST, False),
+        pa.array([[[1], None], None, [[]]], pa.list_(pa.list_view(pa.int64()))),
+    ),
+    "inside a struct": (
+        StructType(NestedField(8, "x", LIST)),
+        pa.array([{"x": [1]}, None], pa.struct([("x", pa.list_view(pa.int64()))])),
+    ),
     "inside a map": (
         MapType(7, StringType(), 8, LIST),
         pa.array([[("a", [1])], None, []], pa.map_(pa.string_view(), pa.large_list_view(pa.int64()))),
@@ -286,11 +318,19 @@ VIEWS = {
     "string_view": (StringType(), pa.array(["a", None, "b" * 40], pa.string_view())),
     "binary_view": (BinaryType(), pa.array([b"a", None, b"b" * 40], pa.binary_view())),
     "binary_view for fixed": (FixedType(2), pa.array([b"ab", None], pa.binary_view())),
-    "dictionary of views": (StringType(), pa.DictionaryArray.from_arrays(pa.array([0, None, 1]), pa.array(["a", "b"], pa.string_view()))),
-    "run-end encoded": (LongType(), pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), pa.array([1, None, 2]))),
+    "dictionary of views": (
+        StringType(),
+        pa.DictionaryArray.from_arrays(pa.array([0, None, 1]), pa.array(["a", "b"], pa.string_view())),
+    ),
+    "run-end encoded": (
+        LongType(),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), pa.array([1, None, 2])),
+    ),
     "slice of runs": (
         StringType(),
-        pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int16()), pa.array(["a", None, "b"], pa.string_view())).slice(1, 3),
+        pa.RunEndEncodedArray.from_arrays(
+            pa.array([2, 3, 5], pa.int16()), pa.array(["a", None, "b"], pa.string_view())
+        ).slice(1, 3),
     ),
 }
 
@@ -305,7 +345,9 @@ def test_views_and_runs_come_out_as_the_values_that_they_are(layout_of: LayoutOf
 
 
 def test_rows_with_views_are_rejected_one_by_one_as_others_are(layout_of: LayoutOf) -> None:
-    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "x", LIST), NestedField(4, "t", StringType()))
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True), NestedField(2, "x", LIST), NestedField(4, "t", StringType())
+    )
     rows = pa.table(
         {
             "id": [1, None, 3],
@@ -369,7 +411,10 @@ def test_a_dictionary_with_an_extra_field_follows_the_same_policy(layout_of: Lay
         (ListType(9, FloatType()), pa.array([[1.0], None], pa.list_(pa.float32(), 1))),
         (ListType(9, LongType()), pa.array([[1], None], pa.large_list(pa.int32()))),
         (StructType(NestedField(9, "x", LongType()), NestedField(10, "y", StringType())), pa.array([{"x": 1}, None])),
-        (MapType(9, StringType(), 10, LongType()), pa.array([[("a", 1)], None], pa.map_(pa.large_string(), pa.int32()))),
+        (
+            MapType(9, StringType(), 10, LongType()),
+            pa.array([[("a", 1)], None], pa.map_(pa.large_string(), pa.int32())),
+        ),
     ],
     ids=str,
 )
@@ -421,7 +466,9 @@ def test_exactly_the_values_that_do_not_fit_are_found(values: list[int | None]) 
     found = convert(pa.array(values, pa.int64()), pa.int32())
     misfits = [value is not None and not -(2**31) <= value < 2**31 for value in values]
     assert (found.misfits.to_pylist() if found.misfits is not None else [False] * len(values)) == misfits
-    assert found.values.to_pylist() == [None if misfit else value for value, misfit in zip(values, misfits, strict=True)]
+    assert found.values.to_pylist() == [
+        None if misfit else value for value, misfit in zip(values, misfits, strict=True)
+    ]
 
 
 def test_rows_of_other_arrow_libraries_are_taken() -> None:

@@ -20,9 +20,19 @@ SCHEMA = Schema(
     NestedField(2, "s", StructType(NestedField(10, "a", LongType(), required=True)), required=True),
     NestedField(3, "items", ListType(11, StructType(NestedField(12, "a", LongType())), False)),
     NestedField(4, "by_name", MapType(13, StringType(), 14, StructType(NestedField(15, "a", LongType())), False)),
-    NestedField(5, "deep", StructType(NestedField(16, "items", ListType(17, StructType(NestedField(18, "a", LongType())), False)))),
+    NestedField(
+        5,
+        "deep",
+        StructType(NestedField(16, "items", ListType(17, StructType(NestedField(18, "a", LongType())), False))),
+    ),
 )
-GOOD: dict[str, Any] = {"id": 1, "s": {"a": 1}, "items": [{"a": 1}, None], "by_name": {"x": {"a": 1}}, "deep": {"items": [{"a": 1}]}}
+GOOD: dict[str, Any] = {
+    "id": 1,
+    "s": {"a": 1},
+    "items": [{"a": 1}, None],
+    "by_name": {"x": {"a": 1}},
+    "deep": {"items": [{"a": 1}]},
+}
 UNKNOWN = [
     ({"s": {"a": 1, "new": 9}}, "s.new"),
     ({"s": [("a", 1), ("new", 9)]}, "s.new"),
@@ -62,15 +72,21 @@ def test_known_nested_keys_pass(layout_of: Callable[..., TableLayout]) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"mode": "upsert", "key": "id"}])
 def test_the_sink_stops_and_commits_nothing(catalog: FrazilCatalog, table: str, options: dict[str, Any]) -> None:
-    with pytest.raises(SchemaMismatch, match=r"field 's\.new'"), frazil.sinks.open(table, name="s", catalog=catalog, **options) as sink:
+    with (
+        pytest.raises(SchemaMismatch, match=r"field 's\.new'"),
+        frazil.sinks.open(table, name="s", catalog=catalog, **options) as sink,
+    ):
         sink.write([{**GOOD, "s": {"a": 1, "new": 9}}], position=1)
     assert catalog.load_table(table).scan().to_arrow().num_rows == 0
 
 
 @pytest.mark.parametrize(
-    "values", [values for values, _ in UNKNOWN if not isinstance(next(iter(values.values())), list) or "items" in values]
+    "values",
+    [values for values, _ in UNKNOWN if not isinstance(next(iter(values.values())), list) or "items" in values],
 )
-def test_evolve_adds_the_nested_field_and_keeps_the_value(catalog: FrazilCatalog, table: str, values: dict[str, Any]) -> None:
+def test_evolve_adds_the_nested_field_and_keeps_the_value(
+    catalog: FrazilCatalog, table: str, values: dict[str, Any]
+) -> None:
     with frazil.sinks.open(table, name="s", catalog=catalog, extra_fields="evolve") as sink:
         sink.write([{**GOOD, **values}], position=1)
     (row,) = catalog.load_table(table).scan().to_arrow().to_pylist()

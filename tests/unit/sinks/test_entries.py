@@ -51,7 +51,9 @@ def table() -> Iterator[Table]:
 
 
 def write(table: Table, *values: float) -> ManifestFile:
-    files = [WrittenFile(f"file:///f{number}.parquet", 1, 1, (value,)).to_data_file() for number, value in enumerate(values)]
+    files = [
+        WrittenFile(f"file:///f{number}.parquet", 1, 1, (value,)).to_data_file() for number, value in enumerate(values)
+    ]
     return write_entries(table, [as_added(file, 1) for file in files], spec_id=0, snapshot_id=1)
 
 
@@ -62,7 +64,9 @@ def test_doubles_of_a_partition_are_read_with_all_their_bits(table: Table) -> No
     assert found[-1] is math.nan  # one NaN, so that it can be looked up
 
 
-@pytest.mark.parametrize("values", [(-0.0, 0.0), (0.0, -0.0), (0.0,), (-0.0,), (-1.0, -0.0, 0.0), (0.0, -0.0, 1.0), (-1.0, 1.0)])
+@pytest.mark.parametrize(
+    "values", [(-0.0, 0.0), (0.0, -0.0), (0.0,), (-0.0,), (-1.0, -0.0, 0.0), (0.0, -0.0, 1.0), (-1.0, 1.0)]
+)
 def test_bounds_of_a_manifest_have_minus_zero_before_zero(table: Table, values: tuple[float, ...]) -> None:
     (summary,) = write(table, *values).partitions or []
     ordered = sorted(values, key=lambda value: (value, math.copysign(1, value)))
@@ -75,7 +79,11 @@ def test_a_partition_that_was_rewritten_as_a_32_bit_float_has_its_own_value_agai
         return WrittenFile("file:///f.parquet", 1, 1, (partition,), **bounds).to_data_file()
 
     damaged = [file(0.10000000149011612, 0.1, 0.1), file(math.inf, 1e300, 1e300)]
-    right = [file(0.10000000149011612, 0.10000000149011612, 0.10000000149011612), file(0.0, -0.0, 0.0), file(2.0, 0.1, 3.0)]
+    right = [
+        file(0.10000000149011612, 0.10000000149011612, 0.10000000149011612),
+        file(0.0, -0.0, 0.0),
+        file(2.0, 0.1, 3.0),
+    ]
     manifest = write_entries(table, [as_added(one, 1) for one in (*damaged, *right)], spec_id=0, snapshot_id=1)
     found = [entry.data_file.partition[0] for entry in read_entries(table, manifest)]
     assert found == [0.1, 1e300, 0.10000000149011612, 0.0, 2.0]

@@ -13,7 +13,9 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from frazil.write.files.ordering import sort_keys, sort_rows
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "x", DoubleType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "x", DoubleType())
+)
 ASC, DESC, FIRST, LAST = SortDirection.ASC, SortDirection.DESC, NullOrder.NULLS_FIRST, NullOrder.NULLS_LAST
 
 

@@ -77,7 +77,10 @@ def test_the_codec_is_that_of_the_table(layout_of: LayoutOf, codec: str, found: 
 
 @pytest.mark.requirement("flow.io")
 def test_a_higher_level_gives_a_smaller_file(layout_of: LayoutOf) -> None:
-    fast, small = (write_files(noise(5_000), layout_of(SCHEMA, **{"write.parquet.compression-level": level}))[0] for level in ("1", "19"))
+    fast, small = (
+        write_files(noise(5_000), layout_of(SCHEMA, **{"write.parquet.compression-level": level}))[0]
+        for level in ("1", "19")
+    )
     assert small.size_bytes < fast.size_bytes
 
 
@@ -86,12 +89,15 @@ def test_row_groups_and_pages_have_the_sizes_of_the_table(layout_of: LayoutOf) -
     (by_rows,) = write_files(noise(10_000), layout_of(SCHEMA, **{"write.parquet.row-group-limit": "3000"}))
     assert [pq.read_metadata(by_rows.path).row_group(n).num_rows for n in range(4)] == [3000, 3000, 3000, 1000]
     (by_bytes,) = write_files(noise(10_000), layout_of(SCHEMA, **{"write.parquet.row-group-size-bytes": "300000"}))
-    groups = [pq.read_metadata(by_bytes.path).row_group(n) for n in range(pq.read_metadata(by_bytes.path).num_row_groups)]
+    groups = [
+        pq.read_metadata(by_bytes.path).row_group(n) for n in range(pq.read_metadata(by_bytes.path).num_row_groups)
+    ]
     on_disk = [sum(group.column(c).total_compressed_size for c in range(2)) for group in groups[1:-1]]
     assert all(0.8 < size / 300_000 < 1.2 for size in on_disk)
     plain = {"write.parquet.compression-codec": "none"}
     few, many = (
-        write_files(noise(9_000), layout_of(SCHEMA, **plain, **{"write.parquet.page-row-limit": rows}))[0] for rows in ("9000", "90")
+        write_files(noise(9_000), layout_of(SCHEMA, **plain, **{"write.parquet.page-row-limit": rows}))[0]
+        for rows in ("9000", "90")
     )
     assert many.size_bytes > few.size_bytes  # every page has a head of its own
 
@@ -107,7 +113,9 @@ def test_row_groups_and_pages_have_the_sizes_of_the_table(layout_of: LayoutOf) -
         ("write.metadata.metrics.default", "some", "none, counts, full"),
     ],
 )
-def test_a_property_that_makes_no_sense_is_refused_by_name(layout_of: LayoutOf, key: str, value: str, expected: str) -> None:
+def test_a_property_that_makes_no_sense_is_refused_by_name(
+    layout_of: LayoutOf, key: str, value: str, expected: str
+) -> None:
     with pytest.raises(SinkError, match=f"is '{value}', expected {expected}"):
         write_files(noise(1), layout_of(SCHEMA, **{key: value}))
 
@@ -158,7 +166,16 @@ def test_files_lie_in_the_folder_of_their_partition(layout_of: LayoutOf, tmp_pat
 
 
 def test_the_folder_of_a_partition_is_the_one_that_pyiceberg_gives(layout_of: LayoutOf) -> None:
-    kinds = [DateType(), TimestampType(), LongType(), StringType(), DecimalType(9, 2), BooleanType(), UUIDType(), BinaryType()]
+    kinds = [
+        DateType(),
+        TimestampType(),
+        LongType(),
+        StringType(),
+        DecimalType(9, 2),
+        BooleanType(),
+        UUIDType(),
+        BinaryType(),
+    ]
     schema = Schema(*[NestedField(number, f"c {number}", kind) for number, kind in enumerate(kinds, start=1)])
     names = ["month(c 1)", "day(c 1)", "hour(c 2)", "c 2", "bucket(4, c 3)", "c 4", "c 5", "c 6", "c 7", "c 8"]
     layout = layout_of(schema, *names)
@@ -207,7 +224,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_file(on_small_disk: Callable
         except WriteFailed as exc:
             print(exc)
         print([path.name for path in Path(DISK).rglob("*.parquet")])
-    """
+    """  # noqa: E501
     said = on_small_disk(program, size="1m").splitlines()
     assert said[0].startswith("cannot write ")
     assert said[0].endswith(": no space left")

@@ -23,7 +23,9 @@ ROWS = pa.record_batch(
     {
         "device_id": ["a", None, "c"],
         "organization_id": pa.array([1, -2, None]),
-        "event_timestamp": pa.array([dt.datetime(1969, 12, 31, 23), dt.datetime(2024, 2, 29), None], pa.timestamp("us")),
+        "event_timestamp": pa.array(
+            [dt.datetime(1969, 12, 31, 23), dt.datetime(2024, 2, 29), None], pa.timestamp("us")
+        ),
         "device": [{"site": "x", "tags": []}, None, {"site": None, "tags": ["t"]}],
     }
 )
@@ -60,8 +62,15 @@ def test_an_unpartitioned_table_has_no_keys() -> None:
 
 
 def test_partition_fields_are_named_as_engines_name_them() -> None:
-    spec = partition_spec(SCHEMA, ["device_id", "day(event_timestamp)", "bucket(16, organization_id)", "truncate(2, device.site)"])
-    assert [field.name for field in spec.fields] == ["device_id", "event_timestamp_day", "organization_id_bucket_16", "device.site_trunc_2"]
+    spec = partition_spec(
+        SCHEMA, ["device_id", "day(event_timestamp)", "bucket(16, organization_id)", "truncate(2, device.site)"]
+    )
+    assert [field.name for field in spec.fields] == [
+        "device_id",
+        "event_timestamp_day",
+        "organization_id_bucket_16",
+        "device.site_trunc_2",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ def table(catalog: FrazilCatalog) -> Iterator[str]:
 @pytest.mark.parametrize(
     "position", [{"a": "x"}, {"a": None}, {"a": True}, {5: 1}, True, False, 1.5, "5", "", b"5", [1], ("a", 1)], ids=repr
 )
-def test_a_position_is_a_whole_number_for_each_source_partition(catalog: FrazilCatalog, table: str, position: Any) -> None:
+def test_a_position_is_a_whole_number_for_each_source_partition(
+    catalog: FrazilCatalog, table: str, position: Any
+) -> None:
     sink = frazil.sinks.open(table, name="s", catalog=catalog)
     with pytest.raises(SinkError, match=r"position is .*: expected a whole number, or one for each source partition"):
         sink.write(ROWS, position=position)
@@ -39,7 +41,19 @@ def test_a_position_is_a_whole_number_for_each_source_partition(catalog: FrazilC
 
 @pytest.mark.parametrize(
     "offsets",
-    [[1.5, 2], [1.0, 2.0], ["a", "b"], ["1", "2"], [True, 2], "12", 5, None, {1: 2, 3: 4}, pa.array([1.5, 2.0]), [1, 2**70]],
+    [
+        [1.5, 2],
+        [1.0, 2.0],
+        ["a", "b"],
+        ["1", "2"],
+        [True, 2],
+        "12",
+        5,
+        None,
+        {1: 2, 3: 4},
+        pa.array([1.5, 2.0]),
+        [1, 2**70],
+    ],
     ids=lambda value: repr(value) if not isinstance(value, pa.Array) else str(value.type),
 )
 def test_offsets_are_whole_numbers(catalog: FrazilCatalog, table: str, offsets: Any) -> None:

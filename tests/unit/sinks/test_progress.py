@@ -40,7 +40,11 @@ def test_an_older_writer_is_fenced() -> None:
 def test_two_writers_of_one_generation_are_told_apart() -> None:
     """Both took over at once, and one of them never saw the refusal."""
     with pytest.raises(WriterFenced):
-        apply_claim(take_over(Progress(), "s/0", "theirs"), replace(CLAIM, writer="ours", generation=1, commit=1, start={}), table="t")
+        apply_claim(
+            take_over(Progress(), "s/0", "theirs"),
+            replace(CLAIM, writer="ours", generation=1, commit=1, start={}),
+            table="t",
+        )
 
 
 def test_the_same_batch_of_an_older_writer_is_fenced_and_not_taken_for_done() -> None:
@@ -53,7 +57,10 @@ def test_the_same_batch_of_an_older_writer_is_fenced_and_not_taken_for_done() ->
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        (replace(CLAIM, start={"a": 11}), "has reached 10 in source partition 'a', but rows from 11 to 20 were offered"),
+        (
+            replace(CLAIM, start={"a": 11}),
+            "has reached 10 in source partition 'a', but rows from 11 to 20 were offered",
+        ),
         (replace(CLAIM, start={"a": 9}), "has reached 10 in source partition 'a', but rows from 9 to 20"),
         (replace(CLAIM, start={}, end={"a": 20}), "but rows from its beginning to 20"),
         (replace(CLAIM, start={"a": 10}, end={"a": 9}), "but rows from 10 to 9"),
@@ -67,12 +74,18 @@ def test_rows_that_do_not_follow_are_refused(claim: Claim, message: str) -> None
 
 def test_parts_do_not_disturb_each_other() -> None:
     both = take_over(OWNED, "s/1", "x")
-    assert apply_claim(both, CLAIM, table="t") == Progress({"s/0": PartProgress(2, "w", 6, {"a": 20}), "s/1": PartProgress(1, "x", 0, {})})
+    assert apply_claim(both, CLAIM, table="t") == Progress(
+        {"s/0": PartProgress(2, "w", 6, {"a": 20}), "s/1": PartProgress(1, "x", 0, {})}
+    )
 
 
 NAMES = st.text('abc/-0123 "\\é', min_size=1, max_size=8)
 PARTS = st.builds(
-    PartProgress, st.integers(0), st.text(max_size=8), st.integers(0), st.dictionaries(NAMES, st.integers(0, 2**63), max_size=4)
+    PartProgress,
+    st.integers(0),
+    st.text(max_size=8),
+    st.integers(0),
+    st.dictionaries(NAMES, st.integers(0, 2**63), max_size=4),
 )
 
 
@@ -142,7 +155,11 @@ def test_of_planners_from_one_progress_only_the_first_commits(story: list[tuple[
     assert table.rows == list(range(table.progress.part("s/0").offsets.get("p", 0)))
 
 
-@given(st.lists(st.tuples(st.sampled_from(["write", "lose the reply", "restart", "zombie"]), st.integers(1, 4)), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["write", "lose the reply", "restart", "zombie"]), st.integers(1, 4)), max_size=30
+    )
+)
 def test_whatever_happens_every_offset_is_in_exactly_once(story: list[tuple[str, int]]) -> None:
     table, owners, old = TableOfRows(), 0, None
     for event, count in [("restart", 1), *story]:
@@ -152,7 +169,12 @@ def test_whatever_happens_every_offset_is_in_exactly_once(story: list[tuple[str,
         now = table.progress.part("s/0")
         start = now.offsets.get("p")
         claim = Claim(
-            "s/0", now.writer, now.generation, now.commits + 1, {} if start is None else {"p": start}, {"p": (start or 0) + count}
+            "s/0",
+            now.writer,
+            now.generation,
+            now.commits + 1,
+            {} if start is None else {"p": start},
+            {"p": (start or 0) + count},
         )
         if event == "zombie" and old is not None and old.generation != now.generation:
             with pytest.raises(WriterFenced):

@@ -63,7 +63,9 @@ NESTED = {
     "list": ListType(100, TimestampType(), element_required=False),
     "map": MapType(101, LongType(), 102, DecimalType(12, 2), value_required=False),
     "names": MapType(103, StringType(), 104, BinaryType(), value_required=False),
-    "struct": StructType(NestedField(105, "x", DateType()), NestedField(106, "y", ListType(107, BinaryType(), element_required=False))),
+    "struct": StructType(
+        NestedField(105, "x", DateType()), NestedField(106, "y", ListType(107, BinaryType(), element_required=False))
+    ),
 }
 SCHEMA = Schema(
     NestedField(1, "never", LongType(), required=True),
@@ -90,7 +92,9 @@ values = st.one_of(
     st.times(),
     moments,
     st.builds(lambda moment, zone: moment.replace(tzinfo=zone), moments, zones),
-    st.sampled_from([np.int64(3), np.float32(0.1), np.bool_(True), np.datetime64("2024-01-01T00:00:00.123456"), np.array([1, 2])]),
+    st.sampled_from(
+        [np.int64(3), np.float32(0.1), np.bool_(True), np.datetime64("2024-01-01T00:00:00.123456"), np.array([1, 2])]
+    ),
 )
 nested = st.one_of(
     st.lists(values, max_size=2),
@@ -125,7 +129,11 @@ def shown(rows: pa.Table) -> str:
 
 
 @settings(max_examples=120)
-@given(st.fixed_dictionaries({}, optional={**dict.fromkeys(PLAIN, values), **dict.fromkeys(NESTED, st.one_of(values, nested))}))
+@given(
+    st.fixed_dictionaries(
+        {}, optional={**dict.fromkeys(PLAIN, values), **dict.fromkeys(NESTED, st.one_of(values, nested))}
+    )
+)
 def test_a_row_of_dictionaries_is_judged_the_same_after_its_time_in_quarantine(row: dict[str, Any]) -> None:
     (rejected,) = contract().accept_dicts([row]).rejected
     rejected.raw.encode()
@@ -200,7 +208,10 @@ def test_an_arrow_row_is_judged_the_same_after_its_time_in_quarantine(row: dict[
         ({"dec": Decimal("1.50"), "day": dt.date(2024, 1, 1), "s": "é"}, '{"dec":"1.50","day":"2024-01-01","s":"é"}'),
         ({"dec": "abc", "l": "much"}, '{"dec":"abc","l":"much"}'),
         ({"l": "12"}, '{"l":{"$unfit":"12"}}'),
-        ({"ts": dt.datetime(2024, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))}, '{"ts":"2024-01-01T02:00:00+02:00"}'),
+        (
+            {"ts": dt.datetime(2024, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))},
+            '{"ts":"2024-01-01T02:00:00+02:00"}',
+        ),
         ({"dec": "12.50"}, '{"dec":{"$unfit":"12.50"}}'),
         ({"bin": "abc"}, '{"bin":"YWJj"}'),
         ({"s": b"abc"}, '{"s":"abc"}'),
@@ -216,7 +227,9 @@ def test_the_text_is_as_plain_as_it_can_be(value: dict[str, Any], raw: str) -> N
 
 
 def test_what_a_fraction_of_an_integer_column_was_is_refused_not_cut() -> None:
-    accepted = contract(Schema(NestedField(1, "l", LongType()))).accept_dicts([{"l": Decimal("1.5")}, {"l": Decimal(2)}])
+    accepted = contract(Schema(NestedField(1, "l", LongType()))).accept_dicts(
+        [{"l": Decimal("1.5")}, {"l": Decimal(2)}]
+    )
     assert (accepted.rows.to_pylist(), [one.reason for one in accepted.rejected]) == (
         [{"l": 2}],
         ["field 'l': expected long, found Decimal('1.5')"],
@@ -241,7 +254,9 @@ from tests.unit.sinks.test_raw import contract
 (row,) = contract().accept(pa.table({"never": pa.nulls(1), "ts": pa.array([1], pa.timestamp("ns"))})).rejected
 print(row.raw)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+    )
     assert "$unfit" in json.loads(done.stdout)["ts"]
 
 
@@ -254,7 +269,15 @@ def test_rows_that_were_written_before_are_read() -> None:
 
 def test_text_that_a_pipeline_has_read_is_read_again() -> None:
     """Out of CSV everything is text; a row that failed a check must not fail its types as well."""
-    texts = {"b": "true", "l": " 12 ", "d": "1.5", "dec": "12.50", "day": "2024-01-01", "ts": "2024-01-01 10:00:00", "s": " x "}
+    texts = {
+        "b": "true",
+        "l": " 12 ",
+        "d": "1.5",
+        "dec": "12.50",
+        "day": "2024-01-01",
+        "ts": "2024-01-01 10:00:00",
+        "s": " x ",
+    }
     parsed = parse_row(json.dumps(texts), contract().layout.arrow)
     assert parsed == {
         "b": True,
@@ -268,7 +291,14 @@ def test_text_that_a_pipeline_has_read_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [{"l": "1.5"}, {"l": "1_000"}, {"dec": "1_000"}, {"ts": "2024-01-01T00:00:00+02:00"}, {"tz": "2024-01-01T00:00:00"}]
+    "text",
+    [
+        {"l": "1.5"},
+        {"l": "1_000"},
+        {"dec": "1_000"},
+        {"ts": "2024-01-01T00:00:00+02:00"},
+        {"tz": "2024-01-01T00:00:00"},
+    ],
 )
 def test_text_that_is_no_value_of_the_column_stays_text(text: dict[str, str]) -> None:
     assert parse_row(json.dumps(text), contract().layout.arrow) == text

@@ -77,7 +77,9 @@ def batch(*ids: int | None, partition: int = 0) -> pa.RecordBatch:
 
 def run_tasks(sink: lake.FrameSink, table: IcebergTarget, *batches: pa.RecordBatch, **options: Any) -> list[TaskReport]:
     """What the tasks of a frame report, each with a batch of its own; as text, as they travel."""
-    plan = make_plan(table, PART, ROWS, options=lake.frame_options(**options), tasks=2, reached=sink.position, offsets=KAFKA)
+    plan = make_plan(
+        table, PART, ROWS, options=lake.frame_options(**options), tasks=2, reached=sink.position, offsets=KAFKA
+    )
     return [TaskReport.from_json(plan.run([one], task=number).to_json()) for number, one in enumerate(batches)]
 
 
@@ -110,7 +112,9 @@ def test_one_bad_row_without_quarantine_stops_all_and_leaves_no_file(catalog: Fr
     assert (ids(catalog), files(catalog)) == ([], [])
 
 
-def test_after_a_commit_of_which_the_end_is_not_known_the_sink_is_closed_and_the_next_one_knows(catalog: FrazilCatalog) -> None:
+def test_after_a_commit_of_which_the_end_is_not_known_the_sink_is_closed_and_the_next_one_knows(
+    catalog: FrazilCatalog,
+) -> None:
     def lose_reply(step: str) -> None:
         if step == "after commit" and ids(catalog):
             raise CommitUnknown("no answer")
@@ -159,12 +163,19 @@ def test_a_finished_source_partition_leaves_no_entry(catalog: FrazilCatalog) -> 
     assert dict(sink.position) == {"t/1": 1}
 
 
-def messages(writer: BatchWriter | StreamWriter, *batches: pa.RecordBatch, query: str | None = None) -> list[TaskMessage]:
-    return [TaskMessage(writer._plan.run([one], task=n).to_json(), writer._plan.set_aside, query) for n, one in enumerate(batches)]
+def messages(
+    writer: BatchWriter | StreamWriter, *batches: pa.RecordBatch, query: str | None = None
+) -> list[TaskMessage]:
+    return [
+        TaskMessage(writer._plan.run([one], task=n).to_json(), writer._plan.set_aside, query)
+        for n, one in enumerate(batches)
+    ]
 
 
 def destination(catalog: FrazilCatalog, **more: str) -> Destination:
-    return Destination.parse({"table": TABLE, "name": "s", "uri": catalog.uri, "source": "topic,partition", "offset": "offset", **more})
+    return Destination.parse(
+        {"table": TABLE, "name": "s", "uri": catalog.uri, "source": "topic,partition", "offset": "offset", **more}
+    )
 
 
 def test_the_format_deletes_files_when_a_task_failed_and_never_after_a_commit_was_tried(catalog: FrazilCatalog) -> None:
@@ -180,7 +191,9 @@ def test_of_two_jobs_of_the_format_with_the_same_rows_the_second_is_refused(cata
     first, second = (BatchWriter(ROWS, destination(catalog)) for _ in range(2))
     sent, also_sent = messages(first, batch(1, 2)), messages(second, batch(1, 2))
     first.commit(sent)
-    with pytest.raises(ProgressMismatch, match="rows from 0 of source 't/0' were written while another writer came to 2"):
+    with pytest.raises(
+        ProgressMismatch, match="rows from 0 of source 't/0' were written while another writer came to 2"
+    ):
         second.commit(also_sent)
     assert (ids(catalog), len(files(catalog))) == ([1, 2], 1)
 
@@ -222,9 +235,15 @@ def test_another_checkpoint_is_refused_and_the_same_one_goes_on() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("Job aborted\nTraceback:\n  File\nfrazil.errors.WriteFailed: cannot write f: full\n\n\tat x.Y(Z)", "cannot write f: full"),
+        (
+            "Job aborted\nTraceback:\n  File\nfrazil.errors.WriteFailed: cannot write f: full\n\n\tat x.Y(Z)",
+            "cannot write f: full",
+        ),
         ("Traceback:\nValueError: no\n", "ValueError: no"),
-        ("org.apache.X: [USER_RAISED_EXCEPTION] mine SQLSTATE: P0001", "org.apache.X: [USER_RAISED_EXCEPTION] mine SQLSTATE: P0001"),
+        (
+            "org.apache.X: [USER_RAISED_EXCEPTION] mine SQLSTATE: P0001",
+            "org.apache.X: [USER_RAISED_EXCEPTION] mine SQLSTATE: P0001",
+        ),
         ("", "no reason was given"),
     ],
 )

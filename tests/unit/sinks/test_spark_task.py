@@ -51,7 +51,9 @@ def files(tmp_path: Path, folder: str = "t") -> list[Path]:
 
 
 def ids(report: TaskReport) -> list[int]:
-    return sorted(value for file in report.files for value in pq.read_table(file.path, partitioning=None)["id"].to_pylist())
+    return sorted(
+        value for file in report.files for value in pq.read_table(file.path, partitioning=None)["id"].to_pylist()
+    )
 
 
 def test_rows_before_the_reached_offsets_are_left_out_and_the_ranges_reported(plan: TaskPlan) -> None:
@@ -68,7 +70,11 @@ def test_a_bad_row_goes_to_the_quarantine_files_unless_it_is_there(plan: TaskPla
     assert (report.counts.rows, report.counts.refused, report.end) == (1, 2, {"t/0": 8})
     (file,) = report.quarantine_files
     (found,) = pq.read_table(file.path).to_pylist()
-    assert (found["position"], found["part"], json.loads(found["raw"])["id"]) == ('{"source":"t/0","offset":7}', "s/part-0", None)
+    assert (found["position"], found["part"], json.loads(found["raw"])["id"]) == (
+        '{"source":"t/0","offset":7}',
+        "s/part-0",
+        None,
+    )
 
 
 def test_without_a_quarantine_the_task_stops_and_its_files_are_gone(plan: TaskPlan, tmp_path: Path) -> None:
@@ -96,16 +102,23 @@ def test_a_source_that_fails_in_the_middle_leaves_no_file(plan: TaskPlan, tmp_pa
     assert (files(tmp_path), files(tmp_path, "q")) == ([], [])
 
 
-def test_offset_columns_are_kept_where_the_table_has_them_and_refused_where_it_has_not(plan: TaskPlan, layout_of: LayoutOf) -> None:
+def test_offset_columns_are_kept_where_the_table_has_them_and_refused_where_it_has_not(
+    plan: TaskPlan, layout_of: LayoutOf
+) -> None:
     kept = replace(plan, offsets=replace(KAFKA, keep=True))
     with pytest.raises(SchemaMismatch, match="field 'topic': expected no such field"):
         kept.run([batch((1, 0, 0))], task=0)
     schema = Schema(
-        *SCHEMA.fields, NestedField(3, "topic", StringType()), NestedField(4, "partition", LongType()), NestedField(5, "offset", LongType())
+        *SCHEMA.fields,
+        NestedField(3, "topic", StringType()),
+        NestedField(4, "partition", LongType()),
+        NestedField(5, "offset", LongType()),
     )
     report = replace(kept, layout=layout_of(schema)).run([batch((1, 4, 7))], task=0)
     (file,) = report.files
-    assert pq.read_table(file.path).select(["topic", "partition", "offset"]).to_pylist() == [{"topic": "t", "partition": 4, "offset": 7}]
+    assert pq.read_table(file.path).select(["topic", "partition", "offset"]).to_pylist() == [
+        {"topic": "t", "partition": 4, "offset": 7}
+    ]
 
 
 def test_a_row_whose_place_is_not_known_is_refused(plan: TaskPlan) -> None:
@@ -129,7 +142,9 @@ def test_rows_that_another_writer_has_brought_in_since_are_refused() -> None:
     joined = join_reports(reports, reached={"t/0": 2})
     assert (joined.start, joined.end) == ({"t/0": 2}, {"t/0": 9, "t/1": 1})
     check_reports(reports, reached={"t/0": 2}, table="t")
-    with pytest.raises(ProgressMismatch, match="rows from 2 of source 't/0' were written while another writer came to 3"):
+    with pytest.raises(
+        ProgressMismatch, match="rows from 2 of source 't/0' were written while another writer came to 3"
+    ):
         check_reports(reports, reached={"t/0": 3}, table="t")
 
 

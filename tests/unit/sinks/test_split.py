@@ -28,7 +28,9 @@ from pyiceberg.types import (
 from frazil.write.files.partitioning import partition_keys, partition_spec
 from frazil.write.files.splitting import Partition, split
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "ts", TimestampType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "ts", TimestampType())
+)
 BATCH = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.timestamp("us"))])
 
 
@@ -90,7 +92,9 @@ def test_no_rows_give_no_partition() -> None:
         (DoubleType(), pa.float64(), 0.5, 0.5),
     ],
 )
-def test_partition_values_are_as_manifests_hold_them(kind: IcebergType, arrow: pa.DataType, value: object, internal: object) -> None:
+def test_partition_values_are_as_manifests_hold_them(
+    kind: IcebergType, arrow: pa.DataType, value: object, internal: object
+) -> None:
     schema = Schema(NestedField(1, "key", kind))
     rows = pa.table([pa.array([value, None, value], arrow)], names=["key"])
     assert list(apart(rows, "key", schema=schema)) == [(internal,), (None,)]

@@ -86,7 +86,8 @@ def test_full_bounds_are_the_smallest_and_the_greatest_value(layout_of: LayoutOf
         file = written(layout, values)
         known = sorted((value for value in values if value is not None), key=sortable)  # type: ignore[arg-type, return-value]
         assert (file.value_counts, file.null_counts) == ({7: len(values)}, {7: values.count(None)})
-        if known and not (isinstance(kind, FloatType | DoubleType) and 0.0 in (known[0], known[-1])):  # either sign of zero may stand there
+        # either sign of zero may stand there
+        if known and not (isinstance(kind, FloatType | DoubleType) and 0.0 in (known[0], known[-1])):
             assert file.lower_bounds == {7: to_bytes(kind, known[0])}
             assert file.upper_bounds == {7: to_bytes(kind, known[-1])}
         elif not known:
@@ -98,7 +99,10 @@ def test_full_bounds_are_the_smallest_and_the_greatest_value(layout_of: LayoutOf
 @given(st.lists(st.text(max_size=30), min_size=2, max_size=8))
 @settings(max_examples=60)
 def test_bounds_of_text_are_cut_and_still_hold(layout_of: LayoutOf, values: list[str]) -> None:
-    file = written(layout_of(Schema(NestedField(7, "x", StringType())), **{"write.metadata.metrics.default": "truncate(4)"}), values)  # type: ignore[arg-type]
+    file = written(
+        layout_of(Schema(NestedField(7, "x", StringType())), **{"write.metadata.metrics.default": "truncate(4)"}),
+        values,
+    )  # type: ignore[arg-type]
     lower = file.lower_bounds[7].decode()
     assert len(lower) <= 4
     assert lower <= min(values)
@@ -119,14 +123,20 @@ def test_nan_is_counted_and_is_no_bound(layout_of: LayoutOf) -> None:
 
 
 def test_fields_of_structs_have_bounds_and_elements_of_lists_have_none(layout_of: LayoutOf) -> None:
-    schema = Schema(NestedField(1, "s", StructType(NestedField(3, "x", DoubleType()))), NestedField(2, "l", ListType(4, LongType())))
+    schema = Schema(
+        NestedField(1, "s", StructType(NestedField(3, "x", DoubleType()))), NestedField(2, "l", ListType(4, LongType()))
+    )
     layout = layout_of(schema)
-    (file,) = write_files(pa.Table.from_pylist([{"s": {"x": 2.5}, "l": [1, 2]}, {"s": None, "l": []}], layout.arrow), layout)
+    (file,) = write_files(
+        pa.Table.from_pylist([{"s": {"x": 2.5}, "l": [1, 2]}, {"s": None, "l": []}], layout.arrow), layout
+    )
     assert file.lower_bounds == {3: to_bytes(DoubleType(), 2.5)}
     assert (file.value_counts, file.null_counts, file.nan_counts) == ({3: 2, 4: 3}, {3: 1, 4: 1}, {3: 0})
 
 
-@pytest.mark.parametrize(("mode", "counted", "bounded"), [("none", False, False), ("counts", True, False), ("full", True, True)])
+@pytest.mark.parametrize(
+    ("mode", "counted", "bounded"), [("none", False, False), ("counts", True, False), ("full", True, True)]
+)
 def test_the_mode_of_a_column_says_what_is_kept(layout_of: LayoutOf, mode: str, counted: bool, bounded: bool) -> None:
     layout = layout_of(Schema(NestedField(7, "x", LongType())), **{"write.metadata.metrics.column.x": mode})
     file = written(layout, [1, 2])

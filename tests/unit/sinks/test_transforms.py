@@ -59,7 +59,19 @@ VALUES: dict[PrimitiveType, st.SearchStrategy[object]] = {
     FloatType(): st.floats(width=32, allow_nan=False),
     DoubleType(): st.floats(allow_nan=False),
 }
-TRANSFORMS = ["identity", "void", "year", "month", "day", "hour", "bucket[1]", "bucket[16]", "bucket[1000]", "truncate[1]", "truncate[7]"]
+TRANSFORMS = [
+    "identity",
+    "void",
+    "year",
+    "month",
+    "day",
+    "hour",
+    "bucket[1]",
+    "bucket[16]",
+    "bucket[1000]",
+    "truncate[1]",
+    "truncate[7]",
+]
 
 
 def arrow_array(source: IcebergType, values: list[object]) -> pa.Array:
@@ -85,7 +97,10 @@ def expected(transform: Transform[object, object], source: IcebergType, values: 
 def test_a_transform_gives_what_pyiceberg_gives_or_refuses_the_type(name: str, source: PrimitiveType) -> None:
     transform = parse_transform(name)
     if not transform.can_transform(source):
-        with pytest.raises(PartitionSpecError, match=rf"cannot partition by {name.split('[')[0]}.* of column 'x': it is {str(source)[:4]}"):
+        with pytest.raises(
+            PartitionSpecError,
+            match=rf"cannot partition by {name.split('[')[0]}.* of column 'x': it is {str(source)[:4]}",
+        ):
             array_transform(transform, source, field="x")
         return
 
@@ -94,7 +109,8 @@ def test_a_transform_gives_what_pyiceberg_gives_or_refuses_the_type(name: str, s
     def same(values: list[object]) -> None:
         if name.startswith("truncate") and isinstance(source, (IntegerType, LongType)):
             bits = 31 if isinstance(source, IntegerType) else 63
-            values = [None if v is None else max(v, -(2**bits) + 7) for v in values]  # below, the result has no room: see the next test
+            # below, the result has no room: see the next test
+            values = [None if v is None else max(v, -(2**bits) + 7) for v in values]
         found = plain(array_transform(transform, source, field="x")(arrow_array(source, values)))
         assert found == expected(transform, source, values)
 
@@ -131,7 +147,9 @@ def test_a_zone_moves_no_row_to_another_partition(name: str, unit: str) -> None:
         ("binary", BinaryType(), b"\x00\x01\x02\x03", -188683207),
     ],
 )
-def test_buckets_use_the_hashes_of_the_specification(name: str, source: IcebergType, value: object, bucket_hash: int) -> None:
+def test_buckets_use_the_hashes_of_the_specification(
+    name: str, source: IcebergType, value: object, bucket_hash: int
+) -> None:
     bucket = array_transform(parse_transform("bucket[1000]"), source, field=name)
     assert bucket(arrow_array(source, [value])).to_pylist() == [(bucket_hash & 0x7FFFFFFF) % 1000]
 

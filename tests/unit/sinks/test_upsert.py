@@ -1,4 +1,6 @@
-"""The upsert in plain Python, on an embedded catalog: any stream of changes leaves the rows that a dictionary would have."""
+"""The upsert in plain Python, on an embedded catalog: any stream of changes leaves the rows that a dictionary would
+have.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,13 @@ def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
 def test_arrow_rows_and_dictionaries_come_to_the_same(catalog: FrazilCatalog, batches: list[Rows], cut: int) -> None:
     table, oracle = new_table(catalog), Oracle()
     schema = pa.schema(
-        [("id", pa.int64()), ("region", pa.string()), ("version", pa.int32()), ("value", pa.large_string()), ("op", pa.string())]
+        [
+            ("id", pa.int64()),
+            ("region", pa.string()),
+            ("version", pa.int32()),
+            ("value", pa.large_string()),
+            ("op", pa.string()),
+        ]
     )
     with open_sink(catalog, table) as sink:
         for batch in batches:
@@ -142,7 +150,7 @@ def test_arrow_rows_and_dictionaries_come_to_the_same(catalog: FrazilCatalog, ba
     assert rows_of(catalog, table) == oracle.all()
 
 
-# --- rules -----------------------------------------------------------------------------------------------------------------------------
+# --- rules -----------------------------------------------------------------------------------------------------------
 
 
 def test_without_a_sequence_the_last_to_arrive_wins(catalog: FrazilCatalog, table: str) -> None:
@@ -198,7 +206,10 @@ def test_a_key_that_was_in_the_table_twice_is_there_once_after_its_change(catalo
     for value in ("a", "b"):
         with frazil.sinks.open(table, catalog=catalog, name=value) as sink:
             sink.write(
-                [{"id": 1, "region": "north", "version": 1, "value": value}, {"id": 2, "region": "north", "version": 1, "value": value}]
+                [
+                    {"id": 1, "region": "north", "version": 1, "value": value},
+                    {"id": 2, "region": "north", "version": 1, "value": value},
+                ]
             )
     apply(catalog, table, change(1, 2, "c"))
     assert next((row["id"], row["value"]) for row in rows_of(catalog, table)) == (1, "c")
@@ -243,7 +254,9 @@ def test_a_replay_does_not_put_rows_beside_those_of_the_same_key(catalog: Frazil
 def test_a_bad_change_stops_the_sink_unless_it_is_told_otherwise(catalog: FrazilCatalog, table: str) -> None:
     sink = open_sink(catalog, table)
     with pytest.raises(RowRefused, match="field 'id': expected a value, found NULL"):
-        sink.write(pa.table({"id": [1, None], "region": ["a", "a"], "version": [1, 1], "value": ["x", "y"], "op": ["u", "d"]}))
+        sink.write(
+            pa.table({"id": [1, None], "region": ["a", "a"], "version": [1, 1], "value": ["x", "y"], "op": ["u", "d"]})
+        )
     assert rows_of(catalog, table) == []
 
 
@@ -264,8 +277,12 @@ def test_the_words_for_deletes_can_be_others(catalog: FrazilCatalog, table: str)
         ({"sequence": "is_new"}, "column 'is_new' is of type boolean, which can be no sequence"),
     ],
 )
-def test_rules_that_cannot_hold_are_refused_before_anybody_is_fenced(catalog: FrazilCatalog, options: dict[str, Any], problem: str) -> None:
-    table = new_table(catalog, Schema(*SCHEMA.fields, NestedField(9, "share", DoubleType()), NestedField(10, "is_new", BooleanType())))
+def test_rules_that_cannot_hold_are_refused_before_anybody_is_fenced(
+    catalog: FrazilCatalog, options: dict[str, Any], problem: str
+) -> None:
+    table = new_table(
+        catalog, Schema(*SCHEMA.fields, NestedField(9, "share", DoubleType()), NestedField(10, "is_new", BooleanType()))
+    )
     with pytest.raises(SinkError, match=problem):
         open_sink(catalog, table, **options)
     assert catalog.load_table(table).snapshots() == []
@@ -281,7 +298,10 @@ KEYS: dict[str, tuple[IcebergType, list[Any]]] = {
     "int": (IntegerType(), [-(2**31), -1, 0, 5, 2**31 - 1]),
     "date": (DateType(), [dt.date(1600, 1, 1), dt.date(1970, 1, 1), dt.date(2024, 2, 29)]),
     "timestamp": (TimestampType(), [dt.datetime(1600, 1, 1), dt.datetime(2024, 2, 29, 12, 0, 0, 1)]),
-    "timestamptz": (TimestamptzType(), [dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 2, 29, tzinfo=dt.UTC)]),
+    "timestamptz": (
+        TimestamptzType(),
+        [dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 2, 29, tzinfo=dt.UTC)],
+    ),
     "decimal": (DecimalType(12, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("12345.67")]),
     "uuid": (UUIDType(), [uuid.UUID(int=0), uuid.UUID(int=2**127), uuid.UUID(int=5)]),
     "boolean": (BooleanType(), [True, False]),
@@ -291,7 +311,9 @@ KEYS: dict[str, tuple[IcebergType, list[Any]]] = {
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_key_may_be_of_any_type_whose_values_are_equal_or_not(kind: str, catalog: FrazilCatalog) -> None:
     iceberg, keys = KEYS[kind]
-    table = new_table(catalog, Schema(NestedField(1, "id", iceberg, required=True), NestedField(2, "value", IntegerType())))
+    table = new_table(
+        catalog, Schema(NestedField(1, "id", iceberg, required=True), NestedField(2, "value", IntegerType()))
+    )
     with open_sink(catalog, table, sequence=None, op=None) as sink:
         for number, key in enumerate(keys):  # a file each, so that every one must be found by its bounds
             sink.write([{"id": key, "value": number}])
@@ -301,7 +323,7 @@ def test_a_key_may_be_of_any_type_whose_values_are_equal_or_not(kind: str, catal
     assert sorted(found) == [number + 100 for number in range(len(keys))]
 
 
-# --- what is read and written ------------------------------------------------------------------------------------------------------------
+# --- what is read and written ----------------------------------------------------------------------------------------
 
 
 def test_only_files_that_hold_a_changed_key_are_written_anew(catalog: FrazilCatalog, table: str) -> None:
@@ -362,7 +384,8 @@ def test_rows_that_equality_deletes_name_stay_deleted(catalog: FrazilCatalog, ta
     live = catalog.load_table(table)
     snapshot = live.current_snapshot()
     assert snapshot is not None
-    found = read_tasks(live, plan_snapshot(live, snapshot.snapshot_id), live.schema()).read_all()  # PyIceberg reads no equality deletes
+    # PyIceberg reads no equality deletes
+    found = read_tasks(live, plan_snapshot(live, snapshot.snapshot_id), live.schema()).read_all()
     assert sorted(zip(found["id"].to_pylist(), found["value"].to_pylist(), strict=True)) == [(2, "v2"), (3, "again")]
 
 
@@ -381,7 +404,7 @@ def test_memory_is_bounded_by_a_commit_at_half_of_the_budget(catalog: FrazilCata
     assert len(values(catalog, table)) == 100
 
 
-# --- others, and failures ----------------------------------------------------------------------------------------------------------------
+# --- others, and failures --------------------------------------------------------------------------------------------
 
 
 def test_a_writer_that_is_faster_is_seen_and_nothing_is_written_twice(catalog: FrazilCatalog, table: str) -> None:

@@ -22,7 +22,12 @@ def create(table: Table) -> TableMetadata:
     """The table as a catalog creates it."""
     (step,) = diff(table, namespace_exists=True, live=None)
     assert isinstance(step, CreateTable)
-    request = {"schema": step.schema, "partition-spec": step.spec, "write-order": step.order, "properties": dict(step.properties)}
+    request = {
+        "schema": step.schema,
+        "partition-spec": step.spec,
+        "write-order": step.order,
+        "properties": dict(step.properties),
+    }
     return _parse(new_table(request, location=LOCATION, now_ms=1, uuid="f79c3e09-677c-4bbd-a479-3f349cb785e7"))
 
 

@@ -24,7 +24,8 @@ WITH (
 """
 SALES_IN_SPARK = """
 CREATE TABLE IF NOT EXISTS lake.lakehouse.sales (
-    order_id STRING NOT NULL, customer_id STRING NOT NULL, amount DECIMAL(12,2) NOT NULL, country STRING, ingestion_date DATE NOT NULL
+    order_id STRING NOT NULL, customer_id STRING NOT NULL, amount DECIMAL(12,2) NOT NULL, country STRING,
+    ingestion_date DATE NOT NULL
 ) USING iceberg PARTITIONED BY (ingestion_date) TBLPROPERTIES ('write.format.default' = 'parquet')
 """
 
@@ -49,11 +50,13 @@ def test_the_sales_table_is_accepted_as_it_stands(text: str, dialect: str) -> No
 def test_trino_s_types_and_properties_are_honoured() -> None:
     text = """
         CREATE TABLE iceberg.l.T (
-            Id BIGINT NOT NULL COMMENT 'who', a ARRAY(ROW(x INTEGER, y REAL)), m MAP(VARCHAR, DOUBLE), b BOOLEAN, u UUID, v VARBINARY,
+            Id BIGINT NOT NULL COMMENT 'who', a ARRAY(ROW(x INTEGER, y REAL)), m MAP(VARCHAR, DOUBLE), b BOOLEAN,
+            u UUID, v VARBINARY,
             t TIME(6), ts TIMESTAMP(6), tz TIMESTAMP(6) WITH TIME ZONE
         ) COMMENT 'all of it'
         WITH (
-            format = 'ORC', format_version = 2, location = 's3://lake/l/t/', partitioning = ARRAY['day(ts)', 'bucket(Id, 16)'],
+            format = 'ORC', format_version = 2, location = 's3://lake/l/t/',
+            partitioning = ARRAY['day(ts)', 'bucket(Id, 16)'],
             sorted_by = ARRAY['id DESC NULLS FIRST'], object_store_layout_enabled = true, max_commit_retry = 7,
             extra_properties = MAP(ARRAY['a.b'], ARRAY['c'])
         )"""
@@ -81,8 +84,10 @@ def test_trino_s_types_and_properties_are_honoured() -> None:
 def test_spark_s_types_and_clauses_are_honoured() -> None:
     text = """
         CREATE TABLE lake.l.t (
-            id BIGINT NOT NULL COMMENT 'who', s STRUCT<a: INT NOT NULL COMMENT 'x', b: ARRAY<STRING>>, m MAP<STRING, INT>, n SMALLINT,
-            ts TIMESTAMP, local TIMESTAMP_NTZ, y DATE, f FLOAT DEFAULT 1.5, z DATE, d DATE DEFAULT DATE '2024-01-15', i INT DEFAULT -3,
+            id BIGINT NOT NULL COMMENT 'who', s STRUCT<a: INT NOT NULL COMMENT 'x', b: ARRAY<STRING>>,
+            m MAP<STRING, INT>, n SMALLINT,
+            ts TIMESTAMP, local TIMESTAMP_NTZ, y DATE, f FLOAT DEFAULT 1.5, z DATE, d DATE DEFAULT DATE '2024-01-15',
+            i INT DEFAULT -3,
             PRIMARY KEY (id), CONSTRAINT positive CHECK (id > 0)
         ) USING iceberg
         PARTITIONED BY (days(ts), bucket(16, id), truncate(4, s.a), n, hours(local), year(y), months(z))
@@ -93,7 +98,13 @@ def test_spark_s_types_and_clauses_are_honoured() -> None:
         column("s", "struct<a: required int 'x', b: list<string>>"),
         *(
             column(name, kind)
-            for name, kind in [("m", "map<string, int>"), ("n", "int"), ("ts", "timestamptz"), ("local", "timestamp"), ("y", "date")]
+            for name, kind in [
+                ("m", "map<string, int>"),
+                ("n", "int"),
+                ("ts", "timestamptz"),
+                ("local", "timestamp"),
+                ("y", "date"),
+            ]
         ),
         Column("f", "float", default=1.5),
         column("z", "date"),
@@ -138,11 +149,27 @@ def test_spark_s_types_and_clauses_are_honoured() -> None:
         ("spark", "CREATE OR REPLACE TABLE l.t (a INT) USING iceberg", "table 'l.t': 'REPLACE' cannot be honoured"),
         ("spark", "CREATE TABLE l.t (a INT) USING iceberg AS SELECT 1", "table 'l.t': 'SELECT 1' cannot be honoured"),
         ("spark", "CREATE EXTERNAL TABLE l.t (a INT)", "table 'l.t': 'EXTERNAL' cannot be honoured"),
-        ("spark", "CREATE TABLE l.t (a INT) CLUSTERED BY (a) INTO 4 BUCKETS", "table 'l.t': 'CLUSTERED BY (a) INTO 4 BUCKETS' cannot be"),
-        ("spark", "CREATE TABLE l.t (a INT) PARTITIONED BY (b DATE)", "table 'l.t': 'PARTITIONED BY b DATE' cannot be honoured"),
+        (
+            "spark",
+            "CREATE TABLE l.t (a INT) CLUSTERED BY (a) INTO 4 BUCKETS",
+            "table 'l.t': 'CLUSTERED BY (a) INTO 4 BUCKETS' cannot be",
+        ),
+        (
+            "spark",
+            "CREATE TABLE l.t (a INT) PARTITIONED BY (b DATE)",
+            "table 'l.t': 'PARTITIONED BY b DATE' cannot be honoured",
+        ),
         ("spark", "CREATE TABLE l.t (a INT UNIQUE)", "table 'l.t': 'column 'a': UNIQUE' cannot be honoured"),
-        ("spark", "CREATE TABLE l.t (a INT DEFAULT rand())", "table 'l.t': 'column 'a': DEFAULT RAND()' cannot be honoured"),
-        ("spark", "CREATE TABLE l.t (a INT DEFAULT 3)", "column 'a' of table 'l.t' has a default, which needs format version 3"),
+        (
+            "spark",
+            "CREATE TABLE l.t (a INT DEFAULT rand())",
+            "table 'l.t': 'column 'a': DEFAULT RAND()' cannot be honoured",
+        ),
+        (
+            "spark",
+            "CREATE TABLE l.t (a INT DEFAULT 3)",
+            "column 'a' of table 'l.t' has a default, which needs format version 3",
+        ),
         ("mysql", "CREATE TABLE l.t (a INT)", "there is no dialect 'mysql'"),
     ],
 )

@@ -15,7 +15,12 @@ from frazil.tables.iceberg import default_of
 
 
 def test_columns_become_an_iceberg_schema_with_ids_in_order() -> None:
-    table = Table("l.sales", column("id", "string", required=True, doc="key"), column("amount", "DECIMAL(12,2)"), column("day", "date"))
+    table = Table(
+        "l.sales",
+        column("id", "string", required=True, doc="key"),
+        column("amount", "DECIMAL(12,2)"),
+        column("day", "date"),
+    )
     assert table.schema() == Schema(
         NestedField(1, "id", StringType(), required=True, doc="key"),
         NestedField(2, "amount", DecimalType(12, 2), required=False),
@@ -24,9 +29,12 @@ def test_columns_become_an_iceberg_schema_with_ids_in_order() -> None:
 
 
 def test_nested_columns_get_their_ids_level_by_level_as_catalogs_give_them() -> None:
-    table = Table("l.t", column("device", "struct<site: required string 'where', tags: list<string>>"), column("day", "date"))
+    table = Table(
+        "l.t", column("device", "struct<site: required string 'where', tags: list<string>>"), column("day", "date")
+    )
     device = StructType(
-        NestedField(3, "site", StringType(), required=True, doc="where"), NestedField(4, "tags", ListType(5, StringType(), False))
+        NestedField(3, "site", StringType(), required=True, doc="where"),
+        NestedField(4, "tags", ListType(5, StringType(), False)),
     )
     assert table.schema() == Schema(NestedField(1, "device", device), NestedField(2, "day", DateType()))
 
@@ -40,17 +48,30 @@ def test_partitions_name_their_source_and_transform() -> None:
     given = ["day(ts)", "bucket(16, id)", "id", "truncate(4, name) as start"]
     table = Table("l.t", column("ts", "timestamp"), column("id", "long"), column("name", "string"), partition_by=given)
     fields = [(f.name, str(f.transform), f.source_id) for f in table.partition_spec().fields]
-    assert fields == [("ts_day", "day", 1), ("id_bucket", "bucket[16]", 2), ("id", "identity", 2), ("start", "truncate[4]", 3)]
+    assert fields == [
+        ("ts_day", "day", 1),
+        ("id_bucket", "bucket[16]", 2),
+        ("id", "identity", 2),
+        ("start", "truncate[4]", 3),
+    ]
 
 
 def test_transforms_as_calls_are_their_text() -> None:
     calls = [getattr(transforms, name)("ts") for name in ("identity", "year", "month", "day", "hour", "void")]
     assert calls == ["ts", "year(ts)", "month(ts)", "day(ts)", "hour(ts)", "void(ts)"]
-    assert [transforms.bucket(16, "my id"), transforms.truncate(4, "a.b")] == ['bucket(16, "my id")', "truncate(4, a.b)"]
+    assert [transforms.bucket(16, "my id"), transforms.truncate(4, "a.b")] == [
+        'bucket(16, "my id")',
+        "truncate(4, a.b)",
+    ]
 
 
 def test_sort_orders_have_direction_and_the_place_of_nulls() -> None:
-    table = Table("l.t", column("ts", "timestamp"), column("id", "long"), sort_by=["ts desc", "bucket(16,id)", "id desc nulls first"])
+    table = Table(
+        "l.t",
+        column("ts", "timestamp"),
+        column("id", "long"),
+        sort_by=["ts desc", "bucket(16,id)", "id desc nulls first"],
+    )
     assert [str(field) for field in table.sort_order().fields] == [
         "1 DESC NULLS LAST",
         "bucket[16](2) ASC NULLS FIRST",
@@ -81,14 +102,23 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Table("l.s", column("a", "strin")), "column 'a' of table 'l.s': 'strin' is not an Iceberg type"),
     (lambda: Table("l.s", column("a", list_of("strin"))), "column 'a' of table 'l.s': 'strin' is not an Iceberg type"),
     (lambda: Table("l.s", column("a", 7)), "column 'a' of table 'l.s': 7 is not a type"),  # type: ignore[arg-type]
-    (lambda: Table("l.s", ("a", "int")), "column 'number 1' of table 'l.s': ('a', 'int') is not a column; write column(name, type)"),  # type: ignore[arg-type]
+    (
+        lambda: Table("l.s", ("a", "int")),
+        "column 'number 1' of table 'l.s': ('a', 'int') is not a column; write column(name, type)",
+    ),  # type: ignore[arg-type]
     (lambda: Table("l.s", column("", "int")), "column '' of table 'l.s': '' is not a name"),
     (lambda: Table("l.s", A, partition_by=["b"]), "table 'l.s' is partitioned by 'b', but has no column 'b'; it has a"),
     (lambda: Table("l.s", A, partition_by="a"), "table 'l.s': partition_by must be a list of text, found 'a'"),
     (lambda: Table("l.s", A, partition_by=["daily(a)"]), "table 'l.s': partition 'daily(a)' is not understood"),
     (lambda: Table("l.s", A, partition_by=["bucket(a)"]), "table 'l.s': partition 'bucket(a)' is not understood"),
-    (lambda: Table("l.s", A, partition_by=["day(a)"]), "table 'l.s' is partitioned by 'day(a)', but 'a' is int, which day does not take"),
-    (lambda: Table("l.s", column("a", "list<int>"), partition_by=["a"]), "table 'l.s' is partitioned by 'a', but 'a' is a list"),
+    (
+        lambda: Table("l.s", A, partition_by=["day(a)"]),
+        "table 'l.s' is partitioned by 'day(a)', but 'a' is int, which day does not take",
+    ),
+    (
+        lambda: Table("l.s", column("a", "list<int>"), partition_by=["a"]),
+        "table 'l.s' is partitioned by 'a', but 'a' is a list",
+    ),
     (
         lambda: Table("l.s", column("a", "list<int>"), partition_by=["a.element"]),
         "table 'l.s' is partitioned by 'a.element', but 'a.element' is inside a list or a map",
@@ -126,8 +156,14 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: Table("l.s", A, format_version=4), "table 'l.s': format_version is 4, expected 1, 2 or 3"),
     (lambda: Table("l.s", A, properties={"x": 1}), "table 'l.s': property 'x' is 1, expected text"),  # type: ignore[dict-item]
-    (lambda: Table("l.s", A, properties={"frazil.applied": "x"}), "table 'l.s': property 'frazil.applied' is Frazil's own"),
-    (lambda: Table("l.s", A, properties={"format-version": "2"}), "table 'l.s': 'format-version' is no property of the table"),
+    (
+        lambda: Table("l.s", A, properties={"frazil.applied": "x"}),
+        "table 'l.s': property 'frazil.applied' is Frazil's own",
+    ),
+    (
+        lambda: Table("l.s", A, properties={"format-version": "2"}),
+        "table 'l.s': 'format-version' is no property of the table",
+    ),
     (lambda: Table("l.s", A, dropped=["a"]), "table 'l.s' declares column 'a' and lists it in dropped"),
 ]
 

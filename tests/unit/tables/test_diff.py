@@ -44,7 +44,9 @@ def test_columns_change_and_keep_their_ids() -> None:
         table(
             column("id", "long"),
             column(
-                "device", "struct<seen: list<double>, site: string 'where', counts: map<string, long>, floor: int>", renamed_from="machine"
+                "device",
+                "struct<seen: list<double>, site: string 'where', counts: map<string, long>, floor: int>",
+                renamed_from="machine",
             ),
             column("label", "string", renamed_from="name"),
             column("ts", "timestamp"),
@@ -72,11 +74,16 @@ def test_columns_change_and_keep_their_ids() -> None:
         was["device.site"],
         was["device.seen.element"],
     }
-    assert sorted(now[new] for new in ("country", "device.floor")) == [before.last_column_id + 1, before.last_column_id + 2]
+    assert sorted(now[new] for new in ("country", "device.floor")) == [
+        before.last_column_id + 1,
+        before.last_column_id + 2,
+    ]
 
 
 def test_a_rename_and_a_new_column_of_the_old_name_are_two_columns() -> None:
-    declared = table(*BASE[:1], column("label", "string", doc="who", renamed_from="name"), column("name", "string"), *BASE[2:])
+    declared = table(
+        *BASE[:1], column("label", "string", doc="who", renamed_from="name"), column("name", "string"), *BASE[2:]
+    )
     said, after = evolve_to(declared, live())
     assert said == ["~ column label: renamed from name", "+ column name string"]
     assert ids(after)["label"] == 2
@@ -103,7 +110,9 @@ def test_partition_fields_are_added_and_removed_as_a_new_spec_and_come_back_unde
 
 
 def test_the_first_format_keeps_the_place_of_a_partition_field_that_goes() -> None:
-    said, after = evolve_to(table(*BASE, partition_by=["bucket(16, id)"]), live(partition_by=["day(ts)"], format_version=1))
+    said, after = evolve_to(
+        table(*BASE, partition_by=["bucket(16, id)"]), live(partition_by=["day(ts)"], format_version=1)
+    )
     assert said == ["+ partition bucket(16, id)", "- partition day(ts)"]
     assert [str(field) for field in after.spec().fields] == ["1000: ts_day: void(4)", "1001: id_bucket: bucket[16](1)"]
 
@@ -117,10 +126,16 @@ def test_the_sort_order_evolves() -> None:
 
 def test_only_properties_that_were_declared_are_ever_removed() -> None:
     before = live(properties={"a": "1", "b": "2"})
-    by_others = before.model_copy(update={"properties": {**before.properties, "theirs": "x", "frazil.progress.main": "{}"}})
+    by_others = before.model_copy(
+        update={"properties": {**before.properties, "theirs": "x", "frazil.progress.main": "{}"}}
+    )
     said, after = evolve_to(table(*BASE, properties={"b": "3", "c": "4"}), by_others)
     assert said == ["~ property b: 2 -> 3", "+ property c = 4", "- property a (was 1)"]
-    kept = {key: value for key, value in after.properties.items() if key not in ("frazil.applied", "write.parquet.compression-codec")}
+    kept = {
+        key: value
+        for key, value in after.properties.items()
+        if key not in ("frazil.applied", "write.parquet.compression-codec")
+    }
     assert kept == {"b": "3", "c": "4", "theirs": "x", "frazil.progress.main": "{}"}
 
 
@@ -149,11 +164,17 @@ def test_the_name_mapping_of_files_without_ids_follows_the_names() -> None:
     before = live()
     mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name"]}]'
     before = before.model_copy(update={"properties": {**before.properties, "schema.name-mapping.default": mapping}})
-    declared = table(BASE[0], column("label", "string", doc="who", renamed_from="name"), *BASE[2:], column("new", "int"))
+    declared = table(
+        BASE[0], column("label", "string", doc="who", renamed_from="name"), *BASE[2:], column("new", "int")
+    )
     _, after = evolve_to(declared, before)
     names = after.name_mapping()
     assert names is not None
-    assert [(field.field_id, sorted(field.names)) for field in names] == [(1, ["id"]), (2, ["label", "name"]), (11, ["new"])]
+    assert [(field.field_id, sorted(field.names)) for field in names] == [
+        (1, ["id"]),
+        (2, ["label", "name"]),
+        (11, ["new"]),
+    ]
 
 
 REFUSED = [
@@ -175,7 +196,9 @@ REFUSED = [
     ),
     (table(*BASE[:1], *BASE[2:]), "l.t: column 'name' is not declared, and dropping it would hide its values"),
     (
-        table(BASE[0], column("x", "string", renamed_from="name"), column("y", "string", renamed_from="name"), *BASE[2:]),
+        table(
+            BASE[0], column("x", "string", renamed_from="name"), column("y", "string", renamed_from="name"), *BASE[2:]
+        ),
         "l.t: column 'y' is renamed from 'name', and so is 'x'",
     ),
     (table(*BASE[:3]), "l.t: column 'ts' cannot be dropped: it is a source of a partition"),
@@ -188,9 +211,18 @@ REFUSED = [
         table(*BASE[:2], column("device", "struct<site: string, counts: map<string, int>>"), BASE[3]),
         "l.t: column 'device.seen' is not declared, and dropping it would hide its values",
     ),
-    (table(*BASE, column("ts_day", "date")), "l.t: column 'ts_day' cannot have this name: a partition field has it, also in older files"),
-    (table(*BASE, format_version=1), "l.t: format version 2 cannot become 1: a table is never brought back to an older format"),
-    (table(*BASE, location="memory:u"), "l.t: location memory:t cannot become memory:u: apply moves no files; declare where it is"),
+    (
+        table(*BASE, column("ts_day", "date")),
+        "l.t: column 'ts_day' cannot have this name: a partition field has it, also in older files",
+    ),
+    (
+        table(*BASE, format_version=1),
+        "l.t: format version 2 cannot become 1: a table is never brought back to an older format",
+    ),
+    (
+        table(*BASE, location="memory:u"),
+        "l.t: location memory:t cannot become memory:u: apply moves no files; declare where it is",
+    ),
 ]
 
 
@@ -203,7 +235,8 @@ def test_what_would_break_readers_or_lose_data_is_refused_with_the_reason(declar
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("long", "int"), ("double", "float"), ("decimal(9, 2)", "decimal(8, 2)"), ("decimal(9, 2)", "decimal(9, 3)")]
+    ("old", "new"),
+    [("long", "int"), ("double", "float"), ("decimal(9, 2)", "decimal(8, 2)"), ("decimal(9, 2)", "decimal(9, 3)")],
 )
 def test_no_type_is_narrowed(old: str, new: str) -> None:
     with pytest.raises(ChangeRefused, match="cannot become"):
@@ -215,7 +248,8 @@ def test_a_vanished_and_a_new_column_of_one_type_are_no_rename_but_a_hint() -> N
         diff_table(table(BASE[0], column("label", "string"), *BASE[2:]), live())
     assert raised.value.reasons == (
         "l.t: column 'name' is not declared, and dropping it would hide its values\n"
-        '    declare it, or allow that with dropped=["name"]; if it is \'label\' now, declare that with renamed_from="name"',
+        "    declare it, or allow that with dropped=[\"name\"]; if it is 'label' now, declare that with "
+        'renamed_from="name"',
     )
 
 

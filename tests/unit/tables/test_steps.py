@@ -17,7 +17,9 @@ from tests.table_shapes import calmly, tables
 from tests.unit.tables.conftest import create
 
 OLD = Table("l.t", column("a", "int"), properties={"p": "1"})
-NEW = Table("l.t", column("a", "long"), column("b", "struct<x: int>"), sort_by=["a"], partition_by=["a"], properties={"q": "2"})
+NEW = Table(
+    "l.t", column("a", "long"), column("b", "struct<x: int>"), sort_by=["a"], partition_by=["a"], properties={"q": "2"}
+)
 
 
 @calmly

@@ -22,11 +22,16 @@ def test_calls_and_text_mean_the_same() -> None:
         column("seen", list_of("timestamptz", required=True)),
         column("counts", map_of("string", "bigint", required=True)),
     )
-    text = "struct<site: required string 'it''s where', seen: array<required timestamptz>, counts: map<string, required long>>"
+    text = (
+        "struct<site: required string 'it''s where', seen: array<required timestamptz>, counts: map<string, "
+        "required long>>"
+    )
     assert normalise(called) == normalise(text)
 
 
-@pytest.mark.parametrize("text", [*PLAIN, "decimal(9, 2)", "fixed[16]", "geometry('srid:4326')", "geography('OGC:CRS84', 'spherical')"])
+@pytest.mark.parametrize(
+    "text", [*PLAIN, "decimal(9, 2)", "fixed[16]", "geometry('srid:4326')", "geography('OGC:CRS84', 'spherical')"]
+)
 def test_every_plain_type_of_iceberg_is_a_type(text: str) -> None:
     assert normalise(f"list<{text}>") == list_of(text)
     assert text.partition("(")[0].partition("[")[0] in HINT

@@ -10,5 +10,8 @@ def test_every_marker_names_a_known_requirement() -> None:
 
 
 def test_a_marker_is_found_on_tests_alone() -> None:
-    source = '@pytest.mark.requirement("a.b", "a.c")\ndef test_x(): ...\n@pytest.mark.requirement("a.d")\ndef helper(): ...\n'
+    source = (
+        '@pytest.mark.requirement("a.b", "a.c")\ndef test_x(): ...\n@pytest.mark.requirement("a.d")\ndef '
+        "helper(): ...\n"
+    )
     assert list(marked_tests(source)) == [("test_x", "a.b"), ("test_x", "a.c")]

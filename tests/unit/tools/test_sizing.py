@@ -8,7 +8,16 @@ import pytest
 
 from tools.sizing import DAYS, Growth, Sizes, grow, measure
 
-SIZES = Sizes(landing_row=70, row=10, metadata=1500, snapshot=1000, manifest_list=1800, manifest_entry=40, manifest=4700, file_entry=27)
+SIZES = Sizes(
+    landing_row=70,
+    row=10,
+    metadata=1500,
+    snapshot=1000,
+    manifest_list=1800,
+    manifest_entry=40,
+    manifest=4700,
+    file_entry=27,
+)
 
 
 def growth(rows: int, way: str, **changed: float) -> Growth:
@@ -39,5 +48,7 @@ def test_rows_decide_over_the_files_of_a_compacted_table_and_commits_over_its_me
 
 
 def test_fewer_commits_and_a_shorter_past_write_less_metadata() -> None:
-    written = [growth(10**9, "stream", **changed).written_bytes for changed in ({}, {"keep_days": 1}, {"interval": 300})]
+    written = [
+        growth(10**9, "stream", **changed).written_bytes for changed in ({}, {"keep_days": 1}, {"interval": 300})
+    ]
     assert sorted(written, reverse=True) == written

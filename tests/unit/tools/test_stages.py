@@ -20,7 +20,11 @@ def test_interpreters_of_a_stage_keep_compiled_modules(tmp_path: Path) -> None:
 
 
 def test_files_that_name_a_stack_run_in_one_process(tmp_path: Path) -> None:
-    texts = {"a": "def test_a(live_stack): ...", "b": "def test_b(live_stack): spark_session()", "c": "def test_c(tmp_path): ..."}
+    texts = {
+        "a": "def test_a(live_stack): ...",
+        "b": "def test_b(live_stack): spark_session()",
+        "c": "def test_c(tmp_path): ...",
+    }
     for name, text in texts.items():
         (tmp_path / f"test_{name}.py").write_text(text)
     groups = [group_of(tmp_path / f"test_{name}.py") for name in texts]

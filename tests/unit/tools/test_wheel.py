@@ -11,9 +11,13 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_wheel_holds_the_example_the_migrations_and_no_leftovers(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, check=True
+    )
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"frazil/py.typed", "frazil/catalog/store/migrations/0001_initial.sql"} <= set(names)
-    example = sorted(name.removeprefix("frazil/examples/sales/") for name in names if name.startswith("frazil/examples/sales/"))
+    example = sorted(
+        name.removeprefix("frazil/examples/sales/") for name in names if name.startswith("frazil/examples/sales/")
+    )
     assert example == ["lakehouse.py", "landing.py"]

@@ -15,7 +15,9 @@ NOW = 1_000 * DAY_MS
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 
 
-def table(ages: dict[int, float], *, refs: dict[str, dict[str, Any]] | None = None, parents: dict[int, int] | None = None) -> TableMetadata:
+def table(
+    ages: dict[int, float], *, refs: dict[str, dict[str, Any]] | None = None, parents: dict[int, int] | None = None
+) -> TableMetadata:
     """A table whose snapshots have these ages in days; each follows the one before, unless said otherwise."""
     ids = list(ages)
     line = {after: before for before, after in pairwise(ids)} | (parents or {})
@@ -86,12 +88,17 @@ def test_refs_go_at_their_own_age_and_main_never() -> None:
 
 
 def test_the_tables_age_for_refs_holds_where_a_ref_says_nothing() -> None:
-    refs = {"then": {"snapshot-id": 2, "type": "tag"}, "mine": {"snapshot-id": 1, "type": "tag", "max-ref-age-ms": 99 * DAY_MS}}
+    refs = {
+        "then": {"snapshot-id": 2, "type": "tag"},
+        "mine": {"snapshot-id": 1, "type": "tag", "max-ref-age-ms": 99 * DAY_MS},
+    }
     assert choose_expired(table(AGES, refs=refs), Policy(max_ref_age_ms=9 * DAY_MS), now_ms=NOW).refs == ("then",)
 
 
 @pytest.mark.parametrize(("head", "parents", "expected"), [(2, {}, ()), (9, {9: 2}, ("frazil_stage_x",))])
-def test_a_stage_is_alive_until_something_staged_is_as_old_as_an_orphan(head: int, parents: dict[int, int], expected: tuple[str]) -> None:
+def test_a_stage_is_alive_until_something_staged_is_as_old_as_an_orphan(
+    head: int, parents: dict[int, int], expected: tuple[str]
+) -> None:
     ages = {1: 20.0, 2: 10.0, 9: 5.0, 5: 0.0} if head == 9 else AGES
     metadata = table(ages, refs={"frazil_stage_x": {"snapshot-id": head, "type": "branch"}}, parents={**parents, 5: 2})
     assert choose_expired(metadata, Policy(max_ref_age_ms=DAY_MS), now_ms=NOW).refs == expected

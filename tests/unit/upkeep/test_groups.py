@@ -32,7 +32,9 @@ def test_few_files_that_fill_one_do_not_wait() -> None:
 
 
 def test_well_sized_files_are_left_alone() -> None:
-    assert names([LiveFile(f"f{number}", size * MB, 1) for number, size in enumerate((75, 100, 180, 99, 120, 150))]) == []
+    assert (
+        names([LiveFile(f"f{number}", size * MB, 1) for number, size in enumerate((75, 100, 180, 99, 120, 150))]) == []
+    )
 
 
 def test_partitions_are_never_mixed() -> None:
@@ -44,7 +46,9 @@ def test_a_file_that_is_too_large_is_split_alone() -> None:
     assert names([LiveFile("large", 181 * MB, 1)]) == [["large"]]
 
 
-@pytest.mark.parametrize("deletes", [[AppliedDelete("d", 1, 30, True)], [AppliedDelete(f"d{n}", 1, 1, False) for n in range(5)]])
+@pytest.mark.parametrize(
+    "deletes", [[AppliedDelete("d", 1, 30, True)], [AppliedDelete(f"d{n}", 1, 1, False) for n in range(5)]]
+)
 def test_a_file_with_many_deletes_is_rewritten_though_its_size_is_right(deletes: list[AppliedDelete]) -> None:
     assert names([LiveFile("f", 100 * MB, 100, deletes=tuple(deletes))]) == [["f"]]
 
@@ -85,7 +89,9 @@ SIZES = st.lists(st.integers(1, 400), max_size=60)
 
 @given(SIZES)
 def test_after_a_rewrite_there_is_nothing_left_to_do(sizes: list[int]) -> None:
-    """Files are written up to the target size, and the rest into one more: such a partition must not be chosen again."""
+    """Files are written up to the target size, and the rest into one more: such a partition must not be
+    chosen again.
+    """
     files = [LiveFile(f"f{number}", size * MB, 1) for number, size in enumerate(sizes)]
     for round_ in range(3):
         groups = plan_groups(files, RULES)

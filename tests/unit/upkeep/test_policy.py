@@ -14,10 +14,16 @@ def declare(**rules: object) -> Table:
 
 
 def test_what_is_declared_is_what_holds() -> None:
-    made = declare(target_file_size="128MB", min_input_files=3, keep_days=30, keep_snapshots=10, orphans_older_than="12h")
+    made = declare(
+        target_file_size="128MB", min_input_files=3, keep_days=30, keep_snapshots=10, orphans_older_than="12h"
+    )
     policy = Policy.of(made.properties, table="lake.t")
     expected = Policy(
-        target_file_bytes=128 * MB, min_input_files=3, max_snapshot_age_ms=30 * DAY_MS, min_snapshots=10, orphan_age_ms=12 * HOUR_MS
+        target_file_bytes=128 * MB,
+        min_input_files=3,
+        max_snapshot_age_ms=30 * DAY_MS,
+        min_snapshots=10,
+        orphan_age_ms=12 * HOUR_MS,
     )
     assert policy == expected
 

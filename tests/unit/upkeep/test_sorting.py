@@ -39,7 +39,9 @@ def tiny_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_merged_runs_are_in_order(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int | None, float | None]], each: int
 ) -> None:
-    rows = pa.table({"a": pa.array([a for a, _ in pairs], pa.int64()), "b": pa.array([b for _, b in pairs], pa.float64())})
+    rows = pa.table(
+        {"a": pa.array([a for a, _ in pairs], pa.int64()), "b": pa.array([b for _, b in pairs], pa.float64())}
+    )
     folder = Path(tmp_path_factory.getbasetemp())
     found = list(sorted_batches(rows.to_batches(max_chunksize=each), KEYS, run_bytes=300, folder=folder))
     made = pa.Table.from_batches(found, rows.schema)

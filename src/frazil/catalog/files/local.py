@@ -1,4 +1,6 @@
-"""Local files. A file is durable when `write_new` returns: its content and, on journaling file systems, its name (fsync)."""
+"""Local files. A file is durable when `write_new` returns: its content and, on journaling file systems, its name
+(fsync).
+"""
 
 from __future__ import annotations
 

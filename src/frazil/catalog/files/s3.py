@@ -1,4 +1,6 @@
-"""S3 through obstore. The keys come from the server's own environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL...)."""
+"""S3 through obstore. The keys come from the server's own environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_ENDPOINT_URL...).
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,12 @@ class S3Files:
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         # The name holds a fresh UUID: a file that is already there is our own first try, whose answer was lost.
         try:
-            _call(place, lambda: obstore.put(self._store(place.bucket), place.path, bytes(content), mode="create", use_multipart=False))
+            _call(
+                place,
+                lambda: obstore.put(
+                    self._store(place.bucket), place.path, bytes(content), mode="create", use_multipart=False
+                ),
+            )
         except FileExistsError:
             if self.read(place) != bytes(content):
                 raise
@@ -85,7 +92,9 @@ class S3Files:
         prefix = place.path.rstrip("/")
         for page in _call(place, lambda: obstore.list(self._store(place.bucket), prefix=prefix or None)):
             for item in page:
-                yield Entry(f"s3://{place.bucket}/{item['path']}", item["size"], int(item["last_modified"].timestamp() * 1000))
+                yield Entry(
+                    f"s3://{place.bucket}/{item['path']}", item["size"], int(item["last_modified"].timestamp() * 1000)
+                )
 
 
 def _call(place: Place, action: Callable[[], T]) -> T:

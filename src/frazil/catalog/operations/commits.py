@@ -22,7 +22,9 @@ def refuse_stale(ctx: Context, request: Request) -> None:
     Among writers of one table most attempts end like that; found out here, such an attempt costs no thread.
     """
     relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, request.name())
-    version = ctx.files.cache.get(relation.metadata_location) if relation is not None and relation.kind == "table" else None
+    version = (
+        ctx.files.cache.get(relation.metadata_location) if relation is not None and relation.kind == "table" else None
+    )
     if version is not None:
         change = parse_change(request.json(), request.name(), most=ctx.limits.commit_updates)
         if not change.creates:
@@ -42,7 +44,11 @@ def commit_transaction(ctx: Context, request: Request) -> Response:
     """Commits updates to several tables at once: all, or none."""
     parts = fields.objects(request.json(), "table-changes", "Commit transaction")
     if not 1 <= len(parts) <= MAX_TABLES:
-        raise BadRequest(f"Commit transaction: 'table-changes' has {len(parts)} entries; 1 to {MAX_TABLES} are accepted")
+        raise BadRequest(
+            f"Commit transaction: 'table-changes' has {len(parts)} entries; 1 to {MAX_TABLES} are accepted"
+        )
     names = [parse_name(part.get("identifier"), f"table-changes[{i}].identifier") for i, part in enumerate(parts)]
-    changes = [parse_change(part, name, most=ctx.limits.commit_updates) for part, name in zip(parts, names, strict=True)]
+    changes = [
+        parse_change(part, name, most=ctx.limits.commit_updates) for part, name in zip(parts, names, strict=True)
+    ]
     return commit_changes(ctx, request, ctx.warehouse(request), changes, lambda _: NO_CONTENT)

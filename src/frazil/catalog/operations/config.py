@@ -10,7 +10,9 @@ from frazil.catalog.warehouse import Warehouse
 
 
 def get_config(ctx: Context, request: Request) -> Response:
-    """The configuration of the warehouse that the client names, by its name or its location; none named means the default."""
+    """The configuration of the warehouse that the client names, by its name or its location; none named means the
+    default.
+    """
     warehouse = ctx.warehouses.named(request.query.get("warehouse"))
     return json_response(
         {

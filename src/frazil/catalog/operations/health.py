@@ -19,4 +19,6 @@ def readyz(ctx: Context, _request: Request) -> Response:
 
 def metrics(ctx: Context, _request: Request) -> Response:
     """The server's numbers as Prometheus reads them."""
-    return Response(200, ctx.telemetry.render().encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+    return Response(
+        200, ctx.telemetry.render().encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+    )

@@ -56,11 +56,15 @@ def create_namespace(ctx: Context, request: Request) -> Response:
 def load_namespace(ctx: Context, request: Request) -> Response:
     namespace = request.namespace
     properties = _load(ctx, request)
-    return json_response({"namespace": list(namespace), "properties": _shown(ctx.warehouse(request), namespace, properties)})
+    return json_response(
+        {"namespace": list(namespace), "properties": _shown(ctx.warehouse(request), namespace, properties)}
+    )
 
 
 def _shown(warehouse: Warehouse, namespace: Namespace, properties: dict[str, str]) -> dict[str, str]:
-    """The properties with the location that holds if none is set: without one, Trino creates unstaged and trips over our own file."""
+    """The properties with the location that holds if none is set: without one, Trino creates unstaged and trips over
+    our own file.
+    """
     return {"location": default_namespace_location(warehouse.root, namespace), **properties}
 
 
@@ -105,7 +109,9 @@ def update_properties(ctx: Context, request: Request) -> Response:
     return transact(ctx, request, lambda sql: _change(ctx, sql, warehouse, namespace, set(removals), updates))
 
 
-def _change(ctx: Context, sql: Sql, warehouse: Warehouse, namespace: Namespace, removals: set[str], updates: dict[str, str]) -> Response:
+def _change(
+    ctx: Context, sql: Sql, warehouse: Warehouse, namespace: Namespace, removals: set[str], updates: dict[str, str]
+) -> Response:
     seen = store.load(sql, warehouse.name, namespace)
     changed = {k: v for k, v in (seen | updates).items() if k not in removals}
     if updates:

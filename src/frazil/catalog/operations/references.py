@@ -1,4 +1,6 @@
-"""Which files tables lead to: what upkeep asks before it deletes. A client sees one warehouse; the server sees all of them."""
+"""Which files tables lead to: what upkeep asks before it deletes. A client sees one warehouse; the server sees all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ WAIT_SECONDS = 60.0
 def find_references(ctx: Context, request: Request) -> Response:
     """Of these files, those that a table or view of any warehouse leads to, and which; `other-than` is not looked at.
 
-    With a `next-page-token` more tables are to be looked at: the same files are sent again with it. With `unknown`, a table could not be
-    read: no file may be deleted.
+    With a `next-page-token` more tables are to be looked at: the same files are sent again with it. With `unknown`, a
+    table could not be read: no file may be deleted.
     """
     body = request.json()
     files = fields.texts(body, "files", WHERE)

@@ -16,7 +16,9 @@ KINDS = ("scan-report", "commit-report")
 def report_metrics(ctx: Context, request: Request) -> Response:
     """Keeps a scan or commit report of a table."""
     if len(request.body) > ctx.limits.report_bytes:
-        raise BodyTooLarge(f"The metrics report has {len(request.body)} bytes; at most {ctx.limits.report_bytes} are kept")
+        raise BodyTooLarge(
+            f"The metrics report has {len(request.body)} bytes; at most {ctx.limits.report_bytes} are kept"
+        )
     body, warehouse, name = request.json(), ctx.warehouse(request), request.name()
     kind = fields.text(body, "report-type", "Metrics report")
     if kind not in KINDS:

@@ -1,7 +1,8 @@
 """Scan planning: which files a client has to read, found here from the manifests.
 
-Plans are made while the client waits, and nothing is kept: a plan id and a plan task are the request itself, with the part of the scan
-that is meant, so that any server answers them. What is in one the client could have asked for anyway; the checksum is there for damage.
+Plans are made while the client waits, and nothing is kept: a plan id and a plan task are the request itself, with the
+part of the scan that is meant, so that any server answers them. What is in one the client could have asked for anyway;
+the checksum is there for damage.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response, refuse_deep
 from frazil.catalog.operations.tables import find_relation
 from frazil.catalog.plan import load_current
-from frazil.errors import BadRequest, ManifestUnreadable, NoSuchPlan, NoSuchPlanTask, NotSupported, ScanError, Unprocessable
+from frazil.errors import (
+    BadRequest,
+    ManifestUnreadable,
+    NoSuchPlan,
+    NoSuchPlanTask,
+    NotSupported,
+    ScanError,
+    Unprocessable,
+)
 
 if TYPE_CHECKING:
     from frazil.scan.planning import Planner, TableState
@@ -46,7 +55,7 @@ def can_plan() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-# --- operations ------------------------------------------------------------------------------------------------------------------
+# --- operations ------------------------------------------------------------------------------------------------------
 
 
 def plan_table_scan(ctx: Context, request: Request) -> Response:
@@ -90,7 +99,8 @@ def fetch_scan_tasks(ctx: Context, request: Request) -> Response:
 def _table(ctx: Context, request: Request) -> TableState:
     if not can_plan():
         raise NotSupported(
-            "This server cannot plan scans: pyarrow is not installed", hint="pip install 'frazil[sinks]', or plan in the client"
+            "This server cannot plan scans: pyarrow is not installed",
+            hint="pip install 'frazil[sinks]', or plan in the client",
         )
     from frazil.scan.planning import TableState
 
@@ -99,7 +109,7 @@ def _table(ctx: Context, request: Request) -> TableState:
     return TableState(str(name), load_current(ctx, name, relation).metadata)
 
 
-# --- what is asked for -----------------------------------------------------------------------------------------------------------
+# --- what is asked for -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,7 @@ def _told(action: Any) -> Any:
         raise BadRequest(f"{WHERE}: the filter is nested too deeply", hint="use IN for long lists of values") from exc
 
 
-# --- tokens ----------------------------------------------------------------------------------------------------------------------
+# --- tokens ----------------------------------------------------------------------------------------------------------
 
 
 def _pack(token: Json) -> str:
@@ -202,7 +212,9 @@ def _unpack(text: str, state: TableState, refusal: type[NoSuchPlan] | type[NoSuc
             raise refusal(f"{what} belongs to another table than {state.name}")
         wanted = _read_token(token, state)
     except (KeyError, TypeError, ValueError, BadRequest) as exc:
-        raise refusal(f"{what} does not exist: {text[:40]}{'...' if len(text) > 40 else ''}", hint="Plan the scan again") from exc
+        raise refusal(
+            f"{what} does not exist: {text[:40]}{'...' if len(text) > 40 else ''}", hint="Plan the scan again"
+        ) from exc
     try:
         for pinned in (wanted.snapshot_id, wanted.end_id):
             if pinned is not None:
@@ -237,12 +249,16 @@ def _span(found: Any) -> Span | None:
 
 def _place(found: Any) -> tuple[int, int]:
     number, row = found
-    if type(number) is not int or type(row) is not int or not (0 <= number <= fields.INT_MAX and 0 <= row <= fields.INT_MAX):
+    if (
+        type(number) is not int
+        or type(row) is not int
+        or not (0 <= number <= fields.INT_MAX and 0 <= row <= fields.INT_MAX)
+    ):
         raise ValueError("a place is two whole numbers")
     return number, row
 
 
-# --- plans -----------------------------------------------------------------------------------------------------------------------
+# --- plans -----------------------------------------------------------------------------------------------------------
 
 
 class _Planned:
@@ -262,12 +278,18 @@ class _Planned:
         limits = self._ctx.limits
         self._filter_bytes = 0 if node is None else len(orjson.dumps(node))
         if self._filter_bytes > limits.filter_bytes:
-            raise ScanError(f"the filter on {state.name} has {self._filter_bytes} bytes; at most {limits.filter_bytes} are accepted")
-        reader = FilterReader(schema, table=state.name, case_sensitive=case_sensitive, max_literals=limits.filter_literals)
+            raise ScanError(
+                f"the filter on {state.name} has {self._filter_bytes} bytes; at most {limits.filter_bytes} are accepted"
+            )
+        reader = FilterReader(
+            schema, table=state.name, case_sensitive=case_sensitive, max_literals=limits.filter_literals
+        )
         found = None if node is None else reader.read(node)
         # What cannot be understood here is left to the client, as it was sent.
         self._residual = None if found is None or found.complete else node
-        names = (check_column(name, schema, table=state.name, case_sensitive=case_sensitive) for name in body["stats-fields"])
+        names = (
+            check_column(name, schema, table=state.name, case_sensitive=case_sensitive) for name in body["stats-fields"]
+        )
         self._stats = frozenset(schema.find_field(name).field_id for name in names)
         request = ScanRequest(
             AlwaysTrue() if found is None else found.expr,
@@ -285,7 +307,11 @@ class _Planned:
 
         case_sensitive = self._wanted.body["case-sensitive"]
         for name in self._wanted.select:
-            _told(lambda name=name: check_column(name, self._planner.schema, table=self._state.name, case_sensitive=case_sensitive))
+            _told(
+                lambda name=name: check_column(
+                    name, self._planner.schema, table=self._state.name, case_sensitive=case_sensitive
+                )
+            )
 
     def page(self) -> Page:
         from frazil.scan.rest import PAGE_FILES, Span, make_page
@@ -308,11 +334,15 @@ class _Planned:
     def to_json(self, page: Page, tasks: list[str]) -> Json:
         from frazil.scan.rest import tasks_to_json
 
-        found: Json = _told(lambda: tasks_to_json(self._planner, page.groups, stats=self._stats, residual=self._residual))
+        found: Json = _told(
+            lambda: tasks_to_json(self._planner, page.groups, stats=self._stats, residual=self._residual)
+        )
         return {"plan-tasks": tasks, **found} if tasks else found
 
     def tasks(self, page: Page) -> list[str]:
-        """Tokens for what is not in the page. Each holds the filter: of a long one there are few, and the last stands for all others."""
+        """Tokens for what is not in the page. Each holds the filter: of a long one there are few, and the last stands
+        for all others.
+        """
         from frazil.scan.rest import Span
 
         most, rest = max(1, ANSWER_BYTES // (FILE_BYTES + self._filter_bytes)), page.rest
@@ -329,4 +359,10 @@ class _Planned:
         wanted = self._wanted
         part = None if span is None else (span.start, span.stop)
         snapshots = (wanted.snapshot_id, wanted.start_id, wanted.end_id)
-        return {"table": self._state.uuid, "body": wanted.body, "snapshots": snapshots, "schema": wanted.schema_id, "span": part}
+        return {
+            "table": self._state.uuid,
+            "body": wanted.body,
+            "snapshots": snapshots,
+            "schema": wanted.schema_id,
+            "span": part,
+        }

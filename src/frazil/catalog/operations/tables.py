@@ -46,7 +46,7 @@ def table_response(version: Version) -> Response:
     return Response(200, version.reply, headers, version.location, kind, version.metadata[f"{kind}-uuid"])
 
 
-# --- read ------------------------------------------------------------------------------------------------------------------------
+# --- read ------------------------------------------------------------------------------------------------------------
 
 
 def list_tables(ctx: Context, request: Request) -> Response:
@@ -59,7 +59,9 @@ def list_relations(ctx: Context, request: Request, kind: str) -> Response:
     if page.is_all:
         names, token = relations.list_names(sql, warehouse.name, key, kind), None
     else:
-        names, token = page.cut(relations.page_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit))
+        names, token = page.cut(
+            relations.page_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit)
+        )
     if not names and namespaces.find(sql, warehouse.name, namespace) is None:
         raise NoSuchNamespace(show(namespace))
     return Response(200, _listing(namespace, names, token), [JSON_TYPE])
@@ -73,7 +75,8 @@ def _listing(namespace: Namespace, names: list[str], token: str | None) -> bytes
     """
     quoted = orjson.dumps(names)
     if names and b'\\"' not in quoted:
-        # Every entry starts with the same bytes. Put between the names, a list of thousands costs a tenth of building it.
+        # Every entry starts with the same bytes. Put between the names, a list of thousands costs a tenth of building
+        # it.
         start = b'{"namespace":' + orjson.dumps(namespace) + b',"name":'
         entries = b"[" + start + quoted[1:-1].replace(b'","', b'"},' + start + b'"') + b"}]"
     else:
@@ -97,7 +100,9 @@ def load_table(ctx: Context, request: Request) -> Response:
     if len(body) >= GZIP_FROM_BYTES and accepts_gzip(request.headers):
         if request.inline and not version.is_packed(which):
             raise WouldBlock
-        return Response(200, version.packed(which), [JSON_TYPE, tag, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")])
+        return Response(
+            200, version.packed(which), [JSON_TYPE, tag, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
+        )
     return Response(200, body, [JSON_TYPE, tag])
 
 
@@ -135,7 +140,7 @@ def missing_error(name: Name, kind: str) -> NotFound:
     return NoSuchView(str(name)) if kind == "view" else NoSuchTable(str(name))
 
 
-# --- create and register ---------------------------------------------------------------------------------------------------------
+# --- create and register ---------------------------------------------------------------------------------------------
 
 
 def create_table(ctx: Context, request: Request) -> Response:
@@ -146,7 +151,9 @@ def create_table(ctx: Context, request: Request) -> Response:
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
         properties = check_free(sql, warehouse, name, "table")
-        location, chosen = location_of(ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create table"))
+        location, chosen = location_of(
+            ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create table")
+        )
         found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, warehouse, name, found, None, chosen=chosen)
         if stage:
@@ -155,10 +162,14 @@ def create_table(ctx: Context, request: Request) -> Response:
             return Response(200, metadata.staged_reply(found), [JSON_TYPE])
         version = table_version(plan.metadata_location(found, None, ctx.new_uuid()), found, rule=ctx.files.rule)
         try:
-            return publish.publish(ctx, request, warehouse, [Plan(name, None, version, claims=claims)], table_response(version))
+            return publish.publish(
+                ctx, request, warehouse, [Plan(name, None, version, claims=claims)], table_response(version)
+            )
         except LostRace:  # the name or the place was taken meanwhile: the next look says which
             continue
-    raise Unavailable(f"Cannot create table {name}: other tables were created at the same time, {publish.FREE_TRIES} times in a row")
+    raise Unavailable(
+        f"Cannot create table {name}: other tables were created at the same time, {publish.FREE_TRIES} times in a row"
+    )
 
 
 def location_of(
@@ -200,7 +211,11 @@ def register_table(ctx: Context, request: Request) -> Response:
     fields.uuid_text(version.metadata, "table-uuid", f"Metadata file {location}")
     places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
     claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, version.metadata, None)
-    return transact(ctx, request, lambda sql: _point_to(ctx, sql, warehouse, Plan(name, None, version, claims=claims), overwrite=overwrite))
+    return transact(
+        ctx,
+        request,
+        lambda sql: _point_to(ctx, sql, warehouse, Plan(name, None, version, claims=claims), overwrite=overwrite),
+    )
 
 
 def _read_foreign(ctx: Context, location: str) -> Version:
@@ -227,7 +242,9 @@ def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *, overwr
 
 
 def claim_registered(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *, replaced: bool = False) -> None:
-    """Claims the places of a table or view that is registered; `replaced` gives up those of the one that had its name."""
+    """Claims the places of a table or view that is registered; `replaced` gives up those of the one that had
+    its name.
+    """
     if replaced:
         place_store.release(sql, warehouse=warehouse.name, name=new.name)
     if not places.claim(sql, ctx.warehouses, warehouse, [(new.name, new.claims)]):
@@ -235,11 +252,13 @@ def claim_registered(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *,
         raise CommitConflict(f"{new.name} was registered while a table at the same place was; retry")
 
 
-# --- drop and rename -------------------------------------------------------------------------------------------------------------
+# --- drop and rename -------------------------------------------------------------------------------------------------
 
 
 def drop_table(ctx: Context, request: Request) -> Response:
-    """Removes the table from the catalog; with `purgeRequested` its files are deleted, those of a large table after the answer."""
+    """Removes the table from the catalog; with `purgeRequested` its files are deleted, those of a large table after the
+    answer.
+    """
     warehouse, name, purge = ctx.warehouse(request), request.name(), request.flag("purgeRequested")
     dropped: list[Relation] = []
 
@@ -252,7 +271,8 @@ def drop_table(ctx: Context, request: Request) -> Response:
         from frazil.catalog.purge import purge_table
 
         deleting = ctx.background.submit(purge_table, ctx, warehouse, dropped[0].metadata_location)
-        # Who makes a table of the same name next expects an empty place; Trino insists on it. A large table takes longer than clients wait.
+        # Who makes a table of the same name next expects an empty place; Trino insists on it. A large table takes
+        # longer than clients wait.
         wait([deleting], timeout=PURGE_SECONDS)
     return response
 

@@ -37,15 +37,21 @@ def create_view(ctx: Context, request: Request) -> Response:
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
         properties = check_free(sql, warehouse, name, "view")
-        location, chosen = location_of(ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create view"))
+        location, chosen = location_of(
+            ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create view")
+        )
         metadata = new_view(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, warehouse, name, metadata, None, chosen=chosen)
         version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata, rule=ctx.files.rule)
         try:
-            return publish.publish(ctx, request, warehouse, [Plan(name, None, version, "view", claims)], table_response(version))
+            return publish.publish(
+                ctx, request, warehouse, [Plan(name, None, version, "view", claims)], table_response(version)
+            )
         except LostRace:  # the name or the place was taken meanwhile: the next look says which
             continue
-    raise Unavailable(f"Cannot create view {name}: others were created at the same time, {publish.FREE_TRIES} times in a row")
+    raise Unavailable(
+        f"Cannot create view {name}: others were created at the same time, {publish.FREE_TRIES} times in a row"
+    )
 
 
 def load_view(ctx: Context, request: Request) -> Response:
@@ -77,7 +83,9 @@ def replace_view(ctx: Context, request: Request) -> Response:
                 return publish.publish(ctx, request, warehouse, [decided], table_response(decided.result))
             except LostRace:
                 continue
-    raise CommitConflict(f"Cannot commit view {name}: other commits were faster {publish.MAX_TRIES} times in a row; retry")
+    raise CommitConflict(
+        f"Cannot commit view {name}: other commits were faster {publish.MAX_TRIES} times in a row; retry"
+    )
 
 
 def drop_view(ctx: Context, request: Request) -> Response:
@@ -116,7 +124,9 @@ def register_view(ctx: Context, request: Request) -> Response:
 
 def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan) -> Response:
     version = new.result
-    swap = relations.Swap(new.name, "view", None, version.location, version.metadata["view-uuid"], version.metadata["location"])
+    swap = relations.Swap(
+        new.name, "view", None, version.location, version.metadata["view-uuid"], version.metadata["location"]
+    )
     if namespaces.find(sql, warehouse.name, swap.name.namespace) is None:
         raise NoSuchNamespace(show(swap.name.namespace))
     if not relations.swap(sql, warehouse.name, swap):

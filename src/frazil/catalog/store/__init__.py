@@ -16,7 +16,8 @@ def open_database(url: str) -> Database:
 
         if not rest.startswith("/") or len(rest) == 1:
             raise ConfigError(
-                f"database '{url}' names no file", hint="sqlite:///folder/catalog.db (relative) or sqlite:////folder/catalog.db"
+                f"database '{url}' names no file",
+                hint="sqlite:///folder/catalog.db (relative) or sqlite:////folder/catalog.db",
             )
         return SqliteDatabase(rest[1:])
     if scheme in ("postgresql", "postgres"):
@@ -25,4 +26,6 @@ def open_database(url: str) -> Database:
         except ImportError as exc:
             raise MissingExtra("psycopg", extra="postgres") from exc
         return PostgresDatabase(url)
-    raise ConfigError(f"database '{scheme}' is not supported", hint="use sqlite:///folder/catalog.db or postgresql://user@host/name")
+    raise ConfigError(
+        f"database '{scheme}' is not supported", hint="use sqlite:///folder/catalog.db or postgresql://user@host/name"
+    )

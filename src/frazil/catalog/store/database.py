@@ -1,7 +1,7 @@
 """The seam between the catalog and its database: what a statement runs on, and where a transaction is opened.
 
-The statements are the same for both databases, written with `?`. A write is one function that runs inside one transaction; it must
-be safe to run again, and must not keep what it read when it raises.
+The statements are the same for both databases, written with `?`. A write is one function that runs inside one
+transaction; it must be safe to run again, and must not keep what it read when it raises.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ class Sql(Protocol):
     def run(self, statement: str, *parameters: object) -> int:
         """The number of rows that a statement changed."""
 
-    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None) -> list[int]:
+    def run_locked(
+        self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None
+    ) -> list[int]:
         """The number of rows that each statement changed, after these places were locked until the transaction ends.
 
-        `first` is run before they are locked, and counted first. Another transaction that locks one of them, or a place above or below
-        one, waits. Takes one round trip. Where there is one writer at a time, nothing needs to be locked.
+        `first` is run before they are locked, and counted first. Another transaction that locks one of them, or a place
+        above or below one, waits. Takes one round trip. Where there is one writer at a time, nothing needs to be
+        locked.
         """
 
 
@@ -48,13 +51,15 @@ class Database(Protocol):
     def write(self, work: Callable[[Sql], T]) -> T:
         """The result of `work` after its transaction is durable.
 
-        An exception of `work` undoes it and comes out. `Unavailable` means that nothing was changed, for certain; `CommitUnknown` that
-        the transaction may have been committed.
+        An exception of `work` undoes it and comes out. `Unavailable` means that nothing was changed, for certain;
+        `CommitUnknown` that the transaction may have been committed.
         """
 
     def lock_stripe(self, number: int) -> None:
-        """Waits until no other process of this machine commits to a table of this stripe. An economy, where it costs little: a commit
-        that waits is decided on what the other one wrote, instead of writing a file in vain. May do nothing."""
+        """Waits until no other process of this machine commits to a table of this stripe. An economy, where it costs
+        little: a commit that waits is decided on what the other one wrote, instead of writing a file in vain. May do
+        nothing.
+        """
 
     def unlock_stripe(self, number: int) -> None: ...
 

@@ -1,4 +1,6 @@
-"""Idempotency keys in SQL: what was answered to a request, kept in the transaction that did what the request asked for."""
+"""Idempotency keys in SQL: what was answered to a request, kept in the transaction that did what the request
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from frazil.catalog.store.database import Sql
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The final answer to a request. The body of a table's answer is not kept; its metadata file is, and says the same."""
+    """The final answer to a request. The body of a table's answer is not kept; its metadata file is, and says
+    the same.
+    """
 
     request: str  # hash of the request that the key belongs to
     status: int
@@ -25,9 +29,12 @@ def find(sql: Sql, key: str) -> Record | None:
 
 
 def keep(sql: Sql, key: str, record: Record, *, now_ms: int) -> bool:
-    """Whether the key was free. A second request with the same key waits here until the first one's transaction ends."""
+    """Whether the key was free. A second request with the same key waits here until the first one's
+    transaction ends.
+    """
     statement = (
-        "INSERT INTO idempotency (key, request, status, body, metadata_location, kind, uuid, created_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+        "INSERT INTO idempotency (key, request, status, body, metadata_location, kind, uuid, created_ms) VALUES (?, "
+        "?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING"
     )
     answer = (record.request, record.status, record.body, record.metadata_location, record.kind, record.uuid)

@@ -19,7 +19,9 @@ def find(sql: Sql, warehouse: str, namespace: Namespace) -> Properties | None:
 
 def find_text(sql: Sql, warehouse: str, namespace: Namespace) -> str | None:
     """The properties as they are stored."""
-    rows = sql.rows("SELECT properties FROM namespaces WHERE warehouse = ? AND namespace = ?", warehouse, SEPARATOR.join(namespace))
+    rows = sql.rows(
+        "SELECT properties FROM namespaces WHERE warehouse = ? AND namespace = ?", warehouse, SEPARATOR.join(namespace)
+    )
     return str(rows[0][0]) if rows else None
 
 
@@ -74,11 +76,19 @@ def drop(sql: Sql, warehouse: str, namespace: Namespace) -> None:
 
 
 def list_children(sql: Sql, warehouse: str, parent: Namespace, *, after: str, limit: int) -> list[str]:
-    """The keys of the namespaces right below `parent` (the top level when it is empty), in order, from the one after `after`."""
+    """The keys of the namespaces right below `parent` (the top level when it is empty), in order, from the one after
+    `after`.
+    """
     if parent:
-        statement = "SELECT namespace FROM namespaces WHERE warehouse = ? AND parent = ? AND namespace > ? ORDER BY namespace LIMIT ?"
+        statement = (
+            "SELECT namespace FROM namespaces WHERE warehouse = ? AND parent = ? AND namespace > ? ORDER BY "
+            "namespace LIMIT ?"
+        )
         rows = sql.rows(statement, warehouse, SEPARATOR.join(parent), after, limit)
     else:
-        statement = "SELECT namespace FROM namespaces WHERE warehouse = ? AND parent IS NULL AND namespace > ? ORDER BY namespace LIMIT ?"
+        statement = (
+            "SELECT namespace FROM namespaces WHERE warehouse = ? AND parent IS NULL AND namespace > ? ORDER "
+            "BY namespace LIMIT ?"
+        )
         rows = sql.rows(statement, warehouse, after, limit)
     return [row[0] for row in rows]

@@ -1,7 +1,9 @@
-"""The places of tables and views in SQL: every folder that one of them writes to, and which other one has a folder above or below it.
+"""The places of tables and views in SQL: every folder that one of them writes to, and which other one has a folder
+above or below it.
 
-A place is the canonical text of a location (`Place.key`): it ends with `/`, so everything below it is one range of the index, and
-everything above it is a short list of exact values. Rows follow their table or view through renames and drops by foreign key.
+A place is the canonical text of a location (`Place.key`): it ends with `/`, so everything below it is one range of the
+index, and everything above it is a short list of exact values. Rows follow their table or view through renames and
+drops by foreign key.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ class Occupant:
 
     def __str__(self) -> str:
         levels = ".".join(self.namespace.split(SEPARATOR))
-        return f"{levels}.{self.name} of warehouse {self.warehouse}" if self.name else f"namespace {levels} of warehouse {self.warehouse}"
+        return (
+            f"{levels}.{self.name} of warehouse {self.warehouse}"
+            if self.name
+            else f"namespace {levels} of warehouse {self.warehouse}"
+        )
 
 
 _ROW = "SELECT warehouse, namespace, name, place FROM places WHERE"
@@ -41,8 +47,11 @@ def find_above(sql: Sql, key: str, *, warehouse: str, name: Name | None) -> Occu
     return _first(sql.rows(statement, *values, *_own(warehouse, name)))
 
 
-def find_overlap(sql: Sql, key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]]) -> Occupant | None:
-    """A table or view other than `name` whose place is this one, contains it or lies in it; or a namespace whose location is or lies in it.
+def find_overlap(
+    sql: Sql, key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]]
+) -> Occupant | None:
+    """A table or view other than `name` whose place is this one, contains it or lies in it; or a namespace whose
+    location is or lies in it.
 
     `folders` are the (warehouse, namespace) that have this place as their default folder, if they exist.
     """
@@ -54,19 +63,26 @@ def find_overlap(sql: Sql, key: str, *, warehouse: str, name: Name, folders: Seq
     return _first(sql.rows(f"{' UNION ALL '.join(parts)} LIMIT 1", *values))
 
 
-def claim(sql: Sql, warehouse: str, wanted: Sequence[tuple[str, Name]], *, allow_overlap: bool, first: Statement | None = None) -> bool:
-    """Whether each place belongs to its table or view now; false when one overlaps a place of another: then undo the transaction.
+def claim(
+    sql: Sql, warehouse: str, wanted: Sequence[tuple[str, Name]], *, allow_overlap: bool, first: Statement | None = None
+) -> bool:
+    """Whether each place belongs to its table or view now; false when one overlaps a place of another: then undo the
+    transaction.
 
-    Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the end. `first`
-    is run before the claims, in the same round trip; the answer is false as well when it does not change one row.
+    Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the
+    end. `first` is run before the claims, in the same round trip; the answer is false as well when it does not change
+    one row.
     """
     contested = [] if allow_overlap else [key for key, _ in wanted]  # without a check there is nothing to wait for
     statements = [_claim(key, _own(warehouse, name), allow_overlap=allow_overlap) for key, name in wanted]
     counts = sql.run_locked(statements, places=contested, first=first)
     if first is not None and counts.pop(0) != 1:
         return False
-    held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"  # one that it had before
-    return all(count or sql.rows(held, *_own(warehouse, name), key) for (key, name), count in zip(wanted, counts, strict=True))
+    # one that it had before
+    held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"
+    return all(
+        count or sql.rows(held, *_own(warehouse, name), key) for (key, name), count in zip(wanted, counts, strict=True)
+    )
 
 
 def _claim(key: str, own: tuple[str, str, str], *, allow_overlap: bool) -> Statement:
@@ -92,15 +108,19 @@ def set_namespace(sql: Sql, *, warehouse: str, namespace: str, key: str | None) 
     """Makes this the location of a namespace; None when it has none of its own."""
     sql.run("DELETE FROM namespace_places WHERE warehouse = ? AND namespace = ?", warehouse, namespace)
     if key is not None:
-        sql.run("INSERT INTO namespace_places (place, warehouse, namespace) VALUES (?, ?, ?)", key, warehouse, namespace)
+        sql.run(
+            "INSERT INTO namespace_places (place, warehouse, namespace) VALUES (?, ?, ?)", key, warehouse, namespace
+        )
 
 
 def list_all(sql: Sql) -> list[Occupant]:
     """Every place of every table and view, in order: each is followed by those that lie in it."""
-    return [Occupant(*row[:4]) for row in sql.rows("SELECT warehouse, namespace, name, place FROM places ORDER BY place")]
+    return [
+        Occupant(*row[:4]) for row in sql.rows("SELECT warehouse, namespace, name, place FROM places ORDER BY place")
+    ]
 
 
-# --- databases from before places were stored ------------------------------------------------------------------------------------
+# --- databases from before places were stored ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +135,19 @@ class Unplaced:
 
 
 def list_unplaced(sql: Sql) -> list[Unplaced]:
-    statement = "SELECT warehouse, namespace, name, kind, metadata_location, location FROM relations WHERE places_known = 0"
-    return [Unplaced(row[0], Name(tuple(row[1].split(SEPARATOR)), row[2]), row[3], row[4], row[5]) for row in sql.rows(statement)]
+    statement = (
+        "SELECT warehouse, namespace, name, kind, metadata_location, location FROM relations WHERE places_known = 0"
+    )
+    return [
+        Unplaced(row[0], Name(tuple(row[1].split(SEPARATOR)), row[2]), row[3], row[4], row[5])
+        for row in sql.rows(statement)
+    ]
 
 
 def store_unplaced(sql: Sql, relation: Unplaced, keys: Iterable[str], *, complete: bool) -> None:
-    """Stores the places of a table or view as it was read, if it has not changed since; overlaps are stored as they are."""
+    """Stores the places of a table or view as it was read, if it has not changed since; overlaps are stored as they
+    are.
+    """
     own = _own(relation.warehouse, relation.name)
     statement = (
         "UPDATE relations SET places_known = ? "
@@ -131,10 +158,13 @@ def store_unplaced(sql: Sql, relation: Unplaced, keys: Iterable[str], *, complet
 
 
 def list_unplaced_namespaces(sql: Sql) -> list[Row]:
-    """(warehouse, namespace, properties as JSON text) of the namespaces with a location of their own that is not stored yet."""
+    """(warehouse, namespace, properties as JSON text) of the namespaces with a location of their own that is not stored
+    yet.
+    """
     statement = (
         "SELECT warehouse, namespace, properties FROM namespaces WHERE NOT EXISTS "
-        "(SELECT 1 FROM namespace_places p WHERE p.warehouse = namespaces.warehouse AND p.namespace = namespaces.namespace)"
+        "(SELECT 1 FROM namespace_places p WHERE p.warehouse = namespaces.warehouse AND p.namespace = "
+        "namespaces.namespace)"
     )
     return [row for row in sql.rows(statement) if '"location"' in row[2]]
 

@@ -1,7 +1,8 @@
 """PostgreSQL: connections that are kept, and the truth about a COMMIT whose answer was lost.
 
-Each write asks for its transaction's id. When the connection breaks while COMMIT is on its way, another connection asks the server what
-became of that id (`pg_xact_status`): committed, aborted, or still in progress. Only if nobody answers does doubt remain.
+Each write asks for its transaction's id. When the connection breaks while COMMIT is on its way, another connection asks
+the server what became of that id (`pg_xact_status`): committed, aborted, or still in progress. Only if nobody answers
+does doubt remain.
 """
 
 from __future__ import annotations
@@ -29,11 +30,18 @@ Connection = psycopg.Connection[Row]
 MAX_CONNECTIONS = 16
 WAIT_SECONDS = 10.0  # for a connection, and for the truth about a lost COMMIT
 # A server that vanished without a word must not hold a commit, nor its locks, for the two hours of TCP's own patience.
-CONNECT = {"connect_timeout": 5, "tcp_user_timeout": 20_000, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3}
+CONNECT = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 20_000,
+    "keepalives_idle": 20,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
 SETTINGS = "SET idle_in_transaction_session_timeout = '20s'; SET lock_timeout = '15s'; SET statement_timeout = '60s'"
 
 _LOCK_NUMBERS = (
-    "SELECT CASE WHEN alone THEN pg_advisory_xact_lock(number)::text ELSE pg_advisory_xact_lock_shared(number)::text END "
+    "SELECT CASE WHEN alone THEN pg_advisory_xact_lock(number)::text ELSE pg_advisory_xact_lock_shared(number)::text "
+    "END "
     "FROM unnest(?::bigint[], ?::boolean[]) AS wanted (number, alone)"
 )
 
@@ -58,13 +66,16 @@ class PostgresSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._execute(statement, parameters).rowcount
 
-    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None) -> list[int]:
+    def run_locked(
+        self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None
+    ) -> list[int]:
         # In one order everywhere, so that two transactions cannot wait for each other.
         exclusive = {_lock_number(key) for key in places}
         shared = {_lock_number(above) for key in places for above in keys_above(key)} - exclusive
         wanted = sorted([(number, False) for number in shared] + [(number, True) for number in exclusive])
         locks = ([number for number, _ in wanted], [alone for _, alone in wanted])
-        # One after the other on the server: each sees what was committed before it began, so also before the locks were had.
+        # One after the other on the server: each sees what was committed before it began, so also before the locks were
+        # had.
         try:
             with self._connection.pipeline() if psycopg.Pipeline.is_supported() else contextlib.nullcontext():
                 cursors = [self._execute(first[0], tuple(first[1]))] if first else []
@@ -102,13 +113,16 @@ class _PooledSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._database.on_connection(lambda connection: PostgresSql(connection).run(statement, *parameters))
 
-    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None) -> list[int]:
+    def run_locked(
+        self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None
+    ) -> list[int]:
         raise AssertionError("locks belong to a transaction")
 
 
 class _Connections:
-    """Connections that are lent one caller at a time and kept for the next. When one breaks, all that lie idle are thrown away: they
-    broke with it, and the next caller should not have to find out one by one."""
+    """Connections that are lent one caller at a time and kept for the next. When one breaks, all that lie idle are
+    thrown away: they broke with it, and the next caller should not have to find out one by one.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -118,7 +132,9 @@ class _Connections:
 
     def lend(self, action: Callable[[Connection], T]) -> T:
         if not self._room.acquire(timeout=WAIT_SECONDS):
-            raise Unavailable(f"all {MAX_CONNECTIONS} connections to the catalog's database were busy for {WAIT_SECONDS:g} seconds")
+            raise Unavailable(
+                f"all {MAX_CONNECTIONS} connections to the catalog's database were busy for {WAIT_SECONDS:g} seconds"
+            )
         try:
             connection = self._take()
             try:
@@ -190,7 +206,8 @@ class PostgresDatabase:
         return self.on_connection(lambda connection: self._transact(connection, work))
 
     def _transact(self, connection: Connection, work: Callable[[Sql], T]) -> T:
-        # Whatever breaks before COMMIT is sent undoes the transaction: it may be run again. After that, only the server knows.
+        # Whatever breaks before COMMIT is sent undoes the transaction: it may be run again. After that, only the server
+        # knows.
         xid = _begin(connection)
         try:
             result = work(PostgresSql(connection))
@@ -220,7 +237,9 @@ class PostgresDatabase:
             if row is not None and row[0] in ("committed", "aborted"):
                 return bool(row[0] == "committed")
             time.sleep(0.1)
-        raise CommitUnknown(f"the catalog's database {self._shown} went away while committing, and has not answered since")
+        raise CommitUnknown(
+            f"the catalog's database {self._shown} went away while committing, and has not answered since"
+        )
 
     def lock_stripe(self, number: int) -> None:
         """Nothing: a lock would cost a round trip in every commit, to save a file in a few."""
@@ -235,7 +254,9 @@ class PostgresDatabase:
 @functools.lru_cache(maxsize=4096)  # the folders above a place are the same for many tables
 def _lock_number(key: str) -> int:
     """The number that stands for a place in advisory locks: 64 bits, signed."""
-    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
+    return int.from_bytes(
+        hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True
+    )
 
 
 def _begin(connection: Connection) -> str:

@@ -1,4 +1,6 @@
-"""Tables and views in SQL: one name belongs to one of them. The pointer to the metadata file is swapped by compare-and-set."""
+"""Tables and views in SQL: one name belongs to one of them. The pointer to the metadata file is swapped by
+compare-and-set.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class Swap:
 
 def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
     rows = sql.rows(
-        "SELECT kind, uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND namespace = ? AND name = ?",
+        "SELECT kind, uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND namespace = ? "
+        "AND name = ?",
         warehouse,
         name.key,
         name.name,
@@ -42,10 +45,13 @@ def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
 
 
 def find_free(sql: Sql, warehouse: str, name: Name) -> tuple[str, str | None] | None:
-    """The properties of the namespace, as they are stored, and the kind of what has the name, if anything has; None without a namespace."""
+    """The properties of the namespace, as they are stored, and the kind of what has the name, if anything has; None
+    without a namespace.
+    """
     statement = (
         "SELECT namespaces.properties, relations.kind FROM namespaces LEFT JOIN relations "
-        "ON relations.warehouse = namespaces.warehouse AND relations.namespace = namespaces.namespace AND relations.name = ? "
+        "ON relations.warehouse = namespaces.warehouse AND relations.namespace = namespaces.namespace AND "
+        "relations.name = ? "
         "WHERE namespaces.warehouse = ? AND namespaces.namespace = ?"
     )
     rows = sql.rows(statement, name.name, warehouse, name.key)
@@ -54,7 +60,10 @@ def find_free(sql: Sql, warehouse: str, name: Name) -> tuple[str, str | None] | 
 
 def find_by_uuid(sql: Sql, warehouse: str, kind: str, uuid: str) -> Relation | None:
     """The table or view with this uuid, whatever its name is now. Reads all rows of the warehouse."""
-    statement = "SELECT kind, uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND kind = ? AND uuid = ?"
+    statement = (
+        "SELECT kind, uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND kind "
+        "= ? AND uuid = ?"
+    )
     rows = sql.rows(statement, warehouse, kind, uuid)
     return Relation(*rows[0]) if rows else None
 
@@ -66,7 +75,9 @@ def lock(sql: Sql, warehouse: str, name: Name) -> None:
 
 
 def swap(sql: Sql, warehouse: str, change: Swap) -> bool:
-    """Whether the pointer was moved; false when it was no longer at `old` (or, for a new table, when the name is taken)."""
+    """Whether the pointer was moved; false when it was no longer at `old` (or, for a new table, when the name is
+    taken).
+    """
     statement, parameters = swap_statement(warehouse, change)
     return sql.run(statement, *parameters) == 1
 
@@ -90,18 +101,24 @@ def swap_statement(warehouse: str, change: Swap) -> Statement:
 
 def drop(sql: Sql, warehouse: str, name: Name, kind: str, metadata_location: str) -> bool:
     """Whether the row was removed; false when its pointer has moved since it was read."""
-    statement = "DELETE FROM relations WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND metadata_location = ?"
+    statement = (
+        "DELETE FROM relations WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND "
+        "metadata_location = ?"
+    )
     return sql.run(statement, warehouse, name.key, name.name, kind, metadata_location) == 1
 
 
 def rename(sql: Sql, warehouse: str, source: Name, target: Name, kind: str) -> bool:
-    statement = "UPDATE relations SET namespace = ?, name = ? WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ?"
+    statement = (
+        "UPDATE relations SET namespace = ?, name = ? WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ?"
+    )
     return sql.run(statement, target.key, target.name, warehouse, source.key, source.name, kind) == 1
 
 
 def list_names(sql: Sql, warehouse: str, namespace_key: str, kind: str) -> list[str]:
     """All names in a namespace, in order."""
-    # The database joins them: one long text is read twice as fast as thousands of rows. No name holds a control character.
+    # The database joins them: one long text is read twice as fast as thousands of rows. No name holds a control
+    # character.
     statement = f"SELECT {sql.join_names} FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ?"  # noqa: S608  # a constant
     joined = sql.rows(statement, warehouse, namespace_key, kind)[0][0]
     return sorted(joined.split(SEPARATOR)) if joined else []
@@ -109,7 +126,10 @@ def list_names(sql: Sql, warehouse: str, namespace_key: str, kind: str) -> list[
 
 def page_names(sql: Sql, warehouse: str, namespace_key: str, kind: str, *, after: str, limit: int) -> list[str]:
     """Names in a namespace, in order, from the one after `after`."""
-    statement = "SELECT name FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ? AND name > ? ORDER BY name LIMIT ?"
+    statement = (
+        "SELECT name FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ? AND name > ? ORDER BY "
+        "name LIMIT ?"
+    )
     return [row[0] for row in sql.rows(statement, warehouse, namespace_key, kind, after, limit)]
 
 
@@ -122,7 +142,9 @@ def metadata_locations(sql: Sql, warehouse: str) -> list[tuple[str, str, str, st
     """(namespace key, name, kind, metadata location) of all tables and views of a warehouse."""
     return [
         (row[0], row[1], row[2], row[3])
-        for row in sql.rows("SELECT namespace, name, kind, metadata_location FROM relations WHERE warehouse = ?", warehouse)
+        for row in sql.rows(
+            "SELECT namespace, name, kind, metadata_location FROM relations WHERE warehouse = ?", warehouse
+        )
     ]
 
 
@@ -157,4 +179,5 @@ def pointers_with(sql: Sql, uuid: str, locations: Sequence[str]) -> list[Pointer
     """The tables and views of any warehouse that have this UUID, or point to one of these metadata files."""
     marks = ", ".join("?" * len(locations))
     where = f"uuid = ? OR metadata_location IN ({marks}) OR previous_location IN ({marks})"
-    return [Pointer(*row) for row in sql.rows(f"SELECT {_POINTER} FROM relations WHERE {where}", uuid, *locations, *locations)]  # noqa: S608
+    query = f"SELECT {_POINTER} FROM relations WHERE {where}"  # noqa: S608
+    return [Pointer(*row) for row in sql.rows(query, uuid, *locations, *locations)]

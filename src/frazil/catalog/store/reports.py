@@ -43,5 +43,8 @@ def rename(sql: Sql, warehouse: str, source: Name, target: Name) -> None:
 
 def newest(sql: Sql, warehouse: str, name: Name, *, limit: int = 100) -> list[tuple[int, str, str]]:
     """(received at, kind, report as JSON text), the newest first."""
-    statement = "SELECT received_ms, kind, report FROM reports WHERE warehouse = ? AND namespace = ? AND name = ? ORDER BY id DESC LIMIT ?"
+    statement = (
+        "SELECT received_ms, kind, report FROM reports WHERE warehouse = ? AND namespace = ? AND name = ? "
+        "ORDER BY id DESC LIMIT ?"
+    )
     return [(int(row[0]), row[1], row[2]) for row in sql.rows(statement, warehouse, name.key, name.name, limit)]

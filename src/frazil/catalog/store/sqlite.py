@@ -1,8 +1,8 @@
 """SQLite: WAL mode, one writer at a time, and writes that wait for each other share one transaction and so one fsync.
 
-After some errors (disk full, I/O error, out of memory) SQLite rolls back the whole transaction by itself, and the next statement would
-open a new one. So a shared transaction that SQLite rolled back ends at once, and each of its writes runs again in its own transaction.
-See https://www.sqlite.org/lang_transaction.html, section 3.
+After some errors (disk full, I/O error, out of memory) SQLite rolls back the whole transaction by itself, and the next
+statement would open a new one. So a shared transaction that SQLite rolled back ends at once, and each of its writes
+runs again in its own transaction. See https://www.sqlite.org/lang_transaction.html, section 3.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from frazil.local_stack import FOLDER_NAME, make_private_folder
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 BUSY_MS = 30_000
-# COMMIT fails with these codes before the commit record is in the log. After any other error the record may be there already.
+# COMMIT fails with these codes before the commit record is in the log. After any other error the record may be there
+# already.
 NOT_COMMITTED = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 
 
@@ -54,12 +55,19 @@ class SqliteSql:
         except (sqlite3.Error, MemoryError) as exc:
             raise _translate(exc) from exc
 
-    def run_locked(self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None) -> list[int]:
-        return [self.run(statement, *parameters) for statement, parameters in ((first, *statements) if first else statements)]
+    def run_locked(
+        self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None
+    ) -> list[int]:
+        return [
+            self.run(statement, *parameters)
+            for statement, parameters in ((first, *statements) if first else statements)
+        ]
 
 
 class _WriterSql(SqliteSql):
-    """Runs statements inside the writer's transaction only: outside of it, SQLite would commit each statement by itself."""
+    """Runs statements inside the writer's transaction only: outside of it, SQLite would commit each statement by
+    itself.
+    """
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         self._check()
@@ -76,7 +84,9 @@ class _WriterSql(SqliteSql):
 
 @dataclass(slots=True)
 class _Ticket:
-    """A write that waits for its turn, and later its outcome. Without an outcome, it is unknown whether the write was committed."""
+    """A write that waits for its turn, and later its outcome. Without an outcome, it is unknown whether the write was
+    committed.
+    """
 
     work: Callable[[Sql], Any]
     done: bool = False
@@ -104,7 +114,8 @@ class SqliteDatabase:
         self._file = _identity(self._path_text)
         self._writer = self._connect()
         self._writer_sql = _WriterSql(self._writer)
-        # Between processes SQLite itself waits by polling, with sleeps of up to 100 ms; a lock of the kernel wakes the next one at once.
+        # Between processes SQLite itself waits by polling, with sleeps of up to 100 ms; a lock of the kernel wakes the
+        # next one at once.
         self._gate = os.open(f"{self.path}-gate", os.O_RDWR | os.O_CREAT, 0o600)
 
     def check(self) -> None:
@@ -112,15 +123,21 @@ class SqliteDatabase:
         self.read().rows("SELECT 1")
 
     def _check_file(self) -> None:
-        """Raises Unavailable if the path leads to another file than the one that is open, or to none: SQLite would go on with the old
-        one, which the next start of the server does not find, and a new connection would open, or create, the other one."""
+        """Raises Unavailable if the path leads to another file than the one that is open, or to none: SQLite would go
+        on with the old one, which the next start of the server does not find, and a new connection would open, or
+        create, the other one.
+        """
         if _identity(self._path_text) != self._file:
-            raise Unavailable(f"the catalog's database {self.path} was moved, deleted or replaced", hint="put it back, or restart")
+            raise Unavailable(
+                f"the catalog's database {self.path} was moved, deleted or replaced", hint="put it back, or restart"
+            )
 
     def _connect(self) -> sqlite3.Connection:
         self._check_file()
         try:
-            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
+            connection = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000
+            )
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
@@ -165,7 +182,9 @@ class SqliteDatabase:
                 ticket.done = True
 
     def _run_batch(self, batch: list[_Ticket]) -> None:
-        """Runs the writes in one transaction. If it is rolled back as a whole, each write runs again in its own transaction."""
+        """Runs the writes in one transaction. If it is rolled back as a whole, each write runs again in its own
+        transaction.
+        """
         try:
             self._check_file()
             self._writer.execute("BEGIN IMMEDIATE")
@@ -214,8 +233,13 @@ class SqliteDatabase:
             self._writer.execute("RELEASE one")
 
     def _run_again(self, batch: list[_Ticket], cause: BaseException) -> None:
-        """Runs each write of a rolled back batch by itself, also those that failed: they may have seen what the others had changed."""
-        log.warning("SQLite rolled back a transaction", extra={"database": str(self.path), "writes": len(batch), "reason": str(cause)})
+        """Runs each write of a rolled back batch by itself, also those that failed: they may have seen what the others
+        had changed.
+        """
+        log.warning(
+            "SQLite rolled back a transaction",
+            extra={"database": str(self.path), "writes": len(batch), "reason": str(cause)},
+        )
         if len(batch) == 1:
             batch[0].error = batch[0].error or self._unavailable(cause)
             return
@@ -224,7 +248,9 @@ class SqliteDatabase:
             self._run_batch([ticket])
 
     def _fail_in_doubt(self, batch: list[_Ticket], cause: BaseException) -> None:
-        """The COMMIT failed and may have happened. A write that had failed changed nothing, but its reason may never have been true."""
+        """The COMMIT failed and may have happened. A write that had failed changed nothing, but its reason may never
+        have been true.
+        """
         self._roll_back()
         for ticket in batch:
             if ticket.error is not None:
@@ -253,8 +279,9 @@ class SqliteDatabase:
         return Unavailable(f"the catalog's database {self.path} cannot be written: {cause}")
 
     def lock_stripe(self, number: int) -> None:
-        # A lock on one byte of the gate's file, which belongs to the process; `flock`, the gate itself, does not see it. The kernel
-        # takes threads of two processes that wait for each other's stripes for a deadlock: then the commit goes on without.
+        # A lock on one byte of the gate's file, which belongs to the process; `flock`, the gate itself, does not see
+        # it. The kernel takes threads of two processes that wait for each other's stripes for a deadlock: then the
+        # commit goes on without.
         with suppress(OSError):
             fcntl.lockf(self._gate, fcntl.LOCK_EX, 1, number)
 
@@ -273,7 +300,9 @@ class SqliteDatabase:
 
 
 def _make_private(path: Path) -> None:
-    """The file exists. A new one can be read by its owner only; SQLite gives its log and its shared memory the same mode."""
+    """The file exists. A new one can be read by its owner only; SQLite gives its log and its shared memory the same
+    mode.
+    """
     try:
         make_private_folder(path.parent) if _in_own_folder(path) else path.parent.mkdir(parents=True, exist_ok=True)
         # Only a file that is not open: closing it would give up the locks that this process has on it.

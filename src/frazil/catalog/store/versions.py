@@ -1,6 +1,8 @@
-"""Metadata files that were current until their table was dropped or its pointer set back: no later version's log names them.
+"""Metadata files that were current until their table was dropped or its pointer set back: no later version's log names
+them.
 
-The sweeper deletes only what was never current, so it has to know these. The record begins when the database gets its table.
+The sweeper deletes only what was never current, so it has to know these. The record begins when the database gets its
+table.
 """
 
 from __future__ import annotations
@@ -14,12 +16,19 @@ from frazil.catalog.store.database import Sql
 def keep(sql: Sql, uuid: str, locations: Iterable[str | None]) -> None:
     """Remembers that these metadata files of a table or view were current, or may have been."""
     for location in dict.fromkeys(filter(None, locations)):
-        sql.run("INSERT INTO former_versions (metadata_location, uuid) VALUES (?, ?) ON CONFLICT DO NOTHING", location, uuid)
+        sql.run(
+            "INSERT INTO former_versions (metadata_location, uuid) VALUES (?, ?) ON CONFLICT DO NOTHING", location, uuid
+        )
 
 
 def keep_current(sql: Sql, warehouse: str, name: Name) -> None:
-    """Remembers the version that a table or view points to now, and the one before: its pointer is about to go or to be set back."""
-    statement = "SELECT uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND namespace = ? AND name = ?"
+    """Remembers the version that a table or view points to now, and the one before: its pointer is about to go or to be
+    set back.
+    """
+    statement = (
+        "SELECT uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND namespace = "
+        "? AND name = ?"
+    )
     for uuid, current, previous in sql.rows(statement, warehouse, name.key, name.name):
         keep(sql, uuid, (current, previous))
 

@@ -1,11 +1,12 @@
 """Compares landing files with the ledger: which are new, which are loaded, and which have changed since.
 
-A file is identified by its path and its content. The ledger's `tag` holds, for a file of this machine, the modification time and a SHA-256
-of the content (`1731715200000000000 sha256:9f86...`), and for an object its ETag. From the second content of a path on, a number
-follows (`#2`): the row with the highest one says what is loaded now.
+A file is identified by its path and its content. The ledger's `tag` holds, for a file of this machine, the modification
+time and a SHA-256 of the content (`1731715200000000000 sha256:9f86...`), and for an object its ETag. From the second
+content of a path on, a number follows (`#2`): the row with the highest one says what is loaded now.
 
-A file whose path, size and modification time are in the ledger is not read. Otherwise its content decides, so that `touch`, `cp` and
-`rsync` add no rows. Rows of older releases hold the modification time alone: with another one, their file counts as changed.
+A file whose path, size and modification time are in the ledger is not read. Otherwise its content decides, so that
+`touch`, `cp` and `rsync` add no rows. Rows of older releases hold the modification time alone: with another one, their
+file counts as changed.
 """
 
 from __future__ import annotations
@@ -54,17 +55,22 @@ class Tag:
         return cls(stamp, content, number)
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.stamp, self.content, f"#{self.number}" if self.number > 1 else "") if part)
+        return " ".join(
+            part for part in (self.stamp, self.content, f"#{self.number}" if self.number > 1 else "") if part
+        )
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Landing files by what the ledger knows of them; the others are loaded. The tags are those that a load adds to the ledger."""
+    """Landing files by what the ledger knows of them; the others are loaded. The tags are those that a load adds to the
+    ledger.
+    """
 
     new: tuple[SourceFile, ...] = ()
     changed: tuple[SourceFile, ...] = ()  # known paths with other content than what was loaded last
     touched: tuple[SourceFile, ...] = ()  # known paths with the content that is loaded, and another modification time
-    unverified: tuple[str, ...] = ()  # paths of `changed` with the same size, where the ledger has no hash to compare the content with
+    # paths of `changed` with the same size, where the ledger has no hash to compare the content with
+    unverified: tuple[str, ...] = ()
 
     @property
     def files(self) -> list[SourceFile]:
@@ -93,12 +99,16 @@ class _Known:
         return bool(contents) and digest(file) in contents
 
     def lacks_hash(self, file: SourceFile) -> bool:
-        """Whether the file may have the content that is loaded: a row of its size tells only the modification time or the ETag."""
+        """Whether the file may have the content that is loaded: a row of its size tells only the modification time or
+        the ETag.
+        """
         return any(size == file.size and not tag.content for size, tag in self.rows)
 
 
 def compare_with_ledger(files: Sequence[SourceFile], ledger: LiveTable, pipeline: str, *, digest: Digest) -> Arrivals:
-    """Sorts the files of a listing. The ledger is streamed: memory follows the files at hand, not all that ever were."""
+    """Sorts the files of a listing. The ledger is streamed: memory follows the files at hand, not all that
+    ever were.
+    """
     known = _find_known(files, ledger, pipeline)
     new: list[SourceFile] = []
     changed: list[SourceFile] = []
@@ -121,11 +131,16 @@ def with_content(files: Sequence[SourceFile], digest: Digest) -> list[SourceFile
     """The files, with their content in the tag; several are read at once."""
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         contents = list(pool.map(digest, files))
-    return [replace(file, tag=str(replace(Tag.parse(file.tag), content=own))) for file, own in zip(files, contents, strict=True)]
+    return [
+        replace(file, tag=str(replace(Tag.parse(file.tag), content=own)))
+        for file, own in zip(files, contents, strict=True)
+    ]
 
 
 def find_copies(files: Sequence[SourceFile], ledger: LiveTable | None, pipeline: str) -> dict[str, str]:
-    """The files with content that was loaded from another path, or that an earlier file of the list has; empty files are not compared."""
+    """The files with content that was loaded from another path, or that an earlier file of the list has; empty files
+    are not compared.
+    """
     copies: dict[str, str] = {}
     wanted: dict[tuple[int, str], list[str]] = {}
     for file in files:
@@ -182,7 +197,9 @@ def _matching(batch: pa.RecordBatch, paths: pa.Array) -> Iterator[tuple[int, int
     import pyarrow.compute as pc
 
     index = pc.index_in(pc.cast(batch.column("path"), pa.string()), value_set=paths)
-    rows = pa.table({"index": index, "size": batch.column("size"), "tag": batch.column("tag")}).filter(pc.is_valid(index))
+    rows = pa.table({"index": index, "size": batch.column("size"), "tag": batch.column("tag")}).filter(
+        pc.is_valid(index)
+    )
     return zip(*(rows.column(name).to_pylist() for name in ("index", "size", "tag")), strict=True)
 
 

@@ -30,7 +30,8 @@ def decide(
     paths: Sequence[str],
     absent_is_null: bool = False,
 ) -> Decision:
-    """What to do about the columns that the pipeline's function gives and the table does not have; `SourceDrift` if the run must stop.
+    """What to do about the columns that the pipeline's function gives and the table does not have; `SourceDrift` if the
+    run must stop.
 
     `absent_is_null`: a field that no line of a file has is no drift, as in JSON.
     """
@@ -39,27 +40,37 @@ def decide(
         return Decision(add=unknown)
     files = columns.files_with(unknown)
     if unknown and (policy == "freeze" or any(name not in columns.schema.names for name in unknown)):
-        raise SourceDrift(f"{table} has no column {_quoted(unknown)}{_in_files(files, paths)}", columns=unknown, hint=_HINT)
+        raise SourceDrift(
+            f"{table} has no column {_quoted(unknown)}{_in_files(files, paths)}", columns=unknown, hint=_HINT
+        )
     if policy == "freeze" and not absent_is_null:
         _refuse_missing(table, columns, paths)
     return Decision(set_aside=files)
 
 
-def check_delimiter(columns: FileColumns, paths: Sequence[str], *, delimiter: str, table: str, known: Sequence[str]) -> None:
-    """Raises `SourceDrift` for a CSV file with one column whose name looks like a whole header with another delimiter."""
+def check_delimiter(
+    columns: FileColumns, paths: Sequence[str], *, delimiter: str, table: str, known: Sequence[str]
+) -> None:
+    """Raises `SourceDrift` for a CSV file with one column whose name looks like a whole header with
+    another delimiter.
+    """
     for path, names in zip(paths, columns.by_file, strict=True):
         if len(names) != 1 or names[0] in known:
             continue
         if sign := next((sign for sign in DELIMITERS if sign in names[0] and sign != delimiter), None):
             raise SourceDrift(
-                f"{path} has one column, {_quoted(names)}, which {table} does not have: its delimiter seems to be {sign!r}",
+                f"{path} has one column, {_quoted(names)}, which {table} does not have: its delimiter seems to be "
+                f"{sign!r}",
                 columns=tuple(names),
                 hint=f"sources.csv(..., delimiter={sign!r})",
             )
 
 
 DELIMITERS = (";", "\t", "|", ",")
-_HINT = "declare the columns and run: frazil apply; or drop them in the pipeline's function; or set drift='evolve' or drift='quarantine'"
+_HINT = (
+    "declare the columns and run: frazil apply; or drop them in the pipeline's function; or set drift='evolve' or "
+    "drift='quarantine'"
+)
 
 
 def reason(names: Sequence[str]) -> str:

@@ -43,7 +43,9 @@ _IN_SPARK: dict[type[IcebergType], str] = {
 
 
 def sort_by_key(frame: DataFrame, pipeline: Pipeline, schema: Schema, *, partitions: int) -> DataFrame:
-    """The frame, with all rows of a key in one partition, next to each other, in the order that decides which one is kept."""
+    """The frame, with all rows of a key in one partition, next to each other, in the order that decides which one is
+    kept.
+    """
     if missing := [name for name in (*pipeline.key, *pipeline.order_by) if name not in frame.columns]:
         raise PipelineError(
             f"pipeline '{pipeline.name}': the function gives no column '{missing[0]}', which decides over duplicates; "

@@ -1,9 +1,11 @@
-"""A batch run: the files that are new -> the user's function -> the table, in one commit with quarantine, ledger and the run itself.
+"""A batch run: the files that are new -> the user's function -> the table, in one commit with quarantine, ledger and
+the run itself.
 
-A run reads the pipeline's progress, then the ledger: which files are new. What the executors write is not visible until the one
-`/transactions/commit` at the end. That commit is the takeover, too: it requires that the progress still is what the run planned from, and
-gives the pipeline a new writer. So of two runs at once the first to commit wins, and the other one commits nothing and says so. A run that
-fails or is killed at any moment before leaves no snapshot, and the next one takes up exactly the files that are missing.
+A run reads the pipeline's progress, then the ledger: which files are new. What the executors write is not visible until
+the one `/transactions/commit` at the end. That commit is the takeover, too: it requires that the progress still is what
+the run planned from, and gives the pipeline a new writer. So of two runs at once the first to commit wins, and the
+other one commits nothing and says so. A run that fails or is killed at any moment before leaves no snapshot, and the
+next one takes up exactly the files that are missing.
 """
 
 from __future__ import annotations
@@ -19,8 +21,26 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import CommitUnknown, PipelineError, SourceChanged, TooManyBadRows, WriterFenced
 from frazil.ownership import check_pipeline
-from frazil.pipelines import Pipeline, RunResult, ledger_of, ledger_rows, note_run, open_beside, run_rows, runs_of, tell_error
-from frazil.pipelines.batch.arrivals import Arrivals, Tag, compare_with_ledger, find_copies, find_same_sizes, local_digest, with_content
+from frazil.pipelines import (
+    Pipeline,
+    RunResult,
+    ledger_of,
+    ledger_rows,
+    note_run,
+    open_beside,
+    run_rows,
+    runs_of,
+    tell_error,
+)
+from frazil.pipelines.batch.arrivals import (
+    Arrivals,
+    Tag,
+    compare_with_ledger,
+    find_copies,
+    find_same_sizes,
+    local_digest,
+    with_content,
+)
 from frazil.pipelines.sources import SourceFile
 
 if TYPE_CHECKING:
@@ -52,8 +72,8 @@ def run_pipeline(
 ) -> RunResult:
     """Loads what is new since the last run. Safe to call again after any failure.
 
-    The tables belong to project `owner`; without it, to the project that the settings in `folder` name. If they belong to another one,
-    nothing is written and `OtherProject` is raised, unless the project is to `adopt` them.
+    The tables belong to project `owner`; without it, to the project that the settings in `folder` name. If they belong
+    to another one, nothing is written and `OtherProject` is raised, unless the project is to `adopt` them.
     """
     arrived = find_arrivals(pipeline, catalog, folder)
     if not arrived.files:
@@ -112,7 +132,9 @@ def _refusal(pipeline: Pipeline, arrived: Arrivals) -> SourceChanged | None:
 
 
 def expect_copies(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog, folder: Path) -> dict[str, str]:
-    """The `copies` that the result of a run would name. Reads only files whose size another file has. Changes nothing."""
+    """The `copies` that the result of a run would name. Reads only files whose size another file has.
+    Changes nothing.
+    """
     ledger = _load_ledger(pipeline, catalog)
     files = with_content(find_same_sizes(arrived.files, ledger, pipeline.name), local_digest(folder))
     return find_copies(files, ledger, pipeline.name)
@@ -135,7 +157,9 @@ def _unchanged(pipeline: Pipeline, arrived: Arrivals) -> RunResult:
 class _Run:
     """One run under way; `result` is what is known of it so far."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str) -> None:
+    def __init__(
+        self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str
+    ) -> None:
         self.pipeline, self.spark, self.catalog, self.folder, self.owner = pipeline, spark, catalog, folder, owner
         self.begun = time.monotonic()
         self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
@@ -150,7 +174,8 @@ class _Run:
 
         target = IcebergTarget(self.catalog, self.pipeline.target.identifier, key=self.pipeline.upserted_by)
         part = part_name(self.pipeline.name, 0)
-        # Progress first, then the ledger: a commit in between moves the progress on, and the run's own commit is refused.
+        # Progress first, then the ledger: a commit in between moves the progress on, and the run's own commit is
+        # refused.
         sink = FrameSink(target, part, options=SinkOptions(checks=self.pipeline.checks), takeover="first commit")
         self.ledger_at = _snapshot_id(_load_ledger(self.pipeline, self.catalog))
         arrived = find_arrivals(self.pipeline, self.catalog, self.folder)
@@ -163,7 +188,9 @@ class _Run:
             staging = self._staging(target, part, files, kept)
             report = self._stage(sink, staging, files).report
             companions, kind = partial(self._companion_rows, files, publisher), self._kind(report)
-            publisher.publish(sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=companions)
+            publisher.publish(
+                sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=companions
+            )
         publisher.clean_rivals()
         return self.result
 
@@ -176,7 +203,13 @@ class _Run:
         changed, touched = (tuple(file.path for file in kind) for kind in (arrived.changed, arrived.touched))
         size, unverified = sum(file.size for file in files), arrived.unverified
         self.result = replace(
-            self.result, files=len(files), bytes=size, changed=changed, unverified=unverified, touched=touched, copies=copies
+            self.result,
+            files=len(files),
+            bytes=size,
+            changed=changed,
+            unverified=unverified,
+            touched=touched,
+            copies=copies,
         )
         self.touched = arrived.touched
         return files
@@ -203,7 +236,11 @@ class _Run:
     def _count(self, staged: StagedLoad) -> None:
         report = staged.report
         self.result = replace(
-            self.result, rows_in=staged.rows_in, rows=report.rows, duplicates=report.duplicates, quarantined=report.quarantined
+            self.result,
+            rows_in=staged.rows_in,
+            rows=report.rows,
+            duplicates=report.duplicates,
+            quarantined=report.quarantined,
         )
 
     def _check_bad_share(self, report: LoadReport) -> None:
@@ -220,11 +257,14 @@ class _Run:
         if changed := [file.path for file in before if now.get(file.path, file) != file]:
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': {changed[0]} changed while it was read",
-                hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then rename them",
+                hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then "
+                "rename them",
             )
 
     def _check_ledger(self, files: Sequence[SourceFile], ledger: LiveTable) -> None:
-        """Refuses files that are in the ledger by now. The progress tells what runs have loaded; this sees rows that came otherwise."""
+        """Refuses files that are in the ledger by now. The progress tells what runs have loaded; this sees rows that
+        came otherwise.
+        """
         if _snapshot_id(ledger) == self.ledger_at:
             return
         stamped = [replace(file, tag=Tag.parse(file.tag).stamp) for file in files]
@@ -232,8 +272,12 @@ class _Run:
         if _numbers(now.files) != _numbers(files):
             raise _came_first(self.pipeline)
 
-    def _companion_rows(self, files: Sequence[SourceFile], publisher: LoadPublisher, snapshot_id: int) -> dict[str | Identifier, pa.Table]:
-        """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later run hashes them."""
+    def _companion_rows(
+        self, files: Sequence[SourceFile], publisher: LoadPublisher, snapshot_id: int
+    ) -> dict[str | Identifier, pa.Table]:
+        """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later
+        run hashes them.
+        """
         target = self.pipeline.target
         seconds = round(time.monotonic() - self.begun, 3)
         counts: Mapping[str, Any] = (publisher.merge.counts if publisher.merge else None) or {}
@@ -276,5 +320,7 @@ def load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:
     try:
         live: LiveTable = catalog.load_table(pipeline.target.identifier)
     except NoSuchTableError as exc:
-        raise PipelineError(f"pipeline '{pipeline.name}': table {pipeline.target.name} does not exist", hint="frazil apply") from exc
+        raise PipelineError(
+            f"pipeline '{pipeline.name}': table {pipeline.target.name} does not exist", hint="frazil apply"
+        ) from exc
     return live

@@ -1,4 +1,6 @@
-"""From landing files to data files that nobody sees yet: read, the user's function, types and checks, duplicates, quarantine."""
+"""From landing files to data files that nobody sees yet: read, the user's function, types and checks, duplicates,
+quarantine.
+"""
 
 from __future__ import annotations
 
@@ -88,13 +90,16 @@ class Staging:
         plan = self._plan(tasks)
         report = self._write(given, plan) if given is not None else LoadReport()
         beside = _only(tasks, decision.set_aside)
-        # Without a single column there is nothing to call the function with; the files may still hold lines that are no JSON.
+        # Without a single column there is nothing to call the function with; the files may still hold lines that are no
+        # JSON.
         beside += rows.malformed_tasks if rows else _without(tasks, decision.set_aside)
         aside = self._set_aside(beside, columns, decision.set_aside, plan) if beside else LoadReport()
         read = sum(count.rows for count in rows.counts.values()) if rows else 0
         return StagedLoad(report + aside, read + aside.quarantined)
 
-    def _transformed(self, columns: FileColumns, tasks: Sequence[Task]) -> tuple[SourceFrame | None, DataFrame | None, drift.Decision]:
+    def _transformed(
+        self, columns: FileColumns, tasks: Sequence[Task]
+    ) -> tuple[SourceFrame | None, DataFrame | None, drift.Decision]:
         """What the user's function makes of the files that are not set aside; the table has the columns for it."""
         self._check_delimiter(columns)
         rows, given = self._call(columns.schema, tasks)
@@ -122,7 +127,9 @@ class Staging:
         source = self.pipeline.files
         if source.format == "csv" and source.csv.header and self.pipeline.drift != "quarantine":
             paths, known = [file.path for file in self.files], self.target.layout.arrow.names
-            drift.check_delimiter(columns, paths, delimiter=source.csv.delimiter, table=self.pipeline.target.name, known=known)
+            drift.check_delimiter(
+                columns, paths, delimiter=source.csv.delimiter, table=self.pipeline.target.name, known=known
+            )
 
     def _call(self, schema: pa.Schema, tasks: Sequence[Task]) -> tuple[SourceFrame | None, DataFrame | None]:
         if not len(schema) or not tasks:  # nothing but empty files
@@ -145,7 +152,9 @@ class Staging:
     def _write(self, given: DataFrame, plan: LoadPlan) -> LoadReport:
         names = [*plan.layout.arrow.names, POSITION]
         if plan.key:
-            partitions = max(self.spark.sparkContext.defaultParallelism, sum(file.size for file in self.files) // TASK_BYTES)
+            partitions = max(
+                self.spark.sparkContext.defaultParallelism, sum(file.size for file in self.files) // TASK_BYTES
+            )
             given = sort_by_key(given, self.pipeline, plan.layout.schema, partitions=partitions)
         rows = given.select(*(given[quoted(name)] for name in given.columns if name in names))
         # Here, where the error is the caller's own and not that of a task.
@@ -159,8 +168,12 @@ class Staging:
 
         return _sum(collect_reports(map_rows(rows, write, "report string")))
 
-    def _set_aside(self, tasks: Sequence[Task], columns: FileColumns, drifted: Mapping[int, tuple[str, ...]], plan: LoadPlan) -> LoadReport:
-        """The rows that cannot be taken apart, and all rows of drifted files, for the quarantine. Read once more: there are few of them."""
+    def _set_aside(
+        self, tasks: Sequence[Task], columns: FileColumns, drifted: Mapping[int, tuple[str, ...]], plan: LoadPlan
+    ) -> LoadReport:
+        """The rows that cannot be taken apart, and all rows of drifted files, for the quarantine. Read once more: there
+        are few of them.
+        """
         reader = Reader(self.pipeline.files, columns.schema, self.io_properties)
         own = {piece.file: columns.by_file[piece.file] for task in tasks for piece in task}
 

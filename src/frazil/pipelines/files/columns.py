@@ -41,14 +41,23 @@ class FileColumns:
 
 
 def find_columns(
-    source: FileSource, paths: Sequence[str], io_properties: Mapping[str, str], *, spark: SparkSession, tasks: Sequence[Task]
+    source: FileSource,
+    paths: Sequence[str],
+    io_properties: Mapping[str, str],
+    *,
+    spark: SparkSession,
+    tasks: Sequence[Task],
 ) -> FileColumns:
-    """What the files have. CSV: their headers; Parquet: their footers; JSON: all of their lines, by a Spark job of its own."""
+    """What the files have. CSV: their headers; Parquet: their footers; JSON: all of their lines, by a Spark job of its
+    own.
+    """
     if source.format == "parquet":
         return _of_schemas(_read_each(paths, io_properties, read_parquet.read_schema))
     if source.format == "json":
         return _of_names(_json_names(spark, tasks, len(paths), io_properties))
-    return _of_names(_read_each(paths, io_properties, lambda filesystem, path: read_csv.read_names(filesystem, path, source.csv)))
+    return _of_names(
+        _read_each(paths, io_properties, lambda filesystem, path: read_csv.read_names(filesystem, path, source.csv))
+    )
 
 
 def _read_each(paths: Sequence[str], io_properties: Mapping[str, str], read: Callable[[object, str], T]) -> list[T]:
@@ -61,7 +70,9 @@ def _read_each(paths: Sequence[str], io_properties: Mapping[str, str], read: Cal
         try:
             return read(stores[bucket], path.removeprefix("s3://"))
         except (OSError, pa.ArrowException) as exc:
-            raise PipelineError(f"{path} cannot be read: {str(exc).splitlines()[0]}", hint="mend the file, or move it away") from exc
+            raise PipelineError(
+                f"{path} cannot be read: {str(exc).splitlines()[0]}", hint="mend the file, or move it away"
+            ) from exc
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(read_one, paths))
@@ -79,11 +90,15 @@ def _of_schemas(found: Sequence[pa.Schema]) -> FileColumns:
         schema = pa.unify_schemas(distinct, promote_options="permissive")
     except pa.ArrowException as exc:
         reason = str(exc).splitlines()[0]
-        raise PipelineError(f"the files of this run do not fit together: {reason}", hint="give them to two pipelines") from exc
+        raise PipelineError(
+            f"the files of this run do not fit together: {reason}", hint="give them to two pipelines"
+        ) from exc
     return FileColumns(tuple(tuple(one.names) for one in found), schema)
 
 
-def _json_names(spark: SparkSession, tasks: Sequence[Task], files: int, io_properties: Mapping[str, str]) -> list[tuple[str, ...]]:
+def _json_names(
+    spark: SparkSession, tasks: Sequence[Task], files: int, io_properties: Mapping[str, str]
+) -> list[tuple[str, ...]]:
     def names_of(number: int) -> Batches:
         found = []
         for piece in tasks[number]:

@@ -49,7 +49,8 @@ def read_frame(spark: SparkSession, reader: Reader, tasks: Sequence[Task]) -> So
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = from_arrow_schema(reader.schema.append(pa.field(POSITION, pa.int64())))
-    # A task that Spark repeats says the same again under its own number: so these counts are exact, which sums would not be.
+    # A task that Spark repeats says the same again under its own number: so these counts are exact, which sums would
+    # not be.
     counts: Accumulator[dict[int, TaskCount]] = spark.sparkContext.accumulator({}, merging())
 
     def read_task(number: int) -> Batches:

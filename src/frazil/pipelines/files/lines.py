@@ -29,7 +29,9 @@ class LineRange(io.RawIOBase):
         """The next bytes; none at the end."""
         if not self._left:
             self._fill()
-        data, self._left = (self._left, b"") if size < 0 or len(self._left) <= size else (self._left[:size], self._left[size:])
+        data, self._left = (
+            (self._left, b"") if size < 0 or len(self._left) <= size else (self._left[:size], self._left[size:])
+        )
         return data
 
     def readable(self) -> bool:

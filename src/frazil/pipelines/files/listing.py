@@ -51,7 +51,9 @@ def list_s3(pattern: str, io_properties: Mapping[str, str]) -> list[SourceFile]:
     except (BaseError, FileNotFoundError) as exc:
         hint = hint_for(classify(exc), pattern) or "check the bucket, s3.endpoint and the keys"
         raise PipelineError(f"cannot list {pattern}: {str(exc)[:500]}", hint=hint) from exc
-    kept = [entry for entry in entries if wanted.fullmatch(entry["path"]) and not _is_hidden(entry["path"][len(prefix) :])]
+    kept = [
+        entry for entry in entries if wanted.fullmatch(entry["path"]) and not _is_hidden(entry["path"][len(prefix) :])
+    ]
     return sorted(_identify_object(bucket, entry) for entry in kept)
 
 
@@ -89,21 +91,30 @@ def _as_regex(pattern: str) -> re.Pattern[str]:
 
     >>> bool(_as_regex("in/**/*.csv").fullmatch("in/2024/01/a.csv")), bool(_as_regex("in/*.csv").fullmatch("in/2024/a.csv"))
     (True, False)
-    """
+    """  # noqa: E501
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", pattern)
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(known.get(part) or (part.replace("[!", "[^", 1) if part[:1] == "[" else re.escape(part)) for part in parts))
+    return re.compile(
+        "".join(
+            known.get(part) or (part.replace("[!", "[^", 1) if part[:1] == "[" else re.escape(part)) for part in parts
+        )
+    )
 
 
 def _s3_store(bucket: str, io_properties: Mapping[str, str]) -> Any:  # obstore gives no types for its stores' options
     from obstore.store import S3Store
 
-    # Without keys, obstore asks the cloud machine's metadata service for some; elsewhere nothing answers, for minutes by default.
+    # Without keys, obstore asks the cloud machine's metadata service for some; elsewhere nothing answers, for minutes
+    # by default.
     options: dict[str, Any] = {
         "retry_config": {"max_retries": 3, "retry_timeout": LIST_SECONDS},
         "region": io_properties.get("s3.region") or os.environ.get("AWS_REGION") or "us-east-1",
     }
-    for key, name in (("s3.access-key-id", "access_key_id"), ("s3.secret-access-key", "secret_access_key"), ("s3.session-token", "token")):
+    for key, name in (
+        ("s3.access-key-id", "access_key_id"),
+        ("s3.secret-access-key", "secret_access_key"),
+        ("s3.session-token", "token"),
+    ):
         if value := io_properties.get(key):
             options[name] = value
     if endpoint := io_properties.get("s3.endpoint"):

@@ -21,7 +21,9 @@ BLOCK_BYTES = 1 << 20
 
 
 def read_names(filesystem: Any, path: str, options: CsvOptions) -> tuple[str, ...]:
-    """The columns that a file has: its header, or `_c0`, `_c1`, ... as many as its first row has; none if it is empty."""
+    """The columns that a file has: its header, or `_c0`, `_c1`, ... as many as its first row has; none if it
+    is empty.
+    """
     line = first_line(filesystem, path, quote=options.quote.encode() if options.newlines_in_values else None)
     if not line.strip():
         return ()
@@ -29,11 +31,15 @@ def read_names(filesystem: Any, path: str, options: CsvOptions) -> tuple[str, ..
     if not options.header:
         return tuple(f"_c{number}" for number in range(len(found)))
     if twice := sorted({name for name in found if found.count(name) > 1}):
-        raise PipelineError(f"{path}: column '{twice[0]}' stands twice in the header", hint="mend the file, or move it away")
+        raise PipelineError(
+            f"{path}: column '{twice[0]}' stands twice in the header", hint="mend the file, or move it away"
+        )
     return tuple(found)
 
 
-def read(filesystem: Any, path: str, piece: Slice, options: CsvOptions, on_malformed: OnMalformed) -> Iterator[tuple[Any, pa.RecordBatch]]:
+def read(
+    filesystem: Any, path: str, piece: Slice, options: CsvOptions, on_malformed: OnMalformed
+) -> Iterator[tuple[Any, pa.RecordBatch]]:
     """The rows of a slice as text, with the numbers of each batch; the header is row 1, empty lines do not count."""
     names = read_names(filesystem, path, options)
     if not names:
@@ -51,7 +57,9 @@ def read(filesystem: Any, path: str, piece: Slice, options: CsvOptions, on_malfo
     with _open(filesystem, path, piece) as stream:
         reader = pv.open_csv(
             stream,
-            read_options=pv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows_after_names=skipped),
+            read_options=pv.ReadOptions(
+                use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows_after_names=skipped
+            ),
             parse_options=_parse_options(options, leave_out),
             convert_options=pv.ConvertOptions(
                 column_types={name: pa.binary() for name in names},  # text is checked by row, not by block
@@ -99,7 +107,9 @@ def _numbers(first: int, count: int, invalid: list[int]) -> Any:
     return rows + np.searchsorted(gaps, rows, side="right")
 
 
-def _as_text(batch: pa.RecordBatch, numbers: Any, piece: Slice, on_malformed: OnMalformed) -> Iterator[tuple[Any, pa.RecordBatch]]:
+def _as_text(
+    batch: pa.RecordBatch, numbers: Any, piece: Slice, on_malformed: OnMalformed
+) -> Iterator[tuple[Any, pa.RecordBatch]]:
     columns = [convert(values, pa.string()) for values in batch.columns]
     faulty = [column.misfits for column in columns if column.misfits is not None]
     if not faulty:
@@ -109,7 +119,9 @@ def _as_text(batch: pa.RecordBatch, numbers: Any, piece: Slice, on_malformed: On
     for more in faulty[1:]:
         bad = pc.or_(bad, more)
     for at in pc.indices_nonzero(bad).to_pylist():
-        text = ",".join((value or b"").decode("utf-8", "backslashreplace") for value in batch.slice(at, 1).to_pylist()[0].values())
+        text = ",".join(
+            (value or b"").decode("utf-8", "backslashreplace") for value in batch.slice(at, 1).to_pylist()[0].values()
+        )
         on_malformed(Malformed(piece.number, int(numbers[at]), "expected UTF-8, found other bytes", text))
     kept = pc.invert(bad)
     good = pa.RecordBatch.from_arrays([column.values.filter(kept) for column in columns], batch.schema.names)

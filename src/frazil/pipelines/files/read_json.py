@@ -1,4 +1,6 @@
-"""JSON lines: every field as the text that stands in the line, so that no number is rounded before the table's type is known."""
+"""JSON lines: every field as the text that stands in the line, so that no number is rounded before the table's type is
+known.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def read_names(filesystem: Any, path: str, piece: Slice) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _rows(filesystem: Any, path: str, piece: Slice, on_malformed: OnMalformed) -> Iterator[tuple[int, dict[str, str | None]]]:
+def _rows(
+    filesystem: Any, path: str, piece: Slice, on_malformed: OnMalformed
+) -> Iterator[tuple[int, dict[str, str | None]]]:
     stream = (
         filesystem.open_input_stream(path, compression="detect")
         if piece.end is None
@@ -54,7 +58,9 @@ def _rows(filesystem: Any, path: str, piece: Slice, on_malformed: OnMalformed) -
                 yield number, parse_line(line)
             except (ValueError, RecursionError) as exc:
                 text = line.decode("utf-8", "backslashreplace")
-                on_malformed(Malformed(piece.number, number, f"expected a JSON object, found other text: {exc}"[:200], text))
+                on_malformed(
+                    Malformed(piece.number, number, f"expected a JSON object, found other text: {exc}"[:200], text)
+                )
 
 
 def parse_line(line: bytes) -> dict[str, str | None]:
@@ -76,4 +82,6 @@ def parse_line(line: bytes) -> dict[str, str | None]:
 
 def _as_batch(rows: list[dict[str, str | None]]) -> pa.RecordBatch:
     names = dict.fromkeys(name for row in rows for name in row)
-    return pa.RecordBatch.from_arrays([pa.array([row.get(name) for row in rows], pa.string()) for name in names], list(names))
+    return pa.RecordBatch.from_arrays(
+        [pa.array([row.get(name) for row in rows], pa.string()) for name in names], list(names)
+    )

@@ -21,7 +21,9 @@ def read_schema(filesystem: Any, path: str) -> pa.Schema:
 
 
 def read(filesystem: Any, path: str, piece: Slice) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of the row groups that begin in the slice, each batch with the number of its first row; the first row is 1."""
+    """The rows of the row groups that begin in the slice, each batch with the number of its first row; the first row is
+    1.
+    """
     with _open(filesystem, path) as file:
         first = 1
         for group in range(file.num_row_groups):
@@ -46,7 +48,11 @@ def _begins_in(group: pq.RowGroupMetaData, piece: Slice) -> bool:
     if piece.end is None:
         return True
     column = group.column(0)
-    begin = column.dictionary_page_offset if column.has_dictionary_page and column.dictionary_page_offset else column.data_page_offset
+    begin = (
+        column.dictionary_page_offset
+        if column.has_dictionary_page and column.dictionary_page_offset
+        else column.data_page_offset
+    )
     return piece.start <= int(begin) < piece.end
 
 

@@ -1,7 +1,8 @@
-"""Landing files as Arrow batches, read where the task runs: a file's own names, NULL for what it lacks, and where each row stood.
+"""Landing files as Arrow batches, read where the task runs: a file's own names, NULL for what it lacks, and where each
+row stood.
 
-Read by pyarrow and not by Spark: it reaches S3 with the keys that the tables have (Spark would need Hadoop's S3 jars and settings), follows
-each file's own header, and knows the number of every row; see docs/decisions/pipeline-files.md.
+Read by pyarrow and not by Spark: it reaches S3 with the keys that the tables have (Spark would need Hadoop's S3 jars
+and settings), follows each file's own header, and knows the number of every row; see docs/decisions/pipeline-files.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from frazil.pipelines.sources import FileSource
 if TYPE_CHECKING:
     import numpy as np
 
-POSITION = "_frazil_position"  # the slice's number and the row's, in one: it costs 8 bytes a row on the way through Spark
+# the slice's number and the row's, in one: it costs 8 bytes a row on the way through Spark
+POSITION = "_frazil_position"
 _ROW_BITS = 40
 
 
@@ -40,7 +42,9 @@ class Reader:
 
     def _shape(self, rows: pa.RecordBatch, numbers: np.ndarray | int, piece: Slice) -> pa.RecordBatch:
         columns = [self._column(rows, wanted) for wanted in self.schema]
-        return pa.RecordBatch.from_arrays([*columns, _positions(numbers, rows.num_rows, piece)], [*self.schema.names, POSITION])
+        return pa.RecordBatch.from_arrays(
+            [*columns, _positions(numbers, rows.num_rows, piece)], [*self.schema.names, POSITION]
+        )
 
     def _column(self, rows: pa.RecordBatch, wanted: pa.Field) -> pa.Array:
         at = rows.schema.get_field_index(wanted.name)

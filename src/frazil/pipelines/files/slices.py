@@ -14,7 +14,9 @@ TASKS_A_CORE = 2  # so that a core that is done early finds more
 
 @dataclass(frozen=True)
 class Slice:
-    """The bytes of a file that one task reads, no end meaning all of it; `number` counts the slices of a run, `file` its files."""
+    """The bytes of a file that one task reads, no end meaning all of it; `number` counts the slices of a run, `file`
+    its files.
+    """
 
     number: int
     file: int
@@ -26,8 +28,11 @@ class Slice:
 Task = tuple[Slice, ...]
 
 
-def plan_tasks(paths: Sequence[str], sizes: Sequence[int], *, cores: int, can_split: bool, task_bytes: int | None = None) -> list[Task]:
-    """The files in as many tasks as keep the cores busy, in order, so that neighbours (of one day, say) share a task and its data files.
+def plan_tasks(
+    paths: Sequence[str], sizes: Sequence[int], *, cores: int, can_split: bool, task_bytes: int | None = None
+) -> list[Task]:
+    """The files in as many tasks as keep the cores busy, in order, so that neighbours (of one day, say) share a task
+    and its data files.
 
     >>> [len(task) for task in plan_tasks(["a", "b", "c"], [10, 10, 10], cores=2, can_split=True)]
     [3]

@@ -1,7 +1,8 @@
-"""Text in the table's types: the contract of landing files. What does not convert without loss is a bad row, never NULL.
+"""Text in the table's types: the contract of landing files. What does not convert without loss is a bad row, never
+NULL.
 
-Text is converted where the files are written, by Arrow: a text is shorter than a decimal on the way there, and Arrow reads it in less time
-than Spark, which goes through Java's BigDecimal.
+Text is converted where the files are written, by Arrow: a text is shorter than a decimal on the way there, and Arrow
+reads it in less time than Spark, which goes through Java's BigDecimal.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class TextContract(Contract):
         converted = convert_text(values, wanted.type)
         if converted.misfits is not None:
             texts = [f"{value!r:.100}" for value in values.filter(converted.misfits).to_pylist()]
-            faults.add_each(converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, found ", texts)
+            faults.add_each(
+                converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, found ", texts
+            )
         return converted.values
 
 
@@ -49,12 +52,19 @@ def takes_text(wanted: pa.DataType) -> bool:
     (True, False, False)
     """
     t = pa.types
-    simple = t.is_boolean(wanted) or t.is_integer(wanted) or t.is_floating(wanted) or t.is_decimal(wanted) or t.is_string(wanted)
+    simple = (
+        t.is_boolean(wanted)
+        or t.is_integer(wanted)
+        or t.is_floating(wanted)
+        or t.is_decimal(wanted)
+        or t.is_string(wanted)
+    )
     return bool(simple or t.is_date(wanted) or t.is_timestamp(wanted) or _parser(wanted) is not None)
 
 
 def convert_text(values: pa.Array, wanted: pa.DataType) -> Converted:
-    """The texts as values of the type. A moment without a zone is none with one, and the other way round; blanks around are no matter.
+    """The texts as values of the type. A moment without a zone is none with one, and the other way round; blanks around
+    are no matter.
 
     >>> convert_text(pa.array(["12.50", "much", None]), pa.decimal128(12, 2)).misfits.to_pylist()
     [False, True, False]
@@ -68,7 +78,8 @@ def convert_text(values: pa.Array, wanted: pa.DataType) -> Converted:
 
 
 def _without_misfits(values: pa.Array, wanted: pa.DataType) -> Converted:
-    """Sets apart what surely is no such value (no digit in it), converts what looks like one, and tries the few others exactly.
+    """Sets apart what surely is no such value (no digit in it), converts what looks like one, and tries the few others
+    exactly.
 
     What becomes of a text does not depend on its neighbours: the patterns only save the search among thousands.
     """
@@ -109,7 +120,7 @@ def _looks_like(wanted: pa.DataType) -> str:
         return r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"
     if t.is_timestamp(wanted):
         zone = "(Z|[+-][0-9]{2}:[0-9]{2})" if wanted.tz else ""
-        return rf"^[0-9]{{4}}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])[ T]([01][0-9]|2[0-3])(:[0-5][0-9]){{2}}(\.[0-9]{{1,6}})?{zone}$"
+        return rf"^[0-9]{{4}}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])[ T]([01][0-9]|2[0-3])(:[0-5][0-9]){{2}}(\.[0-9]{{1,6}})?{zone}$"  # noqa: E501
     return r"^(true|false)$"
 
 

@@ -1,4 +1,6 @@
-"""Messages as rows. Pure: Arrow batches in, Arrow batches out; a message that cannot be read is named, with the reason."""
+"""Messages as rows. Pure: Arrow batches in, Arrow batches out; a message that cannot be read is named, with
+the reason.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _LONG_NUMBER = re.compile(rb"[0-9.]{16}")
 
 @dataclass(frozen=True)
 class Decoded:
-    """The rows of the messages that could be read; `numbers` says which ones these were, None if all. `bad` names the others."""
+    """The rows of the messages that could be read; `numbers` says which ones these were, None if all. `bad` names the
+    others.
+    """
 
     rows: pa.RecordBatch
     numbers: pa.Array | None = None
@@ -44,8 +48,9 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Tombstones:
-    """What a message without a value means: the row of its key is deleted. `op` is the column that says so, with `delete`; in rows of other
-    messages it is `upsert`, or None where these say it themselves."""
+    """What a message without a value means: the row of its key is deleted. `op` is the column that says so, with
+    `delete`; in rows of other messages it is `upsert`, or None where these say it themselves.
+    """
 
     message_key: MessageKey
     key: tuple[str, ...]
@@ -91,7 +96,8 @@ class Tombstones:
 class JsonDecoder:
     """Takes each message for a JSON object: its fields are columns, as the text that stands there, nested ones as JSON.
 
-    With `set_aside`, a message with a field that is not in `names` is a bad one; else such fields are told in `unknown`.
+    With `set_aside`, a message with a field that is not in `names` is a bad one; else such fields are told in
+    `unknown`.
     """
 
     names: tuple[str, ...]
@@ -147,7 +153,10 @@ def parse_message(message: bytes | None, texts: frozenset[str] = frozenset()) ->
     ({'id': '12345678901234567890.5'}, {'version': '1.10'})
     """
     if message is None:
-        raise ValueError("a message without a value (a tombstone: with mode='upsert' and message_key=... it deletes the row of its key)")
+        raise ValueError(
+            "a message without a value (a tombstone: with mode='upsert' and message_key=... it deletes the row of its "
+            "key)"
+        )
     try:
         row = orjson.loads(message)
     except ValueError:

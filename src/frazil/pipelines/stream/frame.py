@@ -1,4 +1,6 @@
-"""A topic as a streaming frame: read, decoded, given to the pipeline's function; and the job that writes one batch of it."""
+"""A topic as a streaming frame: read, decoded, given to the pipeline's function; and the job that writes one batch of
+it.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamFrame:
-    """A streaming frame, and what writes a batch of it: files, or changes. `decoded` are the reports of the tasks that decode, where these
-    are others."""
+    """A streaming frame, and what writes a batch of it: files, or changes. `decoded` are the reports of the tasks that
+    decode, where these are others.
+    """
 
     frame: DataFrame
     plan: StreamPlan | ChangePlan
@@ -70,10 +73,21 @@ class FrameMaker:
     folder: Path
 
     def make(self, start: Start) -> StreamFrame:
-        """The frame from a start on. Where the function changes nothing, one pass in Arrow does all; else Spark stands in between."""
+        """The frame from a start on. Where the function changes nothing, one pass in Arrow does all; else Spark stands
+        in between.
+        """
         messages, decoder, layout = self._read(start), self._decoder(), self.target.layout
         limits = task_limits(BufferLimits(), tasks_at_once(self.spark))
-        plan = StreamPlan(layout, self.target.open_quarantine(self.part).layout, self.part, limits, (), self.pipeline.checks, (), decoder)
+        plan = StreamPlan(
+            layout,
+            self.target.open_quarantine(self.part).layout,
+            self.part,
+            limits,
+            (),
+            self.pipeline.checks,
+            (),
+            decoder,
+        )
         if decoder is None:
             return self._made(transform(self.pipeline, _with_position(messages)), plan)
         reports: Accumulator[dict[int, Any]] = self.spark.sparkContext.accumulator({}, merging())
@@ -83,9 +97,14 @@ class FrameMaker:
         if given is rows:
             return StreamFrame(messages.select(*dict.fromkeys([*decoder.columns, *PLACE])), self._task_plan(plan))
         if decoder.schema is None:
-            hint = "sources.kafka(..., decode=..., schema=pa.schema([...])); or let the decoder do it all, and return the frame as it came"
+            hint = (
+                "sources.kafka(..., decode=..., schema=pa.schema([...])); or let the decoder do it all, and return "
+                "the frame as it came"
+            )
             raise PipelineError(
-                f"pipeline '{self.pipeline.name}': its function changes what the decoder gives, and no schema says that", hint=hint
+                f"pipeline '{self.pipeline.name}': its function changes what the decoder gives, and no schema says "
+                f"that",
+                hint=hint,
             )
         return self._made(given, replace(plan, decoder=None), reports)
 
@@ -110,7 +129,8 @@ class FrameMaker:
         arrow = self.target.layout.arrow
         if nested := [one for one in arrow if not takes_text(one.type)]:
             raise PipelineError(
-                f"pipeline '{self.pipeline.name}': column '{nested[0].name}' is {nested[0].type}, and a field of JSON arrives as text",
+                f"pipeline '{self.pipeline.name}': column '{nested[0].name}' is {nested[0].type}, and a field of JSON "
+                f"arrives as text",
                 hint="decode the messages yourself: sources.kafka(..., decode=a function on Arrow batches)",
             )
         texts = frozenset(one.name for one in arrow if pa.types.is_string(one.type))
@@ -121,10 +141,14 @@ class FrameMaker:
     def _task_plan(self, plan: StreamPlan) -> StreamPlan | ChangePlan:
         return ChangePlan(plan, self.pipeline.rules) if self.pipeline.mode == "upsert" else plan
 
-    def _made(self, given: DataFrame, plan: StreamPlan, reports: Accumulator[dict[int, Any]] | None = None) -> StreamFrame:
+    def _made(
+        self, given: DataFrame, plan: StreamPlan, reports: Accumulator[dict[int, Any]] | None = None
+    ) -> StreamFrame:
         """What writes the frame that the function gave; refused, where its columns do not fit."""
         layout, made = plan.layout, self._task_plan(plan)
-        if unknown := [name for name in given.columns if name not in (*layout.arrow.names, *self.pipeline.beside, POSITION)]:
+        if unknown := [
+            name for name in given.columns if name not in (*layout.arrow.names, *self.pipeline.beside, POSITION)
+        ]:
             hint = "drop them in the pipeline's function, or declare the columns and run: frazil apply"
             names = ", ".join(f"'{name}'" for name in unknown)
             raise SourceDrift(f"{layout.name} has no column {names}", columns=tuple(unknown), hint=hint)
@@ -137,7 +161,9 @@ def _sum(texts: Iterable[str]) -> LoadReport:
     return sum(map(LoadReport.from_json, texts), LoadReport())
 
 
-def _decoded(messages: DataFrame, plan: StreamPlan, schema: pa.Schema, reports: Accumulator[dict[int, Any]]) -> DataFrame:
+def _decoded(
+    messages: DataFrame, plan: StreamPlan, schema: pa.Schema, reports: Accumulator[dict[int, Any]]
+) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,8 @@
 """Where a stream begins to read: what the table has reached, held against what Kafka still has. The decision is pure.
 
-A source partition is known to the table as `uplink@Xf3k9aQ2/0`: the topic, the beginning of the id that Kafka gave it, and the number. A
-topic that was deleted and made again has another id, so its offsets, which begin anew, are never taken for those of the old one.
+A source partition is known to the table as `uplink@Xf3k9aQ2/0`: the topic, the beginning of the id that Kafka gave it,
+and the number. A topic that was deleted and made again has another id, so its offsets, which begin anew, are never
+taken for those of the old one.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def source_name(topic: str, id: str, number: int) -> str:
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: by topic and partition for Spark; by source partition as the table has it (`reached`); what is read from now on under
-    another name or never again (`done`); and what is lost, if that is accepted."""
+    """Where to begin: by topic and partition for Spark; by source partition as the table has it (`reached`); what is
+    read from now on under another name or never again (`done`); and what is lost, if that is accepted.
+    """
 
     offsets: Mapping[str, Mapping[str, int]]
     reached: Mapping[str, int] = field(default_factory=dict)
@@ -64,9 +66,15 @@ class Start:
 
 
 def plan_start(
-    progress: Mapping[str, int], partitions: Iterable[TopicPartition], *, pipeline: str, table: str, accept_loss: bool = False
+    progress: Mapping[str, int],
+    partitions: Iterable[TopicPartition],
+    *,
+    pipeline: str,
+    table: str,
+    accept_loss: bool = False,
 ) -> Start:
-    """Where each partition is to be read from: where the table stands; one that it does not know, from its earliest message.
+    """Where each partition is to be read from: where the table stands; one that it does not know, from its earliest
+    message.
 
     Raises `MessagesLost` where messages that the table does not have are gone, unless that is accepted.
     """
@@ -80,7 +88,11 @@ def plan_start(
         if at is not None and one.source not in progress:
             done.add(plain)  # written by a sink that knows no ids of topics: the same messages
         if at is None and (former := _former(progress, one)):
-            losses.update(dict.fromkeys(f"topic {one.topic} was deleted and made again; of the old one, {text} is read" for text in former))
+            losses.update(
+                dict.fromkeys(
+                    f"topic {one.topic} was deleted and made again; of the old one, {text} is read" for text in former
+                )
+            )
             done.update(former.values())
         if at is not None and at > one.latest:
             raise ProgressMismatch(
@@ -89,20 +101,27 @@ def plan_start(
             )
         if at is not None and at < one.earliest:
             losses[
-                f"{plain}: offsets {at} to {one.earliest - 1}, {one.earliest - at:,} messages at most; Kafka begins at {one.earliest}"
+                f"{plain}: offsets {at} to {one.earliest - 1}, {one.earliest - at:,} messages at most; Kafka begins "
+                f"at {one.earliest}"
             ] = None
         if at is not None:
             reached[one.source] = at
         offsets.setdefault(one.topic, {})[str(one.number)] = EARLIEST if at is None else max(at, one.earliest)
     if losses and not accept_loss:
-        hint = "data_loss='accept' in sources.kafka(...) goes on with what is there; longer retention in Kafka prevents it"
+        hint = (
+            "data_loss='accept' in sources.kafka(...) goes on with what is there; longer retention in Kafka prevents it"
+        )
         raise MessagesLost(pipeline, tuple(losses), hint=hint)
     return Start(offsets, reached, frozenset(done), tuple(losses))
 
 
 def _former(progress: Mapping[str, int], one: TopicPartition) -> dict[str, str]:
     """What the table has of topics that had the same name, spelled, and as it calls them."""
-    found = [name for name in progress if name.startswith(f"{one.topic}@") and not name.startswith(source_name(one.topic, one.id, 0)[:-1])]
+    found = [
+        name
+        for name in progress
+        if name.startswith(f"{one.topic}@") and not name.startswith(source_name(one.topic, one.id, 0)[:-1])
+    ]
     return {f"partition {name.rpartition('/')[2]} up to {progress[name]}": name for name in found}
 
 
@@ -116,13 +135,23 @@ def batch_end(text: str, ids: Mapping[str, str]) -> dict[str, int]:
     if version != "v1" or len(sources) != 1:
         raise PipelineError(f"Spark's offset log has version {version} and {len(sources)} sources, expected v1 and one")
     topics: dict[str, dict[str, int]] = json.loads(sources[0])
-    return {source_name(topic, ids[topic], int(number)): at for topic, numbers in topics.items() for number, at in numbers.items()}
+    return {
+        source_name(topic, ids[topic], int(number)): at
+        for topic, numbers in topics.items()
+        for number, at in numbers.items()
+    }
 
 
 def check_seen(
-    seen: Mapping[str, tuple[int, int]], end: Mapping[str, int], reached: Mapping[str, int], *, ids: Mapping[str, str], table: str
+    seen: Mapping[str, tuple[int, int]],
+    end: Mapping[str, int],
+    reached: Mapping[str, int],
+    *,
+    ids: Mapping[str, str],
+    table: str,
 ) -> None:
-    """Refuses a batch whose messages are not between what the table has reached and the batch's end: its rows would be in twice, or not.
+    """Refuses a batch whose messages are not between what the table has reached and the batch's end: its rows would be
+    in twice, or not.
 
     >>> check_seen({"t/0": (3, 7)}, {"t@Xf3k9aQ2/0": 8}, {"t@Xf3k9aQ2/0": 3}, ids={"t": "Xf3k9aQ2"}, table="l.t")
     """
@@ -131,7 +160,8 @@ def check_seen(
         source = source_name(topic, ids[topic], int(number))
         if first < reached.get(source, 0) or last >= end.get(source, -1):
             raise ProgressMismatch(
-                f"{table}: a batch has messages {first} to {last} of {place}, not from {reached.get(source)} to {end.get(source)}",
+                f"{table}: a batch has messages {first} to {last} of {place}, not from {reached.get(source)} to "
+                f"{end.get(source)}",
                 hint="nothing of it was committed; start the stream again",
             )
 
@@ -143,12 +173,14 @@ def lag(latest: Mapping[str, Mapping[str, int]], reached: Mapping[str, int], ids
     11
     """
     places = [
-        (source_name(topic, ids.get(topic, ""), int(number)), at) for topic, numbers in latest.items() for number, at in numbers.items()
+        (source_name(topic, ids.get(topic, ""), int(number)), at)
+        for topic, numbers in latest.items()
+        for number, at in numbers.items()
     ]
     return sum(max(at - reached.get(source, 0), 0) for source, at in places)
 
 
-# --- asking Kafka ----------------------------------------------------------------------------------------------------------------------
+# --- asking Kafka ----------------------------------------------------------------------------------------------------
 
 
 def client_options(source: KafkaSource) -> dict[str, str]:
@@ -157,14 +189,20 @@ def client_options(source: KafkaSource) -> dict[str, str]:
 
 
 def read_partitions(spark: SparkSession, source: KafkaSource) -> list[TopicPartition]:
-    """The partitions of the source's topics as they are now. Asked by the JVM's own client: it is there, and takes the same settings."""
+    """The partitions of the source's topics as they are now. Asked by the JVM's own client: it is there, and takes the
+    same settings.
+    """
     from py4j.protocol import Py4JJavaError
 
     assert spark.sparkContext._jvm is not None
     kafka = spark.sparkContext._jvm.org.apache.kafka
     settings = spark.sparkContext._jvm.java.util.Properties()
     known = {key: value for key, value in client_options(source).items() if key != "isolation.level"}
-    for key, value in {"default.api.timeout.ms": str(ANSWER_MS), "request.timeout.ms": str(ANSWER_MS // 2), **known}.items():
+    for key, value in {
+        "default.api.timeout.ms": str(ANSWER_MS),
+        "request.timeout.ms": str(ANSWER_MS // 2),
+        **known,
+    }.items():
         settings.setProperty(key, value)
     try:
         admin = kafka.clients.admin.AdminClient.create(settings)
@@ -196,7 +234,9 @@ def _ask(jvm: Any, admin: Any, source: KafkaSource) -> list[TopicPartition]:
 def _topics(jvm: Any, admin: Any, source: KafkaSource) -> Sequence[str]:
     if source.pattern is None:
         return source.topics
-    names = [name for name in admin.listTopics().names().get() if jvm.java.util.regex.Pattern.matches(source.pattern, name)]
+    names = [
+        name for name in admin.listTopics().names().get() if jvm.java.util.regex.Pattern.matches(source.pattern, name)
+    ]
     if not names:
         raise PipelineError(f"no topic of Kafka at {source.servers} matches '{source.pattern}'")
     return sorted(names)
@@ -212,8 +252,11 @@ def _java_list(jvm: Any, values: Sequence[str]) -> Any:
 def _translate(text: str, source: KafkaSource) -> PipelineError:
     if "UnknownTopicOrPartition" in text:
         return PipelineError(
-            f"Kafka at {source.servers} has no topic {source}", hint="create it, or correct the name in sources.kafka(...)"
+            f"Kafka at {source.servers} has no topic {source}",
+            hint="create it, or correct the name in sources.kafka(...)",
         )
     if "Timeout" in text or "TimedOut" in text:
-        return PipelineError(f"Kafka at {source.servers} does not answer", hint="is it running? frazil up --with kafka starts one here")
+        return PipelineError(
+            f"Kafka at {source.servers} does not answer", hint="is it running? frazil up --with kafka starts one here"
+        )
     return PipelineError(f"Kafka at {source.servers}: {next(iter(text.splitlines()), text)}")

@@ -48,9 +48,17 @@ class StreamProgress:
     uncounted: int = 0  # changes of merges of which Spark did not say what became of them; they are among `rows`
 
     def count(
-        self, rows: int, quarantined: int, seconds: float, snapshot_id: int | None, *, merged: Mapping[str, int] | None = None
+        self,
+        rows: int,
+        quarantined: int,
+        seconds: float,
+        snapshot_id: int | None,
+        *,
+        merged: Mapping[str, int] | None = None,
     ) -> None:
-        """Adds a committed batch with its number of rows or changes; `merged` counts what an upsert did with the changes."""
+        """Adds a committed batch with its number of rows or changes; `merged` counts what an upsert did with the
+        changes.
+        """
         self.batches += 1
         self.rows += rows if merged is None else merged["rows"]
         self.rows_in += rows + quarantined
@@ -72,10 +80,13 @@ class StreamProgress:
         >>> outcomes = {"inserted": 900, "updated": 300, "deleted": 2, "unchanged": 1, "duplicates": 0}
         >>> StreamProgress("crm", "l.crm", 3, 1200, 4, 0, 2.0, 500, merged=outcomes).line()
         'crm: batch 3, 900 inserted, 300 updated, 2 deleted, 1 unchanged, 0 duplicates, 4 quarantined, 250 rows/s, 2.0 s a batch, lag 0'
-        """
+        """  # noqa: E501
         behind = "" if self.lag is None else f", lag {self.lag:,}"
         speed = f"{self.rows_per_second:,.0f} rows/s, {self.batch_seconds:.1f} s a batch"
-        return f"{self.pipeline}: batch {self.batches:,}, {self.outcome()}, {self.quarantined:,} quarantined, {speed}{behind}"
+        return (
+            f"{self.pipeline}: batch {self.batches:,}, {self.outcome()}, {self.quarantined:,} quarantined, "
+            f"{speed}{behind}"
+        )
 
     def outcome(self) -> str:
         """What became of the rows that are not quarantined.
@@ -84,7 +95,7 @@ class StreamProgress:
         '1,200 rows'
         >>> StreamProgress("crm", "l.crm", rows=6, merged={"inserted": 1, "updated": 2, "deleted": 0}, uncounted=3).outcome()
         '1 inserted, 2 updated, 0 deleted, 3 changes whose outcome Spark did not report'
-        """
+        """  # noqa: E501
         counts = [f"{count:,} {name}" for name, count in self.merged.items()]
         if self.uncounted:
             counts.append(f"{self.uncounted:,} changes whose outcome Spark did not report")
@@ -133,7 +144,10 @@ def serving_metrics(progress: StreamProgress, port: int) -> Iterator[int]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known = {"/metrics": (progress.render, "text/plain; version=0.0.4"), "/progress": (progress.to_json, "application/json")}
+            known = {
+                "/metrics": (progress.render, "text/plain; version=0.0.4"),
+                "/progress": (progress.to_json, "application/json"),
+            }
             if self.path not in known:
                 self.send_error(404)
                 return

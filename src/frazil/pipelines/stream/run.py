@@ -1,8 +1,8 @@
 """A stream: messages of Kafka -> the user's function -> the table, a commit a batch, with quarantine and progress.
 
-What the table has reached decides where reading begins, and a batch moves that in the commit of its rows. So a query without state needs no
-checkpoint of Spark's: it gets an empty one at every start, and none can be lost, stale or somebody else's. One with state has to keep its
-own, and is refused when it is not there (`stateful`).
+What the table has reached decides where reading begins, and a batch moves that in the commit of its rows. So a query
+without state needs no checkpoint of Spark's: it gets an empty one at every start, and none can be lost, stale or
+somebody else's. One with state has to keep its own, and is refused when it is not there (`stateful`).
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 TOP_REASONS = 5
-_LOSS = ("KAFKA_DATA_LOSS", "OffsetOutOfRange", "data may have been")  # in what Spark and Kafka say of messages that are gone
+# in what Spark and Kafka say of messages that are gone
+_LOSS = ("KAFKA_DATA_LOSS", "OffsetOutOfRange", "data may have been")
 FEW_ROWS = 1000  # of a batch: too few to speak of a share
 
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How a stream runs: to the end of what is there (`once`), or on and on, a batch every so many seconds while there is something new.
+    """How a stream runs: to the end of what is there (`once`), or on and on, a batch every so many seconds while there
+    is something new.
 
     `state` is a folder of its own for each pipeline.
     """
@@ -53,7 +55,8 @@ class StreamOptions:
     once: bool = True
     interval_seconds: float = 10.0
     on_change: OnChange = ignore
-    stop: threading.Event = field(default_factory=threading.Event)  # when set, the batch under way is finished, and no other begun
+    # when set, the batch under way is finished, and no other begun
+    stop: threading.Event = field(default_factory=threading.Event)
     patience: Patience | None = None
     owner: str | None = None  # the name of the project that runs it; None: as the settings of its folder say
     adopt: bool = False  # tables of another project become this one's
@@ -80,7 +83,8 @@ def run_stream(
         if isinstance(exc, WriterFenced) and not exc.made_anew:
             raise PipelineError(
                 f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
-                hint="the table says which messages are in, and the other one goes on from there; let one run at a time",
+                hint="the table says which messages are in, and the other one goes on from there; let one run at a "
+                "time",
             ) from exc
         raise
     finally:
@@ -127,9 +131,13 @@ class _Stream:
         self.pipeline, self.spark, self.catalog, self.folder, self.options = pipeline, spark, catalog, folder, options
         self.progress, self.source = progress, _source(pipeline)
         load_target(pipeline, catalog)
-        self.owner = check_pipeline(pipeline.target.identifier, catalog, folder, project=options.owner, adopt=options.adopt)
+        self.owner = check_pipeline(
+            pipeline.target.identifier, catalog, folder, project=options.owner, adopt=options.adopt
+        )
         self.patience = options.patience or Patience()
-        self.target = IcebergTarget(catalog, pipeline.target.identifier, patience=self.patience, key=pipeline.upserted_by)
+        self.target = IcebergTarget(
+            catalog, pipeline.target.identifier, patience=self.patience, key=pipeline.upserted_by
+        )
         self.part = part_name(pipeline.name, 0)
         self.error: BaseException | None = None
         self.busy = threading.Lock()
@@ -151,7 +159,9 @@ class _Stream:
             return
         self.owner.claim()
         self.sink = FrameSink(self.target, self.part, options=SinkOptions(checks=self.pipeline.checks))
-        self.publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, self.target, self.part, self.sink.generation))
+        self.publisher = LoadPublisher(
+            self.pipeline, self.spark, Stages(self.catalog, self.target, self.part, self.sink.generation)
+        )
         self.publisher.clean()
         self.start = self._start(self.sink.position)
         self.made = made if self.start == start else maker.make(self.start)
@@ -162,13 +172,17 @@ class _Stream:
             if not self.operators:
                 shutil.rmtree(self.checkpoint, ignore_errors=True)
 
-    # --- before the first batch ------------------------------------------------------------------------------------------------------
+    # --- before the first batch --------------------------------------------------------------------------------------
 
     def _start(self, reached: Mapping[str, int]) -> Start:
         self.partitions = read_partitions(self.spark, self.source)
         self.ids = {one.topic: one.id for one in self.partitions}
-        self.latest = {topic: {str(one.number): one.latest for one in self.partitions if one.topic == topic} for topic in self.ids}
-        return _plan(self.pipeline, {} if any(name.startswith(CHECKPOINT) for name in reached) else reached, self.partitions)
+        self.latest = {
+            topic: {str(one.number): one.latest for one in self.partitions if one.topic == topic} for topic in self.ids
+        }
+        return _plan(
+            self.pipeline, {} if any(name.startswith(CHECKPOINT) for name in reached) else reached, self.partitions
+        )
 
     def _is_behind(self, start: Start) -> bool:
         return any(start.reached.get(one.source, one.earliest) < one.latest for one in self.partitions)
@@ -185,13 +199,17 @@ class _Stream:
                 shutil.rmtree(old, ignore_errors=True)
         return self.options.state.resolve() / f"run-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
-    # --- the query -------------------------------------------------------------------------------------------------------------------
+    # --- the query ---------------------------------------------------------------------------------------------------
 
     def _run_query(self) -> None:
         trigger: dict[str, Any] = (
-            {"availableNow": True} if self.options.once else {"processingTime": f"{self.options.interval_seconds} seconds"}
+            {"availableNow": True}
+            if self.options.once
+            else {"processingTime": f"{self.options.interval_seconds} seconds"}
         )
-        writer = self.made.frame.writeStream.foreachBatch(self.write).option("checkpointLocation", self.checkpoint.as_uri())
+        writer = self.made.frame.writeStream.foreachBatch(self.write).option(
+            "checkpointLocation", self.checkpoint.as_uri()
+        )
         query = writer.queryName(f"frazil-{self.pipeline.name}-{uuid.uuid4().hex[:8]}").trigger(**trigger).start()
         try:
             self._wait(query)
@@ -229,7 +247,7 @@ class _Stream:
             self._start(self.sink.position)  # says which messages are lost
         raise exc if self.error is not None else failed(self.pipeline, Exception(str(exc))) from exc.__cause__
 
-    # --- a batch ---------------------------------------------------------------------------------------------------------------------
+    # --- a batch -----------------------------------------------------------------------------------------------------
 
     def write(self, frame: DataFrame, number: int) -> None:
         """Writes a batch; what goes wrong is kept, for on its way through the JVM it becomes a text."""
@@ -261,7 +279,9 @@ class _Stream:
         self._tell()
 
     def _merged(self, report: LoadReport, changes: ChangeSet | None) -> dict[str, int] | None:
-        """What became of the batch's changes, as the merge has said; None for an append, and where Spark did not say."""
+        """What became of the batch's changes, as the merge has said; None for an append, and where Spark did
+        not say.
+        """
         if changes is None:
             return None
         if not changes.rows:
@@ -305,10 +325,18 @@ class _Stream:
         """Refuses a batch that is not what it should be."""
         name = self.pipeline.name
         if not self.operators:
-            check_seen(report.seen, end, {**self.start.reached, **self.sink.position}, ids=self.ids, table=self.pipeline.target.name)
+            check_seen(
+                report.seen,
+                end,
+                {**self.start.reached, **self.sink.position},
+                ids=self.ids,
+                table=self.pipeline.target.name,
+            )
         if report.unknown:
             fields = ", ".join(f"'{one}'" for one in report.unknown)
-            hint = "declare the columns and run: frazil apply; or set drift='quarantine', or decode the messages yourself"
+            hint = (
+                "declare the columns and run: frazil apply; or set drift='quarantine', or decode the messages yourself"
+            )
             raise SourceDrift(
                 f"pipeline '{name}': messages have {fields}, which {self.pipeline.target.name} does not",
                 columns=report.unknown,

@@ -1,7 +1,8 @@
 """Queries that keep state: which operators do, and when their checkpoint is not the one that belongs to the table.
 
-The state (rows seen, sums so far) is in Spark's checkpoint and nowhere else. With another checkpoint the query would start with empty
-state, and what it then writes does not follow what the table has: duplicates come through, sums begin at nought.
+The state (rows seen, sums so far) is in Spark's checkpoint and nowhere else. With another checkpoint the query would
+start with empty state, and what it then writes does not follow what the table has: duplicates come through, sums begin
+at nought.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def _walk(node: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint's folder says: the query's id, and the number of batches that are done; None and 0 if it is empty or gone."""
+    """What a checkpoint's folder says: the query's id, and the number of batches that are done; None and 0 if it is
+    empty or gone.
+    """
 
     folder: Path
     query: str | None = None
@@ -71,17 +74,23 @@ def check_stateless(progress: Mapping[str, int], *, pipeline: str, table: str) -
     if _own(progress):
         raise ProgressMismatch(
             f"pipeline '{pipeline}': {table} has batches of a query that kept state, and this one keeps none",
-            hint="which messages are in cannot be told: give the pipeline another name, if all of them are to be read anew",
+            hint="which messages are in cannot be told: give the pipeline another name, if all of them are to be read "
+            "anew",
         )
 
 
-def check_stateful(progress: Mapping[str, int], checkpoint: Checkpoint, operators: list[str], *, pipeline: str, table: str) -> None:
+def check_stateful(
+    progress: Mapping[str, int], checkpoint: Checkpoint, operators: list[str], *, pipeline: str, table: str
+) -> None:
     """Refuses a query with state whose checkpoint is not the one that the table's rows came from.
 
     >>> check_stateful({"checkpoint/q1": 3}, Checkpoint(Path("c"), "q1", 3), ["dropDuplicates"], pipeline="p", table="t")
-    """
+    """  # noqa: E501
     keeps = f"pipeline '{pipeline}' keeps state ({', '.join(operators)}) in its checkpoint"
-    anew = f"bring the checkpoint back to {checkpoint.folder}; or begin anew: empty {table}, or give the pipeline another name"
+    anew = (
+        f"bring the checkpoint back to {checkpoint.folder}; or begin anew: empty {table}, or give the pipeline "
+        f"another name"
+    )
     if others := [name for name in progress if not name.startswith(CHECKPOINT)]:
         raise ProgressMismatch(
             f"{keeps}, and {table} has rows of a query without state, up to {others[0]}: {progress[others[0]]}",
@@ -90,14 +99,16 @@ def check_stateful(progress: Mapping[str, int], checkpoint: Checkpoint, operator
     known = _own(progress)
     if checkpoint.query is not None and known.get(checkpoint.query, 0) < checkpoint.batches:
         raise ProgressMismatch(
-            f"{keeps}, and {checkpoint.folder} is at batch {checkpoint.batches}, but {table} only at {known.get(checkpoint.query, 0)}",
+            f"{keeps}, and {checkpoint.folder} is at batch {checkpoint.batches}, but {table} only at "
+            f"{known.get(checkpoint.query, 0)}",
             hint=f"was the table rolled back? remove {checkpoint.folder} and empty the table to begin anew",
         )
     if known and checkpoint.query not in known:
         query, batches = next(iter(known.items()))
         found = f"that of query {checkpoint.query}" if checkpoint.query else "none"
         raise ProgressMismatch(
-            f"{keeps}; {table} has {batches} batches of the checkpoint of query {query}, and {checkpoint.folder} holds {found}: "
+            f"{keeps}; {table} has {batches} batches of the checkpoint of query {query}, and {checkpoint.folder} "
+            f"holds {found}: "
             "with empty state, rows would be repeated and sums begin at nought",
             hint=anew,
         )

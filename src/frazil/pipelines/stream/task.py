@@ -1,6 +1,8 @@
-"""What one task of a stream's batch does: messages are decoded, held against the contract and written to files, in one pass in Arrow.
+"""What one task of a stream's batch does: messages are decoded, held against the contract and written to files, in one
+pass in Arrow.
 
-Where the pipeline's function changes the frame, Spark stands in between: one task decodes (and sets bad messages aside), another writes.
+Where the pipeline's function changes the frame, Spark stands in between: one task decodes (and sets bad messages
+aside), another writes.
 """
 
 from __future__ import annotations
@@ -29,15 +31,21 @@ class StreamPlan(LoadPlan):
         """The work of one task."""
         return StreamWork(self, task)
 
-    def decode(self, batches: Iterable[pa.RecordBatch], *, task: int, on_end: Callable[[LoadReport], None]) -> Iterator[pa.RecordBatch]:
-        """The rows of the messages, each with its position. Those that cannot be read go to quarantine files, told at the end."""
+    def decode(
+        self, batches: Iterable[pa.RecordBatch], *, task: int, on_end: Callable[[LoadReport], None]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of the messages, each with its position. Those that cannot be read go to quarantine files, told at
+        the end.
+        """
         work = self.begin(task)
         try:
             for batch in batches:
                 decoded, place = work.decode(batch)
                 texts = [place.column(name).cast(pa.string()) for name in PLACE]
                 position = pc.binary_join_element_wise(*texts, "/")
-                yield pa.RecordBatch.from_arrays([*decoded.rows.columns, position], [*decoded.rows.schema.names, POSITION])
+                yield pa.RecordBatch.from_arrays(
+                    [*decoded.rows.columns, position], [*decoded.rows.schema.names, POSITION]
+                )
             on_end(work.finish())
         except BaseException:
             work.abandon()
@@ -73,7 +81,9 @@ class StreamWork(LoadWork):
         if self.plan.decoder is None:
             return super().read(batch)
         found, place = self.decode(batch)
-        return Placed(found.rows, lambda wanted: _positions(place, wanted), lambda: place.column("offset").cast(pa.int64()))
+        return Placed(
+            found.rows, lambda wanted: _positions(place, wanted), lambda: place.column("offset").cast(pa.int64())
+        )
 
     def decode(self, batch: pa.RecordBatch) -> tuple[Decoded, pa.RecordBatch]:
         """The rows of messages, and the place of each; bad ones are set aside."""
@@ -108,7 +118,9 @@ def ranges(batch: pa.RecordBatch) -> dict[str, Range]:
     >>> ranges(rows)
     {'t/0': (5, 9)}
     """
-    grouped = pa.table(batch.select(PLACE)).group_by(["topic", "partition"]).aggregate([("offset", "min"), ("offset", "max")])
+    grouped = (
+        pa.table(batch.select(PLACE)).group_by(["topic", "partition"]).aggregate([("offset", "min"), ("offset", "max")])
+    )
     return {f"{one['topic']}/{one['partition']}": (one["offset_min"], one["offset_max"]) for one in grouped.to_pylist()}
 
 

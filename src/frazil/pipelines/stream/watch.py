@@ -1,4 +1,6 @@
-"""Landing files as a stream: a run every few seconds. The ledger says what is new, so a run is a batch, and needs no checkpoint."""
+"""Landing files as a stream: a run every few seconds. The ledger says what is new, so a run is a batch, and needs no
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def watch_files(
-    pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCatalog, folder: Path, options: StreamOptions, progress: StreamProgress
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession,
+    catalog: FrazilCatalog,
+    folder: Path,
+    options: StreamOptions,
+    progress: StreamProgress,
 ) -> StreamProgress:
     """Loads new files until it is asked to stop. A run under way is finished."""
     adopt = options.adopt

@@ -1,8 +1,8 @@
 """Changes that are ready to be merged: one for each key, kept by Spark, and counted.
 
-Tasks in Python make changes of rows (`upsert_task`): they read text, tell what is wrong, and set bad rows aside. Rows that come in the
-table's own types, good and each of another key, need nothing of that, and whether they are so Spark can see for itself: they stay in the
-JVM. If only one of them is not, tasks make all.
+Tasks in Python make changes of rows (`upsert_task`): they read text, tell what is wrong, and set bad rows aside. Rows
+that come in the table's own types, good and each of another key, need nothing of that, and whether they are so Spark
+can see for itself: they stay in the JVM. If only one of them is not, tasks make all.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 HASHED_ROWS = 1_000_000  # what a task may hold in a hash table, which cannot spill
-AS_THEY_ARE = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}  # for what is read twice, packing costs more than it saves
+# for what is read twice, packing costs more than it saves
+AS_THEY_ARE = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
 BAD = "_frazil_bad"
 RANK, COUNT = "_frazil_rank", "_frazil_count"
 
 
 @dataclass(frozen=True)
 class ChangeSet:
-    """Changes that are ready to be merged, one for each key, kept by Spark; what was counted of them; and where their keys lie.
+    """Changes that are ready to be merged, one for each key, kept by Spark; what was counted of them; and where their
+    keys lie.
 
     They `fit` if the tasks that merge them can hold them in memory.
     """
@@ -47,10 +49,13 @@ class ChangeSet:
 
 @contextmanager
 def change_set(frame: DataFrame, plan: ChangePlan, *, by_spark: bool = True) -> Iterator[ChangeSet]:
-    """The changes that the rows of a frame are, computed once; they are let go of at the end. By tasks in any case without `by_spark`."""
+    """The changes that the rows of a frame are, computed once; they are let go of at the end. By tasks in any case
+    without `by_spark`.
+    """
     with ExitStack() as kept:
         if not frame._jdf.queryExecution().analyzed().deterministic():
-            # With rand() or uuid() a row is another one each time it is computed, and a merge refuses that: these are computed for good.
+            # With rand() or uuid() a row is another one each time it is computed, and a merge refuses that: these are
+            # computed for good.
             frame = frame.localCheckpoint()
         work = _Work(plan.rules, kept, _tasks(frame))
         if by_spark and (judged := judge(frame, plan)) is not None:
@@ -74,14 +79,18 @@ def map_changes(frame: DataFrame, plan: ChangePlan) -> DataFrame:
 
 
 def judge(frame: DataFrame, plan: ChangePlan) -> DataFrame | None:
-    """The rows as changes, `BAD` where the contract will find a fault; None where that takes more than to look for NULL."""
+    """The rows as changes, `BAD` where the contract will find a fault; None where that takes more than to look for
+    NULL.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
     table, ops = plan.load.layout.schema, plan.rules.op
     if plan.load.checks or not all(one.field_type.is_primitive for one in table.fields):
         return None
-    wanted = {one.name: one.dataType for one in plan.spark_schema().fields if one.name not in (DELETED, ARRIVAL, REPORT)}
+    wanted = {
+        one.name: one.dataType for one in plan.spark_schema().fields if one.name not in (DELETED, ARRIVAL, REPORT)
+    }
     wanted |= {ops.column: StringType()} if ops else {}
     if {one.name: one.dataType for one in frame.schema.fields} != wanted or len(frame.columns) != len(wanted):
         return None
@@ -117,7 +126,9 @@ class _Work:
         from pyspark.sql import functions as F
 
         held, is_change = self._keep(self._by_key(made)), F.col(REPORT).isNull()
-        reports, keys, most, *ends = self._count(held, REPORT, is_change, F.collect_list(F.when(~is_change, F.struct(REPORT, COUNT))))
+        reports, keys, most, *ends = self._count(
+            held, REPORT, is_change, F.collect_list(F.when(~is_change, F.struct(REPORT, COUNT)))
+        )
         report = sum((LoadReport.from_json(text) for text, times in reports for _ in range(times)), LoadReport())
         changes = held.filter(is_change).drop(REPORT)
         if (most or 0) > 1:
@@ -137,7 +148,9 @@ class _Work:
         return held
 
     def _count(self, held: DataFrame, beside: str, is_change: Column, *asked: Column) -> Any:
-        """In one pass over what is kept: what is `asked`; how many keys there are, the most changes of one, and where the keys lie."""
+        """In one pass over what is kept: what is `asked`; how many keys there are, the most changes of one, and where
+        the keys lie.
+        """
         from pyspark.sql import functions as F
 
         ends = [one(column) for column in self._key for one in (F.min, F.max)]
@@ -151,7 +164,9 @@ class _Work:
         return ChangeSet(changes, report, keys, pairs, fits=keys <= self.tasks * HASHED_ROWS)
 
     def _last_of_each(self, changes: DataFrame) -> DataFrame:
-        """Of the changes of a key the last, by the sequence and then by arrival. To sort them costs more than to see that none is twice."""
+        """Of the changes of a key the last, by the sequence and then by arrival. To sort them costs more than to see
+        that none is twice.
+        """
         from pyspark.sql import functions as F
         from pyspark.sql.window import Window
 
@@ -191,7 +206,9 @@ def _tasks(frame: DataFrame) -> int:
 
 
 def _is_one_of(column: str, words: Sequence[str]) -> Column:
-    """Whether a column holds one of these words, as they are written by all; of other spellings the contract knows more."""
+    """Whether a column holds one of these words, as they are written by all; of other spellings the contract knows
+    more.
+    """
     from pyspark.sql import functions as F
 
     forms = sorted({form for one in words for form in (one.lower(), one.upper())})

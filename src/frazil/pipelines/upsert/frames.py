@@ -1,4 +1,5 @@
-"""`upsert_frame`: a Spark frame of changes into a table by key, exactly once. For pipelines, and for `foreachBatch` of any stream.
+"""`upsert_frame`: a Spark frame of changes into a table by key, exactly once. For pipelines, and for `foreachBatch` of
+any stream.
 
 from frazil.pipelines.upsert import upsert_batches, upsert_frame
 
@@ -20,7 +21,17 @@ from frazil.pipelines.upsert.changes import change_set
 from frazil.pipelines.upsert.merge import Merge
 from frazil.pipelines.upsert.task import ChangePlan
 from frazil.sinks import BadRows, IcebergTarget, SinkOptions, as_catalog, as_checks, part_name
-from frazil.sinks.spark import Counts, FrameResult, FrameSink, Staged, Takeover, batch_position, row_schema, task_limits, tasks_at_once
+from frazil.sinks.spark import (
+    Counts,
+    FrameResult,
+    FrameSink,
+    Staged,
+    Takeover,
+    batch_position,
+    row_schema,
+    task_limits,
+    tasks_at_once,
+)
 from frazil.spark import spark_error
 from frazil.write.commit import Patience
 from frazil.write.contract import Contract
@@ -36,7 +47,8 @@ if TYPE_CHECKING:
 class UpsertFrames:
     """Upserts frames, each in one commit. Lives on the driver; opening it fences every other writer of the same name.
 
-    After a commit that failed or whose end is not known, open it again: the table says where to go on. `takeover` is that of `FrameSink`.
+    After a commit that failed or whose end is not known, open it again: the table says where to go on. `takeover` is
+    that of `FrameSink`.
     """
 
     def __init__(
@@ -78,10 +90,11 @@ class UpsertFrames:
         also: Mapping[str | Identifier, pa.Table] | None = None,
         check: Callable[[Counts], None] | None = None,
     ) -> FrameResult:
-        """The changes are in the table, with the quarantined rows and those of other tables, in one commit, when this returns.
+        """The changes are in the table, with the quarantined rows and those of other tables, in one commit, when this
+        returns.
 
-        `position` says where the source stands after the frame; if the table has reached it, the frame is not computed. `check` is called
-        between the tasks and the merge: if it raises, nothing is committed.
+        `position` says where the source stands after the frame; if the table has reached it, the frame is not computed.
+        `check` is called between the tasks and the merge: if it raises, nothing is committed.
         """
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -103,10 +116,14 @@ class UpsertFrames:
                 return self._stages.publish(self._sink, staged, merge, also=(lambda _: also) if also else None)
         except (PySparkException, Py4JError) as exc:
             hint = "nothing of this frame was committed"
-            raise SinkError(f"{self._target.layout.name}: the Spark job failed: {spark_error(str(exc))}", hint=hint) from exc
+            raise SinkError(
+                f"{self._target.layout.name}: the Spark job failed: {spark_error(str(exc))}", hint=hint
+            ) from exc
 
     def clean_rivals(self) -> None:
-        """Removes the branches of writers that were killed, or that lost against this one; to be called after the first commit."""
+        """Removes the branches of writers that were killed, or that lost against this one; to be called after the first
+        commit.
+        """
         with suppress(Exception):  # the rows are in; the next writer removes what is left
             self._stages.clean_rivals()
 
@@ -119,11 +136,15 @@ class UpsertFrames:
         plan.check_fields(row_schema(frame.schema, None, table=layout.name))
         return plan
 
-    def _refuse(self, report: LoadReport, staged: Staged, counts: Counts, check: Callable[[Counts], None] | None) -> None:
+    def _refuse(
+        self, report: LoadReport, staged: Staged, counts: Counts, check: Callable[[Counts], None] | None
+    ) -> None:
         try:
             if report.quarantined and self._bad_rows == "stop":
                 reason = max(report.reasons, key=lambda one: report.reasons[one])
-                raise RowRefused(self._target.layout.name, reason, position=f"one of {report.quarantined:,} bad rows", row="")
+                raise RowRefused(
+                    self._target.layout.name, reason, position=f"one of {report.quarantined:,} bad rows", row=""
+                )
             if check is not None:
                 check(counts)
         except BaseException:
@@ -142,7 +163,8 @@ def upsert_frame(
 ) -> FrameResult:
     """One frame of changes, in one commit, which takes over, too; the options are those of `UpsertFrames`.
 
-    If another writer of the name commits before it, this one is refused with `WriterFenced`, and nothing of the frame is in.
+    If another writer of the name commits before it, this one is refused with `WriterFenced`, and nothing of the frame
+    is in.
     """
     frames = UpsertFrames(table, takeover="first commit", **options)
     result = frames.write(frame, position=position, also=also, check=check)
@@ -156,15 +178,17 @@ def upsert_batches(
 ) -> Callable[[DataFrame, int], None]:
     """A function for `writeStream.foreachBatch`; it takes the table over at the first batch.
 
-    The number of the batch in the query's checkpoint is the position: a batch that Spark repeats changes nothing as long as the checkpoint
-    is kept, and a query with another checkpoint under the same name is refused.
+    The number of the batch in the query's checkpoint is the position: a batch that Spark repeats changes nothing as
+    long as the checkpoint is kept, and a query with another checkpoint under the same name is refused.
     """
     opened: list[UpsertFrames] = []
 
     def write(frame: DataFrame, batch_id: int) -> None:
         frames = opened.pop() if opened else UpsertFrames(table, **options)
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        position = batch_position(frames.position, query, batch_id, table=table if isinstance(table, str) else ".".join(table))
+        position = batch_position(
+            frames.position, query, batch_id, table=table if isinstance(table, str) else ".".join(table)
+        )
         result = frames.write(frame, position=position)
         opened.append(frames)  # after an error the next batch opens it anew
         if on_result is not None:

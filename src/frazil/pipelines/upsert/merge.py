@@ -1,7 +1,7 @@
 """Changes into a table by Spark's MERGE, on a stage.
 
-Spark's own writer commits one table, cannot set a property, and retries by itself: so it never touches the ref, but a branch (`stages`).
-Copy-on-write or merge-on-read is the table's own choice, by Iceberg's property `write.merge.mode`.
+Spark's own writer commits one table, cannot set a property, and retries by itself: so it never touches the ref, but a
+branch (`stages`). Copy-on-write or merge-on-read is the table's own choice, by Iceberg's property `write.merge.mode`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ from frazil.spark import quoted, spark_error
 from frazil.write.commit import STAGED_BY, head
 from frazil.write.upsert import DELETED, UpsertRules
 
-STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"  # so that the audit knows the staged snapshot for one of ours
+# so that the audit knows the staged snapshot for one of ours
+STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"
 MERGED = "spark.merge-into.num-target-rows-"  # in the summary of a snapshot that a MERGE made
-# Without it the table's rows pass by a hash table of the changes where these are much smaller; with it both sides are sorted.
+# Without it the table's rows pass by a hash table of the changes where these are much smaller; with it both sides are
+# sorted.
 PREFER_SORTING = "spark.sql.join.preferSortMergeJoin"
 
 
 @dataclass
 class Merge:
-    """Brings changes to a stage; a `stages.Write`. `counts` says what became of them in the last attempt, if Spark does."""
+    """Brings changes to a stage; a `stages.Write`. `counts` says what became of them in the last attempt, if Spark
+    does.
+    """
 
     stages: Stages
     changes: ChangeSet
@@ -39,7 +43,11 @@ class Merge:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        target, spark, view = self.stages.target, self.changes.frame.sparkSession, f"frazil_changes_{uuid.uuid4().hex[:8]}"
+        target, spark, view = (
+            self.stages.target,
+            self.changes.frame.sparkSession,
+            f"frazil_changes_{uuid.uuid4().hex[:8]}",
+        )
         self.changes.frame.createOrReplaceTempView(view)
         columns = [one.name for one in target.layout.schema.fields]
         table = ".".join(quoted(one) for one in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
@@ -50,7 +58,8 @@ class Merge:
         except (PySparkException, Py4JError) as exc:
             self.stages.table_at(stage)  # if the branch is gone, that is what to tell
             raise PipelineError(
-                f"{target.layout.name}: the merge failed: {spark_error(str(exc))}", hint="nothing was committed; mend it and run again"
+                f"{target.layout.name}: the merge failed: {spark_error(str(exc))}",
+                hint="nothing was committed; mend it and run again",
             ) from exc
         finally:
             spark.catalog.dropTempView(view)
@@ -61,8 +70,11 @@ class Merge:
         return found.snapshot_id
 
 
-def merge_sql(table: str, view: str, columns: list[str], rules: UpsertRules, ends: Mapping[str, tuple[Any, Any]] | None = None) -> str:
-    """The MERGE: older changes do nothing, deletes of unknown keys neither. The bounds of the keys let Iceberg skip files.
+def merge_sql(
+    table: str, view: str, columns: list[str], rules: UpsertRules, ends: Mapping[str, tuple[Any, Any]] | None = None
+) -> str:
+    """The MERGE: older changes do nothing, deletes of unknown keys neither. The bounds of the keys let Iceberg skip
+    files.
 
     >>> print(merge_sql("t", "v", ["id", "n"], UpsertRules.of("id", "n", "op"), {"id": (3, 7)}))
     MERGE INTO t t USING v s

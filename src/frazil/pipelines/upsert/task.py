@@ -1,4 +1,5 @@
-"""What one task does with changes: types, checks, quarantine files. The good ones go on to Spark, and with them, as a last row, a report.
+"""What one task does with changes: types, checks, quarantine files. The good ones go on to Spark, and with them, as a
+last row, a report.
 
 So the rows and what was counted of them are one task's word, however often Spark repeats a task.
 """
@@ -42,7 +43,9 @@ class ChangePlan:
         return self.contract.arrow.append(pa.field(ARRIVAL, pa.int64())).append(pa.field(REPORT, pa.string()))
 
     def check_fields(self, found: pa.Schema) -> None:
-        """Refuses rows that lack a column or have one of a type that does not fit; here, where the error is the caller's own."""
+        """Refuses rows that lack a column or have one of a type that does not fit; here, where the error is the
+        caller's own.
+        """
         rows = pa.schema([one for one in found if one.name != POSITION])
         self.contract.check_fields(rows)
         self.contract.rows.check_fields(rows)
@@ -55,7 +58,8 @@ class ChangePlan:
         for one in self.load.layout.arrow:
             if pa.types.is_time(one.type) or isinstance(one.type, pa.BaseExtensionType):
                 raise PipelineError(
-                    f"{self.load.layout.name}: column '{one.name}' is of type {self.load.layout.schema.find_type(one.name)}, "
+                    f"{self.load.layout.name}: column '{one.name}' is of type "
+                    f"{self.load.layout.schema.find_type(one.name)}, "
                     "which changes cannot have on their way through Spark",
                     hint="upsert into this table with frazil.sinks.open(..., mode='upsert')",
                 )
@@ -63,7 +67,9 @@ class ChangePlan:
             nullable = pa.schema([one.with_nullable(True) for one in self.arrow])
             return from_arrow_schema(nullable, prefer_timestamp_ntz=True)
         except PySparkException as exc:
-            raise PipelineError(f"{self.load.layout.name}: a column has a type that Spark does not know: {exc}") from exc
+            raise PipelineError(
+                f"{self.load.layout.name}: a column has a type that Spark does not know: {exc}"
+            ) from exc
 
     def run(self, batches: Iterable[pa.RecordBatch], *, task: int) -> Iterator[pa.RecordBatch]:
         """The good changes, batch by batch, and the report; whatever goes wrong, it leaves no file behind."""
@@ -107,6 +113,8 @@ class ChangeWork:
 
 def report_row(report: LoadReport, schema: pa.Schema) -> pa.RecordBatch:
     """A report among rows: all other columns are NULL, or False."""
-    columns = [pa.array([False]) if one.type == pa.bool_() and not one.nullable else pa.nulls(1, one.type) for one in schema]
+    columns = [
+        pa.array([False]) if one.type == pa.bool_() and not one.nullable else pa.nulls(1, one.type) for one in schema
+    ]
     columns[schema.get_field_index(REPORT)] = pa.array([report.to_json()], pa.string())
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -50,16 +50,22 @@ def open_duckdb(settings: Settings, catalog: FrazilCatalog) -> duckdb.DuckDBPyCo
         con.execute("SET lock_configuration = true")
     except library.Error as exc:
         con.close()
-        raise QueryError(f"DuckDB could not open the catalog at {redact_url(catalog.properties['uri'])}: {first_line(exc)}") from exc
+        raise QueryError(
+            f"DuckDB could not open the catalog at {redact_url(catalog.properties['uri'])}: {first_line(exc)}"
+        ) from exc
     return con
 
 
 def connect_closed(**settings: str | int | bool) -> duckdb.DuckDBPyConnection:
-    """A DuckDB in memory that reads what is registered and nothing else: no file, no network, no extension, no Python variable.
+    """A DuckDB in memory that reads what is registered and nothing else: no file, no network, no extension, no Python
+    variable.
 
-    SQL may come from anyone who can create a view in the catalog. The settings cannot be changed afterwards, also not by SQL.
+    SQL may come from anyone who can create a view in the catalog. The settings cannot be changed afterwards, also not
+    by SQL.
     """
-    con: duckdb.DuckDBPyConnection = import_duckdb().connect(config={**NO_EXTENSIONS, "enable_external_access": False, **settings})
+    con: duckdb.DuckDBPyConnection = import_duckdb().connect(
+        config={**NO_EXTENSIONS, "enable_external_access": False, **settings}
+    )
     con.execute("SET lock_configuration = true")
     return con
 
@@ -88,7 +94,11 @@ def _s3_secret(settings: Settings, catalog: FrazilCatalog) -> str | None:
     secret = told.get("s3.secret-access-key") or os.environ.get("AWS_SECRET_ACCESS_KEY")
     if not (endpoint or key):
         return None
-    options = {"KEY_ID": key, "SECRET": secret, "REGION": told.get("s3.region") or os.environ.get("AWS_REGION") or settings.s3.region}
+    options = {
+        "KEY_ID": key,
+        "SECRET": secret,
+        "REGION": told.get("s3.region") or os.environ.get("AWS_REGION") or settings.s3.region,
+    }
     options["SESSION_TOKEN"] = told.get("s3.session-token") or os.environ.get("AWS_SESSION_TOKEN")
     parts = [f"{name} {literal(value)}" for name, value in options.items() if value]
     if endpoint:

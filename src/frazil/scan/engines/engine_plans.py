@@ -1,5 +1,6 @@
-"""What another engine makes of the same scan: the columns and filters that it pushes down to the table, the ones that it does not, and how
-many files it reads. Read from the engine's own plan, so it is what that version of it does."""
+"""What another engine makes of the same scan: the columns and filters that it pushes down to the table, the ones that
+it does not, and how many files it reads. Read from the engine's own plan, so it is what that version of it does.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ class ScannedTable(Protocol):
     def load(self) -> Table: ...
 
 
-def explain_engine(table: ScannedTable, scan: RowScan, engine: str, *, session: SparkSession | None = None) -> EngineReport:
+def explain_engine(
+    table: ScannedTable, scan: RowScan, engine: str, *, session: SparkSession | None = None
+) -> EngineReport:
     """What an engine would do to read the same rows."""
     if engine == "duckdb":
         return _duckdb(table, scan)
@@ -63,7 +66,7 @@ def _query(scan: RowScan, place: str, *, dialect: str, version: str = "") -> str
     return f"SELECT {names} FROM {place}{version}{where}{limit}"  # noqa: S608  # every name is quoted
 
 
-# --- DuckDB ----------------------------------------------------------------------------------------------------------------------
+# --- DuckDB ----------------------------------------------------------------------------------------------------------
 
 
 def _duckdb(table: ScannedTable, scan: RowScan) -> EngineReport:
@@ -116,7 +119,7 @@ def _texts(found: Any) -> list[str]:
     return [] if not found else [str(one) for one in found] if isinstance(found, list) else str(found).splitlines()
 
 
-# --- Daft ------------------------------------------------------------------------------------------------------------------------
+# --- Daft ------------------------------------------------------------------------------------------------------------
 
 
 def _daft(table: ScannedTable, scan: RowScan) -> EngineReport:
@@ -139,7 +142,9 @@ def read_daft_plan(text: str) -> EngineReport:
     optimized = text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
     # Long lines are wrapped: what goes on begins with "|     ".
     lines = re.sub(r"\n\|     +", " ", optimized).splitlines()
-    found = {key.strip("|* ").strip(): rest.strip() for key, sign, rest in (line.partition("=") for line in lines) if sign}
+    found = {
+        key.strip("|* ").strip(): rest.strip() for key, sign, rest in (line.partition("=") for line in lines) if sign
+    }
     kept = [line.partition("Filter:")[2].strip() for line in lines if re.match(r"\W*Filter:", line)]
     pushed = [found[key] for key in ("Partition Filter", "Filter pushdown") if key in found]
     columns = found.get("Projection pushdown", "").strip("[]")
@@ -154,7 +159,7 @@ def read_daft_plan(text: str) -> EngineReport:
     )
 
 
-# --- Spark -----------------------------------------------------------------------------------------------------------------------
+# --- Spark -----------------------------------------------------------------------------------------------------------
 
 
 def _spark(table: ScannedTable, scan: RowScan, session: SparkSession | None) -> EngineReport:
@@ -176,7 +181,7 @@ def read_spark_plan(text: str) -> EngineReport:
     return EngineReport("spark", tuple(split_outside(scan[2], ", ")), tuple(kept), columns, None, text)
 
 
-# ---------------------------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def split_and(text: str, word: str = " AND ") -> list[str]:

@@ -1,7 +1,9 @@
-"""A scan as an Arrow dataset, for engines that ask datasets for columns and filters (DuckDB): they get no more than they ask for.
+"""A scan as an Arrow dataset, for engines that ask datasets for columns and filters (DuckDB): they get no more than
+they ask for.
 
-The engine does not look at the rows again, so its filter is applied to every batch as it is. To skip files, it is also understood: from
-its text, and only if the same text, built anew, is the same filter. What cannot be understood skips nothing.
+The engine does not look at the rows again, so its filter is applied to every batch as it is. To skip files, it is also
+understood: from its text, and only if the same text, built anew, is the same filter. What cannot be understood skips
+nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +33,22 @@ from frazil.errors import FrazilError
 if TYPE_CHECKING:
     from frazil.scan.reading import RowScan
 
-SIGNS: dict[str, Any] = {"==": EqualTo, "!=": NotEqualTo, "<": LessThan, "<=": LessThanOrEqual, ">": GreaterThan, ">=": GreaterThanOrEqual}
-COMPARE: dict[str, Any] = {"==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+SIGNS: dict[str, Any] = {
+    "==": EqualTo,
+    "!=": NotEqualTo,
+    "<": LessThan,
+    "<=": LessThanOrEqual,
+    ">": GreaterThan,
+    ">=": GreaterThanOrEqual,
+}
+COMPARE: dict[str, Any] = {
+    "==": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
 TERM = re.compile(r'([A-Za-z_]\w*) (==|!=|<=|>=|<|>) ("(?:[^"\\])*"|[-+.:\w ]+)')
 Both = tuple[BooleanExpression, pc.Expression]
 
@@ -103,7 +119,11 @@ def _parse(text: str, schema: pa.Schema) -> Both:
         if not word:
             raise ValueError(text)
         (left, left_arrow), (right, right_arrow) = _parse(inner[:end], schema), _parse(inner[end + len(word) :], schema)
-        return (And(left, right), left_arrow & right_arrow) if word == " and " else (Or(left, right), left_arrow | right_arrow)
+        return (
+            (And(left, right), left_arrow & right_arrow)
+            if word == " and "
+            else (Or(left, right), left_arrow | right_arrow)
+        )
     found = TERM.fullmatch(inner)
     if found is None:
         raise ValueError(text)

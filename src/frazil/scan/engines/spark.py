@@ -37,7 +37,9 @@ class Part:
     def batches(self) -> Iterator[pa.RecordBatch]:
         planner = Planner(self.state, Source.of(self.files.io).cache, self.request)
         sensitive = self.request.case_sensitive
-        fields = select_fields(planner.schema, self.columns, table=self.state.name, case_sensitive=sensitive, extras=EXTRAS)
+        fields = select_fields(
+            planner.schema, self.columns, table=self.state.name, case_sensitive=sensitive, extras=EXTRAS
+        )
         reader = FileReader(ReadPlan.of(planner, self.files, fields))
         for task in self.tasks:
             yield from reader.read(task)
@@ -78,7 +80,9 @@ def _alone(file: DeleteFile) -> DeleteFile:
     """A delete file without the others of its manifest, which would travel along."""
     row = pa.array([file.row], pa.int64())
     return replace(
-        file, manifest=Manifest(file.manifest.path, {name: one.take(row) for name, one in file.manifest.columns.items()}, {}), row=0
+        file,
+        manifest=Manifest(file.manifest.path, {name: one.take(row) for name, one in file.manifest.columns.items()}, {}),
+        row=0,
     )
 
 

@@ -35,7 +35,12 @@ from pyiceberg.types import (
 
 from frazil.scan.planning import SIGNS
 
-WORDS: dict[type[IcebergType], str] = {DateType: "DATE", TimeType: "TIME", TimestampType: "TIMESTAMP", TimestampNanoType: "TIMESTAMP"}
+WORDS: dict[type[IcebergType], str] = {
+    DateType: "DATE",
+    TimeType: "TIME",
+    TimestampType: "TIMESTAMP",
+    TimestampNanoType: "TIMESTAMP",
+}
 UNARY = {"IsNull": "{0} IS NULL", "NotNull": "{0} IS NOT NULL", "IsNaN": "isnan({0})", "NotNaN": "NOT isnan({0})"}
 
 
@@ -68,13 +73,21 @@ def _predicate(expr: BoundPredicate, schema: Schema, dialect: str) -> str:
     if kind in UNARY:
         return UNARY[kind].format(column)
     if isinstance(expr, BoundSetPredicate):
-        found = [value(one.value, field.field_type, dialect) for one in expr.literals if not isinstance(one, AboveMax | BelowMin)]
+        found = [
+            value(one.value, field.field_type, dialect)
+            for one in expr.literals
+            if not isinstance(one, AboveMax | BelowMin)
+        ]
         return f"{column} {'IN' if kind == 'In' else 'NOT IN'} ({', '.join(sorted(found)) or 'NULL'})"
     assert isinstance(expr, BoundLiteralPredicate)
     if kind in ("StartsWith", "NotStartsWith"):
         prefix = str(expr.literal.value)
         if any(one in prefix for one in "%_\\"):
-            called = f"startswith({column}, {text(prefix)})" if dialect == "spark" else f"starts_with({column}, {text(prefix)})"
+            called = (
+                f"startswith({column}, {text(prefix)})"
+                if dialect == "spark"
+                else f"starts_with({column}, {text(prefix)})"
+            )
             return called if kind == "StartsWith" else f"NOT {called}"
         return f"{column} {'' if kind == 'StartsWith' else 'NOT '}LIKE {text(prefix + '%')}"
     return f"{column} {SIGNS[kind]} {value(expr.literal.value, field.field_type, dialect)}"

@@ -8,7 +8,17 @@ from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
     from frazil.scan.manifests.avro import read_bounds
-    from frazil.scan.manifests.bounds import BYTES, DAY_UNITS, REAL, WHOLE, Mask, Range, certain, stored_type, without_nan
+    from frazil.scan.manifests.bounds import (
+        BYTES,
+        DAY_UNITS,
+        REAL,
+        WHOLE,
+        Mask,
+        Range,
+        certain,
+        stored_type,
+        without_nan,
+    )
     from frazil.scan.manifests.entries import EntryColumns, read_entries
     from frazil.scan.manifests.manifest import Manifest, ManifestCache, Read
     from frazil.scan.manifests.manifest_list import ManifestList, decode_list

@@ -1,8 +1,8 @@
 """Avro files as Arrow columns, without an object for each record: what manifests and manifest lists are made of.
 
-A reader is compiled from the file's own schema: one step a field, which reads the field of the next record and appends it to flat lists.
-They become Arrow arrays when the file ends. PyIceberg's compiled decoder reads the bytes; what is spared is its objects. Fields are found
-by their Iceberg field ids, so that names and order do not matter.
+A reader is compiled from the file's own schema: one step a field, which reads the field of the next record and appends
+it to flat lists. They become Arrow arrays when the file ends. PyIceberg's compiled decoder reads the bytes; what is
+spared is its objects. Fields are found by their Iceberg field ids, so that names and order do not matter.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class ListColumn:
     def array(self) -> pa.ListArray:
         """A list array; of (key, value), when it is a map."""
         flat = np.frombuffer(self.numbers, np.int64) if len(self.numbers) else np.empty(0, np.int64)
-        return list_array(np.array([-1 if length is None else length for length in self.lengths], np.int32), flat, is_map=self.is_map)
+        return list_array(
+            np.array([-1 if length is None else length for length in self.lengths], np.int32), flat, is_map=self.is_map
+        )
 
 
 class BoundsColumn:
@@ -113,7 +115,9 @@ def list_array(lengths: NDArray[np.int32], flat: NDArray[np.int64], *, is_map: b
     """Lists of numbers, or of (key, value), from all numbers in a row; a length of -1 is null."""
     values = pa.array(flat)
     if is_map:
-        values = pa.StructArray.from_arrays([pa.array(flat[0::2].astype(np.int32)), pa.array(flat[1::2])], ["key", "value"])
+        values = pa.StructArray.from_arrays(
+            [pa.array(flat[0::2].astype(np.int32)), pa.array(flat[1::2])], ["key", "value"]
+        )
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
     null = lengths < 0
@@ -141,8 +145,8 @@ def read_bounds(maps: pa.Array) -> Iterator[dict[int, bytes]]:
 class Columns(dict[int, "Column | ListColumn | BoundsColumn | RecordsColumn | Columns"]):
     """The columns of a record by field id; a record inside of it has its own.
 
-    `held_bytes` is what stays in memory as long as a column has not become an array, which is then made when it is asked for; `forget`
-    lets go of what was unpacked for that.
+    `held_bytes` is what stays in memory as long as a column has not become an array, which is then made when it is
+    asked for; `forget` lets go of what was unpacked for that.
     """
 
     def __init__(self) -> None:
@@ -176,14 +180,22 @@ def arrow_type(schema: Json) -> pa.DataType:
     >>> arrow_type(["null", {"type": "int", "logicalType": "date"}])
     DataType(int64)
     """
-    known = {"boolean": pa.bool_(), "float": pa.float64(), "double": pa.float64(), "string": pa.string(), "null": pa.null()}
+    known = {
+        "boolean": pa.bool_(),
+        "float": pa.float64(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "null": pa.null(),
+    }
     name = kind_of(schema)
     return pa.int64() if name in NUMBERS else known.get(name, pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
 class AvroFile:
-    """What is in an Avro file: the schema of its records, how many there are, and the bytes of all in a row; and the file as it was."""
+    """What is in an Avro file: the schema of its records, how many there are, and the bytes of all in a row; and the
+    file as it was.
+    """
 
     schema: Json
     count: int
@@ -200,8 +212,9 @@ def open_avro(content: bytes) -> AvroFile:
 
 
 def read_records(file: AvroFile, *, unwanted: Collection[int] = (), bounds_of: Collection[int] = ()) -> Columns:
-    """All records as columns, read one by one. Fields that are not wanted are passed over; `bounds_of` are the columns whose bounds are
-    needed at once."""
+    """All records as columns, read one by one. Fields that are not wanted are passed over; `bounds_of` are the columns
+    whose bounds are needed at once.
+    """
     columns, decoder = Columns(), new_decoder(file.records)
     try:
         source = _Source(decoder, file.records, frozenset(unwanted), tuple(bounds_of))
@@ -259,8 +272,9 @@ def _bytes(decoder: BinaryDecoder, end: int) -> bytes:
     return decoder.read(length)
 
 
-# --- one step a field ------------------------------------------------------------------------------------------------------------
-# `null_at` is where a union has its null: 0 or 1; -1 when the field is never null. The decoder's methods are bound once a file.
+# --- one step a field ------------------------------------------------------------------------------------------------
+# `null_at` is where a union has its null: 0 or 1; -1 when the field is never null. The decoder's methods are bound once
+# a file.
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +357,8 @@ def _reader(decoder: BinaryDecoder, kind: str, schema: Json) -> Callable[[], Any
         "bytes": decoder.read_bytes,
         "boolean": decoder.read_boolean,
         "float": decoder.read_float,
-        "double": lambda: _DOUBLE.unpack(decoder.read(8))[0],  # PyIceberg's compiled decoder reads a double as a 32-bit float
+        # PyIceberg's compiled decoder reads a double as a 32-bit float
+        "double": lambda: _DOUBLE.unpack(decoder.read(8))[0],
         "null": lambda: None,
     }
     return known[kind]
@@ -382,11 +397,17 @@ def _array(source: _Source, field_id: int, schema: Json, columns: Columns, null_
 
 
 def _irregular(source: _Source, field_id: int, schema: Json, columns: Columns, null_at: int) -> Step:
-    """A list whose items are declared as Iceberg's writers do not: read as it is, and kept where it holds what Iceberg has there."""
+    """A list whose items are declared as Iceberg's writers do not: read as it is, and kept where it holds what Iceberg
+    has there.
+    """
     read = any_reader(source.decoder, schema, partial(_reader, source.decoder))
     keep: Callable[[list[Any] | None], None]
     if is_map(_items_unwrapped(schema)):
-        value = kind_of(branch(schema["items"])["fields"][1]["type"]) if is_plain(branch(schema["items"])["fields"][1]["type"]) else ""
+        value = (
+            kind_of(branch(schema["items"])["fields"][1]["type"])
+            if is_plain(branch(schema["items"])["fields"][1]["type"])
+            else ""
+        )
         keep = _keep_pairs(source, field_id, columns, value)
     elif is_plain(schema["items"]) and kind_of(schema["items"]) in NUMBERS:
         columns[field_id] = numbers = ListColumn(is_map=False)

@@ -11,7 +11,9 @@ from frazil.scan.manifests.avro_schema import AvroError
 
 
 def unpack(codec: str, block: bytes, room: int) -> bytes:
-    """A block's records. A few kilobytes can say that they are gigabytes: what does not fit into the room is refused."""
+    """A block's records. A few kilobytes can say that they are gigabytes: what does not fit into the room
+    is refused.
+    """
     if codec not in _CODECS:
         raise AvroError(f"its blocks are packed with '{codec}', which is not read here")
     made = _CODECS[codec](block, room)

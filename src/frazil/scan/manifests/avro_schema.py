@@ -1,7 +1,9 @@
-"""Avro schemas in one form, whatever liberties their writer took: names replaced by what they stand for, wrappers removed.
+"""Avro schemas in one form, whatever liberties their writer took: names replaced by what they stand for, wrappers
+removed.
 
-Writers differ in what they declare: Sail's `partition` may be null, Avro's own library writes a type once and its name from then on (two
-partition fields of `decimal(9, 2)` share `decimal_9_2`), others reverse unions or wrap plain types in objects. What counts are the bytes.
+Writers differ in what they declare: Sail's `partition` may be null, Avro's own library writes a type once and its name
+from then on (two partition fields of `decimal(9, 2)` share `decimal_9_2`), others reverse unions or wrap plain types in
+objects. What counts are the bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def parse_schema(text: str) -> Json:
 
     >>> parse_schema('{"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": ["null", {"type": "string"}]}}]}')["fields"]
     [{'name': 'a', 'type': ['null', 'string']}]
-    """
+    """  # noqa: E501
     return _resolve(json.loads(text), {}, "", 0)
 
 
@@ -44,7 +46,11 @@ def _resolve(schema: Json, known: dict[str, Json], space: str, depth: int) -> Js
     kind = schema["type"]
     if isinstance(kind, dict | list):
         inner = _resolve(kind, known, space, depth + 1)
-        return inner if isinstance(inner, list | str) else {**{key: value for key, value in schema.items() if key != "type"}, **inner}
+        return (
+            inner
+            if isinstance(inner, list | str)
+            else {**{key: value for key, value in schema.items() if key != "type"}, **inner}
+        )
     if kind in NAMED:
         return _define(schema, known, space, depth)
     if kind == "array":
@@ -62,7 +68,9 @@ def _define(schema: Json, known: dict[str, Json], space: str, depth: int) -> Jso
     space = name.rpartition(".")[0] or str(schema.get("namespace", space) or "")
     made = dict(schema)
     if schema["type"] == "record":
-        made["fields"] = [{**field, "type": _resolve(field["type"], known, space, depth + 1)} for field in schema["fields"]]
+        made["fields"] = [
+            {**field, "type": _resolve(field["type"], known, space, depth + 1)} for field in schema["fields"]
+        ]
     known[f"{space}.{name.rpartition('.')[2]}".lstrip(".")] = made
     return made
 

@@ -63,7 +63,9 @@ def _blocks(decoder: BinaryDecoder, read_item: Read) -> Read:
 
 
 def is_regular_list(schema: Json) -> bool:
-    """Whether an array is as Iceberg's writers have it: items that are never null, and numbers, records, or pairs with an int before."""
+    """Whether an array is as Iceberg's writers have it: items that are never null, and numbers, records, or pairs with
+    an int before.
+    """
     items = schema["items"]
     if isinstance(items, list):
         return False
@@ -74,7 +76,13 @@ def is_regular_map(schema: Json) -> bool:
     """Whether the pairs of a map are an int and a number or bytes, neither of them a union."""
     key, value = (field["type"] for field in schema["items"]["fields"])
     kinds = ("bytes", *NUMBERS)
-    return null_index(key) < 0 and null_index(value) < 0 and is_plain(value) and kind_of(key) in NUMBERS and kind_of(value) in kinds
+    return (
+        null_index(key) < 0
+        and null_index(value) < 0
+        and is_plain(value)
+        and kind_of(key) in NUMBERS
+        and kind_of(value) in kinds
+    )
 
 
 def encode_bounds(bounds: dict[int, bytes]) -> bytes:

@@ -1,7 +1,9 @@
-"""What metadata says about the values of a column, in Arrow: typed bounds, and whether there are nulls and NaNs. Unknown is null or False.
+"""What metadata says about the values of a column, in Arrow: typed bounds, and whether there are nulls and NaNs.
+Unknown is null or False.
 
-Values are compared as they are stored: dates and times as whole numbers, text and UUIDs as bytes (UTF-8 sorts as code points do). So a
-column that was widened since (int to long, float to double, date to timestamp) compares with files written before.
+Values are compared as they are stored: dates and times as whole numbers, text and UUIDs as bytes (UTF-8 sorts as code
+points do). So a column that was widened since (int to long, float to double, date to timestamp) compares with files
+written before.
 """
 
 from __future__ import annotations
@@ -38,19 +40,34 @@ if TYPE_CHECKING:
 
 Mask: TypeAlias = pa.BooleanArray
 
-WHOLE = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+WHOLE = (
+    IntegerType,
+    LongType,
+    DateType,
+    TimeType,
+    TimestampType,
+    TimestamptzType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
 REAL = (FloatType, DoubleType)
 BYTES = (StringType, BinaryType, FixedType, UUIDType)
 LONG_MAX = 2**63 - 1
 _MOST_DIGITS = 38
 _EXACT = Context(prec=_MOST_DIGITS + 2)  # 16 bytes hold up to 39 digits
-DAY_UNITS: dict[type, int] = {TimestampType: 86_400_000_000, TimestamptzType: 86_400_000_000, TimestampNanoType: 86_400_000_000_000}
+DAY_UNITS: dict[type, int] = {
+    TimestampType: 86_400_000_000,
+    TimestamptzType: 86_400_000_000,
+    TimestampNanoType: 86_400_000_000_000,
+}
 DAY_UNITS[TimestamptzNanoType] = DAY_UNITS[TimestampNanoType]
 
 
 @dataclass(frozen=True)
 class Range:
-    """Of each file (or manifest, or partition): between what its values lie, and what is certain about nulls and NaNs."""
+    """Of each file (or manifest, or partition): between what its values lie, and what is certain about nulls
+    and NaNs.
+    """
 
     lower: pa.Array
     upper: pa.Array
@@ -66,7 +83,9 @@ class Range:
 
 
 class CountedRange(Range):
-    """The range of a column in data files. Its counts are looked at when they are asked for: comparisons with known bounds do not."""
+    """The range of a column in data files. Its counts are looked at when they are asked for: comparisons with known
+    bounds do not.
+    """
 
     def __init__(self, lower: pa.Array, upper: pa.Array, count: Callable[[str], pa.Array], *, may_be_nan: bool) -> None:
         vars(self).update(lower=lower, upper=upper, count=count, may_be_nan=may_be_nan)  # the base is frozen
@@ -109,7 +128,9 @@ def stored_type(kind: IcebergType) -> pa.DataType | None:
 
 
 def decode(raw: pa.BinaryArray, kind: IcebergType) -> pa.Array:
-    """Bounds as they are in metadata (the specification's single-value binary form) as values; null where they make no sense."""
+    """Bounds as they are in metadata (the specification's single-value binary form) as values; null where they make no
+    sense.
+    """
     wanted = stored_type(kind)
     assert wanted is not None
     if isinstance(kind, BYTES):

@@ -1,9 +1,11 @@
-"""The entries of a manifest read abreast: a field of all of them at a time, by numpy. Long fields are decoded when they are asked for.
+"""The entries of a manifest read abreast: a field of all of them at a time, by numpy. Long fields are decoded when they
+are asked for.
 
-In Avro a record starts where the one before it ends, so records can only be read one by one. But every entry has the path of its file, and
-the paths of a table start alike: they are searched for, and all entries are read at once from their paths to their ends. Where one ends the
-next starts, and must lead to the path that was found, with the length that was read. If all do, the positions are right, by induction from
-the first entry; if one does not, nothing is used, and the entries are read one by one (avro.py).
+In Avro a record starts where the one before it ends, so records can only be read one by one. But every entry has the
+path of its file, and the paths of a table start alike: they are searched for, and all entries are read at once from
+their paths to their ends. Where one ends the next starts, and must lead to the path that was found, with the length
+that was read. If all do, the positions are right, by induction from the first entry; if one does not, nothing is used,
+and the entries are read one by one (avro.py).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ PATH = 100  # its field id
 ALIKE = 16  # bytes that the paths start with
 LEAST = 32  # entries; fewer are faster one by one
 MOST_BYTES = 2**30
-WORTH_PACKING = 3  # times smaller is the file, or its records are kept unpacked; PyIceberg packs each entry by itself, for little
+# times smaller is the file, or its records are kept unpacked; PyIceberg packs each entry by itself, for little
+WORTH_PACKING = 3
 
 __all__ = ["NotAbreast", "pick_abreast", "read_abreast"]
 
@@ -52,7 +55,8 @@ def read_abreast(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
         raise NotAbreast("an entry does not start where the one before it ends")
     path.owner[PATH] = Texts(lanes, path.schema, starts, lengths)
     columns.forget = lanes.forget
-    columns.held_bytes = (len(content) or len(file.records)) + len(fields) * 8 * file.count  # where they lie: a start and a length
+    # where they lie: a start and a length
+    columns.held_bytes = (len(content) or len(file.records)) + len(fields) * 8 * file.count
     return columns
 
 

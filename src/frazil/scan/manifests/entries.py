@@ -14,11 +14,20 @@ from frazil.scan.manifests.columns import NotAbreast, read_abreast
 
 # Field ids of the specification: entries, and the data files in them.
 ENTRY = {"status": 0, "snapshot_id": 1, "sequence": 3, "file_sequence": 4}
-FILE = {"content": 134, "path": 100, "format": 101, "records": 103, "bytes": 104, "key_metadata": 131, "sort_order_id": 140}
+FILE = {
+    "content": 134,
+    "path": 100,
+    "format": 101,
+    "records": 103,
+    "bytes": 104,
+    "key_metadata": 131,
+    "sort_order_id": 140,
+}
 FILE |= {"first_row_id": 142, "referenced": 143, "content_offset": 144, "content_bytes": 145}
 FILE_LISTS = {"value_counts": 109, "null_counts": 110, "nan_counts": 137, "splits": 132, "equality_ids": 135}
 FILE_BOUNDS = {"lower": 125, "upper": 128}
-TOGETHER = {"path": ("path", "format"), "splits": ("splits", "key_metadata")}  # who asks for the one will ask for the other
+# who asks for the one will ask for the other
+TOGETHER = {"path": ("path", "format"), "splits": ("splits", "key_metadata")}
 NAMES = (*ENTRY, *FILE, *FILE_LISTS, *FILE_BOUNDS)
 DATA_FILE, PARTITION, COLUMN_SIZES = 2, 102, 108
 DELETED = 2
@@ -26,7 +35,13 @@ DELETED = 2
 NUMBERS = pa.list_(pa.int64())
 COUNTS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))
 KINDS = {"path": pa.string(), "format": pa.string(), "referenced": pa.string(), "key_metadata": pa.binary()}
-KINDS |= {"splits": NUMBERS, "equality_ids": NUMBERS, "value_counts": COUNTS, "null_counts": COUNTS, "nan_counts": COUNTS}
+KINDS |= {
+    "splits": NUMBERS,
+    "equality_ids": NUMBERS,
+    "value_counts": COUNTS,
+    "null_counts": COUNTS,
+    "nan_counts": COUNTS,
+}
 KINDS |= {"lower": pa.binary(), "upper": pa.binary()}  # others are whole numbers
 
 
@@ -74,13 +89,20 @@ class EntryColumns(Mapping[str, pa.Array]):
     def _find_partition(self) -> dict[int, tuple[pa.Array, Json]]:
         """The partition fields by their ids, with their Avro types."""
         fields = self._entries.record(DATA_FILE).record(PARTITION)
-        return {one: (self._keep(column.array()), column.schema) for one, column in fields.items() if isinstance(column, Column)}
+        return {
+            one: (self._keep(column.array()), column.schema)
+            for one, column in fields.items()
+            if isinstance(column, Column)
+        }
 
     def _find_picked(self) -> dict[tuple[str, int], pa.Array]:
         """The bounds that were asked for when the file was read: of the lower or the upper ones, of a column."""
         maps = {name: self._entries.record(DATA_FILE).bounds(field_id) for name, field_id in FILE_BOUNDS.items()}
         return {
-            (name, one): self._keep(array) for name, found in maps.items() if found is not None for one, array in found.picked().items()
+            (name, one): self._keep(array)
+            for name, found in maps.items()
+            if found is not None
+            for one, array in found.picked().items()
         }
 
     def _make(self, name: str) -> pa.Array:

@@ -1,4 +1,5 @@
-"""A place in each record of an Avro file, all of them moved on together by numpy; and the columns that are read on the way.
+"""A place in each record of an Avro file, all of them moved on together by numpy; and the columns that are read on the
+way.
 
 Long fields are not decoded: their columns know where they lie, and become Arrow when they are asked for.
 """
@@ -43,7 +44,7 @@ class Field:
     null_at: int  # where the union has its null; -1 when the field is never null
 
 
-# --- columns ---------------------------------------------------------------------------------------------------------------------
+# --- columns ---------------------------------------------------------------------------------------------------------
 
 
 class Values(Column):
@@ -106,12 +107,14 @@ class Maps(BoundsColumn):
         return {field_id: values.array() for field_id, values in self._values.items()}
 
 
-# --- all records at once ---------------------------------------------------------------------------------------------------------
+# --- all records at once ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some bytes of each record in a row: where those of each start, where numbers end, and the first of these that is each record's."""
+    """Some bytes of each record in a row: where those of each start, where numbers end, and the first of these that is
+    each record's.
+    """
 
     bytes: NDArray[np.uint8]
     rows: Numbers
@@ -132,7 +135,9 @@ class Window:
 
 
 class Lanes:
-    """A place in each record; all of them move on together. Whoever goes astray reads anything, and is found out at the end."""
+    """A place in each record; all of them move on together. Whoever goes astray reads anything, and is found out at the
+    end.
+    """
 
     def __init__(self, records: bytes, again: Callable[[], bytes] | None = None) -> None:
         self._unpacked: bytes | None = records + PADDING
@@ -163,7 +168,8 @@ class Lanes:
         if size > len(PADDING):
             raise NotAbreast("too much of one field")
         found = self._bytes
-        rows: NDArray[np.uint8] = np.ndarray((len(found) - size + 1, size), np.uint8, found, strides=(1, 1))  # one from each byte on
+        # one from each byte on
+        rows: NDArray[np.uint8] = np.ndarray((len(found) - size + 1, size), np.uint8, found, strides=(1, 1))
         return np.asarray(rows[np.minimum(starts, len(rows) - 1)])
 
     def number(self) -> Numbers:
@@ -226,7 +232,7 @@ class Lanes:
         moved, self.at = self.at, every.copy()
         self.at[some] = moved
 
-    # --- fields ------------------------------------------------------------------------------------------------------------------
+    # --- fields ------------------------------------------------------------------------------------------------------
 
     def read_all(self, fields: Sequence[Field], bounds_of: Collection[int] = ()) -> None:
         """Makes columns of the fields that follow in each record."""
@@ -248,7 +254,9 @@ class Lanes:
             raise NotAbreast("neither a value nor null")
         return np.asarray(byte != 2 * null_at)
 
-    def _read(self, kind: str, schema: Json, there: Mask, bounds_of: Collection[int]) -> Column | ListColumn | BoundsColumn:
+    def _read(
+        self, kind: str, schema: Json, there: Mask, bounds_of: Collection[int]
+    ) -> Column | ListColumn | BoundsColumn:
         if kind in NUMBERS:
             return Values(schema, _nullable(self.number(), there))
         if kind in VALUES:
@@ -317,7 +325,10 @@ class Lanes:
                 self.at = self.at + lengths
         with self._only(counts > 0):
             self._end()
-        values = {one: Texts(self, "bytes", _spread(starts, there, 0), _spread(sizes, there, -1)) for one, (starts, sizes) in found.items()}
+        values = {
+            one: Texts(self, "bytes", _spread(starts, there, 0), _spread(sizes, there, -1))
+            for one, (starts, sizes) in found.items()
+        }
         return Maps(Texts(self, "bytes", _spread(begin, there, 0), _spread(self.at - begin, there, -1)), values)
 
 

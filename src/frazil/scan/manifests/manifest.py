@@ -1,4 +1,6 @@
-"""Manifest lists and manifests as Arrow columns, decoded once and kept by their path: the files behind them never change."""
+"""Manifest lists and manifests as Arrow columns, decoded once and kept by their path: the files behind them never
+change.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ class ManifestCache:
         return found
 
     def manifest(self, path: str, *, bounds_of: Collection[int] = (), content: bytes | None = None) -> Manifest:
-        """The live files of a manifest. Bounds of the columns that are named come with it; others are there when they are asked for.
+        """The live files of a manifest. Bounds of the columns that are named come with it; others are there when they
+        are asked for.
 
         `content` is that of the file, if it has been fetched already.
         """
@@ -107,17 +110,20 @@ class ManifestCache:
             self._about -= gone.nbytes
 
 
-# --- manifests -------------------------------------------------------------------------------------------------------------------
+# --- manifests -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Manifest:
-    """The live files of a manifest: a column for each property, and typed columns for the bounds that predicates have asked for."""
+    """The live files of a manifest: a column for each property, and typed columns for the bounds that predicates have
+    asked for.
+    """
 
     path: str
     columns: Mapping[str, pa.Array]  # by the names of entries.py; bounds as they are in the file
     partition: dict[int, tuple[pa.Array, Json]]  # by the id of the partition field, with its Avro type
-    fresh: dict[tuple[str, int], pa.Array] = field(default_factory=dict)  # bounds that were asked for when it was decoded
+    # bounds that were asked for when it was decoded
+    fresh: dict[tuple[str, int], pa.Array] = field(default_factory=dict)
     _ranges: dict[tuple[str, int, str], Range | None] = field(default_factory=dict)
     total_rows: int = field(init=False)
     total_bytes: int = field(init=False)
@@ -132,7 +138,11 @@ class Manifest:
 
     @property
     def nbytes(self) -> int:
-        columns = self.columns.nbytes if isinstance(self.columns, EntryColumns) else sum(one.nbytes for one in self.columns.values())
+        columns = (
+            self.columns.nbytes
+            if isinstance(self.columns, EntryColumns)
+            else sum(one.nbytes for one in self.columns.values())
+        )
         plain = columns + sum(array.nbytes for array, _ in self.partition.values())
         return int(plain + sum(known.nbytes for known in list(self._ranges.values()) if known is not None))
 
@@ -158,7 +168,9 @@ class Manifest:
         return self._ranges[key]
 
     def partition_values(self, wanted: NestedField) -> pa.Array | None:
-        """The values of a partition field as they are compared; None when they are of another kind than the spec says now."""
+        """The values of a partition field as they are compared; None when they are of another kind than the spec says
+        now.
+        """
         if wanted.field_id not in self.partition:
             return pa.nulls(len(self), stored_type(wanted.field_type))  # the field was added later
         return _stored(*self.partition[wanted.field_id], wanted.field_type)
@@ -198,7 +210,9 @@ def decode_manifest(path: str, content: bytes, *, bounds_of: Collection[int] = (
 
 
 def _stored(values: pa.Array, schema: Json, kind: IcebergType) -> pa.Array | None:
-    """Partition values as they are compared; None when the Avro type is not one in which the Iceberg type is written."""
+    """Partition values as they are compared; None when the Avro type is not one in which the Iceberg type
+    is written.
+    """
     wanted, plain = stored_type(kind), branch(schema)
     logical = plain.get("logicalType") if isinstance(plain, dict) else None
     if isinstance(kind, DecimalType):

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
 # Field ids of the specification.
-LIST = {"path": 500, "length": 501, "spec_id": 502, "content": 517, "sequence": 515, "min_sequence": 516, "snapshot_id": 503}
+LIST = {
+    "path": 500,
+    "length": 501,
+    "spec_id": 502,
+    "content": 517,
+    "sequence": 515,
+    "min_sequence": 516,
+    "snapshot_id": 503,
+}
 LIST |= {"added": 504, "existing": 505, "deleted": 506, "added_rows": 512, "existing_rows": 513, "first_row_id": 520}
 SUMMARIES, CONTAINS_NULL, CONTAINS_NAN, SUMMARY_LOWER, SUMMARY_UPPER = 507, 509, 518, 510, 511
 
@@ -70,7 +78,9 @@ class ManifestList:
         return self._of_spec[spec_id]
 
     def _partition_range(self, rows: list[int], position: int, kind: IcebergType) -> Range:
-        at = pa.array([self._starts[row] + position if position < self._lengths[row] else None for row in rows], pa.int64())
+        at = pa.array(
+            [self._starts[row] + position if position < self._lengths[row] else None for row in rows], pa.int64()
+        )
         has_null, has_nan = (self._summaries[one].take(at) for one in (CONTAINS_NULL, CONTAINS_NAN))
         lower, upper = (decode(self._summaries[one].take(at), kind) for one in (SUMMARY_LOWER, SUMMARY_UPPER))
         no_bound = pc.is_null(self._summaries[SUMMARY_LOWER].take(at))
@@ -99,7 +109,12 @@ def decode_list(path: str, content: bytes) -> ManifestList:
         lengths, inner = [length or 0 for length in summaries.lengths], summaries.inner
     starts = [0, *_running(lengths)][:count]
     total = sum(lengths)
-    kinds = {CONTAINS_NULL: pa.bool_(), CONTAINS_NAN: pa.bool_(), SUMMARY_LOWER: pa.binary(), SUMMARY_UPPER: pa.binary()}
+    kinds = {
+        CONTAINS_NULL: pa.bool_(),
+        CONTAINS_NAN: pa.bool_(),
+        SUMMARY_LOWER: pa.binary(),
+        SUMMARY_UPPER: pa.binary(),
+    }
     arrays = {one: inner.plain(one) if one in inner else pa.nulls(total, kind) for one, kind in kinds.items()}
     return ManifestList(path, columns, starts, lengths, arrays)
 

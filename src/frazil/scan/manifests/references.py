@@ -1,10 +1,12 @@
 """Which files the tables of a catalog lead to. Asked before a file is deleted: a file that any table leads to stays.
 
-A version of a table (one metadata file) names some files itself: its log, its statistics, its manifest lists. The others are named by
-manifests. Metadata files and manifests never change, so what was learned of one is kept by its location: of a manifest only the longest
-path that all its files begin with. A manifest whose files begin otherwise than the candidates is not read again.
+A version of a table (one metadata file) names some files itself: its log, its statistics, its manifest lists. The
+others are named by manifests. Metadata files and manifests never change, so what was learned of one is kept by its
+location: of a manifest only the longest path that all its files begin with. A manifest whose files begin otherwise than
+the candidates is not read again.
 
-A file that is missing leads nowhere. One that is there and cannot be read may lead anywhere: `ReferencesUnknown`, and nothing is deleted.
+A file that is missing leads nowhere. One that is there and cannot be read may lead anywhere: `ReferencesUnknown`, and
+nothing is deleted.
 """
 
 from __future__ import annotations
@@ -32,11 +34,12 @@ MOST_ENCODINGS = 8  # a hostile name could be decoded a million times
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(//)?")
 _S3 = ("s3", "s3a", "s3n")
 
-# --- paths -----------------------------------------------------------------------------------------------------------------------
+# --- paths -----------------------------------------------------------------------------------------------------------
 
 
 def comparable(path: str) -> str:
-    """The path without what engines spell in different ways. Two files may share it: then both are spared, never the other way round.
+    """The path without what engines spell in different ways. Two files may share it: then both are spared, never the
+    other way round.
 
     >>> comparable("file:///a//b.parquet") == comparable("file:/a/b.parquet") == comparable("/a/b.parquet")
     True
@@ -96,7 +99,7 @@ def has_dots(path: str) -> bool:
     return any(part in (".", "..") for part in re.split(r"[/\\]", _decoded(path)))
 
 
-# --- what a table names ----------------------------------------------------------------------------------------------------------
+# --- what a table names ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,9 @@ class TableFiles:
         """From the JSON of a table's or view's metadata file."""
         files = (*metadata.get("statistics", ()), *metadata.get("partition-statistics", ()))
         lists = dict.fromkeys(one["manifest-list"] for one in metadata.get("snapshots", ()) if one.get("manifest-list"))
-        direct = dict.fromkeys(one for snapshot in metadata.get("snapshots", ()) for one in snapshot.get("manifests") or ())
+        direct = dict.fromkeys(
+            one for snapshot in metadata.get("snapshots", ()) for one in snapshot.get("manifests") or ()
+        )
         log = (entry["metadata-file"] for entry in metadata.get("metadata-log", ()))
         named = (location, *log, *(file["statistics-path"] for file in files))
         folders = folders_of(metadata["location"], metadata.get("properties") or {})
@@ -141,7 +146,7 @@ def folders_of(location: str, properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(folder.rstrip("/") for folder in (location, *others) if folder))
 
 
-# --- candidates ------------------------------------------------------------------------------------------------------------------
+# --- candidates ------------------------------------------------------------------------------------------------------
 
 
 class Candidates:
@@ -184,7 +189,7 @@ def _common_start(paths: Iterable[str]) -> str:
     return "".join(one for one, _ in same)
 
 
-# --- the search ------------------------------------------------------------------------------------------------------------------
+# --- the search ------------------------------------------------------------------------------------------------------
 
 
 class References:

@@ -1,4 +1,6 @@
-"""A filter made ready for a table: bound to a schema, cut into terms, projected onto each partition spec. Kept, since scans repeat."""
+"""A filter made ready for a table: bound to a schema, cut into terms, projected onto each partition spec. Kept, since
+scans repeat.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ class ScanCache(ManifestCache):
         self._filters: OrderedDict[tuple[str, int, bool, str], CompiledFilter] = OrderedDict()
         self._most_filters, self._filter_lock = most_filters, Lock()
 
-    def filter(self, table: TableState, schema_id: int | None, expr: BooleanExpression, *, case_sensitive: bool) -> CompiledFilter:
+    def filter(
+        self, table: TableState, schema_id: int | None, expr: BooleanExpression, *, case_sensitive: bool
+    ) -> CompiledFilter:
         """The filter, compiled for this table."""
         wanted = table.current_schema_id if schema_id is None else schema_id
         key = (table.uuid, wanted, case_sensitive, repr(expr))

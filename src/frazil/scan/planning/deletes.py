@@ -2,7 +2,8 @@
 
 - A deletion vector, or a position delete file that names its data file, concerns that file, if it is not older.
 - Another position delete file concerns the files of its partition that are not younger than it.
-- An equality delete file concerns files that are strictly older: those of its partition, or all when its spec has no partition fields.
+- An equality delete file concerns files that are strictly older: those of its partition, or all when its spec has no
+  partition fields.
 - A data file with a deletion vector has no other position deletes.
 """
 
@@ -116,6 +117,10 @@ class DeleteIndex:
 
 
 def _may_name(file: DeleteFile, path: bytes) -> bool:
-    """Whether the paths that a position delete file names can include one, by its bounds. The upper one may be cut short."""
+    """Whether the paths that a position delete file names can include one, by its bounds. The upper one may be cut
+    short.
+    """
     below = file.lower_path is not None and path < file.lower_path
-    return not below and not (file.upper_path is not None and path > file.upper_path and not path.startswith(file.upper_path))
+    return not below and not (
+        file.upper_path is not None and path > file.upper_path and not path.startswith(file.upper_path)
+    )

@@ -1,4 +1,6 @@
-"""What a plan left out, and why: for each layer of the metadata tree how many there were, how many were skipped, and by which term."""
+"""What a plan left out, and why: for each layer of the metadata tree how many there were, how many were skipped, and by
+which term.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ class ScanReport:
     table: str
     snapshot_id: int | None
     filter: str
-    layers: dict[str, Layer] = field(default_factory=lambda: {name: Layer(name) for name in (MANIFESTS, PARTITIONS, BOUNDS)})
+    layers: dict[str, Layer] = field(
+        default_factory=lambda: {name: Layer(name) for name in (MANIFESTS, PARTITIONS, BOUNDS)}
+    )
     files: int = 0
     rows: int = 0
     bytes: int = 0
@@ -89,9 +93,19 @@ class ScanReport:
     def to_json(self) -> dict[str, Any]:
         """The report as plain values."""
         kept = {"files": self.files, "rows": self.rows, "bytes": self.bytes, "delete-files": self.delete_files}
-        about = {"table": self.table, "snapshot-id": self.snapshot_id, "filter": self.filter, "manifests-read": self.manifests_read}
+        about = {
+            "table": self.table,
+            "snapshot-id": self.snapshot_id,
+            "filter": self.filter,
+            "manifests-read": self.manifests_read,
+        }
         lists = {"total": self.snapshots_kept, "read": self.snapshots}
-        found = {**about, "manifest-lists": lists, "layers": [layer.to_json() for layer in self.layers.values()], "kept": kept}
+        found = {
+            **about,
+            "manifest-lists": lists,
+            "layers": [layer.to_json() for layer in self.layers.values()],
+            "kept": kept,
+        }
         return found if self.engine is None else {**found, "engine": self.engine.to_json()}
 
     def __str__(self) -> str:

@@ -1,4 +1,6 @@
-"""Row filters: bound to a schema with errors that help, cut into terms, and read from and written as the REST specification's JSON."""
+"""Row filters: bound to a schema with errors that help, cut into terms, and read from and written as the REST
+specification's JSON.
+"""
 
 from __future__ import annotations
 
@@ -50,18 +52,36 @@ COMPARISONS: dict[str, Any] = {"lt": LessThan, "lt-eq": LessThanOrEqual, "gt": G
 COMPARISONS |= {"eq": EqualTo, "not-eq": NotEqualTo, "starts-with": StartsWith, "not-starts-with": NotStartsWith}
 SETS: dict[str, Any] = {"in": In, "not-in": NotIn}
 MIRRORED = {"lt": "gt", "lt-eq": "gt-eq", "gt": "lt", "gt-eq": "lt-eq", "eq": "eq", "not-eq": "not-eq"}
-SIGNS = {"LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">", "GreaterThanOrEqual": ">=", "EqualTo": "=", "NotEqualTo": "!="}
-WORDS = {"IsNull": "IS NULL", "NotNull": "IS NOT NULL", "IsNaN": "IS NAN", "NotNaN": "IS NOT NAN", "In": "IN", "NotIn": "NOT IN"}
+SIGNS = {
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "EqualTo": "=",
+    "NotEqualTo": "!=",
+}
+WORDS = {
+    "IsNull": "IS NULL",
+    "NotNull": "IS NOT NULL",
+    "IsNaN": "IS NAN",
+    "NotNaN": "IS NOT NAN",
+    "In": "IN",
+    "NotIn": "NOT IN",
+}
 WORDS |= {"StartsWith": "STARTS WITH", "NotStartsWith": "NOT STARTS WITH"}
 SHOWN_VALUES = 5
 NAME_LENGTH = 200  # of a column that does not exist, in messages
 
 
-# --- binding ---------------------------------------------------------------------------------------------------------------------
+# --- binding ---------------------------------------------------------------------------------------------------------
 
 
-def bind_filter(expr: BooleanExpression, schema: Schema, *, table: str, case_sensitive: bool = True) -> BooleanExpression:
-    """The expression bound to a schema and without `not`; an error names the column, and near ones, or the value that does not fit."""
+def bind_filter(
+    expr: BooleanExpression, schema: Schema, *, table: str, case_sensitive: bool = True
+) -> BooleanExpression:
+    """The expression bound to a schema and without `not`; an error names the column, and near ones, or the value that
+    does not fit.
+    """
     try:
         plain = rewrite_not(expr)
         for predicate in _predicates(plain):
@@ -88,7 +108,9 @@ def _check(predicate: UnboundPredicate, schema: Schema, *, table: str, case_sens
         predicate.bind(schema, case_sensitive)
     except (TypeError, ValueError, ArithmeticError) as exc:
         shown = _values_of(predicate)
-        raise ScanError(f"{table}: column '{name}' is of type {kind}, and cannot be compared with {shown}", hint=_example(kind)) from exc
+        raise ScanError(
+            f"{table}: column '{name}' is of type {kind}, and cannot be compared with {shown}", hint=_example(kind)
+        ) from exc
 
 
 def check_column(name: str, schema: Schema, *, table: str, case_sensitive: bool = True) -> str:
@@ -101,7 +123,11 @@ def check_column(name: str, schema: Schema, *, table: str, case_sensitive: bool 
         short = name.lower()[:NAME_LENGTH]
         near = difflib.get_close_matches(short, [one.lower() for one in known], n=2, cutoff=0.6)
         names = [one for one in known if one.lower() in near] or known[:10]
-        hint = f"did you mean {' or '.join(names)}?" if near else f"it has: {', '.join(names)}{', ...' if len(known) > 10 else ''}"
+        hint = (
+            f"did you mean {' or '.join(names)}?"
+            if near
+            else f"it has: {', '.join(names)}{', ...' if len(known) > 10 else ''}"
+        )
         raise ScanError(f"{table} has no column '{name[:NAME_LENGTH]}'", hint=hint) from None
     return str(schema.find_column_name(field.field_id))
 
@@ -115,7 +141,12 @@ def _values_of(predicate: UnboundPredicate) -> str:
 
 
 def _example(kind: IcebergType) -> str | None:
-    known = {"date": "'2024-01-18'", "timestamp": "'2024-01-18T09:30:00'", "timestamptz": "'2024-01-18T09:30:00+00:00'", "boolean": "true"}
+    known = {
+        "date": "'2024-01-18'",
+        "timestamp": "'2024-01-18T09:30:00'",
+        "timestamptz": "'2024-01-18T09:30:00+00:00'",
+        "boolean": "true",
+    }
     return f"write it as {known[str(kind)]}" if str(kind) in known else None
 
 
@@ -126,7 +157,7 @@ def split_terms(bound: BooleanExpression) -> list[BooleanExpression]:
     return [] if isinstance(bound, AlwaysTrue) else [bound]
 
 
-# --- shown to people -------------------------------------------------------------------------------------------------------------
+# --- shown to people -------------------------------------------------------------------------------------------------
 
 
 def show(expr: BooleanExpression, schema: Schema) -> str:
@@ -169,13 +200,14 @@ def _show_value(value: Any, kind: IcebergType) -> str:
     return f"'{plain}'" if isinstance(plain, str) and not isinstance(value, Decimal) else str(plain)
 
 
-# --- the specification's JSON ----------------------------------------------------------------------------------------------------
+# --- the specification's JSON ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFilter:
-    """A filter that a client sent. What cannot be used to prune (transforms, functions) is left out of `expr`, and then `complete` is
-    False: the filter as it was sent is what remains to be applied to the rows."""
+    """A filter that a client sent. What cannot be used to prune (transforms, functions) is left out of `expr`, and then
+    `complete` is False: the filter as it was sent is what remains to be applied to the rows.
+    """
 
     expr: BooleanExpression
     complete: bool
@@ -194,7 +226,9 @@ class FilterReader:
         try:
             expr = self._expression(node, negated=False)
         except RecursionError as exc:
-            raise ScanError(f"the filter on {self._table} is nested too deeply", hint="use in for long lists of values") from exc
+            raise ScanError(
+                f"the filter on {self._table} is nested too deeply", hint="use in for long lists of values"
+            ) from exc
         return ParsedFilter(expr, self._complete)
 
     def _expression(self, node: Any, *, negated: bool) -> BooleanExpression:

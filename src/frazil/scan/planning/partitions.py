@@ -1,4 +1,6 @@
-"""Partition specs as scans use them: the fields with their types, predicates on columns as predicates on partitions, and values."""
+"""Partition specs as scans use them: the fields with their types, predicates on columns as predicates on partitions,
+and values.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,14 @@ from frazil.scan.manifests import Manifest, stored_type
 
 
 def partition_fields(spec: PartitionSpec, schema: Schema) -> tuple[NestedField, ...]:
-    """The partition fields with the types that they have by this schema; unknown where the column or the transform is."""
+    """The partition fields with the types that they have by this schema; unknown where the column or the
+    transform is.
+    """
     known = schema._lazy_id_to_field
-    return tuple(NestedField(field.field_id, field.name, _kind(field, known.get(field.source_id)), required=False) for field in spec.fields)
+    return tuple(
+        NestedField(field.field_id, field.name, _kind(field, known.get(field.source_id)), required=False)
+        for field in spec.fields
+    )
 
 
 def _kind(field: PartitionField, source: NestedField | None) -> IcebergType:
@@ -28,7 +35,9 @@ def _kind(field: PartitionField, source: NestedField | None) -> IcebergType:
     return field.transform.result_type(source.field_type)
 
 
-def project(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, fields: Sequence[NestedField]) -> BooleanExpression:
+def project(
+    bound: BooleanExpression, spec: PartitionSpec, schema: Schema, fields: Sequence[NestedField]
+) -> BooleanExpression:
     """A predicate on the partition that holds wherever one on the columns can hold; bound to the partition fields."""
     projected = visit(bound, InclusiveProjection(schema, spec, True))
     return bind(Schema(*fields), projected, True)
@@ -41,7 +50,9 @@ def python_values(values: pa.Array, field: NestedField) -> list[object]:
     return list(values.to_pylist())
 
 
-def partition_rows(manifest: Manifest, fields: Sequence[NestedField], rows: pa.Array | None) -> list[tuple[object, ...]]:
+def partition_rows(
+    manifest: Manifest, fields: Sequence[NestedField], rows: pa.Array | None
+) -> list[tuple[object, ...]]:
     """The partitions of some files as tuples that can be compared."""
     count = len(manifest) if rows is None else len(rows)
     columns = [_column(manifest, field, rows, count) for field in fields]
@@ -57,5 +68,6 @@ def _column(manifest: Manifest, field: NestedField, rows: pa.Array | None, count
         values = raw  # as it was written
     found = list((values if rows is None else values.take(rows)).to_pylist())
     if pa.types.is_floating(values.type):
-        return ["NaN" if value is not None and math.isnan(value) else value for value in found]  # NaN is not even itself
+        # NaN is not even itself
+        return ["NaN" if value is not None and math.isnan(value) else value for value in found]
     return found

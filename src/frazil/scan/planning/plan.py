@@ -4,8 +4,8 @@
     plan = planner.plan()
     plan.paths(), plan.report.tree()
 
-Every layer is pruned by the same rules (prune.py), all of its members at once: manifests by the summaries in the manifest list, data files
-by their partition, then by the bounds of their columns.
+Every layer is pruned by the same rules (prune.py), all of its members at once: manifests by the summaries in the
+manifest list, data files by their partition, then by the bounds of their columns.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class FileTask:
     partition: tuple[object, ...]
     residual: BooleanExpression
     deletes: tuple[DeleteFile, ...]
-    lineage: tuple[int, int | None] | None = None  # its sequence number and first row id, if the planner is asked for them
+    # its sequence number and first row id, if the planner is asked for them
+    lineage: tuple[int, int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,11 @@ class Planner:
         self.schema, self.bound, self.terms = self._filter.schema, self._filter.bound, self._filter.terms
         self.residuals = self._filter.residuals
         last = self.snapshots[-1].snapshot_id if self.snapshots else None
-        self.report = ScanReport(table.name, last, self._filter.text, snapshots=len(self.snapshots), snapshots_kept=table.snapshot_count)
+        self.report = ScanReport(
+            table.name, last, self._filter.text, snapshots=len(self.snapshots), snapshots_kept=table.snapshot_count
+        )
 
-    # --- what is scanned ---------------------------------------------------------------------------------------------------------
+    # --- what is scanned ---------------------------------------------------------------------------------------------
 
     def _resolve(self) -> list[SnapshotState]:
         request = self.request
@@ -167,21 +170,27 @@ class Planner:
         for snapshot in self.snapshots:
             if snapshot.manifest_list is None:
                 raise ScanError(
-                    f"{self.table.name}: snapshot {snapshot.snapshot_id} has no manifest list", hint="rewrite it with Spark first"
+                    f"{self.table.name}: snapshot {snapshot.snapshot_id} has no manifest list",
+                    hint="rewrite it with Spark first",
                 )
             found.append(self._cache.manifest_list(snapshot.manifest_list))
         return found
 
     def units(self, content: int = DATA) -> list[Unit]:
         """The manifests of a kind, in order. The order is the same whenever the same scan is planned."""
-        found = [Unit(listed, at) for listed in self.lists for at in range(len(listed)) if listed.columns["content"][at] == content]
+        found = [
+            Unit(listed, at)
+            for listed in self.lists
+            for at in range(len(listed))
+            if listed.columns["content"][at] == content
+        ]
         if not self.request.is_incremental:
             return found
         ids = {snapshot.snapshot_id for snapshot in self.snapshots}
         own = {unit.fact("path"): unit for unit in found if unit.fact("snapshot_id") in ids}
         return list(own.values())
 
-    # --- pruning -----------------------------------------------------------------------------------------------------------------
+    # --- pruning -----------------------------------------------------------------------------------------------------
 
     def plan(self) -> ScanPlan:
         """The whole plan."""
@@ -190,12 +199,16 @@ class Planner:
         return ScanPlan(self, [group for group in opened if len(group)], self.report)
 
     def fetch(self, units: Sequence[Unit]) -> Generator[bytes | None, None, None]:
-        """The contents of the manifests that are not known yet, a few ahead: a store answers many questions in the time of one."""
+        """The contents of the manifests that are not known yet, a few ahead: a store answers many questions in the time
+        of one.
+        """
         paths = [unit.fact("path") for unit in units]
         if sum(not self._cache.has(path) for path in paths) < FEW:
             yield from (None for _ in paths)
         else:
-            yield from read_ahead(paths, lambda path: iter([self._cache.fetch(path)]), workers=FETCHED_AT_ONCE, ordered=True)
+            yield from read_ahead(
+                paths, lambda path: iter([self._cache.fetch(path)]), workers=FETCHED_AT_ONCE, ordered=True
+            )
 
     def keep_units(self, units: Sequence[Unit], *, layer: Layer | None = None) -> list[Unit]:
         """The manifests that may have files to read."""
@@ -221,7 +234,13 @@ class Planner:
         for term, projected in self.projected(spec_id):
             self.check()
             mask = skip_mask(projected, ranges)
-            hit = set(rows) if mask is True else set() if mask is False else {rows[at] for at in pc.indices_nonzero(mask).to_pylist()}
+            hit = (
+                set(rows)
+                if mask is True
+                else set()
+                if mask is False
+                else {rows[at] for at in pc.indices_nonzero(mask).to_pylist()}
+            )
             fresh = (hit & chosen) - gone
             layer.skip(term, len(fresh))
             layer.bytes_skipped += sum(listed.columns["length"][at] or 0 for at in fresh)
@@ -248,20 +267,32 @@ class Planner:
         """The rows that are looked at; of an incremental scan only those that its snapshots added."""
         if not self.request.is_incremental:
             return (
-                None if start == 0 and stop is None else pa.array(range(start, min(len(manifest), len(manifest) if stop is None else stop)))
+                None
+                if start == 0 and stop is None
+                else pa.array(range(start, min(len(manifest), len(manifest) if stop is None else stop)))
             )
         ids = pa.array([snapshot.snapshot_id for snapshot in self.snapshots], pa.int64())
         added_by = manifest.columns["snapshot_id"].fill_null(unit.fact("snapshot_id"))
         fresh = pc.and_(pc.equal(manifest.columns["status"], ADDED), pc.is_in(added_by, value_set=ids))
         rows = pc.indices_nonzero(fresh).cast(pa.int64())
-        return rows.filter(pc.and_(pc.greater_equal(rows, start), pc.less(rows, len(manifest) if stop is None else stop)))
+        return rows.filter(
+            pc.and_(pc.greater_equal(rows, start), pc.less(rows, len(manifest) if stop is None else stop))
+        )
 
     def _prune(self, unit: Unit, manifest: Manifest, rows: pa.Array | None) -> pa.Array | None:
-        rows = self._apply(self.projected(unit.fact("spec_id")), manifest.partition_range, rows, manifest, self.report.layer(PARTITIONS))
+        rows = self._apply(
+            self.projected(unit.fact("spec_id")),
+            manifest.partition_range,
+            rows,
+            manifest,
+            self.report.layer(PARTITIONS),
+        )
         rows = self._apply(self.terms, manifest.column_range, rows, manifest, self.report.layer(BOUNDS))
         return self._without_empty(manifest, rows) if self.terms else rows
 
-    def _apply(self, terms: Sequence[Term], ranges: Ranges, rows: pa.Array | None, manifest: Manifest, layer: Layer) -> pa.Array | None:
+    def _apply(
+        self, terms: Sequence[Term], ranges: Ranges, rows: pa.Array | None, manifest: Manifest, layer: Layer
+    ) -> pa.Array | None:
         """The rows that no term skips; each that is skipped counts for the first term that does."""
         sizes = manifest.columns["bytes"]
         count, size = (len(manifest), manifest.total_bytes) if rows is None else (len(rows), _sum(sizes.take(rows)))
@@ -288,12 +319,15 @@ class Planner:
         layer.skip(EMPTY, (len(manifest) if rows is None else len(rows)) - len(kept))
         return kept
 
-    # --- by partition spec -------------------------------------------------------------------------------------------------------
+    # --- by partition spec -------------------------------------------------------------------------------------------
 
     def spec(self, spec_id: int) -> PartitionSpec:
         found = self.table.specs.get(spec_id)
         if found is None:
-            raise ScanError(f"{self.table.name}: a manifest was written with partition spec {spec_id}, which the metadata does not have")
+            raise ScanError(
+                f"{self.table.name}: a manifest was written with partition spec {spec_id}, which the metadata does "
+                f"not have"
+            )
         return found
 
     def fields(self, spec_id: int) -> tuple[NestedField, ...]:
@@ -304,11 +338,13 @@ class Planner:
         """The terms as predicates on the partitions of a spec."""
         return self._filter.projected(self.spec(spec_id))
 
-    # --- tasks -------------------------------------------------------------------------------------------------------------------
+    # --- tasks -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def deletes(self) -> DeleteIndex:
-        """The delete files of the snapshot. What was appended between two snapshots is what was appended, whatever became of it."""
+        """The delete files of the snapshot. What was appended between two snapshots is what was appended, whatever
+        became of it.
+        """
         if self.request.is_incremental:
             return DeleteIndex()
         units = self.keep_units(self.units(DELETES), layer=Layer("delete manifests"))
@@ -329,7 +365,18 @@ class Planner:
             is_vector = content == POSITIONS and offset is not None
             unpartitioned = not self.spec(spec_id).fields
             yield DeleteFile(
-                manifest, row, path, content, sequence, spec_id, partition, referenced, is_vector, lower, upper, global_=unpartitioned
+                manifest,
+                row,
+                path,
+                content,
+                sequence,
+                spec_id,
+                partition,
+                referenced,
+                is_vector,
+                lower,
+                upper,
+                global_=unpartitioned,
             )
 
     def deletes_of(self, group: Group) -> list[list[DeleteFile]]:

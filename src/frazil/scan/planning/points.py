@@ -1,4 +1,6 @@
-"""Points in a table's past, as people name them: a snapshot's id, a time, a branch or a tag. Pure: metadata in, a snapshot out."""
+"""Points in a table's past, as people name them: a snapshot's id, a time, a branch or a tag. Pure: metadata in, a
+snapshot out.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +33,28 @@ class Point:
     kind: Kind
 
     def __str__(self) -> str:
-        return f"snapshot {self.name}" if self.kind == "snapshot" else f"{self.kind} {self.name} (snapshot {self.snapshot.snapshot_id})"
+        return (
+            f"snapshot {self.name}"
+            if self.kind == "snapshot"
+            else f"{self.kind} {self.name} (snapshot {self.snapshot.snapshot_id})"
+        )
 
 
 def choose(
-    *, at: Named | None, snapshot: int | None, timestamp: str | datetime | None, branch: str | None, tag: str | None, table: str
+    *,
+    at: Named | None,
+    snapshot: int | None,
+    timestamp: str | datetime | None,
+    branch: str | None,
+    tag: str | None,
+    table: str,
 ) -> Named:
     """The one point that is given; main when there is none.
 
     >>> choose(at=None, snapshot=None, timestamp=None, branch=None, tag="v1", table="t"), choose(at=None, snapshot=None, timestamp=None,
     ...     branch=None, tag=None, table="t")
     ('v1', 'main')
-    """
+    """  # noqa: E501
     given = [one for one in (at, snapshot, _as_time(timestamp), branch, tag) if one is not None]
     if len(given) > 1:
         hint = "at=, snapshot=, timestamp=, branch= and tag= exclude each other"
@@ -93,7 +105,9 @@ def find_ref(metadata: TableMetadata, name: str, *, table: str) -> Point:
         if name == MAIN:
             raise HistoryError(f"{table} has no snapshot yet", hint="write something to it first")
         near = difflib.get_close_matches(name, list(metadata.refs), n=3, cutoff=0.5)
-        known = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(metadata.refs)) or 'none'}"
+        known = (
+            f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(metadata.refs)) or 'none'}"
+        )
         raise HistoryError(f"{table} has no branch or tag '{name}', and that is no snapshot id or time", hint=known)
     return Point(snapshot, name, "branch" if ref.snapshot_ref_type.value == "branch" else "tag")
 
@@ -151,13 +165,17 @@ def _at_time(metadata: TableMetadata, time_ms: int, text: str, *, table: str, re
     for at_ms, snapshot_id in _timeline(metadata, find_ref(metadata, ref, table=table)):
         if at_ms <= time_ms:
             if (snapshot := metadata.snapshot_by_id(snapshot_id)) is None:
-                raise HistoryError(f"{table}: snapshot {snapshot_id}, which '{ref}' held at {text}, has expired", hint=_later(metadata))
+                raise HistoryError(
+                    f"{table}: snapshot {snapshot_id}, which '{ref}' held at {text}, has expired", hint=_later(metadata)
+                )
             return Point(snapshot, text, "time")
     raise HistoryError(f"{table} has no snapshot on '{ref}' at or before {text} (times are UTC)", hint=_later(metadata))
 
 
 def _timeline(metadata: TableMetadata, ref: Point) -> Iterator[tuple[int, int]]:
-    """When a ref came to which snapshot, the latest first. Only of main a log is kept; elsewhere the ancestors must do."""
+    """When a ref came to which snapshot, the latest first. Only of main a log is kept; elsewhere the ancestors
+    must do.
+    """
     if ref.name == MAIN and metadata.snapshot_log:
         yield from ((entry.timestamp_ms, entry.snapshot_id) for entry in reversed(metadata.snapshot_log))
     else:

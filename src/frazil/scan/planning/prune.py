@@ -1,7 +1,7 @@
 """Which files, manifests or partitions cannot have a row that a predicate wants: one mask for all of them at a time.
 
-The same rules serve every layer: a partition value is a range whose two ends are the value. A mask is True where something may be skipped;
-where metadata says nothing, nothing is skipped.
+The same rules serve every layer: a partition value is a range whose two ends are the value. A mask is True where
+something may be skipped; where metadata says nothing, nothing is skipped.
 """
 
 from __future__ import annotations
@@ -184,7 +184,9 @@ def _only(known: Range, low: pa.Scalar, high: pa.Scalar, kind: IcebergType) -> S
 
 
 def _scalars(value: Any, kind: IcebergType) -> tuple[pa.Scalar, pa.Scalar]:
-    """The literal as it is stored. 0.1 as a float is not 0.1: engines compare with the one or the other, so both are allowed for."""
+    """The literal as it is stored. 0.1 as a float is not 0.1: engines compare with the one or the other, so both are
+    allowed for.
+    """
     wanted = stored_type(kind)
     if isinstance(kind, FloatType):
         try:

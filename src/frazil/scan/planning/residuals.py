@@ -1,4 +1,6 @@
-"""What is left of a filter for the rows of a file, once its partition is known. Each partition is thought about once."""
+"""What is left of a filter for the rows of a file, once its partition is known. Each partition is thought
+about once.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,13 @@ MOST_KNOWN = 100_000
 
 
 class Residuals:
-    """The residuals of one filter, by spec and by the values of those partition fields that have something to do with it."""
+    """The residuals of one filter, by spec and by the values of those partition fields that have something to do with
+    it.
+    """
 
-    def __init__(self, expr: BooleanExpression, bound: BooleanExpression, schema: Schema, *, case_sensitive: bool) -> None:
+    def __init__(
+        self, expr: BooleanExpression, bound: BooleanExpression, schema: Schema, *, case_sensitive: bool
+    ) -> None:
         self._expr, self._bound, self._schema, self._case_sensitive = expr, bound, schema, case_sensitive
         self._known: dict[tuple[int, tuple[object, ...]], BooleanExpression] = {}
         self._lock = Lock()
@@ -66,11 +72,15 @@ class Residuals:
         if not concerned or any(column is None for column in values):
             return self._expr
         positions = tuple(at for at, _ in concerned)
-        return [self._one(spec, positions, row) for row in zip(*(column for column in values if column is not None), strict=True)]
+        return [
+            self._one(spec, positions, row)
+            for row in zip(*(column for column in values if column is not None), strict=True)
+        ]
 
     def _one(self, spec: PartitionSpec, positions: tuple[int, ...], row: tuple[object, ...]) -> BooleanExpression:
         if None in row and self._tells_apart:
-            return self._expr  # PyIceberg thinks that null differs from every value, which SQL does not: all of the filter is always right
+            # PyIceberg thinks that null differs from every value, which SQL does not: all of the filter is always right
+            return self._expr
         key = (spec.spec_id, row)
         found = self._known.get(key)
         if found is None:
@@ -96,11 +106,14 @@ class Residuals:
         return self._evaluators[spec.spec_id]
 
 
-Projected = BooleanExpression | None  # a predicate on a partition field, bound; or what it always is; None if nothing can be said
+# a predicate on a partition field, bound; or what it always is; None if nothing can be said
+Projected = BooleanExpression | None
 
 
 class _Evaluator(ResidualEvaluator):
-    """PyIceberg's evaluator, which binds and projects every predicate anew for each partition: here that is done once."""
+    """PyIceberg's evaluator, which binds and projects every predicate anew for each partition: here that is
+    done once.
+    """
 
     @cached_property
     def _partition(self) -> Schema:
@@ -108,7 +121,9 @@ class _Evaluator(ResidualEvaluator):
 
     @cached_property
     def _prepared(self) -> dict[int, tuple[BooleanExpression, list[tuple[Projected, Projected]]]]:
-        """By predicate: it, bound, and for each partition field of its column where it holds for sure and where it may hold."""
+        """By predicate: it, bound, and for each partition field of its column where it holds for sure and where it may
+        hold.
+        """
         return {}
 
     def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
@@ -130,7 +145,9 @@ class _Evaluator(ResidualEvaluator):
         if not isinstance(bound, BoundPredicate):
             return bound, []
         fields = self.spec.fields_by_source_id(bound.term.ref().field.field_id)
-        pairs = [(one.transform.strict_project(one.name, bound), one.transform.project(one.name, bound)) for one in fields]
+        pairs = [
+            (one.transform.strict_project(one.name, bound), one.transform.project(one.name, bound)) for one in fields
+        ]
         return bound, [(self._bind(surely), self._bind(maybe)) for surely, maybe in pairs]
 
     def _bind(self, projected: UnboundPredicate | None) -> Projected:
@@ -143,7 +160,9 @@ class _Evaluator(ResidualEvaluator):
 
 def _or_none(manifest: Manifest, field: NestedField, rows: pa.Array | None) -> list[object] | None:
     if isinstance(field.field_type, FloatType):
-        return None  # PyIceberg compares 0.1 with the 32-bit value of the partition, which is not 0.1; the rows are compared as floats
+        # PyIceberg compares 0.1 with the 32-bit value of the partition, which is not 0.1; the rows are compared as
+        # floats
+        return None
     values = manifest.partition_values(field)
     if values is None:
         return None

@@ -18,14 +18,23 @@ NO_EXTRAS: Mapping[str, NestedField] = {}
 
 
 def select_fields(
-    schema: Schema, columns: Sequence[str] | None, *, table: str, case_sensitive: bool = True, extras: Mapping[str, NestedField] = NO_EXTRAS
+    schema: Schema,
+    columns: Sequence[str] | None,
+    *,
+    table: str,
+    case_sensitive: bool = True,
+    extras: Mapping[str, NestedField] = NO_EXTRAS,
 ) -> tuple[NestedField, ...]:
-    """The columns in the order in which they were named; `person.name` is a struct with that part alone. Where the table itself has no
-    column of that name, `extras` may have it."""
+    """The columns in the order in which they were named; `person.name` is a struct with that part alone. Where the
+    table itself has no column of that name, `extras` may have it.
+    """
     if columns is None:
         return tuple(schema.fields)
     beside = {name: extras[name] for name in columns if name in extras and name not in schema._name_to_id}
-    names = [name if name in beside else check_column(name, schema, table=table, case_sensitive=case_sensitive) for name in columns]
+    names = [
+        name if name in beside else check_column(name, schema, table=table, case_sensitive=case_sensitive)
+        for name in columns
+    ]
     own = [name for name in names if name not in beside]
     chosen = ({field.name: field for field in schema.select(*own).fields} if own else {}) | beside
     tops = dict.fromkeys(_top(name, chosen) for name in names)

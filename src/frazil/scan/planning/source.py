@@ -24,7 +24,10 @@ class Files:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # PyIceberg puts what signs its requests among the properties, and that stays in this process.
-        return reopen, (type(self.io), {key: value for key, value in self.io.properties.items() if isinstance(value, str)})
+        return reopen, (
+            type(self.io),
+            {key: value for key, value in self.io.properties.items() if isinstance(value, str)},
+        )
 
     def read(self, path: str) -> bytes:
         """All of a manifest or manifest list."""

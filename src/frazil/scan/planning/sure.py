@@ -13,8 +13,9 @@ from frazil.scan.planning.prune import Skip, both, skip_mask
 
 
 def sure_mask(bound: BooleanExpression, schema: Schema, manifest: Manifest) -> Skip:
-    """Where every row matches, for certain. Without nulls and NaNs, a row that does not match a filter matches its opposite: so the
-    files that the opposite could skip are those."""
+    """Where every row matches, for certain. Without nulls and NaNs, a row that does not match a filter matches its
+    opposite: so the files that the opposite could skip are those.
+    """
     certain: Skip = True
     columns = {field.field_id: field for field in schema.fields}
     for field_id in extract_field_ids(bound):

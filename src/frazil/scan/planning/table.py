@@ -1,4 +1,6 @@
-"""What a scan needs to know about a table: its schemas, partition specs and snapshots, from metadata as JSON or as PyIceberg has it."""
+"""What a scan needs to know about a table: its schemas, partition specs and snapshots, from metadata as JSON or as
+PyIceberg has it.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ class TableState:
         try:
             return _schema(json.dumps(found, sort_keys=True))
         except (ValueError, RecursionError) as exc:  # pydantic's error is a ValueError
-            raise ScanError(f"{self.name}: schema {found.get('schema-id', 0)} cannot be read: {str(exc).splitlines()[0]}") from exc
+            raise ScanError(
+                f"{self.name}: schema {found.get('schema-id', 0)} cannot be read: {str(exc).splitlines()[0]}"
+            ) from exc
 
     def find_dropped(self, field_id: int) -> NestedField:
         """A column that an older schema had, as the last of them had it."""
@@ -74,7 +78,9 @@ class TableState:
             for one in self._parse_schema(found).fields:
                 if one.field_id == field_id:
                     return one
-        raise ScanError(f"{self.name}: a delete file compares the field with id {field_id}, which no schema of the table has")
+        raise ScanError(
+            f"{self.name}: a delete file compares the field with id {field_id}, which no schema of the table has"
+        )
 
     @cached_property
     def name_mapping(self) -> NameMapping | None:
@@ -91,7 +97,9 @@ class TableState:
         try:
             return _spec(json.dumps(found, sort_keys=True))
         except ValueError as exc:
-            raise ScanError(f"{self.name}: partition spec {found['spec-id']} cannot be read: {str(exc).splitlines()[0]}") from exc
+            raise ScanError(
+                f"{self.name}: partition spec {found['spec-id']} cannot be read: {str(exc).splitlines()[0]}"
+            ) from exc
 
     @property
     def current_snapshot_id(self) -> int | None:
@@ -119,11 +127,14 @@ class TableState:
         if start_id is None:
             if line[-1].parent_id is not None:
                 told = (
-                    f"what was appended before snapshot {line[-1].snapshot_id} is not told any more: the snapshots until then have expired"
+                    f"what was appended before snapshot {line[-1].snapshot_id} is not told any more: the snapshots "
+                    f"until then have expired"
                 )
                 raise ScanError(f"{self.name}: {told}", hint=f"start at {line[-1].snapshot_id}, or scan all rows")
             return [one for one in reversed(line) if one.operation == "append"]
-        raise ScanError(f"{self.name}: snapshot {start_id} is no ancestor of snapshot {end_id}, or has expired", hint=self._known())
+        raise ScanError(
+            f"{self.name}: snapshot {start_id} is no ancestor of snapshot {end_id}, or has expired", hint=self._known()
+        )
 
     def _line(self, snapshot: SnapshotState) -> Iterator[SnapshotState]:
         known = {found["snapshot-id"]: found for found in self._snapshots}
@@ -148,7 +159,9 @@ class TableState:
 def _state(found: Mapping[str, Any]) -> SnapshotState:
     summary = found.get("summary") or {}
     parent, schema = found.get("parent-snapshot-id"), found.get("schema-id")
-    return SnapshotState(found["snapshot-id"], parent, found.get("manifest-list"), schema, summary.get("operation", "append"))
+    return SnapshotState(
+        found["snapshot-id"], parent, found.get("manifest-list"), schema, summary.get("operation", "append")
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,6 @@
-"""The table's columns out of the batches of a file: also those inside of structs, dropped ones, and those of a partition."""
+"""The table's columns out of the batches of a file: also those inside of structs, dropped ones, and those of a
+partition.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from frazil.scan.reading.project import Convert, FileColumn, converter, missing
 class BatchReader:
     """Some of the table's columns out of the batches of a file."""
 
-    def __init__(self, fields: Sequence[NestedField], columns: Sequence[FileColumn], partition: Mapping[int, Any]) -> None:
+    def __init__(
+        self, fields: Sequence[NestedField], columns: Sequence[FileColumn], partition: Mapping[int, Any]
+    ) -> None:
         self._fields = fields
         have = {one.field_id: one for one in columns}
         self._found: dict[int, tuple[str, Convert | None]] = {}
@@ -39,7 +43,9 @@ class BatchReader:
         return {name for name, _ in self._found.values()}
 
     def bind(self, batch: pa.RecordBatch) -> Callable[[int], pa.Array]:
-        """The columns of a batch by field id, also those inside of structs; each is made when it is asked for, and once."""
+        """The columns of a batch by field id, also those inside of structs; each is made when it is asked for, and
+        once.
+        """
         made: dict[int, pa.Array] = {}
 
         def column(field_id: int) -> pa.Array:
@@ -80,11 +86,13 @@ def _empty_rows(count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
 
 
-# --- fields ----------------------------------------------------------------------------------------------------------------------
+# --- fields ----------------------------------------------------------------------------------------------------------
 
 
 def leaves(columns: Sequence[FileColumn], above: str = "") -> dict[int, tuple[str, pa.DataType]]:
-    """The columns of a file that have statistics of their own: path and type by field id. None inside of lists and maps."""
+    """The columns of a file that have statistics of their own: path and type by field id. None inside of lists and
+    maps.
+    """
     found: dict[int, tuple[str, pa.DataType]] = {}
     for one in columns:
         path = f"{above}{one.name}"
@@ -111,7 +119,9 @@ def paths_in(fields: Sequence[NestedField]) -> dict[int, tuple[int, list[int]]]:
 
 
 def find_fields(table: TableState, schema: Schema, ids: Sequence[int]) -> tuple[NestedField, ...]:
-    """The columns that have these ids, or have them inside: of the schema that is read, or else of the last that had them."""
+    """The columns that have these ids, or have them inside: of the schema that is read, or else of the last that had
+    them.
+    """
     known = paths_in(schema.fields)
     found: dict[int, NestedField] = {}
     for field_id in ids:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def count_rows(planner: Planner, reader: FileReader, *, workers: int) -> int:
-    """The number of rows. A file whose rows all match is counted by its manifest, less the positions that are deleted in it; only the
-    others are read, and of them only the columns that decide."""
+    """The number of rows. A file whose rows all match is counted by its manifest, less the positions that are deleted
+    in it; only the others are read, and of them only the columns that decide.
+    """
     total, unsure = 0, []
     for task, sure in _tasks(planner):
         if sure and all(one.content != EQUALITY for one in task.deletes):
@@ -31,7 +32,9 @@ def count_rows(planner: Planner, reader: FileReader, *, workers: int) -> int:
 def _tasks(planner: Planner) -> Iterator[tuple[FileTask, bool]]:
     """The files, and whether all of their rows match."""
     for group in planner.plan().groups:
-        mask = True if isinstance(planner.bound, AlwaysTrue) else sure_mask(planner.bound, planner.schema, group.manifest)
+        mask = (
+            True if isinstance(planner.bound, AlwaysTrue) else sure_mask(planner.bound, planner.schema, group.manifest)
+        )
         for task, sure in zip(planner.tasks(group), as_list(mask, group.rows, len(group)), strict=True):
             yield task, sure or isinstance(task.residual, AlwaysTrue)
 

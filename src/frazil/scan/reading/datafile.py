@@ -1,5 +1,6 @@
-"""The rows of one data file: its row groups pruned, its deletes applied, filtered by what its partition left of the filter, in the table's
-columns."""
+"""The rows of one data file: its row groups pruned, its deletes applied, filtered by what its partition left of the
+filter, in the table's columns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows that equality deletes delete: those that agree with one of their rows in all of the named columns, null with null, NaN with NaN."""
+"""Rows that equality deletes delete: those that agree with one of their rows in all of the named columns, null with
+null, NaN with NaN.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class _Level:
 class EqualitySet:
     """The rows of equality delete files that name the same columns, ready to be looked up.
 
-    Column after column, each row gets the number of what it agrees with so far: a number for every different beginning of a deleted row.
+    Column after column, each row gets the number of what it agrees with so far: a number for every different beginning
+    of a deleted row.
     """
 
     def __init__(self, ids: Sequence[int], columns: Sequence[pa.Array]) -> None:

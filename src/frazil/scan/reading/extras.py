@@ -1,6 +1,8 @@
-"""Columns that a scan gives besides the table's own, when they are named: where a row is, and in format 3 which it is and since when.
+"""Columns that a scan gives besides the table's own, when they are named: where a row is, and in format 3 which it is
+and since when.
 
-They are the specification's metadata columns. What says which row it is may also lie in the file, where a row moved there from another.
+They are the specification's metadata columns. What says which row it is may also lie in the file, where a row moved
+there from another.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ LINEAGE = {ROW_ID.field_id, UPDATED.field_id}
 
 
 class Extras:
-    """The extra columns of a file that a scan gives out, made for each batch and put beside the columns that were read."""
+    """The extra columns of a file that a scan gives out, made for each batch and put beside the columns that
+    were read.
+    """
 
     def __init__(self, fields: Sequence[NestedField], task: FileTask, columns: Sequence[FileColumn]) -> None:
         self._task = task
@@ -56,8 +60,9 @@ class Extras:
         return batch
 
     def _values(self, field_id: int, start: int, count: int) -> pa.Array:
-        """A row that came with the file has the file's next number, and was last changed when the file came. Files from before the table
-        had format 3 have no numbers."""
+        """A row that came with the file has the file's next number, and was last changed when the file came. Files from
+        before the table had format 3 have no numbers.
+        """
         if field_id == POSITION.field_id:
             return pa.array(np.arange(start, start + count, dtype=np.int64))
         sequence, first = self._task.lineage or (None, None)

@@ -1,4 +1,6 @@
-"""Values that several threads need: made once each, and forgotten, the least used first, when together they are too large."""
+"""Values that several threads need: made once each, and forgotten, the least used first, when together they are too
+large.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A Parquet file that is being read: its row groups, and its rows without those that are deleted or not wanted.
 
-A stream is read batch by batch and holds no more than a few. For a table, whose rows are held anyway, row groups are decoded whole, by
-Arrow's own threads: fewer and larger pieces are faster. If there is something to decide, the columns that decide come first, and the others
-only as far as there are rows that are wanted; except in a stream of row groups that are too large to be held, and where processors would
-wait for them.
+A stream is read batch by batch and holds no more than a few. For a table, whose rows are held anyway, row groups are
+decoded whole, by Arrow's own threads: fewer and larger pieces are faster. If there is something to decide, the columns
+that decide come first, and the others only as far as there are rows that are wanted; except in a stream of row groups
+that are too large to be held, and where processors would wait for them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,11 @@ class OpenFile:
 
     def _can_wait(self, run: Sequence[RowGroup], test: BatchReader, give: BatchReader) -> bool:
         """Whether the columns that are given out are better decoded after those that decide."""
-        if not test.names or not give.names or not (self._plan.whole or sum(one.rows for one in run) <= self._held_rows):
+        if (
+            not test.names
+            or not give.names
+            or not (self._plan.whole or sum(one.rows for one in run) <= self._held_rows)
+        ):
             return False
         if not self._plan.spare:
             return True
@@ -110,7 +114,9 @@ class OpenFile:
             found[name] = found.get(name, 0) + chunk.total_uncompressed_size
         return found
 
-    def _in_step(self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader) -> Iterator[pa.RecordBatch]:
+    def _in_step(
+        self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader
+    ) -> Iterator[pa.RecordBatch]:
         start = run[0].start
         for batch in self._read(run, test.names | give.names, whole=self._plan.whole):
             keep = rows.mask(start, batch.num_rows, test.bind(batch))
@@ -118,7 +124,9 @@ class OpenFile:
             if (made := give.take(batch, keep, self._plan.arrow)) is not None:
                 yield made
 
-    def _tested_first(self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader) -> Iterator[pa.RecordBatch]:
+    def _tested_first(
+        self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader
+    ) -> Iterator[pa.RecordBatch]:
         tested = self._table(run, sorted(test.names))
         keep = _mask(tested, run[0].start, rows, test)
         left, start, known = _count(keep), 0, tested.select(sorted(test.names & give.names))
@@ -144,7 +152,9 @@ class OpenFile:
 
     def _stream(self, run: Sequence[RowGroup], names: list[str]) -> Iterator[pa.RecordBatch]:
         numbers = [one.number for one in run]
-        found: Iterator[pa.RecordBatch] = self._parquet.iter_batches(self._plan.batch_rows, row_groups=numbers, columns=names)
+        found: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
+            self._plan.batch_rows, row_groups=numbers, columns=names
+        )
         return found
 
     def _table(self, run: Sequence[RowGroup], names: list[str]) -> pa.Table:

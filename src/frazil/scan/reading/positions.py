@@ -1,4 +1,6 @@
-"""Deleted positions of a data file: from position delete files, and from deletion vectors (roaring bitmaps in Puffin files)."""
+"""Deleted positions of a data file: from position delete files, and from deletion vectors (roaring bitmaps in Puffin
+files).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def read_vector(file: DeleteFile, open_file: Open) -> Positions:
         blob = source.read(length)
     found = _decode_vector(file.path, blob)
     if len(found) != file.fact("records"):
-        raise DataFileUnreadable(file.path, f"the deletion vector has {len(found):,} positions, the manifest says {file.fact('records'):,}")
+        raise DataFileUnreadable(
+            file.path, f"the deletion vector has {len(found):,} positions, the manifest says {file.fact('records'):,}"
+        )
     return found
 
 

@@ -1,7 +1,9 @@
-"""From the columns of a data file to those of the table, by field id: renamed, reordered, widened, added and dropped columns, at any depth.
+"""From the columns of a data file to those of the table, by field id: renamed, reordered, widened, added and dropped
+columns, at any depth.
 
-What a file does not have is, in this order, the value of its identity partition, the column's initial default, or null: the
-specification's "column projection". Files without field ids have those that the table's name mapping gives to their names.
+What a file does not have is, in this order, the value of its identity partition, the column's initial default, or null:
+the specification's "column projection". Files without field ids have those that the table's name mapping gives to their
+names.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def _column(field: pa.Field, mapping: Sequence[MappedField] | None, name: str | 
         field_id, inner = (int(raw) if raw is not None else None), None
     else:
         field_id, inner = (None, []) if mapped is None else (mapped.field_id, mapped.fields)
-    return FileColumn(name, field_id, field.type, tuple(_column(part, inner, called) for part, called in _parts(field.type)))
+    return FileColumn(
+        name, field_id, field.type, tuple(_column(part, inner, called) for part, called in _parts(field.type))
+    )
 
 
 def _parts(kind: pa.DataType) -> list[tuple[pa.Field, str | None]]:
@@ -73,7 +77,7 @@ def _parts(kind: pa.DataType) -> list[tuple[pa.Field, str | None]]:
     return []
 
 
-# --- one function a column -------------------------------------------------------------------------------------------------------
+# --- one function a column -------------------------------------------------------------------------------------------
 
 
 def converter(wanted: NestedField, column: FileColumn) -> Convert | None:
@@ -129,7 +133,9 @@ def _can_widen(have: pa.DataType, wanted: pa.DataType) -> bool:
     if is_.is_large_string(wanted):
         return bool(is_.is_string(have) or is_.is_string_view(have) or is_.is_binary(have) or is_.is_large_binary(have))
     if is_.is_large_binary(wanted):
-        return bool(is_.is_binary(have) or is_.is_binary_view(have) or is_.is_fixed_size_binary(have) or is_.is_string(have))
+        return bool(
+            is_.is_binary(have) or is_.is_binary_view(have) or is_.is_fixed_size_binary(have) or is_.is_string(have)
+        )
     if is_.is_integer(wanted):
         return bool(is_.is_integer(have) and have.bit_width <= wanted.bit_width)
     if is_.is_floating(wanted):
@@ -153,7 +159,9 @@ def _struct(kind: StructType, column: FileColumn, name: str) -> Convert | None:
 
     def convert_struct(array: pa.StructArray) -> pa.Array:
         parts = [_make(array, maker) for maker in makers]
-        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=array.is_null() if array.null_count else None)
+        return pa.StructArray.from_arrays(
+            parts, fields=list(wanted), mask=array.is_null() if array.null_count else None
+        )
 
     return convert_struct
 
@@ -186,7 +194,11 @@ def _list(kind: ListType, column: FileColumn, name: str) -> Convert | None:
         return None
 
     def convert_list(array: pa.Array) -> pa.Array:
-        plain = array.cast(pa.list_(array.type.value_field)) if pa.types.is_fixed_size_list(array.type) else _from_start(array)
+        plain = (
+            array.cast(pa.list_(array.type.value_field))
+            if pa.types.is_fixed_size_list(array.type)
+            else _from_start(array)
+        )
         values = plain.values if convert is None else convert(plain.values)
         mask = plain.is_null() if plain.null_count else None
         return pa.LargeListArray.from_arrays(plain.offsets.cast(pa.int64()), values, type=wanted, mask=mask)

@@ -24,9 +24,13 @@ def plan_snapshot(table: Table, snapshot_id: int, source: Source | None = None) 
 
 
 def differing_files(table: Table, before_id: int, after_id: int) -> tuple[list[FileTask], list[FileTask]]:
-    """The files of each snapshot whose rows the other does not have in the same way: another file, or other deletes for it."""
+    """The files of each snapshot whose rows the other does not have in the same way: another file, or other deletes for
+    it.
+    """
     source = Source.of(table.io)
-    plans = [{_identity(task): task for task in plan_snapshot(table, number, source)} for number in (before_id, after_id)]
+    plans = [
+        {_identity(task): task for task in plan_snapshot(table, number, source)} for number in (before_id, after_id)
+    ]
     shared = plans[0].keys() & plans[1].keys()
     old, new = ([task for key, task in plan.items() if key not in shared] for plan in plans)
     return old, new
@@ -42,4 +46,6 @@ def read_tasks(table: Table, tasks: Sequence[FileTask], schema: Schema) -> pa.Re
     state, source = TableState.of(".".join(table.name()), table.metadata), Source.of(table.io)
     planner = Planner(state, source.cache, ScanRequest(schema_id=schema.schema_id))
     reader = FileReader(ReadPlan.of(planner, source.open, schema.fields))
-    return pa.RecordBatchReader.from_batches(reader.plan.arrow, read_ahead(tasks, reader.read, workers=default_workers(), ordered=True))
+    return pa.RecordBatchReader.from_batches(
+        reader.plan.arrow, read_ahead(tasks, reader.read, workers=default_workers(), ordered=True)
+    )

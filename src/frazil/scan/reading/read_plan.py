@@ -35,7 +35,8 @@ class ReadPlan:
     case_sensitive: bool = True
     batch_rows: int = BATCH_ROWS
     whole: bool = False  # row groups are decoded at once: for callers that keep all rows anyway
-    spare: bool = False  # there are fewer files than processors: what waits for something else to be decoded leaves some of these idle
+    # there are fewer files than processors: what waits for something else to be decoded leaves some of these idle
+    spare: bool = False
     arrow: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:

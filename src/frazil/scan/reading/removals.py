@@ -31,8 +31,12 @@ class Removals:
 
     def __init__(self, table: TableState, schema: Schema, open_file: Open) -> None:
         self._table, self._schema, self._open = table, schema, open_file
-        self._positions: Once[dict[str, Positions]] = Once(lambda found: sum(one.nbytes for one in found.values()), max_bytes=DELETE_BYTES)
-        self._sets: Once[list[EqualitySet]] = Once(lambda found: sum(one.nbytes for one in found), max_bytes=DELETE_BYTES)
+        self._positions: Once[dict[str, Positions]] = Once(
+            lambda found: sum(one.nbytes for one in found.values()), max_bytes=DELETE_BYTES
+        )
+        self._sets: Once[list[EqualitySet]] = Once(
+            lambda found: sum(one.nbytes for one in found), max_bytes=DELETE_BYTES
+        )
         # Files of different ages have different deletes, of which most are the same.
         self._equal: Once[list[pa.Array]] = Once(lambda found: sum(one.nbytes for one in found), max_bytes=DELETE_BYTES)
 
@@ -67,7 +71,9 @@ class Removals:
 
     def _make_set(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> EqualitySet:
         if not ids:
-            raise DataFileUnreadable(files[0].path, "the manifest does not say which columns its equality deletes compare")
+            raise DataFileUnreadable(
+                files[0].path, "the manifest does not say which columns its equality deletes compare"
+            )
         parts = [self._equal.get((file.path, ids), partial(self._read_equality, file, ids)) for file in files]
         columns = [pa.chunked_array([part[at] for part in parts]).combine_chunks() for at in range(len(ids))]
         return EqualitySet(ids, columns)
@@ -76,7 +82,10 @@ class Removals:
         check_format(file.path, file.fact("format"))
         with reading(file.path), self._open(file.path) as source:
             parquet = pq.ParquetFile(source, pre_buffer=True)
-            columns, table = file_columns(parquet.schema_arrow, self._table.name_mapping), parquet.read().combine_chunks()
+            columns, table = (
+                file_columns(parquet.schema_arrow, self._table.name_mapping),
+                parquet.read().combine_chunks(),
+            )
             batches = table.to_batches()
             batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
             fields = find_fields(self._table, self._schema, ids)
@@ -89,7 +98,9 @@ class Removals:
 
 def check_format(path: str, kind: str) -> None:
     if kind.upper() != "PARQUET":
-        raise DataFileUnreadable(path, f"it is {kind.upper()}, and only Parquet is read here", hint="read it with Spark or Trino")
+        raise DataFileUnreadable(
+            path, f"it is {kind.upper()}, and only Parquet is read here", hint="read it with Spark or Trino"
+        )
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""Which rows a filter wants: a mask for a batch. A comparison with null is not true, and neither is its opposite, as in SQL."""
+"""Which rows a filter wants: a mask for a batch. A comparison with null is not true, and neither is its opposite, as in
+SQL.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +60,16 @@ def wanted_rows(expr: BooleanExpression, columns: Columns) -> Wanted:
             return False
         case And():
             left = wanted_rows(expr.left, columns)
-            return False if left is False else _combine(pc.and_kleene, left, wanted_rows(expr.right, columns), neutral=True)
+            return (
+                False
+                if left is False
+                else _combine(pc.and_kleene, left, wanted_rows(expr.right, columns), neutral=True)
+            )
         case Or():
             left = wanted_rows(expr.left, columns)
-            return True if left is True else _combine(pc.or_kleene, left, wanted_rows(expr.right, columns), neutral=False)
+            return (
+                True if left is True else _combine(pc.or_kleene, left, wanted_rows(expr.right, columns), neutral=False)
+            )
         case BoundPredicate():
             field = expr.term.ref().field
             return _predicate(expr, field.field_type, storage(columns(field.field_id)))

@@ -1,4 +1,6 @@
-"""Which row groups of a Parquet file cannot have a row that is wanted: by the file's own statistics, and by the rows that are deleted."""
+"""Which row groups of a Parquet file cannot have a row that is wanted: by the file's own statistics, and by the rows
+that are deleted.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ def all_groups(metadata: pq.FileMetaData) -> list[RowGroup]:
 
 
 class GroupRanges:
-    """What a file's row groups say about its columns. Nothing about columns inside of lists and maps, nor about what was widened since in a
-    way that other values come out."""
+    """What a file's row groups say about its columns. Nothing about columns inside of lists and maps, nor about what
+    was widened since in a way that other values come out.
+    """
 
     def __init__(self, metadata: pq.FileMetaData, leaves: Mapping[int, tuple[str, pa.DataType]]) -> None:
         self._metadata, self._leaves = metadata, leaves
@@ -109,11 +112,19 @@ def keep_groups(
     for name, term in terms:
         mask = skip_mask(term, ranges)
         if mask is not False:
-            kept = drop(kept, {one.number for one in kept if mask is True or mask[one.number].as_py()}, name, sizes=sizes, layer=layer)
+            kept = drop(
+                kept,
+                {one.number for one in kept if mask is True or mask[one.number].as_py()},
+                name,
+                sizes=sizes,
+                layer=layer,
+            )
     return kept
 
 
-def drop(groups: Sequence[RowGroup], gone: Collection[int], why: str, *, sizes: Sequence[int], layer: Layer) -> list[RowGroup]:
+def drop(
+    groups: Sequence[RowGroup], gone: Collection[int], why: str, *, sizes: Sequence[int], layer: Layer
+) -> list[RowGroup]:
     """The row groups without some that are skipped, which the layer counts."""
     layer.skip(why, len(gone))
     layer.bytes_skipped += sum(sizes[number] for number in gone)

@@ -1,4 +1,6 @@
-"""The rows of a table that a scan asks for, as Arrow: planned from the manifests, read from the files. `Scan` adds other libraries."""
+"""The rows of a table that a scan asks for, as Arrow: planned from the manifests, read from the files. `Scan` adds
+other libraries.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowScan:
-    """Rows of a table. Every call that reads plans anew from cached manifests and reads the files of the same snapshot."""
+    """Rows of a table. Every call that reads plans anew from cached manifests and reads the files of the
+    same snapshot.
+    """
 
     state: TableState
     source: Source
@@ -48,13 +52,15 @@ class RowScan:
     def __post_init__(self) -> None:
         self.planner()  # a filter or a column that is wrong is an error here, where it was written
 
-    # --- what it is --------------------------------------------------------------------------------------------------------------
+    # --- what it is --------------------------------------------------------------------------------------------------
 
     @cached_property
     def fields(self) -> tuple[NestedField, ...]:
         """The columns that are given out."""
         schema = self.state.schema(self.request.schema_id)
-        return select_fields(schema, self.columns, table=self.state.name, case_sensitive=self.request.case_sensitive, extras=EXTRAS)
+        return select_fields(
+            schema, self.columns, table=self.state.name, case_sensitive=self.request.case_sensitive, extras=EXTRAS
+        )
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -66,23 +72,32 @@ class RowScan:
         return self.planner().plan()
 
     def count(self) -> int:
-        """How many rows there are: from metadata where that is certain, else from the files that it is not certain of."""
+        """How many rows there are: from metadata where that is certain, else from the files that it is not
+        certain of.
+        """
         planner = self.planner()
         counted = count_rows(planner, self._reader(planner, []), workers=self.workers or default_workers())
         return counted if self.limit is None else min(counted, self.limit)
 
     def explain_files(self, *, row_groups: bool = True) -> ScanReport:
-        """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are read."""
+        """What is skipped, layer by layer, and by which term. For row groups the footers of the files that are left are
+        read.
+        """
         planner = self.planner()
         plan, reader = planner.plan(), self._reader(planner)
         tasks = list(plan.tasks())
         if row_groups:
-            for _ in read_ahead(tasks, lambda task: iter([reader.explain(task)]), workers=self.workers or default_workers(), ordered=False):
+            for _ in read_ahead(
+                tasks,
+                lambda task: iter([reader.explain(task)]),
+                workers=self.workers or default_workers(),
+                ordered=False,
+            ):
                 pass
             planner.report.layers[reader.layer.name] = reader.layer
         return planner.report
 
-    # --- Arrow -------------------------------------------------------------------------------------------------------------------
+    # --- Arrow -------------------------------------------------------------------------------------------------------
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch at a time, in bounded memory."""
@@ -114,7 +129,7 @@ class RowScan:
         """Lets every library that takes Arrow streams read the scan itself."""
         return self.arrow_stream().__arrow_c_stream__(requested_schema)
 
-    # -----------------------------------------------------------------------------------------------------------------------------
+    # -----------------------------------------------------------------------------------------------------------------
 
     def planner(self) -> Planner:
         """What plans the scan."""

@@ -20,7 +20,8 @@ from pyiceberg.types import (
     TimeType,
 )
 
-COUNTED = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)  # numbers since some moment
+# numbers since some moment
+COUNTED = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -53,7 +54,8 @@ def storage_type(kind: pa.DataType) -> pa.DataType:
 
 
 def scalar(value: Any, kind: IcebergType) -> pa.Scalar:
-    """A value as PyIceberg has it (days and microseconds as numbers, or as Python's dates) as a scalar that compares with the column.
+    """A value as PyIceberg has it (days and microseconds as numbers, or as Python's dates) as a scalar that compares
+    with the column.
 
     >>> scalar(19_740, DateType())
     <pyarrow.Date32Scalar: datetime.date(2024, 1, 18)>

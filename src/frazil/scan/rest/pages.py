@@ -1,4 +1,6 @@
-"""A plan in pages: each is a span of the manifests' files, so that whoever has the span can make the page, without the pages before."""
+"""A plan in pages: each is a span of the manifests' files, so that whoever has the span can make the page, without the
+pages before.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Page:
 
 
 def make_page(planner: Planner, span: Span, *, page_files: int = PAGE_FILES, look_files: int = LOOK_FILES) -> Page:
-    """The first page of a span. All pages of a scan together have every file once, whoever makes them and in which order."""
+    """The first page of a span. All pages of a scan together have every file once, whoever makes them and in which
+    order.
+    """
     numbered = [(number, unit) for number, unit in enumerate(planner.units()) if span.has(number)]
     kept = {id(unit) for unit in planner.keep_units([unit for _, unit in numbered])}
     pages, unseen = _Pages(page_files), None
@@ -98,8 +102,12 @@ def _slice(group: Group, at: int, count: int) -> Group:
     return replace(group, rows=rows)
 
 
-def _cut(numbered: list[tuple[int, Unit]], kept: set[int], start: Place, stop: Place | None, look_files: int) -> list[Span]:
-    """What has not been looked at, in spans that one answer can look at; by what the manifest list says about their sizes."""
+def _cut(
+    numbered: list[tuple[int, Unit]], kept: set[int], start: Place, stop: Place | None, look_files: int
+) -> list[Span]:
+    """What has not been looked at, in spans that one answer can look at; by what the manifest list says about their
+    sizes.
+    """
     starts, room = [start], look_files
     for number, unit in numbered:
         if number < start[0] or id(unit) not in kept:

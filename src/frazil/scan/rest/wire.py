@@ -1,7 +1,7 @@
 """Pages of a plan in the REST specification's JSON.
 
-Bounds travel as the hexadecimal digits of their binary form: that is what the reference implementation sends and reads, whatever the
-specification's example shows.
+Bounds travel as the hexadecimal digits of their binary form: that is what the reference implementation sends and reads,
+whatever the specification's example shows.
 """
 
 from __future__ import annotations
@@ -25,15 +25,21 @@ BOUNDS = {"lower-bounds": "lower", "upper-bounds": "upper"}
 Json = dict[str, Any]
 
 
-def tasks_to_json(planner: Planner, groups: Sequence[Group], *, stats: frozenset[int] = frozenset(), residual: Any = None) -> Json:
-    """The tasks of a page and the delete files that they name. `residual` is what all of them have, if it cannot be narrowed."""
+def tasks_to_json(
+    planner: Planner, groups: Sequence[Group], *, stats: frozenset[int] = frozenset(), residual: Any = None
+) -> Json:
+    """The tasks of a page and the delete files that they name. `residual` is what all of them have, if it cannot be
+    narrowed.
+    """
     known: dict[tuple[int, int], int] = {}
     deletes: list[DeleteFile] = []
     texts: dict[int, orjson.Fragment] = {}
     tasks: list[Json] = []
     for group in groups:
         files = files_to_json(planner, group, stats=stats)
-        for file, found, left in zip(files, planner.deletes_of(group), _residuals(planner, group, residual, texts), strict=True):
+        for file, found, left in zip(
+            files, planner.deletes_of(group), _residuals(planner, group, residual, texts), strict=True
+        ):
             task: Json = {"data-file": file, "residual-filter": left}
             if found:
                 task["delete-file-references"] = [_number(one, known, deletes) for one in found]
@@ -79,7 +85,11 @@ def files_to_json(planner: Planner, group: Group, *, stats: frozenset[int] = fro
     ):
         file: Json = {"content": CONTENTS[content], "file-path": path, "file-format": kind.lower(), "spec-id": spec_id}
         file |= {"partition": partition, "file-size-in-bytes": size, "record-count": records}
-        optional = {"key-metadata": None if key is None else key.hex().upper(), "split-offsets": splits, "sort-order-id": order}
+        optional = {
+            "key-metadata": None if key is None else key.hex().upper(),
+            "split-offsets": splits,
+            "sort-order-id": order,
+        }
         if first_row is not None:
             optional |= {"first-row-id": first_row, "data-sequence-number": sequence}
         found.append(file | {name: value for name, value in optional.items() if value is not None})
@@ -125,9 +135,13 @@ def _value_to_json(value: Any, field: NestedField) -> Any:
 def _delete_to_json(planner: Planner, file: DeleteFile) -> Json:
     row = pa.array([file.row], pa.int64())
     fields = planner.fields(file.spec_id)
-    facts = {name: file.manifest.columns[name][file.row].as_py() for name in ("format", "bytes", "records", "splits", "sort_order_id")}
+    facts = {
+        name: file.manifest.columns[name][file.row].as_py()
+        for name in ("format", "bytes", "records", "splits", "sort_order_id")
+    }
     known = {
-        name: file.manifest.columns[name][file.row].as_py() for name in ("equality_ids", "content_offset", "content_bytes", "key_metadata")
+        name: file.manifest.columns[name][file.row].as_py()
+        for name in ("equality_ids", "content_offset", "content_bytes", "key_metadata")
     }
     found: Json = {
         "content": CONTENTS[file.content],
@@ -137,7 +151,14 @@ def _delete_to_json(planner: Planner, file: DeleteFile) -> Json:
     }
     found |= {"partition": _partitions(file.manifest, fields, row)[0]}
     found |= {"file-size-in-bytes": facts["bytes"], "record-count": facts["records"]}
-    optional = {"split-offsets": facts["splits"], "sort-order-id": facts["sort_order_id"], "equality-ids": known["equality_ids"]}
+    optional = {
+        "split-offsets": facts["splits"],
+        "sort-order-id": facts["sort_order_id"],
+        "equality-ids": known["equality_ids"],
+    }
     optional |= {"content-offset": known["content_offset"], "content-size-in-bytes": known["content_bytes"]}
-    optional |= {"referenced-data-file": file.target, "key-metadata": known["key_metadata"] and known["key_metadata"].hex().upper()}
+    optional |= {
+        "referenced-data-file": file.target,
+        "key-metadata": known["key_metadata"] and known["key_metadata"].hex().upper(),
+    }
     return found | {name: value for name, value in optional.items() if value is not None}

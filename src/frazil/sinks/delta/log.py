@@ -1,10 +1,11 @@
 """One Delta table as a place of exactly-once commits.
 
-Delta keeps one number for an application, its transaction version, and keeps it for good; it has no room for more, and no commit of
-several tables. So a part's progress is a small file in the table's `_frazil` folder (readers and vacuum leave names with an underscore
-alone), and two transaction versions say which file counts: the writer's generation and the number of its commits. Every commit carries
-both: delta-rs then refuses a commit that another one of the same application has overtaken, so a fenced writer cannot slip in between look
-and commit. A replay it does not refuse: the versions are looked up before every attempt.
+Delta keeps one number for an application, its transaction version, and keeps it for good; it has no room for more, and
+no commit of several tables. So a part's progress is a small file in the table's `_frazil` folder (readers and vacuum
+leave names with an underscore alone), and two transaction versions say which file counts: the writer's generation and
+the number of its commits. Every commit carries both: delta-rs then refuses a commit that another one of the same
+application has overtaken, so a fenced writer cannot slip in between look and commit. A replay it does not refuse: the
+versions are looked up before every attempt.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class DeltaLog:
 
     def progress(self, table: DeltaTable, part: str) -> PartProgress:
         """The progress of a part."""
-        generation, commits = table.transaction_version(_generation_id(part)), table.transaction_version(_commits_id(part))
+        generation, commits = (
+            table.transaction_version(_generation_id(part)),
+            table.transaction_version(_commits_id(part)),
+        )
         if generation is None or commits is None:
             return PartProgress()
         location = self._location(part, generation, commits)
@@ -58,10 +62,14 @@ class DeltaLog:
             with self.io.new_input(location).open() as stream:
                 return PartProgress(**json.loads(stream.read()))
         except FileNotFoundError as exc:
-            raise ProgressMismatch(f"{self.uri}: the progress of part '{part}' is lost: {location} is not there") from exc
+            raise ProgressMismatch(
+                f"{self.uri}: the progress of part '{part}' is lost: {location} is not there"
+            ) from exc
 
     def all_progress(self) -> Progress:
-        """The progress of every part: a part that has made a commit has a folder of its own, made before that commit."""
+        """The progress of every part: a part that has made a commit has a folder of its own, made before
+        that commit.
+        """
 
         return self.until_decided(self.progress_of_all)
 
@@ -83,8 +91,12 @@ class DeltaLog:
 
         return self.until_decided(attempt)
 
-    def commit(self, actions: Sequence[AddAction], claim: Claim, *, check: Callable[[DeltaTable], None] | None = None) -> PartProgress:
-        """Adds the files with the progress, if `check` has nothing against the table as it is then; or finds that they are in."""
+    def commit(
+        self, actions: Sequence[AddAction], claim: Claim, *, check: Callable[[DeltaTable], None] | None = None
+    ) -> PartProgress:
+        """Adds the files with the progress, if `check` has nothing against the table as it is then; or finds that they
+        are in.
+        """
 
         def attempt(table: DeltaTable) -> PartProgress:
             before = Progress({claim.part: self.progress(table, claim.part)})
@@ -97,10 +109,16 @@ class DeltaLog:
 
         return self.until_decided(attempt)
 
-    def _commit(self, table: DeltaTable, actions: Sequence[AddAction], part: str, after: PartProgress, claim: Claim | None) -> None:
+    def _commit(
+        self, table: DeltaTable, actions: Sequence[AddAction], part: str, after: PartProgress, claim: Claim | None
+    ) -> None:
         transactions = self.prepare(part, after)
         # For the audit: the log keeps it as long as it keeps this version.
-        said = {"frazil.part": part, "frazil.progress": _dump(after), **({"frazil.commit": claim.summary()} if claim else {})}
+        said = {
+            "frazil.part": part,
+            "frazil.progress": _dump(after),
+            **({"frazil.commit": claim.summary()} if claim else {}),
+        }
         self.patience.on_step("before commit")
         properties = CommitProperties(app_transactions=transactions, custom_metadata=said)
         schema, partition_by = table.schema(), table.metadata().partition_columns
@@ -111,7 +129,8 @@ class DeltaLog:
         except (DeltaError, OSError) as exc:
             raise CommitUnknown(f"{self.uri}: the commit may or may not have happened: {exc}") from exc
         self.patience.on_step("after commit")
-        with contextlib.suppress(OSError):  # nobody looks at the older ones; the last few stay for whoever reads an older version
+        # nobody looks at the older ones; the last few stay for whoever reads an older version
+        with contextlib.suppress(OSError):
             self.io.delete(self._location(part, _generation_version(after), after.commits - KEPT))
 
     def prepare(self, part: str, after: PartProgress) -> list[Transaction]:
@@ -207,5 +226,7 @@ def _commits_id(part: str) -> str:
 
 
 def _generation_version(progress: PartProgress) -> int:
-    """A number that no two writers share, though they take over at the same moment: the generation, and some of the writer's token."""
+    """A number that no two writers share, though they take over at the same moment: the generation, and some of the
+    writer's token.
+    """
     return progress.generation << 32 | int(progress.writer[:8] or "0", 16)

@@ -1,7 +1,8 @@
 """Makes files of a Delta table readable that are in its log under a doubly encoded path.
 
-Until partition paths were encoded once, a file of a partition such as `ä` or `a/b` was logged under a path that no reader finds; its rows
-are in the folder, and a `vacuum` would delete them. The repair is one commit that replaces each such path by the real one.
+Until partition paths were encoded once, a file of a partition such as `ä` or `a/b` was logged under a path that no
+reader finds; its rows are in the folder, and a `vacuum` would delete them. The repair is one commit that replaces each
+such path by the real one.
 """
 
 from __future__ import annotations

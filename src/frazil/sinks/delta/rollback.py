@@ -1,12 +1,14 @@
 """A Delta table back to an older version, in a way that writers see; the same choice as for Iceberg, see `rollback`.
 
-Delta's own RESTORE brings the files back and leaves the application transactions alone: the rows that it takes out stay out, for the
-progress says that they are in. Where the progress is to go back as well, the same commit carries it, under a generation that fences every
-writer. The quarantine table stays as it is: it has progress of its own, so what it holds is not set aside again.
+Delta's own RESTORE brings the files back and leaves the application transactions alone: the rows that it takes out stay
+out, for the progress says that they are in. Where the progress is to go back as well, the same commit carries it, under
+a generation that fences every writer. The quarantine table stays as it is: it has progress of its own, so what it holds
+is not set aside again.
 
-RESTORE looks for every file of the old version before it commits, and the commit fails if another one came first. A vacuum writes no
-commit that it could conflict with: one that runs at that very moment, with a retention shorter than the age of the old version, can still
-remove its files. Delta has nothing to guard against that; keep the retention longer than the way back may be.
+RESTORE looks for every file of the old version before it commits, and the commit fails if another one came first. A
+vacuum writes no commit that it could conflict with: one that runs at that very moment, with a retention shorter than
+the age of the old version, can still remove its files. Delta has nothing to guard against that; keep the retention
+longer than the way back may be.
 """
 
 from __future__ import annotations
@@ -25,8 +27,12 @@ from frazil.write.commit import PartProgress, Progress
 _MISSING = "missing file"  # delta-rs has no error of its own for it
 
 
-def roll_back_delta(uri: str, version: int, *, with_progress: bool, storage_options: Mapping[str, str] | None = None) -> int:
-    """The table has the rows of an older version, as a new one whose number is returned. If progress goes back, every writer is fenced."""
+def roll_back_delta(
+    uri: str, version: int, *, with_progress: bool, storage_options: Mapping[str, str] | None = None
+) -> int:
+    """The table has the rows of an older version, as a new one whose number is returned. If progress goes back, every
+    writer is fenced.
+    """
     log = open_log(uri, storage_options or {})
     now, old = log.load(), _at(log, version)
     if version == now.version():
@@ -37,12 +43,16 @@ def roll_back_delta(uri: str, version: int, *, with_progress: bool, storage_opti
         _check_covered(uri, version, current, then or Progress())
     elif then is None:
         raise ProgressMismatch(
-            f"{uri}: what the progress was at version {version} is not known any more: the log keeps that of the last commits alone",
+            f"{uri}: what the progress was at version {version} is not known any more: the log keeps that of the last "
+            f"commits alone",
             hint="roll back without the progress, or to a later version",
         )
     else:
         # Generations never go back: a writer of the time that is undone must not find itself in office again.
-        after = {name: replace(then.part(name), generation=one.generation + 1, writer="") for name, one in current.parts.items()}
+        after = {
+            name: replace(then.part(name), generation=one.generation + 1, writer="")
+            for name, one in current.parts.items()
+        }
     try:
         now.restore(version, commit_properties=_properties(log, after))
     except CommitFailedError as exc:
@@ -51,7 +61,9 @@ def roll_back_delta(uri: str, version: int, *, with_progress: bool, storage_opti
         if _MISSING in str(exc):  # looked for before the commit is sent
             hint = "a vacuum has removed its files; choose a version that is kept: nothing was changed"
             raise SinkError(f"{uri}: version {version} cannot be brought back: {exc}", hint=hint) from exc
-        raise CommitUnknown(f"{uri}: the rollback may or may not have happened: {exc}", hint="look at the table's history") from exc
+        raise CommitUnknown(
+            f"{uri}: the rollback may or may not have happened: {exc}", hint="look at the table's history"
+        ) from exc
     return now.version()
 
 
@@ -59,7 +71,9 @@ def _at(log: DeltaLog, version: int) -> DeltaTable:
     try:
         return DeltaTable(log.uri, version=version, storage_options=log.storage_options or None)
     except DeltaError as exc:  # it says that a version is not there in several ways
-        raise SinkError(f"{log.uri} has no version {version}", hint="it may have expired; choose one that is kept") from exc
+        raise SinkError(
+            f"{log.uri} has no version {version}", hint="it may have expired; choose one that is kept"
+        ) from exc
 
 
 def _known_progress(log: DeltaLog, table: DeltaTable) -> Progress | None:
@@ -74,11 +88,16 @@ def _check_covered(uri: str, version: int, now: Progress, then: Progress) -> Non
         for source, offset in part.offsets.items():
             if offset > now.part(name).offsets.get(source, -1):
                 raise ProgressMismatch(
-                    f"{uri}: version {version} has rows up to {offset} of source partition '{source}', which the progress does not cover",
+                    f"{uri}: version {version} has rows up to {offset} of source partition '{source}', which the "
+                    f"progress does not cover",
                     hint="let the progress go with them, or the source would bring these rows in again",
                 )
 
 
 def _properties(log: DeltaLog, after: Mapping[str, PartProgress]) -> CommitProperties | None:
     found = [transaction for name, part in after.items() for transaction in log.prepare(name, part)]
-    return CommitProperties(app_transactions=found, custom_metadata={"frazil.rollback": Progress(after).dump()}) if found else None
+    return (
+        CommitProperties(app_transactions=found, custom_metadata={"frazil.rollback": Progress(after).dump()})
+        if found
+        else None
+    )

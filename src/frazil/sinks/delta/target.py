@@ -1,7 +1,7 @@
 """The Delta target: the same sink, the same files, another log.
 
-A `day(ts)` partition becomes a column of its own (`ts_day`), which the sink fills; the table's configuration says from what. Quarantined
-rows have a table beside it, written first, exactly once by itself: Delta commits one table at a time.
+A `day(ts)` partition becomes a column of its own (`ts_day`), which the sink fills; the table's configuration says from
+what. Quarantined rows have a table beside it, written first, exactly once by itself: Delta commits one table at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import Identifier
-from pyiceberg.types import BinaryType, FixedType, PrimitiveType, TimestampNanoType, TimestamptzNanoType, TimeType, UUIDType
+from pyiceberg.types import (
+    BinaryType,
+    FixedType,
+    PrimitiveType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    TimeType,
+    UUIDType,
+)
 
 from frazil.errors import PartitionSpecError, SchemaMismatch, SinkError
 from frazil.sinks.delta.log import DeltaLog, create_empty, now_ms
@@ -66,7 +74,11 @@ _S3 = {
 
 
 def create_delta_table(
-    uri: str, schema: Schema, *, partition_by: Sequence[str | int] = (), storage_options: Mapping[str, str] | None = None
+    uri: str,
+    schema: Schema,
+    *,
+    partition_by: Sequence[str | int] = (),
+    storage_options: Mapping[str, str] | None = None,
 ) -> None:
     """A Delta table for rows of an Iceberg schema; a partition with a transform gets a column that holds its values."""
     spec = partition_spec(schema, partition_by)
@@ -82,7 +94,9 @@ def create_delta_table(
         storage_options=dict(storage_options or {}) or None,
         raise_if_key_not_exists=False,
     )
-    if table.protocol().min_writer_version >= LISTS_FEATURES and any(schema.find_field(one).required for one in schema.field_ids):
+    if table.protocol().min_writer_version >= LISTS_FEATURES and any(
+        schema.find_field(one).required for one in schema.field_ids
+    ):
         # delta-rs does not list what NOT NULL needs, and Delta on Spark then refuses the table.
         table.alter.add_feature(TableFeatures.Invariants)
 
@@ -92,11 +106,15 @@ def _refuse_types(schema: Schema, keys: Sequence[Key]) -> None:
     columns = {schema.find_column_name(field_id): schema.find_type(field_id) for field_id in schema.field_ids}
     for name, kind in columns.items():
         if isinstance(kind, _NO_DELTA_TYPE):
-            raise SinkError(f"column '{name}': Delta has no type for {kind}", hint="declare it as string, binary, long or timestamp")
+            raise SinkError(
+                f"column '{name}': Delta has no type for {kind}", hint="declare it as string, binary, long or timestamp"
+            )
     for key in keys:
         if isinstance(key.result, BinaryType | FixedType):
             hint = "partition by a column of another type, or by bucket(n, ...)"
-            raise PartitionSpecError(f"partition field '{key.name}': Delta cannot hold values of {key.result}", hint=hint)
+            raise PartitionSpecError(
+                f"partition field '{key.name}': Delta cannot hold values of {key.result}", hint=hint
+            )
 
 
 @dataclass
@@ -140,7 +158,9 @@ class DeltaTarget:
         quarantined: Sequence[QuarantinedRow] = (),
         also: Mapping[Identifier, pa.Table] | None = None,
     ) -> PartProgress:
-        """Quarantined rows first, then the rows; each with progress of its own, so that a crash in between repeats nothing."""
+        """Quarantined rows first, then the rows; each with progress of its own, so that a crash in between repeats
+        nothing.
+        """
         beside: Sequence[WrittenFile] = ()
         if quarantined:
             quarantine = self._open_quarantine(claim.part)
@@ -160,7 +180,9 @@ class DeltaTarget:
         """The same for files that are all written; what the quarantine has already is not in them."""
         if also or change:
             names = ", ".join(".".join(name) for name in (also or {})) or "a change of another kind"
-            raise SinkError(f"{self.uri}: Delta has no commit of several tables, and the sink only appends; found {names}")
+            raise SinkError(
+                f"{self.uri}: Delta has no commit of several tables, and the sink only appends; found {names}"
+            )
         self.patience.on_step("files written")
         check_present(files, self._layout)
         if quarantine_files:
@@ -177,20 +199,29 @@ class DeltaTarget:
         if now == known or not files:
             return
         hint = "open the sink again and go on from its position: these rows are judged anew"
-        if [(key.name, str(key.transform)) for key in now.keys] != [(key.name, str(key.transform)) for key in known.keys]:
-            raise SinkError(f"{self.uri}: the table is partitioned in another way since its rows were written", hint=hint)
+        if [(key.name, str(key.transform)) for key in now.keys] != [
+            (key.name, str(key.transform)) for key in known.keys
+        ]:
+            raise SinkError(
+                f"{self.uri}: the table is partitioned in another way since its rows were written", hint=hint
+            )
         written = {column.name: column for column in known.schema.fields}
         for column in now.schema.fields:
             before = written.get(column.name)
             nulls = any(file.null_counts.get(before.field_id) != 0 for file in files) if before else True
             if column.required and not (before and before.required) and nulls:
-                raise SchemaMismatch(self.uri, column.name, expected="a value: the column was made required", found="NULLs", hint=hint)
-            if before is not None and known.arrow.field(column.name).type != now.arrow.field(column.name).type:  # ids do not matter
+                raise SchemaMismatch(
+                    self.uri, column.name, expected="a value: the column was made required", found="NULLs", hint=hint
+                )
+            # ids do not matter
+            if before is not None and known.arrow.field(column.name).type != now.arrow.field(column.name).type:
                 found = f"rows that were taken as {before.field_type}"
                 raise SchemaMismatch(self.uri, column.name, expected=str(column.field_type), found=found, hint=hint)
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
-        """The quarantine table, made if it is not there, and how far it has come by itself; taken over, if the part was."""
+        """The quarantine table, made if it is not there, and how far it has come by itself; taken over, if the part
+        was.
+        """
         if part not in self._owned:
             log, layout = self._quarantine_log()
             return OpenQuarantine(layout, log.progress(log.load(), part).offsets)
@@ -201,12 +232,16 @@ class DeltaTarget:
         """Adds the fields of the rows that the table does not have, as optional columns."""
         wanted = pa.schema([field.with_nullable(True) for field in roots_of(schema, names)])
         if inside := [name for name in wanted.names if name in self._layout.arrow.names]:
-            raise SinkError(f"{self.uri}: a field inside a struct cannot be added to a Delta table: {', '.join(inside)}")
+            raise SinkError(
+                f"{self.uri}: a field inside a struct cannot be added to a Delta table: {', '.join(inside)}"
+            )
         check_new_names(self._layout.arrow, wanted, table=self.uri)
         # The types that the sink writes: no 32-bit or view variants, times in microseconds.
         plain = arrow_schema(assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(wanted)))
         table = self._log.load()
-        table.alter.add_columns(list(DeltaSchema.from_arrow(pa.schema([one.remove_metadata() for one in plain])).fields))
+        table.alter.add_columns(
+            list(DeltaSchema.from_arrow(pa.schema([one.remove_metadata() for one in plain])).fields)
+        )
         self._layout = delta_layout(self.uri, self._log.load(), self._io_properties)
 
     def _commit_quarantined(self, files: Sequence[WrittenFile], claim: Claim) -> None:
@@ -226,7 +261,8 @@ class DeltaTarget:
     def _open_quarantine(self, part: str) -> _Quarantine:
         if self._quarantine is None:
             log, layout = self._quarantine_log()
-            # Parts of another number of parts were taken over in the table: here, too, they must stop before their word is heard.
+            # Parts of another number of parts were taken over in the table: here, too, they must stop before their word
+            # is heard.
             owned = Progress({name: log.take_over(name, self._writer) for name in self._owned})
             floors = highest_offsets(owned, [name for name in owned.parts if name != part])
             self._quarantine = _Quarantine(log, layout, owned.part(part), floors)
@@ -234,7 +270,11 @@ class DeltaTarget:
 
     def _quarantine_log(self) -> tuple[DeltaLog, TableLayout]:
         uri = f"{self.uri.rstrip('/')}__quarantine"
-        create_empty(uri, pa.schema([one.remove_metadata() for one in arrow_schema(QUARANTINE_SCHEMA)]), dict(self.storage_options))
+        create_empty(
+            uri,
+            pa.schema([one.remove_metadata() for one in arrow_schema(QUARANTINE_SCHEMA)]),
+            dict(self.storage_options),
+        )
         log = self._log_of(uri)
         return log, delta_layout(uri, log.load(), self._io_properties)
 
@@ -248,7 +288,9 @@ class DeltaTarget:
 
 def open_log(uri: str, storage_options: Mapping[str, str], patience: Patience | None = None) -> DeltaLog:
     """The log of a Delta table, for reading progress and for commits that carry it."""
-    return DeltaLog(uri, dict(storage_options), load_file_io(_io_properties(storage_options), uri), patience or Patience())
+    return DeltaLog(
+        uri, dict(storage_options), load_file_io(_io_properties(storage_options), uri), patience or Patience()
+    )
 
 
 def _io_properties(storage_options: Mapping[str, str]) -> dict[str, str]:
@@ -278,7 +320,9 @@ class _Quarantine:
 
 
 def delta_layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) -> TableLayout:
-    """The table as the sink's writer sees it: without the columns that it fills itself, and with their transforms as partition fields."""
+    """The table as the sink's writer sees it: without the columns that it fills itself, and with their transforms as
+    partition fields.
+    """
     configuration = table.metadata().configuration
     derived = {key.removeprefix(DERIVED): text for key, text in configuration.items() if key.startswith(DERIVED)}
     arrow = pa.schema([one for one in pa.schema(table.schema().to_arrow()) if one.name not in derived])
@@ -286,25 +330,37 @@ def delta_layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) 
     spec = partition_spec(schema, [derived.get(name, name) for name in table.metadata().partition_columns])
     named = zip(spec.fields, table.metadata().partition_columns, strict=True)
     spec = PartitionSpec(*[one.model_copy(update={"name": name}) for one, name in named])
-    properties = {"write.data.path": uri.rstrip("/"), **{key: value for key, value in configuration.items() if key.startswith("write.")}}
+    properties = {
+        "write.data.path": uri.rstrip("/"),
+        **{key: value for key, value in configuration.items() if key.startswith("write.")},
+    }
     return TableLayout(uri, schema, spec, UNSORTED_SORT_ORDER, uri, properties, dict(io_properties), delta=True)
 
 
 def add_action(file: WrittenFile, layout: TableLayout) -> AddAction:
     """What the log says of a new file; delta-rs encodes the path."""
     path = file.path.removeprefix(layout.location.rstrip("/") + "/")
-    values = {key.name: partition_text(value, key.result) for key, value in zip(layout.keys, file.partition, strict=True)}
+    values = {
+        key.name: partition_text(value, key.result) for key, value in zip(layout.keys, file.partition, strict=True)
+    }
     return AddAction(path, file.size_bytes, values, now_ms(), True, json.dumps(_statistics(file, layout)))
 
 
 def _statistics(file: WrittenFile, layout: TableLayout) -> dict[str, Any]:
     """What Delta's readers prune by; only columns at the top, and only bounds that lose nothing in JSON."""
-    names = {one.field_id: (one.name, one.field_type) for one in layout.schema.fields if isinstance(one.field_type, PrimitiveType)}
+    names = {
+        one.field_id: (one.name, one.field_type)
+        for one in layout.schema.fields
+        if isinstance(one.field_type, PrimitiveType)
+    }
     found: dict[str, Any] = {"numRecords": file.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for field_id, (name, kind) in names.items():
         if field_id in file.null_counts:
             found["nullCount"][name] = file.null_counts[field_id]
         for key, bounds, up in (("minValues", file.lower_bounds, False), ("maxValues", file.upper_bounds, True)):
-            if field_id in bounds and (value := json_bound(from_bytes(kind, bounds[field_id]), kind, up=up)) is not None:
+            if (
+                field_id in bounds
+                and (value := json_bound(from_bytes(kind, bounds[field_id]), kind, up=up)) is not None
+            ):
                 found[key][name] = value
     return found

@@ -1,4 +1,5 @@
-"""The sink in Spark: a frame is one commit. Executors write the files, the driver commits them; no row passes through the driver.
+"""The sink in Spark: a frame is one commit. Executors write the files, the driver commits them; no row passes through
+the driver.
 
     from frazil.sinks import spark as lake
 
@@ -6,27 +7,27 @@
     lake.write_frame(frame, "lakehouse.sales", name="daily", bad_rows="quarantine", checks=["amount >= 0"])
 
     # a stream; Kafka's topic, partition and offset go along with the rows and are not columns of the table
-    writer = lake.foreach_batch("lakehouse.uplink", name="uplink", offsets=lake.OffsetColumns(("topic", "partition"), "offset"))
-    rows.writeStream.foreachBatch(writer).option("checkpointLocation", "...").start()
+    writer = lake.foreach_batch("lakehouse.uplink", name="uplink", offsets=lake.OffsetColumns(("topic", "partition"),
+    "offset")) rows.writeStream.foreachBatch(writer).option("checkpointLocation", "...").start()
 
     # step by step, for pipelines
-    sink = lake.open("lakehouse.sales", name="daily")            # or lake.open(lake.Delta("s3://bucket/table", {...}), name=...)
-    staged = sink.stage(frame)                                   # one Spark job; files are there, nobody sees them
-    if staged.counts.bad_share > 0.1:
+    sink = lake.open("lakehouse.sales", name="daily")            # or lake.open(lake.Delta("s3://bucket/table", {...}),
+    name=...) staged = sink.stage(frame)                                   # one Spark job; files are there, nobody sees
+    them if staged.counts.bad_share > 0.1:
         sink.discard(staged)                                     # deletes them: nothing can refer to them
     else:
         result = sink.publish(staged, also={"lakehouse.sales__ledger": ledger_rows})     # one commit of all tables
     result = sink.write(frame, position={"day": 20}, also=..., check=refuse_if_too_bad)  # the three in one
 
 A frame's place in its source, so that a repeated one changes nothing:
-- `offsets=OffsetColumns(...)`: each row says where it came from. Rows that the table has are left out on the executors, also when the
-  checkpoint is lost. The table keeps the next offset of each source partition.
-- `position={...}`: where the source stands after this frame. If the table has reached it, the frame is not even computed, and the result
-  says `was_in`.
+- `offsets=OffsetColumns(...)`: each row says where it came from. Rows that the table has are left out on the executors,
+  also when the checkpoint is lost. The table keeps the next offset of each source partition.
+- `position={...}`: where the source stands after this frame. If the table has reached it, the frame is not even
+  computed, and the result says `was_in`.
 - neither: the frame is appended, all or nothing; who writes it twice has it twice.
 
-`publish(staged, change=...)` commits something else than an append of the staged files under the same claim: a `snapshots.Move`, or
-anything with `identifier` and `build` as `snapshots.Append` has them.
+`publish(staged, change=...)` commits something else than an append of the staged files under the same claim: a
+`snapshots.Move`, or anything with `identifier` and `build` as `snapshots.Append` has them.
 """
 
 from __future__ import annotations
@@ -56,7 +57,16 @@ from frazil.sinks import (
     check_values,
     part_name,
 )
-from frazil.sinks.spark.job import Through, batch_position, check_reports, discard_files, join_reports, make_plan, run_job, tasks_at_once
+from frazil.sinks.spark.job import (
+    Through,
+    batch_position,
+    check_reports,
+    discard_files,
+    join_reports,
+    make_plan,
+    run_job,
+    tasks_at_once,
+)
 from frazil.sinks.spark.task import KAFKA, Counts, OffsetColumns, Refusal, Staged, TaskReport
 from frazil.write.commit import MAIN, Claim, Overtaken, PartProgress, Patience, Publishable
 from frazil.write.contract import Contract, Extra
@@ -94,7 +104,9 @@ class Delta:
 
 
 class FrameOptions(TypedDict, total=False):
-    """How rows are treated; as for the other hosts. `budget_bytes` is an executor's, shared by the tasks that run there at once."""
+    """How rows are treated; as for the other hosts. `budget_bytes` is an executor's, shared by the tasks that run there
+    at once.
+    """
 
     checks: str | Sequence[str]
     extra_fields: Extra
@@ -114,14 +126,16 @@ class FrameResult:
 
 
 class FrameSink:
-    """Writes frames to a table, each in one commit. Lives on the driver; opening it fences every other writer of the same name.
+    """Writes frames to a table, each in one commit. Lives on the driver; opening it fences every other writer of the
+    same name.
 
-    With `takeover="first commit"`, the first commit is what fences them, and opening the sink changes nothing. That commit is refused with
-    `WriterFenced` if another writer of the name has come first. For a sink of one commit: a stream has to fence at its start, or a writer
-    that it replaces could outrun it again and again.
+    With `takeover="first commit"`, the first commit is what fences them, and opening the sink changes nothing. That
+    commit is refused with `WriterFenced` if another writer of the name has come first. For a sink of one commit: a
+    stream has to fence at its start, or a writer that it replaces could outrun it again and again.
 
-    After a commit that failed or whose end is not known, the sink is closed: open it again, and the table says where to go on. A frame
-    that was refused before its commit (a task failed, a check said no) leaves the sink open and the table as it was.
+    After a commit that failed or whose end is not known, the sink is closed: open it again, and the table says where to
+    go on. A frame that was refused before its commit (a task failed, a check said no) leaves the sink open and the
+    table as it was.
     """
 
     def __init__(
@@ -138,7 +152,8 @@ class FrameSink:
         self._writer = writer or uuid.uuid4().hex[:16]
         self._closed = False
         self._published: deque[str] = deque(maxlen=100)  # the first file of each of the last commits
-        Contract.of(target.layout, checks=self._options.checks)  # one that cannot work is refused before another writer is fenced
+        # one that cannot work is refused before another writer is fenced
+        Contract.of(target.layout, checks=self._options.checks)
         self._planned: PartProgress | None = None  # the progress that the first commit takes over from
         if takeover == "open":
             self._progress = target.take_over(part, self._writer)
@@ -170,9 +185,11 @@ class FrameSink:
         also: Mapping[str | Identifier, pa.Table] | None = None,
         check: Callable[[Counts], None] | None = None,
     ) -> FrameResult:
-        """The frame is in the table, with the quarantined rows and those of other tables, in one commit, when this returns.
+        """The frame is in the table, with the quarantined rows and those of other tables, in one commit, when this
+        returns.
 
-        `check` is called on the driver between the tasks and the commit. If it raises, nothing is committed and the files are deleted.
+        `check` is called on the driver between the tasks and the commit. If it raises, nothing is committed and the
+        files are deleted.
         """
         staged = self.stage(frame, position=position, offsets=offsets)
         try:
@@ -191,10 +208,11 @@ class FrameSink:
         offsets: OffsetColumns | None = None,
         through: Through | None = None,
     ) -> Staged:
-        """Runs the one Spark job that writes the frame's files. Nobody sees them before `publish`; `discard` removes them.
+        """Runs the one Spark job that writes the frame's files. Nobody sees them before `publish`; `discard` removes
+        them.
 
-        `through` is a step of the caller's own on the frame's rows, as for `mapInArrow`; here it runs in the worker that writes, so that
-        its rows do not travel to the JVM and back.
+        `through` is a step of the caller's own on the frame's rows, as for `mapInArrow`; here it runs in the worker
+        that writes, so that its rows do not travel to the JVM and back.
         """
         self._check_open()
         end = as_position(position, only_source=ONLY_SOURCE)
@@ -207,17 +225,30 @@ class FrameSink:
             return Staged(was_in=True)
         tasks, reached = tasks_at_once(frame.sparkSession), self.position
         schema = through.schema if through else frame.schema
-        plan = make_plan(self._target, self._part, schema, options=self._options, tasks=tasks, reached=reached, offsets=offsets, end=end)
+        plan = make_plan(
+            self._target,
+            self._part,
+            schema,
+            options=self._options,
+            tasks=tasks,
+            reached=reached,
+            offsets=offsets,
+            end=end,
+        )
         return self.join(run_job(frame, plan, through), end=end)
 
     def has_reached(self, end: Mapping[str, int]) -> bool:
-        """Whether a frame that ends there is in; a position of which one half is in and the other is not, is an error."""
+        """Whether a frame that ends there is in; a position of which one half is in and the other is not, is
+        an error.
+        """
         known = self._progress.offsets
         behind = [name for name, offset in end.items() if name in known and offset <= known[name]]
         if behind and len(behind) < len(end):
             raise ProgressMismatch(
-                f"{self.layout.name}: of the frame's position, '{behind[0]}' at {end[behind[0]]} is in the table, and the rest is not",
-                hint="let the source go on from sink.position, or give offsets=OffsetColumns(...), which leaves out the rows that are in",
+                f"{self.layout.name}: of the frame's position, '{behind[0]}' at {end[behind[0]]} is in the table, and "
+                f"the rest is not",
+                hint="let the source go on from sink.position, or give offsets=OffsetColumns(...), which leaves out "
+                "the rows that are in",
             )
         return bool(behind)
 
@@ -241,20 +272,27 @@ class FrameSink:
     ) -> FrameResult:
         """Commits staged files, quarantined rows, rows of other tables and the position, at once.
 
-        `change` replaces the append of the files, for a change of another kind under the same claim; a pipeline that has no files of ours
-        gives `Staged()` with it. `done` names source partitions that are finished for good.
+        `change` replaces the append of the files, for a change of another kind under the same claim; a pipeline that
+        has no files of ours gives `Staged()` with it. `done` names source partitions that are finished for good.
         """
         self._check_open()
         if staged.files and staged.files[0].path in self._published:
-            raise SinkError(f"{self.layout.name}: these files are in the table: they were published before", hint="stage the frame again")
+            raise SinkError(
+                f"{self.layout.name}: these files are in the table: they were published before",
+                hint="stage the frame again",
+            )
         claim = self._claim(staged, frozenset(done))
         if staged.was_in or not (staged.files or staged.quarantine_files or also or change or claim.end or claim.done):
             return FrameResult(staged.counts, self.position, was_in=staged.was_in)
-        others = {tuple(name.split(".")) if isinstance(name, str) else name: rows for name, rows in (also or {}).items()}
+        others = {
+            tuple(name.split(".")) if isinstance(name, str) else name: rows for name, rows in (also or {}).items()
+        }
         # Until it is known how the commit ended: a second one under the same number could be taken for this one.
         self._closed = True
         try:
-            done_commit = self._target.publish(staged.files, claim, quarantine_files=staged.quarantine_files, also=others, change=change)
+            done_commit = self._target.publish(
+                staged.files, claim, quarantine_files=staged.quarantine_files, also=others, change=change
+            )
         except Overtaken:  # certain: the stage's base is no longer the head, and never will be
             self._closed = False
             raise
@@ -270,7 +308,7 @@ class FrameSink:
         """The same for the files of refused rows alone, where a branch holds the others."""
         self.discard(replace(staged, files=()))
 
-    # --- what it does ----------------------------------------------------------------------------------------------------------------
+    # --- what it does ------------------------------------------------------------------------------------------------
 
     def _claim(self, staged: Staged, done: frozenset[str]) -> Claim:
         now = self._progress
@@ -279,10 +317,12 @@ class FrameSink:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SinkError(f"the sink for part '{self._part}' is closed after a commit that failed", hint="open it again")
+            raise SinkError(
+                f"the sink for part '{self._part}' is closed after a commit that failed", hint="open it again"
+            )
 
 
-# --- the short ways ------------------------------------------------------------------------------------------------------------------
+# --- the short ways --------------------------------------------------------------------------------------------------
 
 
 def open(  # frazil.sinks.spark.open reads as it should
@@ -296,8 +336,9 @@ def open(  # frazil.sinks.spark.open reads as it should
 ) -> FrameSink:
     """A sink for frames: for a table of an Iceberg catalog, or for a Delta table.
 
-    `name` is the stream's own: its progress is kept under it, and whoever opens the same name takes over from the writer before.
-    `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST catalog, or nothing: the settings say.
+    `name` is the stream's own: its progress is kept under it, and whoever opens the same name takes over from the
+    writer before. `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST
+    catalog, or nothing: the settings say.
     """
     return _open(table, name, catalog, branch, patience, "open", options)
 
@@ -333,7 +374,8 @@ def write_frame(
 ) -> FrameResult:
     """One frame, in one commit, which takes over, too; see `FrameSink.write` and `open`.
 
-    If another writer of the name commits before it, this one is refused with `WriterFenced`, and nothing of the frame is in.
+    If another writer of the name commits before it, this one is refused with `WriterFenced`, and nothing of the frame
+    is in.
     """
     sink = _open(table, name, catalog, branch, patience, "first commit", options)
     return sink.write(frame, position=position, offsets=offsets, also=also, check=check)
@@ -352,8 +394,9 @@ def foreach_batch(
 ) -> Callable[[DataFrame, int], None]:
     """A function for `writeStream.foreachBatch`; it opens its sink at the first batch.
 
-    Without `offsets`, the number of the batch in the query's checkpoint is the position: a batch that Spark repeats changes nothing as long
-    as the checkpoint is kept, and a query with another checkpoint under the same name is refused.
+    Without `offsets`, the number of the batch in the query's checkpoint is the position: a batch that Spark repeats
+    changes nothing as long as the checkpoint is kept, and a query with another checkpoint under the same name is
+    refused.
     """
     check_stream(name)
     frame_options(**options)  # a wrong one is an error here, not in the first batch
@@ -367,7 +410,9 @@ def foreach_batch(
 class _BatchWriter:
     """Writes the batches of a query; after an error the next batch opens the sink anew."""
 
-    def __init__(self, open_sink: Callable[[], FrameSink], offsets: OffsetColumns | None, check: Callable[[Counts], None] | None) -> None:
+    def __init__(
+        self, open_sink: Callable[[], FrameSink], offsets: OffsetColumns | None, check: Callable[[Counts], None] | None
+    ) -> None:
         self._open, self._offsets, self._check = open_sink, offsets, check
         self._sink: FrameSink | None = None
 
@@ -385,7 +430,9 @@ def frame_options(**options: Unpack[FrameOptions]) -> SinkOptions:
     """The options of a sink from flat names; refuses a name or value that is no option."""
     check_names(options, FrameOptions.__annotations__, others=("catalog", "branch", "patience"))
     check_values(options)
-    limits = BufferLimits(budget_bytes=options.get("budget_bytes", BufferLimits.budget_bytes), spool_folder=options.get("spool_folder"))
+    limits = BufferLimits(
+        budget_bytes=options.get("budget_bytes", BufferLimits.budget_bytes), spool_folder=options.get("spool_folder")
+    )
     return SinkOptions(
         limits=limits,
         checks=as_checks(options.get("checks", ())),
@@ -397,7 +444,9 @@ def frame_options(**options: Unpack[FrameOptions]) -> SinkOptions:
 def target_of(table: str | Identifier | Delta, catalog: Any, branch: str, patience: Patience) -> Target:
     """The table that `open` was given."""
     if not isinstance(table, Delta):
-        return IcebergTarget(as_catalog(catalog), tuple(table.split(".")) if isinstance(table, str) else table, branch, patience)
+        return IcebergTarget(
+            as_catalog(catalog), tuple(table.split(".")) if isinstance(table, str) else table, branch, patience
+        )
     try:
         from frazil.sinks.delta import DeltaTarget
     except ModuleNotFoundError as exc:

@@ -6,14 +6,15 @@
     frame.write.format("frazil").options(table="lakehouse.sales", name="daily").mode("append").save()
     rows.writeStream.format("frazil").options(table="lakehouse.uplink", name="uplink", checkpointLocation="...").start()
 
-Options: `table` (or `path`, for a Delta table) and `name`, which are needed; `uri` and `warehouse` of the catalog, else the settings say;
-`branch`; `bad_rows`, `extra_fields`, `checks` (one, or a JSON list of several) and `budget_bytes` (of a task), as for the other hosts;
-`source` (columns, with commas between) and `offset`: the columns that say where a row came from. Keys of the object store are no options,
-for Spark shows those: they come from the settings (`frazil.toml`, the environment), which hold where the driver runs.
+Options: `table` (or `path`, for a Delta table) and `name`, which are needed; `uri` and `warehouse` of the catalog, else
+the settings say; `branch`; `bad_rows`, `extra_fields`, `checks` (one, or a JSON list of several) and `budget_bytes` (of
+a task), as for the other hosts; `source` (columns, with commas between) and `offset`: the columns that say where a row
+came from. Keys of the object store are no options, for Spark shows those: they come from the settings (`frazil.toml`,
+the environment), which hold where the driver runs.
 
-Spark calls the writer's methods in processes of their own: it plans in one, writes in the executors' and commits in another. So nothing
-is kept between them but what the tasks report, and the commit takes the table over and looks where it stands. A stream is known by its
-checkpoint's query id: with the same one it needs no new take-over at each batch.
+Spark calls the writer's methods in processes of their own: it plans in one, writes in the executors' and commits in
+another. So nothing is kept between them but what the tasks report, and the commit takes the table over and looks where
+it stands. A stream is known by its checkpoint's query id: with the same one it needs no new take-over at each batch.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ from frazil.write.contract import Extra
 from frazil.write.files import MB
 
 try:
-    from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceArrowWriter,
+        DataSourceStreamArrowWriter,
+        WriterCommitMessage,
+    )
 except ModuleNotFoundError as exc:
     raise MissingExtra("pyspark", extra="spark") from exc
 
@@ -46,7 +52,20 @@ if TYPE_CHECKING:
 
 TASK_BUDGET_BYTES = 64 * MB
 OPTIONS = (
-    *("table", "path", "name", "uri", "warehouse", "branch", "bad_rows", "extra_fields", "checks", "budget_bytes", "source", "offset"),
+    *(
+        "table",
+        "path",
+        "name",
+        "uri",
+        "warehouse",
+        "branch",
+        "bad_rows",
+        "extra_fields",
+        "checks",
+        "budget_bytes",
+        "source",
+        "offset",
+    ),
     "checkpointlocation",  # Spark's own, which it hands on
 )
 
@@ -64,7 +83,10 @@ class FrazilDataSource(DataSource):
         return "frazil"
 
     def schema(self) -> StructType:
-        raise SinkError("format('frazil') only writes", hint="read the table through the catalog: spark.table('lake.lakehouse.sales')")
+        raise SinkError(
+            "format('frazil') only writes",
+            hint="read the table through the catalog: spark.table('lake.lakehouse.sales')",
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
@@ -73,7 +95,9 @@ class FrazilDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         if overwrite:
-            raise SinkError("format('frazil') appends; found an output mode that is not 'append'", hint="use outputMode('append')")
+            raise SinkError(
+                "format('frazil') appends; found an output mode that is not 'append'", hint="use outputMode('append')"
+            )
         return StreamWriter(schema, Destination.parse(self.options))
 
 
@@ -97,11 +121,18 @@ class Destination:
         """
         options = {key.lower(): value for key, value in given.items()}
         if unknown := sorted(set(options) - set(OPTIONS)):
-            raise SinkError(f"format('frazil') has no option '{unknown[0]}'", hint=f"the options are {', '.join(OPTIONS[:-1])}")
+            raise SinkError(
+                f"format('frazil') has no option '{unknown[0]}'", hint=f"the options are {', '.join(OPTIONS[:-1])}"
+            )
         if ("table" in options) == ("path" in options):
-            raise SinkError("format('frazil') needs one of the options 'table' and 'path'", hint=".option('table', 'lakehouse.sales')")
+            raise SinkError(
+                "format('frazil') needs one of the options 'table' and 'path'",
+                hint=".option('table', 'lakehouse.sales')",
+            )
         if not options.get("name"):
-            raise SinkError("format('frazil') needs the option 'name'", hint=".option('name', ...): progress is kept under it")
+            raise SinkError(
+                "format('frazil') needs the option 'name'", hint=".option('name', ...): progress is kept under it"
+            )
         return cls(
             options["table"] if "table" in options else Delta(options["path"], _delta_keys()),
             options["name"],
@@ -133,7 +164,8 @@ class TaskMessage(WriterCommitMessage):
     """What a task reports, and the query that it worked for, if that is a stream."""
 
     report: str
-    set_aside: Mapping[str, int]  # how far the quarantine had come when the job was planned, where it has progress of its own
+    # how far the quarantine had come when the job was planned, where it has progress of its own
+    set_aside: Mapping[str, int]
     query: str | None
 
 
@@ -145,7 +177,13 @@ class _Writer:
         target = destination.open()
         reached = target.progress().part(destination.part).offsets
         self._plan: TaskPlan = make_plan(
-            target, destination.part, schema, options=destination.options, tasks=1, reached=reached, offsets=destination.offsets
+            target,
+            destination.part,
+            schema,
+            options=destination.options,
+            tasks=1,
+            reached=reached,
+            offsets=destination.offsets,
         )
 
     def _write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
@@ -162,7 +200,9 @@ class _Writer:
         query = next((message.query for message in messages if message.query), None)
         writer = hashlib.sha256(query.encode()).hexdigest()[:16] if query else None
         try:
-            sink = FrameSink(target, destination.part, options=destination.options, writer=writer, takeover="first commit")
+            sink = FrameSink(
+                target, destination.part, options=destination.options, writer=writer, takeover="first commit"
+            )
             end = {}
             if batch_id is not None and query and destination.offsets is None:
                 end = batch_position(sink.position, query, batch_id, table=target.layout.name)
@@ -178,11 +218,15 @@ class _Writer:
     def _check_quarantine(self, staged: Staged, target: Target, messages: Sequence[TaskMessage]) -> None:
         if staged.quarantine_files and messages[0].set_aside != target.open_quarantine(self._destination.part).reached:
             name = target.layout.name
-            raise ProgressMismatch(f"{name}: another writer has set rows aside since the job began", hint="write the frame again")
+            raise ProgressMismatch(
+                f"{name}: another writer has set rows aside since the job began", hint="write the frame again"
+            )
 
     def _abort(self, messages: Sequence[TaskMessage | None]) -> None:
-        """Deletes the files of a job that failed. Spark also calls this after a commit that failed, whose end may not be known: then
-        every task has a message, and the files stay, for the sweeper to collect if nothing refers to them."""
+        """Deletes the files of a job that failed. Spark also calls this after a commit that failed, whose end may not
+        be known: then every task has a message, and the files stay, for the sweeper to collect if nothing refers to
+        them.
+        """
         if None in messages:
             reports = [TaskReport.from_json(message.report) for message in messages if message is not None]
             discard_files(join_reports(reports, reached={}), self._destination.open(), self._destination.part)
@@ -202,7 +246,9 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """`rows.writeStream.format("frazil")`: one commit a batch. Without offset columns, its number in the checkpoint is the position."""
+    """`rows.writeStream.format("frazil")`: one commit a batch. Without offset columns, its number in the checkpoint is
+    the position.
+    """
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         return self._write(iterator)
@@ -228,13 +274,17 @@ def _checks(text: str) -> list[str]:
             return list(found)
     except ValueError:
         pass
-    raise SinkError(f"option 'checks' is {text}: expected a check, or a JSON list of them", hint='["amount >= 0", "country IS NOT NULL"]')
+    raise SinkError(
+        f"option 'checks' is {text}: expected a check, or a JSON list of them",
+        hint='["amount >= 0", "country IS NOT NULL"]',
+    )
 
 
 def _offsets(options: Mapping[str, str]) -> OffsetColumns | None:
     if ("source" in options) != ("offset" in options):
         raise SinkError(
-            "options 'source' and 'offset' belong together", hint=".option('source', 'topic,partition').option('offset', 'offset')"
+            "options 'source' and 'offset' belong together",
+            hint=".option('source', 'topic,partition').option('offset', 'offset')",
         )
     if "source" not in options:
         return None
@@ -263,4 +313,6 @@ def _delta_keys() -> dict[str, str]:
     s3 = load_settings().s3
     secrets = {"AWS_ACCESS_KEY_ID": s3.access_key_id, "AWS_SECRET_ACCESS_KEY": s3.secret_access_key}
     known = {key: secret.get_secret_value() for key, secret in secrets.items() if secret is not None}
-    return known | ({"AWS_ENDPOINT_URL": s3.endpoint, "AWS_REGION": s3.region, "AWS_ALLOW_HTTP": "true"} if s3.endpoint else {})
+    return known | (
+        {"AWS_ENDPOINT_URL": s3.endpoint, "AWS_REGION": s3.region, "AWS_ALLOW_HTTP": "true"} if s3.endpoint else {}
+    )

@@ -29,7 +29,9 @@ ArrowStep = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class Through:
-    """A step on Arrow batches, as for `mapInArrow`, and the columns that it gives in Spark's words: "id bigint, name string"."""
+    """A step on Arrow batches, as for `mapInArrow`, and the columns that it gives in Spark's words: "id bigint, name
+    string".
+    """
 
     step: ArrowStep
     columns: str
@@ -54,7 +56,9 @@ def make_plan(
     offsets: OffsetColumns | None = None,
     end: Mapping[str, int] | None = None,
 ) -> TaskPlan:
-    """What the tasks must know to write rows of a schema; adds new columns to the table first, if the options say so."""
+    """What the tasks must know to write rows of a schema; adds new columns to the table first, if the options
+    say so.
+    """
     name = target.layout.name
     rows = row_schema(schema, offsets, table=name)
     if options.extra_fields == "evolve" and (names := Contract.of(target.layout, extra="evolve").new_fields(rows)):
@@ -76,7 +80,10 @@ def make_plan(
         plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task
     except SchemaMismatch as exc:
         if exc.expected == "timestamp" and "tz=" in exc.found:
-            exc.hint = f"Spark's timestamp has a zone, and the table's has none: .withColumn('{exc.field}', ....cast('timestamp_ntz'))"
+            exc.hint = (
+                f"Spark's timestamp has a zone, and the table's has none: .withColumn('{exc.field}', "
+                f"....cast('timestamp_ntz'))"
+            )
         raise
     return plan
 
@@ -94,7 +101,9 @@ def run_job(frame: DataFrame, plan: TaskPlan, through: Through | None = None) ->
 
 
 def map_rows(frame: DataFrame, step: ArrowStep, schema: StructType | str) -> DataFrame:
-    """`frame.mapInArrow` for columns of any name: PySpark asks for each by name, and takes what is before a dot for a struct."""
+    """`frame.mapInArrow` for columns of any name: PySpark asks for each by name, and takes what is before a dot for a
+    struct.
+    """
     names = frame.columns
     if all(name.isidentifier() for name in names):
         return frame.mapInArrow(step, schema)
@@ -106,7 +115,9 @@ def map_rows(frame: DataFrame, step: ArrowStep, schema: StructType | str) -> Dat
 
 
 def task_function(plan: TaskPlan, through: Through | None = None) -> ArrowStep:
-    """The function for `mapInArrow`. The plan travels inside it, pickled: what it holds is in no log and in no explained plan."""
+    """The function for `mapInArrow`. The plan travels inside it, pickled: what it holds is in no log and in no
+    explained plan.
+    """
 
     def write_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -118,7 +129,9 @@ def task_function(plan: TaskPlan, through: Through | None = None) -> ArrowStep:
     return write_rows
 
 
-def join_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], end: Mapping[str, int] | None = None) -> Staged:
+def join_reports(
+    reports: Sequence[TaskReport], *, reached: Mapping[str, int], end: Mapping[str, int] | None = None
+) -> Staged:
     """All that the tasks have written, and from where to where it reaches in the source."""
     ends = dict(end or {})
     for report in reports:
@@ -134,7 +147,9 @@ def join_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], e
 
 
 def check_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], table: str) -> None:
-    """Refuses a frame of which a task gave up at a bad row, or wrote rows that have come in by another writer since the job began."""
+    """Refuses a frame of which a task gave up at a bad row, or wrote rows that have come in by another writer since the
+    job began.
+    """
     for report in reports:
         check_written(report.files, 0 if report.stopped else report.counts.rows, table=table)
         if report.stopped:
@@ -144,7 +159,8 @@ def check_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], 
         for source, first in report.first.items():
             if first < reached.get(source, first):
                 raise ProgressMismatch(
-                    f"{table}: rows from {first} of source '{source}' were written while another writer came to {reached[source]}",
+                    f"{table}: rows from {first} of source '{source}' were written while another writer came to "
+                    f"{reached[source]}",
                     hint="write the frame again: the rows that are in are left out then",
                 )
 
@@ -166,11 +182,15 @@ def row_schema(schema: StructType, offsets: OffsetColumns | None, *, table: str)
 
     names = schema.fieldNames()
     if offsets is not None and (missing := [name for name in (*offsets.sources, offsets.offset) if name not in names]):
-        raise SchemaMismatch(table, missing[0], expected="a column of the frame, named in offsets", found=f"only {', '.join(names)}")
+        raise SchemaMismatch(
+            table, missing[0], expected="a column of the frame, named in offsets", found=f"only {', '.join(names)}"
+        )
     try:
         rows = to_arrow_schema(schema.toNullable())  # Spark calls a literal NOT NULL: that is no wish for the table
     except PySparkException as exc:
-        raise SinkError(f"{table}: a column of the frame has a type that Arrow does not know: {python_error(str(exc))}") from exc
+        raise SinkError(
+            f"{table}: a column of the frame has a type that Arrow does not know: {python_error(str(exc))}"
+        ) from exc
     dropped = offsets.dropped if offsets else ()
     return pa.schema([one for one in rows if one.name not in dropped])
 
@@ -181,7 +201,9 @@ def task_limits(limits: BufferLimits, tasks: int) -> BufferLimits:
     >>> task_limits(BufferLimits(budget_bytes=256 * MB), 4).budget_bytes // MB
     64
     """
-    return replace(limits, budget_bytes=max(limits.budget_bytes // tasks, min(LEAST_BUDGET_BYTES, limits.budget_bytes)), threads=1)
+    return replace(
+        limits, budget_bytes=max(limits.budget_bytes // tasks, min(LEAST_BUDGET_BYTES, limits.budget_bytes)), threads=1
+    )
 
 
 def tasks_at_once(spark: SparkSession) -> int:
@@ -189,7 +211,8 @@ def tasks_at_once(spark: SparkSession) -> int:
     master = spark.conf.get("spark.master", "") or ""
     if local := re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master):
         return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
-    # A standalone executor takes all cores of its worker unless told otherwise: this machine's number is the best guess.
+    # A standalone executor takes all cores of its worker unless told otherwise: this machine's number is the best
+    # guess.
     cores = spark.conf.get("spark.executor.cores", str(os.cpu_count() or 1) if master.startswith("spark:") else "1")
     each = spark.conf.get("spark.task.cpus", "1")
     return max(int(cores or 1) // max(int(each or 1), 1), 1)
@@ -204,8 +227,10 @@ def batch_position(known: Mapping[str, int], query: str | None, batch_id: int, *
     own = f"{CHECKPOINT}{query}"
     if others := [name for name in known if name.startswith(CHECKPOINT) and name != own]:
         raise ProgressMismatch(
-            f"{table}: the table has batches of the query {others[0].removeprefix(CHECKPOINT)}, and this one, with another checkpoint, "
+            f"{table}: the table has batches of the query {others[0].removeprefix(CHECKPOINT)}, and this one, with "
+            f"another checkpoint, "
             f"is {query}: which of its rows are in cannot be told",
-            hint="go on with the old checkpoint, or give offsets=OffsetColumns(...), or write under another name if all its rows are new",
+            hint="go on with the old checkpoint, or give offsets=OffsetColumns(...), or write under another name if "
+            "all its rows are new",
         )
     return {own: batch_id + 1}

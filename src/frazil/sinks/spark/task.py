@@ -1,7 +1,8 @@
-"""What one Spark task does with its rows: the contract, the files, and a report of them. It knows no catalog and needs no Spark.
+"""What one Spark task does with its rows: the contract, the files, and a report of them. It knows no catalog and needs
+no Spark.
 
-The task's files are nothing to anyone until the driver commits them. A task that Spark runs twice writes two sets of files, and Spark hands
-the report of one of them to the driver; the other set is orphans.
+The task's files are nothing to anyone until the driver commits them. A task that Spark runs twice writes two sets of
+files, and Spark hands the report of one of them to the driver; the other set is orphans.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ QUARANTINE_SHARE = 8  # of the budget, one part in so many is for rows that are 
 class OffsetColumns:
     """The columns of a frame that say where each row came from: the source partition, and the row's offset in it.
 
-    Several columns of the former are joined with `/`: ("topic", "partition") gives `uplink/0`. They are dropped unless they are the
-    table's, too (`keep`).
+    Several columns of the former are joined with `/`: ("topic", "partition") gives `uplink/0`. They are dropped unless
+    they are the table's, too (`keep`).
     """
 
     source: str | Sequence[str]
@@ -77,8 +78,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a task has done: `first` and `end` are the first offset and the next one of each source partition that it took rows of; it
-    has `stopped` if it gave up at a bad row."""
+    """What a task has done: `first` and `end` are the first offset and the next one of each source partition that it
+    took rows of; it has `stopped` if it gave up at a bad row.
+    """
 
     files: tuple[WrittenFile, ...] = ()
     quarantine_files: tuple[WrittenFile, ...] = ()
@@ -106,7 +108,7 @@ class TaskReport:
         >>> report = TaskReport((WrittenFile("f", 1, 2),), counts=Counts(2, 1, first_refusal=Refusal("no", "{}", "{}")), end={"e/0": 3})
         >>> TaskReport.from_json(report.to_json()) == report
         True
-        """
+        """  # noqa: E501
         value: dict[str, Any] = json.loads(text)
         refusal = value["counts"].pop("first_refusal")
         return cls(
@@ -121,7 +123,9 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class Staged:
-    """Files of a frame that are written and not committed; `start` and `end` say which part of the source they cover."""
+    """Files of a frame that are written and not committed; `start` and `end` say which part of the source
+    they cover.
+    """
 
     files: tuple[WrittenFile, ...] = ()
     quarantine_files: tuple[WrittenFile, ...] = ()
@@ -133,7 +137,9 @@ class Staged:
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """Everything that a task must know; the driver makes it once, and it travels to the executors (with the keys of the object store)."""
+    """Everything that a task must know; the driver makes it once, and it travels to the executors (with the keys of the
+    object store).
+    """
 
     layout: TableLayout
     part: str
@@ -143,7 +149,8 @@ class TaskPlan:
     quarantine: TableLayout | None = None  # None: stop at the first bad row
     offsets: OffsetColumns | None = None
     reached: Mapping[str, int] = field(default_factory=dict)  # rows before these offsets are in the table
-    set_aside: Mapping[str, int] = field(default_factory=dict)  # bad rows before these are in the quarantine, though perhaps not the others
+    # bad rows before these are in the quarantine, though perhaps not the others
+    set_aside: Mapping[str, int] = field(default_factory=dict)
     end: Mapping[str, int] = field(default_factory=dict)  # where the source stands after the frame, if the caller knows
 
     @property
@@ -175,7 +182,9 @@ class _Work:
         self.plan, self.task = plan, task
         self.contract = plan.contract
         share = plan.limits.budget_bytes // QUARANTINE_SHARE if plan.quarantine else 0
-        self.rows = Buffer(plan.layout, limits=_with_budget(plan.limits, -share), maker=FileMaker(plan.layout, part=task))
+        self.rows = Buffer(
+            plan.layout, limits=_with_budget(plan.limits, -share), maker=FileMaker(plan.layout, part=task)
+        )
         self.refused: Buffer | None = None
         self.counts, self.seen, self.stopped = Counts(), 0, False
         self.first: dict[str, int] = {}
@@ -243,7 +252,11 @@ class _Work:
         if offsets is not None:
             source, offset = offsets.at(row.number)
             return exact_position(source, offset), {source: offset + 1}
-        where = {"task": self.task, "row": self.seen + row.number, **({"end": dict(self.plan.end)} if self.plan.end else {})}
+        where = {
+            "task": self.task,
+            "row": self.seen + row.number,
+            **({"end": dict(self.plan.end)} if self.plan.end else {}),
+        }
         return json.dumps(where, separators=(",", ":")), self.plan.end
 
 
@@ -259,7 +272,9 @@ class _Offsets:
     def of(cls, batch: pa.RecordBatch, columns: OffsetColumns, *, table: str) -> _Offsets:
         for name in (*columns.sources, columns.offset):
             if batch.column(name).null_count:
-                raise ProgressMismatch(f"{table}: column '{name}' is NULL in a row, so where the row came from is not known")
+                raise ProgressMismatch(
+                    f"{table}: column '{name}' is NULL in a row, so where the row came from is not known"
+                )
         texts = [pc.cast(batch.column(name), pa.string()) for name in columns.sources]
         joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "/")
         encoded = joined.dictionary_encode()

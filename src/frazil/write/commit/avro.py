@@ -1,7 +1,7 @@
 """PyIceberg's Avro reader for manifests, with exact doubles.
 
-PyIceberg's compiled decoder (0.12) reads a double through a 32-bit float: a partition of 0.1 becomes 0.10000000149011612. A manifest
-that is rewritten from that no longer names the partition that its files lie in.
+PyIceberg's compiled decoder (0.12) reads a double through a 32-bit float: a partition of 0.1 becomes
+0.10000000149011612. A manifest that is rewritten from that no longer names the partition that its files lie in.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ BLOCK_ENTRIES = 250  # some 64 KB before they are packed, as Java has it
 
 
 class _Blocks:
-    """What a manifest writer of PyIceberg writes to. It makes a block of each entry, which packs badly: files are ten times as large."""
+    """What a manifest writer of PyIceberg writes to. It makes a block of each entry, which packs badly: files are ten
+    times as large.
+    """
 
     def __init__(self, file: AvroOutputFile[ManifestEntry]) -> None:
         self._file = file
@@ -84,7 +86,12 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 def write_entries(
-    table: Table, entries: Iterable[ManifestEntry], *, spec_id: int, content: ManifestContent = ManifestContent.DATA, snapshot_id: int
+    table: Table,
+    entries: Iterable[ManifestEntry],
+    *,
+    spec_id: int,
+    content: ManifestContent = ManifestContent.DATA,
+    snapshot_id: int,
 ) -> ManifestFile:
     """A new manifest with these entries."""
     location = new_metadata_file(table, f"{uuid.uuid4()}-m0.avro")
@@ -97,7 +104,8 @@ def write_entries(
 def _with_ordered_zeros(manifest: ManifestFile, writer: ManifestWriter) -> ManifestFile:
     """The manifest with -0.0 before 0.0 in the bounds of its partitions, as the specification orders them.
 
-    Python calls both equal, so PyIceberg may put -0.0 as the upper bound of files that hold 0.0; Java would then skip the manifest.
+    Python calls both equal, so PyIceberg may put -0.0 as the upper bound of files that hold 0.0; Java would then skip
+    the manifest.
     """
     for place, field in enumerate(writer._spec.partition_type(writer._schema).fields):
         if not isinstance(field.field_type, FloatType | DoubleType):
@@ -129,8 +137,8 @@ def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
 def _restore_doubles(table: Table, spec_id: int, entries: Sequence[ManifestEntry]) -> None:
     """Gives partitions of double their own value again where a manifest was rewritten through a 32-bit float.
 
-    Earlier versions, and others that use PyIceberg 0.12, wrote 0.10000000149011612 for 0.1. All rows of an identity partition have its
-    value, so the bounds of the column tell what it was.
+    Earlier versions, and others that use PyIceberg 0.12, wrote 0.10000000149011612 for 0.1. All rows of an identity
+    partition have its value, so the bounds of the column tell what it was.
     """
     for place, one in enumerate(table.metadata.specs()[spec_id].fields):
         sources = [field for schema in table.metadata.schemas if (field := schema._lazy_id_to_field.get(one.source_id))]
@@ -160,7 +168,9 @@ def read_files(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
 
 def as_added(file: DataFile, snapshot_id: int, sequence: int | None = None) -> ManifestEntry:
     """A new file; with a sequence number if its rows are as old as that, else it gets that of the commit."""
-    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, sequence_number=sequence, data_file=file)
+    return ManifestEntry.from_args(
+        status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, sequence_number=sequence, data_file=file
+    )
 
 
 def as_existing(entry: ManifestEntry) -> ManifestEntry:
@@ -179,7 +189,9 @@ def as_deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
 
 
 def schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
-    """The newest schema in which a spec makes sense: a column that an older spec was made of may have been dropped since."""
+    """The newest schema in which a spec makes sense: a column that an older spec was made of may have been dropped
+    since.
+    """
     sources = {one.source_id for one in spec.fields}
     for schema in (metadata.schema(), *sorted(metadata.schemas, key=lambda one: -one.schema_id)):
         if sources <= set(schema.field_ids):

@@ -1,8 +1,9 @@
 """Manifests and manifest lists of an append.
 
-An append adds one manifest and carries the others over as they are (a fast append): a commit then costs the same on a table of any size,
-and a repeated attempt rewrites only the list. So that a stream of small commits does not pile up manifests, the small ones of a spec are
-merged once there are `commit.manifest.min-count-to-merge` of them (100), as Iceberg's own merging append does: one commit in 100 pays.
+An append adds one manifest and carries the others over as they are (a fast append): a commit then costs the same on a
+table of any size, and a repeated attempt rewrites only the list. So that a stream of small commits does not pile up
+manifests, the small ones of a spec are merged once there are `commit.manifest.min-count-to-merge` of them (100), as
+Iceberg's own merging append does: one commit in 100 pays.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def merge_small(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id:
     return kept
 
 
-def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int, parent_id: int | None, attempt: int) -> str:
+def write_list(
+    table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int, parent_id: int | None, attempt: int
+) -> str:
     """A new manifest list; gives its location."""
     location = new_metadata_file(table, f"snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro")
     with (
@@ -71,7 +74,8 @@ def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: 
             avro_codec(table.metadata.properties),
         ) as writer,
     ):
-        # PyIceberg puts the sequence number into what it is given: the next attempt, with another number, would find this one there.
+        # PyIceberg puts the sequence number into what it is given: the next attempt, with another number, would find
+        # this one there.
         writer.add_manifests([ManifestFile(*manifest._data) for manifest in manifests])
     return location
 
@@ -79,13 +83,18 @@ def write_list(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: 
 def rewrite_without(
     table: Table, manifest: ManifestFile, is_dropped: Callable[[DataFile], bool], *, snapshot_id: int
 ) -> tuple[ManifestFile, list[DataFile]]:
-    """The manifest with the dropped files marked as deleted by this snapshot, and these files; the same one if there are none."""
+    """The manifest with the dropped files marked as deleted by this snapshot, and these files; the same one if there
+    are none.
+    """
     entries = read_entries(table, manifest)
     dropped = [entry.data_file for entry in entries if is_dropped(entry.data_file)]
     if not dropped:
         return manifest, []
     paths = {file.file_path for file in dropped}
-    changed = [as_deleted(entry, snapshot_id) if entry.data_file.file_path in paths else as_existing(entry) for entry in entries]
+    changed = [
+        as_deleted(entry, snapshot_id) if entry.data_file.file_path in paths else as_existing(entry)
+        for entry in entries
+    ]
     return write_entries(table, changed, spec_id=manifest.partition_spec_id, snapshot_id=snapshot_id), dropped
 
 

@@ -1,4 +1,6 @@
-"""A stream that changes its number of parts: what the parts of the old number have reached binds those of the new one."""
+"""A stream that changes its number of parts: what the parts of the old number have reached binds those of the
+new one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Parts(Protocol):
 
 
 def part_name(stream: str, number: int, count: int) -> str:
-    """How a part is called in the table's progress: with the number of parts, for it decides which source partitions are whose.
+    """How a part is called in the table's progress: with the number of parts, for it decides which source partitions
+    are whose.
 
     >>> part_name("uplink.lake", 0, 2)
     'uplink.lake/part-0-of-2'
@@ -29,9 +32,11 @@ def part_name(stream: str, number: int, count: int) -> str:
 
 
 def take_over_others(target: Parts, part: str) -> dict[str, int]:
-    """By source partition, the offset that the stream has reached with another number of parts; none of those writers goes on.
+    """By source partition, the offset that the stream has reached with another number of parts; none of those writers
+    goes on.
 
-    They are fenced before the offsets are read: one that still runs could otherwise bring in what this part is about to.
+    They are fenced before the offsets are read: one that still runs could otherwise bring in what this part is about
+    to.
     """
     others = other_counts(target.progress(), part)
     for name in others:
@@ -40,7 +45,8 @@ def take_over_others(target: Parts, part: str) -> dict[str, int]:
 
 
 def carried_offsets(progress: Progress, part: str) -> dict[str, int]:
-    """The highest offset of each source partition that other numbers of parts have reached, where that is more than this part has.
+    """The highest offset of each source partition that other numbers of parts have reached, where that is more than
+    this part has.
 
     >>> two, three = PartProgress(offsets={"e/0": 7, "e/1": 9}), PartProgress(offsets={"e/1": 12})
     >>> carried_offsets(Progress({"s/part-0-of-2": two, "s/part-1-of-3": three, "t/part-0-of-1": two}), "s/part-1-of-3")
@@ -56,7 +62,7 @@ def highest_offsets(progress: Progress, names: list[str]) -> dict[str, int]:
 
     >>> highest_offsets(Progress({"a": PartProgress(offsets={"e/0": 7}), "b": PartProgress(offsets={"e/0": 9})}), ["a", "b"])
     {'e/0': 9}
-    """
+    """  # noqa: E501
     reached: dict[str, int] = {}
     for name in names:
         for source, offset in progress.part(name).offsets.items():

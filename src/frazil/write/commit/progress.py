@@ -1,8 +1,9 @@
 """How far a sink has come, kept in the table itself. Pure: it reads and decides, and does nothing.
 
-For every part of a sink the table holds: who writes it (a generation that counts take-overs, and a token that is that writer's own), how
-many commits it made, and the offset reached in each source partition. It is one table property for each ref, changed only in a commit
-that adds a snapshot to that ref and is guarded by the snapshot that the writer read; so what one reads here is true of the rows.
+For every part of a sink the table holds: who writes it (a generation that counts take-overs, and a token that is that
+writer's own), how many commits it made, and the offset reached in each source partition. It is one table property for
+each ref, changed only in a commit that adds a snapshot to that ref and is guarded by the snapshot that the writer read;
+so what one reads here is true of the rows.
 """
 
 from __future__ import annotations
@@ -47,17 +48,20 @@ class Progress:
 
         >>> Progress.parse('{"v":1,"parts":{"uplink/part-0":[2,"a1",7,{"events/0":120}]}}').part("uplink/part-0").offsets["events/0"]
         120
-        """
+        """  # noqa: E501
         if text is None:
             return cls()
         try:
             value = json.loads(text)
             if value["v"] != _VERSION:
-                raise ProgressMismatch(f"the table's progress has version {value['v']}, not {_VERSION}", hint="upgrade Frazil")
+                raise ProgressMismatch(
+                    f"the table's progress has version {value['v']}, not {_VERSION}", hint="upgrade Frazil"
+                )
             return cls({name: PartProgress(*entry) for name, entry in value["parts"].items()})
         except (ValueError, KeyError, TypeError) as exc:
             raise ProgressMismatch(
-                f"the table's progress cannot be read: {text[:80]}", hint="take it from the summary of the last snapshot"
+                f"the table's progress cannot be read: {text[:80]}",
+                hint="take it from the summary of the last snapshot",
             ) from exc
 
     def dump(self) -> str:
@@ -66,7 +70,10 @@ class Progress:
         >>> Progress({"s/0": PartProgress(1, "w", 2, {"p": 3})}).dump()
         '{"v":1,"parts":{"s/0":[1,"w",2,{"p":3}]}}'
         """
-        parts = {name: [one.generation, one.writer, one.commits, dict(one.offsets)] for name, one in sorted(self.parts.items())}
+        parts = {
+            name: [one.generation, one.writer, one.commits, dict(one.offsets)]
+            for name, one in sorted(self.parts.items())
+        }
         return json.dumps({"v": _VERSION, "parts": parts}, separators=(",", ":"))
 
     def part(self, name: str) -> PartProgress:
@@ -78,11 +85,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a writer says of the rows that it wants to commit: whose they are, and from where to where they reach in the source.
+    """What a writer says of the rows that it wants to commit: whose they are, and from where to where they reach in the
+    source.
 
-    `end` names every source partition that moved; `start` says where it stood for those that had moved before. A partition in `done` is
-    finished for good (a file that was read to its end) and needs no entry any more. With `takes_over`, the commit is the writer's takeover,
-    too: it is refused unless the part's progress still is what the writer planned from.
+    `end` names every source partition that moved; `start` says where it stood for those that had moved before. A
+    partition in `done` is finished for good (a file that was read to its end) and needs no entry any more. With
+    `takes_over`, the commit is the writer's takeover, too: it is refused unless the part's progress still is what the
+    writer planned from.
     """
 
     part: str
@@ -110,7 +119,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class PlannedTakeover:
-    """A takeover that the writer's first commit carries: the progress that it plans from, and its own once it owns the part.
+    """A takeover that the writer's first commit carries: the progress that it plans from, and its own once it owns the
+    part.
 
     `before` is None where the writer owns the part already.
     """
@@ -127,8 +137,8 @@ def property_key(ref: str = MAIN) -> str:
 def read_progress(metadata: TableMetadata, ref: str = MAIN) -> Progress:
     """The progress that belongs to a ref of the table.
 
-    The property of a branch outlives it where another tool drops the branch, and speaks of other rows where it makes one of that name
-    anew. So the snapshots that lead to a branch have the last word.
+    The property of a branch outlives it where another tool drops the branch, and speaks of other rows where it makes
+    one of that name anew. So the snapshots that lead to a branch have the last word.
     """
     known = Progress.parse(metadata.properties.get(property_key(ref)))
     return known if ref == MAIN or not known.parts else _progress_on_branch(metadata, ref, known)
@@ -147,7 +157,8 @@ def _progress_on_branch(metadata: TableMetadata, ref: str, known: Progress) -> P
         parent_id = snapshot.parent_snapshot_id
         parent = metadata.snapshot_by_id(parent_id) if parent_id is not None else None
         if parent is None:
-            # The end of the line, or older snapshots are expired: those of a branch go before those of main that it grew out of.
+            # The end of the line, or older snapshots are expired: those of a branch go before those of main that it
+            # grew out of.
             return Progress() if parent_id is None or is_of_main else known
         snapshot = parent
 
@@ -195,8 +206,8 @@ def plan_takeover(current: PartProgress, writer: str) -> PlannedTakeover:
 def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | None:
     """The progress once the claimed rows are in; None when they are in already. Refuses a writer that was fenced.
 
-    A commit has a number: the table holds that of the last one. So "is mine in?" has one answer after a lost reply, whatever
-    the offsets look like, and the offsets must then agree.
+    A commit has a number: the table holds that of the last one. So "is mine in?" has one answer after a lost reply,
+    whatever the offsets look like, and the offsets must then agree.
     """
     if claim.takes_over is not None and progress.part(claim.part) == claim.takes_over:
         progress = take_over(progress, claim.part, claim.writer)
@@ -208,7 +219,8 @@ def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | N
         return None
     if current.commits != claim.commit - 1:
         raise ProgressMismatch(
-            f"{table}: part '{claim.part}' has made {current.commits} commits, but this one would be number {claim.commit}",
+            f"{table}: part '{claim.part}' has made {current.commits} commits, but this one would be number "
+            f"{claim.commit}",
             hint="start the writer again: it goes on where the table stands",
         )
     _check_offsets(current, claim, table=table)

@@ -1,8 +1,8 @@
 """The commit core: rows and progress in one commit, exactly once.
 
-The loop is our own. Before every attempt the table is loaded again and its progress decides: what it covers is in, what it does not cover
-is not; after a conflict, after a lost reply and at the start, in the same way. PyIceberg's own retry never runs: it would append a batch
-again that another writer has brought in.
+The loop is our own. Before every attempt the table is loaded again and its progress decides: what it covers is in, what
+it does not cover is not; after a conflict, after a lost reply and at the start, in the same way. PyIceberg's own retry
+never runs: it would append a batch again that another writer has brought in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
-from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriteFailed, WriterFenced
+from frazil.errors import (
+    CommitConflict,
+    CommitUnknown,
+    ProgressMismatch,
+    SinkError,
+    Unavailable,
+    WriteFailed,
+    WriterFenced,
+)
 from frazil.storage_errors import classify, hint_for
 from frazil.write.commit.progress import (
     MAIN,
@@ -47,7 +55,9 @@ T = TypeVar("T")
 
 
 class CommitCatalog(Protocol):
-    """What the core needs of a catalog: `frazil.client.FrazilCatalog` has it, and `SingleTableCatalog` gives it to any of PyIceberg's."""
+    """What the core needs of a catalog: `frazil.client.FrazilCatalog` has it, and `SingleTableCatalog` gives it to any
+    of PyIceberg's.
+    """
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """The table as it is now."""
@@ -75,13 +85,17 @@ class Patience:
     on_step: Callable[[str], None] = ignore
 
     def pause(self, attempt: int) -> None:
-        """Waits for a random while that grows with the attempts, so that writers of one table get out of each other's way."""
+        """Waits for a random while that grows with the attempts, so that writers of one table get out of each other's
+        way.
+        """
         self.sleep(self.chance.uniform(0, min(0.02 * 2**attempt, self.longest_pause_seconds)))
 
 
 @dataclass(frozen=True)
 class Committed:
-    """A commit that has happened: the progress then, and its snapshot (None if it was in already, and where there are none)."""
+    """A commit that has happened: the progress then, and its snapshot (None if it was in already, and where there are
+    none).
+    """
 
     progress: PartProgress
     snapshot_id: int | None = None
@@ -104,14 +118,17 @@ class Publisher:
     identifier: Identifier
     ref: str = MAIN
     patience: Patience = field(default_factory=Patience)
-    _taken: dict[str, UUID] = field(default_factory=dict, compare=False, repr=False)  # the table that each writer took over
+    # the table that each writer took over
+    _taken: dict[str, UUID] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def table_name(self) -> str:
         return ".".join(self.identifier)
 
     def take_over(self, part: str, writer: str) -> PartProgress:
-        """Makes `writer` the one writer of a part: from now on every other one's commits are refused. Gives the progress to go on from."""
+        """Makes `writer` the one writer of a part: from now on every other one's commits are refused. Gives the
+        progress to go on from.
+        """
         append = Append(self.identifier, ref=self.ref)
 
         def attempt(number: int) -> PartProgress:
@@ -128,7 +145,9 @@ class Publisher:
         return self._until_decided(attempt)
 
     def plan_takeover(self, part: str, writer: str) -> PlannedTakeover:
-        """What `writer` needs to take over with its first commit, which is refused if the progress has moved by then. Changes nothing."""
+        """What `writer` needs to take over with its first commit, which is refused if the progress has moved by then.
+        Changes nothing.
+        """
 
         def attempt(_: int) -> PlannedTakeover:
             table = self._load(self.identifier)
@@ -138,7 +157,9 @@ class Publisher:
         return self._until_decided(attempt)
 
     def _before_take_over(self, table: Table, part: str) -> Progress:
-        """The progress of the ref. A branch has the rows of main up to where it left it: there a part goes on that is new on the branch."""
+        """The progress of the ref. A branch has the rows of main up to where it left it: there a part goes on that is
+        new on the branch.
+        """
         known, on_ref = read_progress(table.metadata, self.ref), head(table.metadata, self.ref)
         if self.ref == MAIN or part in known.parts or on_ref is None:
             return known
@@ -147,17 +168,21 @@ class Publisher:
         inherited = read_progress(table.metadata) if is_main else progress_at(table.metadata, on_ref, MAIN)
         if inherited is None and part in read_progress(table.metadata).parts:
             raise ProgressMismatch(
-                f"{self.table_name}: how far part '{part}' had come where branch '{self.ref}' left main cannot be told: "
+                f"{self.table_name}: how far part '{part}' had come where branch '{self.ref}' left main cannot be "
+                f"told: "
                 "those snapshots are expired",
                 hint="make the branch anew from main, or write under another name",
             )
-        return known.with_part(part, inherited.part(part)) if inherited is not None and part in inherited.parts else known
+        return (
+            known.with_part(part, inherited.part(part)) if inherited is not None and part in inherited.parts else known
+        )
 
     def publish(self, target: Publishable, claim: Claim, *, also: Sequence[Append] = ()) -> Published:
-        """Commits the target's rows, those of the other tables and the progress, all at once; or finds that this has happened before.
+        """Commits the target's rows, those of the other tables and the progress, all at once; or finds that this has
+        happened before.
 
-        Raises `WriterFenced` when another writer owns the part now or the table was made anew, and `CommitConflict` when a staged
-        snapshot was overtaken.
+        Raises `WriterFenced` when another writer owns the part now or the table was made anew, and `CommitConflict`
+        when a staged snapshot was overtaken.
         """
 
         def attempt(number: int) -> Published:
@@ -165,21 +190,33 @@ class Publisher:
             after = self._apply(claim, table)
             if after is None:
                 return Published(read_progress(table.metadata, self.ref).part(claim.part), attempts=number, table=table)
-            if isinstance(target, Move) and (now := head(table.metadata, self.ref)) and now.snapshot_id != target.base_id:
+            if (
+                isinstance(target, Move)
+                and (now := head(table.metadata, self.ref))
+                and now.snapshot_id != target.base_id
+            ):
                 raise Overtaken(
-                    f"{self.table_name}: '{self.ref}' has moved since '{target.stage}' was begun", hint="stage the change again"
+                    f"{self.table_name}: '{self.ref}' has moved since '{target.stage}' was begun",
+                    hint="stage the change again",
                 )
             change = self._change(target, table, number, after, claim)
-            others = [one.build(self._load(one.identifier), attempt=number, summary={}, properties={}) for one in also if one.files]
+            others = [
+                one.build(self._load(one.identifier), attempt=number, summary={}, properties={})
+                for one in also
+                if one.files
+            ]
             self._commit([change, *others])
-            return Published(after.part(claim.part), next(iter(change.snapshot_ids), None), attempts=number, table=table)
+            return Published(
+                after.part(claim.part), next(iter(change.snapshot_ids), None), attempts=number, table=table
+            )
 
         return self._until_decided(attempt)
 
     def _apply(self, claim: Claim, table: Table) -> Progress | None:
         known = read_progress(table.metadata, self.ref)
         if self._taken.get(claim.writer, table.metadata.table_uuid) != table.metadata.table_uuid:
-            # A new table knows no part, and neither did the old one when a writer planned its first takeover: they look the same.
+            # A new table knows no part, and neither did the old one when a writer planned its first takeover: they look
+            # the same.
             current = known.part(claim.part).generation
             raise WriterFenced(self.table_name, claim.part, ours=claim.generation, current=current, made_anew=True)
         if claim.takes_over is not None:
@@ -207,18 +244,21 @@ class Publisher:
         try:
             return self.catalog.load_table(identifier)
         except NoSuchTableError as exc:
-            raise SinkError(f"table {'.'.join(identifier)} is not there", hint="create it before the sink starts") from exc
+            raise SinkError(
+                f"table {'.'.join(identifier)} is not there", hint="create it before the sink starts"
+            ) from exc
 
     def _until_decided(self, attempt: Callable[[int], T]) -> T:
         return until_decided(attempt, name=self.table_name, patience=self.patience)
 
 
 def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience) -> T:
-    """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in `progress`.
+    """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in
+    `progress`.
 
-    Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with; so is a fence that is seen
-    after it, for the newer writer may have come after that commit. A fault that waiting does not end, such as wrong keys, is not tried
-    again, except that one more look may decide an unknown outcome.
+    Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with; so is a
+    fence that is seen after it, for the newer writer may have come after that commit. A fault that waiting does not
+    end, such as wrong keys, is not tried again, except that one more look may decide an unknown outcome.
     """
     start, number = patience.clock(), 0
     doubt: CommitUnknown | None = None
@@ -301,7 +341,8 @@ class SingleTableCatalog:
 
         if len(changes) != 1:
             raise SinkError(
-                f"this catalog commits one table at a time, not {' and '.join(change.name for change in changes)} together",
+                f"this catalog commits one table at a time, not {' and '.join(change.name for change in changes)} "
+                f"together",
                 hint="use a REST catalog with /transactions/commit (frazil serve), or bad_rows='stop'",
             )
         (change,) = changes

@@ -18,7 +18,9 @@ from frazil.write.files import TableLayout
 
 SCHEMA = Schema(
     NestedField(1, "raw", StringType(), required=True, doc="The row as JSON, as it was written"),
-    NestedField(2, "reason", StringType(), required=True, doc="The field and what was expected, or the check that failed"),
+    NestedField(
+        2, "reason", StringType(), required=True, doc="The field and what was expected, or the check that failed"
+    ),
     NestedField(3, "position", StringType(), required=True, doc="Where the row stood in its source, as JSON"),
     NestedField(4, "part", StringType(), required=True, doc="The part of the sink that wrote it"),
     NestedField(5, "quarantined_at", TimestamptzType(), required=True, doc="When"),
@@ -38,7 +40,9 @@ def quarantine_of(identifier: Identifier) -> Identifier:
 
 @dataclass(frozen=True)
 class OpenQuarantine:
-    """The quarantine table of a part, for who writes its files elsewhere; bad rows before the offsets in `reached` are in it already."""
+    """The quarantine table of a part, for who writes its files elsewhere; bad rows before the offsets in `reached` are
+    in it already.
+    """
 
     layout: TableLayout
     reached: Mapping[str, int] = field(default_factory=dict)
@@ -79,7 +83,8 @@ def exact_position(source: str, offset: int) -> str:
 
 
 def position_in_batch(number: int, end: Mapping[str, int] | None) -> str:
-    """The position of a row of which only the batch's end is known: the number of the row, from 0, in the batch that ends there.
+    """The position of a row of which only the batch's end is known: the number of the row, from 0, in the batch that
+    ends there.
 
     >>> position_in_batch(3, {"events/0": 500})
     '{"row":3,"end":{"events/0":500}}'

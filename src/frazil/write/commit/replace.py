@@ -17,7 +17,15 @@ from frazil.client import Change
 from frazil.errors import SinkError
 from frazil.write.commit.manifests import rewrite_without, write_added, write_list
 from frazil.write.commit.progress import MAIN
-from frazil.write.commit.snapshots import check_required, count_files, head, move_ref, next_snapshot, set_properties, write_guards
+from frazil.write.commit.snapshots import (
+    check_required,
+    count_files,
+    head,
+    move_ref,
+    next_snapshot,
+    set_properties,
+    write_guards,
+)
 from frazil.write.commit.totals import totals_before
 from frazil.write.files import WrittenFile, canonical_value
 
@@ -27,10 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Replace:
-    """New files, and the end of all other files of the partitions that these lie in. Partitions without a new file stay as they are.
+    """New files, and the end of all other files of the partitions that these lie in. Partitions without a new file stay
+    as they are.
 
-    Which files go is decided anew at each attempt, on the table as it is then: rows that another writer appended to such a partition
-    in the meantime go, too. Delete files stay: they speak of files that are gone, or of lower sequence numbers than the new ones have.
+    Which files go is decided anew at each attempt, on the table as it is then: rows that another writer appended to
+    such a partition in the meantime go, too. Delete files stay: they speak of files that are gone, or of lower sequence
+    numbers than the new ones have.
     """
 
     identifier: Identifier
@@ -50,10 +60,20 @@ class Replace:
         parent = head(metadata, self.ref)
         carried, dropped = self._without_replaced(table, parent)
         parent_id = parent.snapshot_id if parent else None
-        location = write_list(table, [*self._added, *carried], snapshot_id=self.snapshot_id, parent_id=parent_id, attempt=attempt)
-        counted = count_files(self.files, Operation.OVERWRITE, totals_before(table.io, parent), summary, dropped=dropped)
-        snapshot = next_snapshot(metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted)
-        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self.snapshot_id), *set_properties(properties))
+        location = write_list(
+            table, [*self._added, *carried], snapshot_id=self.snapshot_id, parent_id=parent_id, attempt=attempt
+        )
+        counted = count_files(
+            self.files, Operation.OVERWRITE, totals_before(table.io, parent), summary, dropped=dropped
+        )
+        snapshot = next_snapshot(
+            metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted
+        )
+        updates = (
+            AddSnapshotUpdate(snapshot=snapshot),
+            move_ref(metadata, self.ref, self.snapshot_id),
+            *set_properties(properties),
+        )
         return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
 
     def _without_replaced(self, table: Table, parent: Snapshot | None) -> tuple[list[ManifestFile], list[DataFile]]:
@@ -71,7 +91,9 @@ class Replace:
         return kept, dropped
 
     def _covers(self, table: Table, spec_id: int, file: DataFile) -> bool:
-        """Whether a file lies in a partition that is replaced; where that is not certain, nothing is replaced at all."""
+        """Whether a file lies in a partition that is replaced; where that is not certain, nothing is replaced
+        at all.
+        """
         values = _values(file)
         specs = table.metadata.specs()
         covered = False
@@ -80,9 +102,11 @@ class Replace:
                 covered = covered or values in partitions
             elif any(_may_share(specs[spec_id], values, specs[new_spec], one) for one in partitions):
                 raise SinkError(
-                    f"{'.'.join(self.identifier)}: partitions cannot be replaced: {file.file_path} was written under another partitioning "
+                    f"{'.'.join(self.identifier)}: partitions cannot be replaced: {file.file_path} was written under "
+                    f"another partitioning "
                     f"(spec {spec_id}), and holds rows that may belong to them",
-                    hint="rewrite the old files first (frazil maintain TABLE --only compact --rewrite-all), or load with mode='append'",
+                    hint="rewrite the old files first (frazil maintain TABLE --only compact --rewrite-all), or load "
+                    "with mode='append'",
                 )
         return covered
 
@@ -98,7 +122,9 @@ def _values(file: DataFile) -> tuple[Any, ...]:
     return tuple(canonical_value(file.partition[position]) for position in range(len(file.partition)))
 
 
-def _may_share(old: PartitionSpec, old_values: tuple[Any, ...], new: PartitionSpec, new_values: tuple[Any, ...]) -> bool:
+def _may_share(
+    old: PartitionSpec, old_values: tuple[Any, ...], new: PartitionSpec, new_values: tuple[Any, ...]
+) -> bool:
     """Whether a row can lie in both partitions: not, if one transform of one column has different values in the two."""
     known = {(one.source_id, str(one.transform)): value for one, value in zip(old.fields, old_values, strict=True)}
     shared = [((one.source_id, str(one.transform)), value) for one, value in zip(new.fields, new_values, strict=True)]

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Takes files out of a table and puts others in. The table must be as it was read: it is guarded by that very snapshot."""
+    """Takes files out of a table and puts others in. The table must be as it was read: it is guarded by that very
+    snapshot.
+    """
 
     identifier: Identifier
     removed: Collection[str]
@@ -38,18 +40,24 @@ class Rewrite:
         kept, dropped = self._split(table, parent.manifests(table.io), snapshot_id=new_id)
         manifests = [*write_added(table, self.files, snapshot_id=new_id), *kept]
         location = write_list(table, manifests, snapshot_id=new_id, parent_id=parent.snapshot_id, attempt=attempt)
-        counted = count_files(self.files, Operation.OVERWRITE, totals_before(table.io, parent), summary, dropped=dropped)
+        counted = count_files(
+            self.files, Operation.OVERWRITE, totals_before(table.io, parent), summary, dropped=dropped
+        )
         snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=location, summary=counted)
         updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, MAIN, new_id))
         return Change(self.identifier, guards(metadata, MAIN, parent.snapshot_id), updates)
 
-    def _split(self, table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int) -> tuple[list[ManifestFile], list[DataFile]]:
+    def _split(
+        self, table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int
+    ) -> tuple[list[ManifestFile], list[DataFile]]:
         kept: list[ManifestFile] = []
         dropped: list[DataFile] = []
         for manifest in manifests:
             gone: list[DataFile] = []
             if manifest.content == ManifestContent.DATA:
-                manifest, gone = rewrite_without(table, manifest, lambda file: file.file_path in self.removed, snapshot_id=snapshot_id)
+                manifest, gone = rewrite_without(
+                    table, manifest, lambda file: file.file_path in self.removed, snapshot_id=snapshot_id
+                )
             kept.append(manifest)
             dropped += gone
         return kept, dropped

@@ -1,14 +1,17 @@
 """Back to an older state, in a way that writers see.
 
-A ref that is simply moved back would pass a guard that was read before it moved forward. So a rollback is a new snapshot with the old one's
-files; and it must be said whether the progress goes back with them: then the source sends those rows again, else they stay out for good.
+A ref that is simply moved back would pass a guard that was read before it moved forward. So a rollback is a new
+snapshot with the old one's files; and it must be said whether the progress goes back with them: then the source sends
+those rows again, else they stay out for good.
 
-The new snapshot is a child of the old one, not of the one that is undone. Iceberg's snapshot expiry (as Trino calls it) deletes the files
-that an expired *ancestor* of the current snapshot had removed: a compaction that was undone, but stayed an ancestor, would so take the
-files with it that the rollback has brought back. And a MERGE that began on an undone snapshot finds that one gone from the line, and stops.
+The new snapshot is a child of the old one, not of the one that is undone. Iceberg's snapshot expiry (as Trino calls it)
+deletes the files that an expired *ancestor* of the current snapshot had removed: a compaction that was undone, but
+stayed an ancestor, would so take the files with it that the rollback has brought back. And a MERGE that began on an
+undone snapshot finds that one gone from the line, and stops.
 
-The old snapshot must not expire between the look at the table and the commit: expiry deletes its files. So a tag holds it first, and the
-commit requires that the tag is still there, and removes it. A tag that a killed rollback leaves expires after a day.
+The old snapshot must not expire between the look at the table and the commit: expiry deletes its files. So a tag holds
+it first, and the commit requires that the tag is still there, and removes it. A tag that a killed rollback leaves
+expires after a day.
 """
 
 from __future__ import annotations
@@ -29,7 +32,15 @@ from pyiceberg.typedef import Identifier
 from frazil.client import Change
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable
 from frazil.write.commit.manifests import write_list
-from frazil.write.commit.progress import MAIN, SUMMARY_PROGRESS, SUMMARY_REF, Progress, progress_at, property_key, read_progress
+from frazil.write.commit.progress import (
+    MAIN,
+    SUMMARY_PROGRESS,
+    SUMMARY_REF,
+    Progress,
+    progress_at,
+    property_key,
+    read_progress,
+)
 from frazil.write.commit.publish import CommitCatalog
 from frazil.write.commit.snapshots import at_snapshot, drop_ref, guards, head, move_ref, set_properties
 from frazil.write.commit.totals import TOTALS, totals_before
@@ -56,10 +67,12 @@ def roll_back(
     expected_head: int | None = None,
     also: Sequence[tuple[Table, Snapshot | None]] = (),
 ) -> int:
-    """The table has the rows of an older snapshot, as a new one whose id is returned. If progress goes back, every writer is fenced.
+    """The table has the rows of an older snapshot, as a new one whose id is returned. If progress goes back, every
+    writer is fenced.
 
-    With `expected_head`, only if the ref still is there: what a person has been shown is what is undone. `also` names tables whose main
-    goes back in the same commit, to a snapshot of their own or to nothing. A `CommitConflict` says that nothing has happened.
+    With `expected_head`, only if the ref still is there: what a person has been shown is what is undone. `also` names
+    tables whose main goes back in the same commit, to a snapshot of their own or to nothing. A `CommitConflict` says
+    that nothing has happened.
     """
     table = catalog.load_table(identifier)
     old, current = table.metadata.snapshot_by_id(snapshot_id), head(table.metadata, ref)
@@ -67,7 +80,8 @@ def roll_back(
         raise SinkError(f"{'.'.join(identifier)} has no snapshot {snapshot_id}", hint=_HINT)
     if expected_head not in (None, current.snapshot_id):
         raise CommitConflict(
-            f"'{ref}' of {'.'.join(identifier)} has moved from snapshot {expected_head} to {current.snapshot_id}; nothing was changed",
+            f"'{ref}' of {'.'.join(identifier)} has moved from snapshot {expected_head} to {current.snapshot_id}; "
+            f"nothing was changed",
             hint="a writer was faster: look at what would be undone now, then decide again",
         )
     after = progress_after(table.metadata, old, with_progress=with_progress, ref=ref)
@@ -75,7 +89,8 @@ def roll_back(
     with _holding(catalog, held) as tag:
         change = return_to(table, identifier, old, progress=after if after.parts else None, ref=ref, tag=tag)
         (new_id,) = change.snapshot_ids
-        # Built after the table's own: along every commit, a companion's snapshot is never older than the table's (see history.rollback).
+        # Built after the table's own: along every commit, a companion's snapshot is never older than the table's (see
+        # history.rollback).
         others = [return_to(other, other.name(), then, tag=tag) for other, then in also]
         try:
             catalog.commit_changes([change, *others])
@@ -88,17 +103,23 @@ def roll_back(
 
 @contextlib.contextmanager
 def _holding(catalog: CommitCatalog, held: Sequence[tuple[Identifier, Table, Snapshot]]) -> Iterator[str]:
-    """The name of a tag that keeps each table's snapshot from expiring; to be removed by the commit that builds on it."""
+    """The name of a tag that keeps each table's snapshot from expiring; to be removed by the commit that builds
+    on it.
+    """
     tag = f"{HOLD_PREFIX}{uuid.uuid4().hex[:8]}"
     try:
         catalog.commit_changes([_hold(identifier, table, snapshot, tag) for identifier, table, snapshot in held])
     except CommitUnknown as exc:
         if tag not in catalog.load_table(held[0][0]).metadata.refs:
-            raise Unavailable(f"{'.'.join(held[0][0])}: nothing was rolled back: {exc.message}", hint="try again") from exc
+            raise Unavailable(
+                f"{'.'.join(held[0][0])}: nothing was rolled back: {exc.message}", hint="try again"
+            ) from exc
     except (RESTError, ValidationError, ValueError) as exc:  # as catalogs refuse a tag on a snapshot that is not there
         for identifier, _, snapshot in held:
             if catalog.load_table(identifier).metadata.snapshot_by_id(snapshot.snapshot_id) is None:
-                raise SinkError(f"{'.'.join(identifier)} has no snapshot {snapshot.snapshot_id} any more", hint=_HINT) from exc
+                raise SinkError(
+                    f"{'.'.join(identifier)} has no snapshot {snapshot.snapshot_id} any more", hint=_HINT
+                ) from exc
         raise
     try:
         yield tag
@@ -111,7 +132,9 @@ def _holding(catalog: CommitCatalog, held: Sequence[tuple[Identifier, Table, Sna
 
 def _hold(identifier: Identifier, table: Table, snapshot: Snapshot, tag: str) -> Change:
     ref = {"ref-name": tag, "type": "tag", "snapshot-id": snapshot.snapshot_id, "max-ref-age-ms": HOLD_MS}
-    return Change(identifier, (AssertTableUUID(uuid=table.metadata.table_uuid),), (SetSnapshotRefUpdate.model_validate(ref),))
+    return Change(
+        identifier, (AssertTableUUID(uuid=table.metadata.table_uuid),), (SetSnapshotRefUpdate.model_validate(ref),)
+    )
 
 
 def _let_go(identifier: Identifier, snapshot: Snapshot, tag: str) -> Change:
@@ -119,7 +142,13 @@ def _let_go(identifier: Identifier, snapshot: Snapshot, tag: str) -> Change:
 
 
 def return_to(
-    table: Table, identifier: Identifier, old: Snapshot | None, *, tag: str, progress: Progress | None = None, ref: str = MAIN
+    table: Table,
+    identifier: Identifier,
+    old: Snapshot | None,
+    *,
+    tag: str,
+    progress: Progress | None = None,
+    ref: str = MAIN,
 ) -> Change:
     """The change that gives a ref the rows of `old` (none: it becomes empty) as a new snapshot.
 
@@ -155,23 +184,38 @@ def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: boo
     then = progress_at(metadata, old, ref)
     if then is None:
         raise ProgressMismatch(
-            f"what the progress was at snapshot {old.snapshot_id} is not known any more: the commits before it have expired",
+            f"what the progress was at snapshot {old.snapshot_id} is not known any more: the commits before it have "
+            f"expired",
             hint="roll back without the progress, or to a snapshot that a sink has written",
         )
     # Generations never go back: a writer of the time that is undone must not find itself in office again.
-    return Progress({name: replace(then.part(name), generation=part.generation + 1, writer="") for name, part in now.parts.items()})
+    return Progress(
+        {name: replace(then.part(name), generation=part.generation + 1, writer="") for name, part in now.parts.items()}
+    )
 
 
 def _list_again(table: Table, old: Snapshot | None, *, snapshot_id: int) -> str:
-    """A manifest list of its own with the old one's manifests: expiry deletes the old list together with the old snapshot."""
+    """A manifest list of its own with the old one's manifests: expiry deletes the old list together with the old
+    snapshot.
+    """
     if table.metadata.format_version < 3:
         manifests = old.manifests(table.io) if old else []
-        return write_list(table, manifests, snapshot_id=snapshot_id, parent_id=old.snapshot_id if old else None, attempt=0)
+        return write_list(
+            table, manifests, snapshot_id=snapshot_id, parent_id=old.snapshot_id if old else None, attempt=0
+        )
     if old is None:
-        raise SinkError(f"{'.'.join(table.name())}: a table of format 3 cannot be emptied by a rollback", hint="delete its rows instead")
-    # PyIceberg writes no lists of format 3, and would lose the row ids of one that it reads. Its bytes say the same of a copy.
+        raise SinkError(
+            f"{'.'.join(table.name())}: a table of format 3 cannot be emptied by a rollback",
+            hint="delete its rows instead",
+        )
+    # PyIceberg writes no lists of format 3, and would lose the row ids of one that it reads. Its bytes say the same of
+    # a copy.
     location = new_metadata_file(table, f"snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
-    with writing(location), table.io.new_input(old.manifest_list).open() as source, table.io.new_output(location).create() as target:
+    with (
+        writing(location),
+        table.io.new_input(old.manifest_list).open() as source,
+        table.io.new_output(location).create() as target,
+    ):
         target.write(source.read())
     return location
 

@@ -46,12 +46,16 @@ class Publishable(Protocol):
         """The table that is changed."""
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
-        """The change for the table as it is now. It must add a snapshot to the ref, or move the ref, guarded by where it stood."""
+        """The change for the table as it is now. It must add a snapshot to the ref, or move the ref, guarded by where
+        it stood.
+        """
 
 
 @dataclass
 class Append:
-    """Files for a table. What was written for one attempt serves the next: the snapshot keeps its id, its manifests are written once."""
+    """Files for a table. What was written for one attempt serves the next: the snapshot keeps its id, its manifests are
+    written once.
+    """
 
     identifier: Identifier
     files: Sequence[WrittenFile] = ()
@@ -70,16 +74,26 @@ class Append:
         parent = head(metadata, self.ref)
         carried = merge_small(table, parent.manifests(table.io), snapshot_id=self.snapshot_id) if parent else []
         parent_id = parent.snapshot_id if parent else None
-        location = write_list(table, [*self._added, *carried], snapshot_id=self.snapshot_id, parent_id=parent_id, attempt=attempt)
+        location = write_list(
+            table, [*self._added, *carried], snapshot_id=self.snapshot_id, parent_id=parent_id, attempt=attempt
+        )
         counted = count_files(self.files, Operation.APPEND, totals_before(table.io, parent), summary)
-        snapshot = next_snapshot(metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted)
-        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, self.snapshot_id), *set_properties(properties))
+        snapshot = next_snapshot(
+            metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted
+        )
+        updates = (
+            AddSnapshotUpdate(snapshot=snapshot),
+            move_ref(metadata, self.ref, self.snapshot_id),
+            *set_properties(properties),
+        )
         return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
 
 
 @dataclass(frozen=True)
 class Move:
-    """A ref that moves to a snapshot which an engine has staged on a branch of its own; an empty one on top of it tells the progress."""
+    """A ref that moves to a snapshot which an engine has staged on a branch of its own; an empty one on top of it tells
+    the progress.
+    """
 
     identifier: Identifier
     snapshot_id: int
@@ -93,9 +107,13 @@ class Move:
         on_stage = head(metadata, self.stage)
         if staged is None or on_stage is None or on_stage.snapshot_id != self.snapshot_id:
             name = ".".join(self.identifier)
-            raise SinkError(f"{name} has no snapshot {self.snapshot_id} on branch '{self.stage}'", hint="it is gone: stage it again")
+            raise SinkError(
+                f"{name} has no snapshot {self.snapshot_id} on branch '{self.stage}'", hint="it is gone: stage it again"
+            )
         new_id = metadata.new_snapshot_id()
-        location = write_list(table, staged.manifests(table.io), snapshot_id=new_id, parent_id=staged.snapshot_id, attempt=attempt)
+        location = write_list(
+            table, staged.manifests(table.io), snapshot_id=new_id, parent_id=staged.snapshot_id, attempt=attempt
+        )
         counted = count_files((), Operation.APPEND, totals_before(table.io, staged), summary)
         record = next_snapshot(metadata, staged, snapshot_id=new_id, manifest_list=location, summary=counted)
         moved = (AddSnapshotUpdate(snapshot=record), move_ref(metadata, self.ref, new_id), drop_ref(self.stage))
@@ -109,7 +127,9 @@ def head(metadata: TableMetadata, ref: str) -> Snapshot | None:
     return metadata.snapshot_by_name(ref)
 
 
-def next_snapshot(metadata: TableMetadata, parent: Snapshot | None, *, snapshot_id: int, manifest_list: str, summary: Summary) -> Snapshot:
+def next_snapshot(
+    metadata: TableMetadata, parent: Snapshot | None, *, snapshot_id: int, manifest_list: str, summary: Summary
+) -> Snapshot:
     """The snapshot that follows `parent` on its ref."""
     return Snapshot.model_validate(
         {
@@ -133,7 +153,11 @@ def check_required(table: Table, files: Sequence[WrittenFile]) -> None:
         known = {field_id for field_id in before.field_ids if before.find_field(field_id).required} if before else set()
         for field_id in metadata.schema().field_ids:
             field = metadata.schema().find_field(field_id)
-            if field.required and field_id not in known and any(_may_have_null(file, field_id, schema_id) for file in files):
+            if (
+                field.required
+                and field_id not in known
+                and any(_may_have_null(file, field_id, schema_id) for file in files)
+            ):
                 raise SchemaMismatch(
                     ".".join(table.name()),
                     metadata.schema().find_column_name(field_id) or field.name,
@@ -149,7 +173,10 @@ def _may_have_null(file: WrittenFile, field_id: int, schema_id: int | None) -> b
 
 def write_guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> tuple[TableRequirement, ...]:
     """The same where rows are added: they were judged by this schema, so it must still be the table's."""
-    return (*guards(metadata, ref, snapshot_id), AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}))
+    return (
+        *guards(metadata, ref, snapshot_id),
+        AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
+    )
 
 
 def guards(metadata: TableMetadata, ref: str, snapshot_id: int | None) -> tuple[TableRequirement, ...]:

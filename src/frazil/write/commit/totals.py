@@ -1,7 +1,7 @@
 """The totals in a snapshot's summary: carried on from the parent, and counted anew where the parent lacks one.
 
-Some writers leave totals out (Sail has no `total-files-size`), and some readers demand them (ClickHouse refuses to write on top of such a
-snapshot). Once one is missing, no later sum can be right: it is counted from the manifests.
+Some writers leave totals out (Sail has no `total-files-size`), and some readers demand them (ClickHouse refuses to
+write on top of such a snapshot). Once one is missing, no later sum can be right: it is counted from the manifests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.snapshots import Snapshot
 
-TOTALS = ("total-data-files", "total-delete-files", "total-records", "total-files-size", "total-position-deletes", "total-equality-deletes")
+TOTALS = (
+    "total-data-files",
+    "total-delete-files",
+    "total-records",
+    "total-files-size",
+    "total-position-deletes",
+    "total-equality-deletes",
+)
 FEW_MANIFESTS = 64  # that a commit may read to count; upkeep reads all of them anyway
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 _UNKNOWN = {"totals": "unknown"}  # not empty: PyIceberg begins at zero when nothing is known
@@ -28,8 +35,12 @@ _UNKNOWN = {"totals": "unknown"}  # not empty: PyIceberg begins at zero when not
 log = logging.getLogger(__name__)
 
 
-def totals_before(io: FileIO, parent: Snapshot | None, *, most_manifests: int | None = FEW_MANIFESTS) -> Mapping[str, str] | None:
-    """What the totals of the next snapshot are added to; None without a parent. To count, at most `most_manifests` are read."""
+def totals_before(
+    io: FileIO, parent: Snapshot | None, *, most_manifests: int | None = FEW_MANIFESTS
+) -> Mapping[str, str] | None:
+    """What the totals of the next snapshot are added to; None without a parent. To count, at most `most_manifests` are
+    read.
+    """
     if parent is None:
         return None
     known = {name: value for name, value in _stated(parent).items() if name in TOTALS and value.isdecimal()}
@@ -68,7 +79,11 @@ def _count(entries: EntryColumns, totals: dict[str, int]) -> None:
     # The size of a deletion vector is that of its blob: many share a Puffin file.
     sizes = pc.coalesce(entries["content_bytes"], entries["bytes"])
     totals["total-files-size"] += pc.sum(sizes).as_py() or 0
-    for kind, rows in ((DATA, "total-records"), (POSITION_DELETES, "total-position-deletes"), (EQUALITY_DELETES, "total-equality-deletes")):
+    for kind, rows in (
+        (DATA, "total-records"),
+        (POSITION_DELETES, "total-position-deletes"),
+        (EQUALITY_DELETES, "total-equality-deletes"),
+    ):
         found = records.filter(pc.equal(content, kind))
         totals[rows] += pc.sum(found).as_py() or 0
         totals["total-data-files" if kind == DATA else "total-delete-files"] += len(found)

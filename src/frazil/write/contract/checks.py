@@ -1,7 +1,7 @@
 """Checks on rows: SQL expressions, evaluated over whole Arrow columns.
 
-As a SQL CHECK: a row fails only where the expression is false; where it is NULL, the row passes. The text is read as Spark SQL, so that a
-check means the same in a pipeline.
+As a SQL CHECK: a row fails only where the expression is false; where it is NULL, the row passes. The text is read as
+Spark SQL, so that a check means the same in a pipeline.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Check:
 
 
 def compile_checks(texts: Sequence[str], schema: pa.Schema) -> tuple[Check, ...]:
-    """The checks, each tried on no rows at once: a column that is not there and types that do not fit show before the first row."""
+    """The checks, each tried on no rows at once: a column that is not there and types that do not fit show before the
+    first row.
+    """
     return tuple(_compile(text, schema) for text in texts)
 
 
@@ -65,7 +67,9 @@ def _compile(text: str, schema: pa.Schema) -> Check:
     except RecursionError as exc:
         raise CheckError(f"check '{text:.80}...': nested too deeply", hint=_SHORTER) from exc
     except pa.ArrowException as exc:
-        raise CheckError(f"check '{text}' does not fit the columns: {str(exc).splitlines()[0]}", hint=_columns(schema)) from exc
+        raise CheckError(
+            f"check '{text}' does not fit the columns: {str(exc).splitlines()[0]}", hint=_columns(schema)
+        ) from exc
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
         raise CheckError(f"check '{text}' gives {kind}, expected true or false")
     return check
@@ -76,7 +80,9 @@ def _columns(schema: pa.Schema) -> str:
 
 
 class _Compiler:
-    """Turns a parsed expression into a function from rows to values; a method a kind of node, found by its class's name."""
+    """Turns a parsed expression into a function from rows to values; a method a kind of node, found by its class's
+    name.
+    """
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text, self._schema = text, schema
@@ -92,7 +98,8 @@ class _Compiler:
         if method is None:
             raise CheckError(
                 f"check '{self._text}': '{node.sql(dialect='spark')}' is not supported ({kind})",
-                hint="supported: comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, RLIKE, IS NULL, + - * / %, CASE, CAST, COALESCE, "
+                hint="supported: comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, RLIKE, IS NULL, + - * / %, CASE, CAST, "
+                "COALESCE, "
                 "length, lower, upper, trim, abs",
             )
         found = method(node)
@@ -110,7 +117,9 @@ class _Compiler:
         kind: pa.DataType = pa.struct(list(self._schema))
         for name in path:
             if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
-                raise CheckError(f"check '{self._text}': there is no column '{'.'.join(path)}'", hint=_columns(self._schema))
+                raise CheckError(
+                    f"check '{self._text}': there is no column '{'.'.join(path)}'", hint=_columns(self._schema)
+                )
             kind = kind.field(name).type
         return lambda rows: column_at(rows, path)
 
@@ -188,7 +197,9 @@ class _Compiler:
     def _cast(self, node: Any) -> Evaluate:
         name = node.to.this.name
         if name not in _CASTS:
-            raise CheckError(f"check '{self._text}': CAST to {name} is not supported", hint=f"supported: {', '.join(_CASTS)}")
+            raise CheckError(
+                f"check '{self._text}': CAST to {name} is not supported", hint=f"supported: {', '.join(_CASTS)}"
+            )
         operand, kind = self.visit(node.this), _CASTS[name]
         return lambda rows: _to(operand(rows), kind)
 
@@ -203,7 +214,9 @@ def _scalar(node: Any) -> pa.Scalar:
 
 
 def _alike(left: Values, right: Values) -> tuple[Values, Values]:
-    """Both sides in types that Arrow compares: a text in quotes becomes what it is compared with, 0.5 a float beside floats."""
+    """Both sides in types that Arrow compares: a text in quotes becomes what it is compared with, 0.5 a float beside
+    floats.
+    """
     return _towards(left, right.type), _towards(right, left.type)
 
 
@@ -238,7 +251,9 @@ def _fold(function: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
 def _divide(left: Values, right: Values) -> Values:
     """As in Spark: always a fraction, and NULL where the divisor is zero."""
     divisor = pc.cast(right, pa.float64())
-    return pc.divide(pc.cast(left, pa.float64()), pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor))
+    return pc.divide(
+        pc.cast(left, pa.float64()), pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor)
+    )
 
 
 def _remainder(left: Values, right: Values) -> Values:

@@ -1,4 +1,6 @@
-"""What the table asks of a row: its fields, their types, NOT NULL and the checks. Rows that keep it go on; the others are named."""
+"""What the table asks of a row: its fields, their types, NOT NULL and the checks. Rows that keep it go on; the others
+are named.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Accepted:
-    """Rows in the table's types, and those that were not accepted; `numbers` says which ones the former were, None if all."""
+    """Rows in the table's types, and those that were not accepted; `numbers` says which ones the former were, None if
+    all.
+    """
 
     rows: pa.Table
     rejected: tuple[Rejected, ...] = ()
@@ -46,7 +50,9 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Contract:
-    """The contract of one table. `extra` says what happens to fields that it does not have; to evolve is the caller's work."""
+    """The contract of one table. `extra` says what happens to fields that it does not have; to evolve is the caller's
+    work.
+    """
 
     layout: TableLayout
     checks: tuple[Check, ...] = ()
@@ -58,7 +64,9 @@ class Contract:
         return cls(layout, compile_checks(checks, layout.arrow), extra)
 
     def accept(self, rows: pa.Table) -> Accepted:
-        """The rows in the table's types. No row is looked at by Python unless one is rejected; no column is copied that fits."""
+        """The rows in the table's types. No row is looked at by Python unless one is rejected; no column is copied that
+        fits.
+        """
         rows = plain_table(rows)
         self.check_fields(rows.schema)
         verdicts = [self._judge(batch) for batch in rows.to_batches()]
@@ -82,14 +90,18 @@ class Contract:
         found = self.accept(table.take(pa.array(numbers, pa.int64())) if faults else table)
         # What Python could not turn into a value was set aside before: put the numbers back to what the caller counts.
         kept = numbers if found.numbers is None else [numbers[n] for n in found.numbers.to_pylist()]
-        rejected = [Rejected(numbers[one.number], one.reason, self._raw(rows[numbers[one.number]])) for one in found.rejected]
+        rejected = [
+            Rejected(numbers[one.number], one.reason, self._raw(rows[numbers[one.number]])) for one in found.rejected
+        ]
         rejected += [Rejected(number, reason, self._raw(rows[number])) for number, reason in faults.items()]
         if not rejected:
             return found
         return Accepted(found.rows, tuple(sorted(rejected, key=lambda one: one.number)), pa.array(kept, pa.int64()))
 
     def check_fields(self, found: pa.Schema) -> None:
-        """Refuses a batch that lacks a required field, has one of another type, or one too many where that is an error."""
+        """Refuses a batch that lacks a required field, has one of another type, or one too many where that is
+        an error.
+        """
         for wanted in self.layout.arrow:
             position = found.get_field_index(wanted.name)
             if position < 0:
@@ -100,7 +112,9 @@ class Contract:
             elif not fits(found.field(position).type, wanted.type):
                 kind = found.field(position).type
                 both = pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted.type)
-                raise self._mismatch(wanted.name, self._spell(wanted.name), str(kind), hint=NO_ZONE_IS_GUESSED if both else None)
+                raise self._mismatch(
+                    wanted.name, self._spell(wanted.name), str(kind), hint=NO_ZONE_IS_GUESSED if both else None
+                )
         self._check_extra(self.new_fields(found))
 
     def new_fields(self, found: pa.Schema) -> list[str]:
@@ -108,7 +122,9 @@ class Contract:
         return list(extra_fields(pa.struct(list(found)), pa.struct(list(self.layout.arrow))))
 
     def new_nested_keys(self, rows: Sequence[Row]) -> list[str]:
-        """The paths of keys inside nested values of the rows that the table has no field for; no row is read if it has no structs."""
+        """The paths of keys inside nested values of the rows that the table has no field for; no row is read if it has
+        no structs.
+        """
         return self.new_fields(pa.schema(new_nested_fields(rows, self._with_structs))) if self._with_structs else []
 
     def _check_extra(self, names: Sequence[str]) -> None:
@@ -134,7 +150,9 @@ class Contract:
         if faults.reasons is None:
             return _Verdict(_assemble(columns, self.layout.arrow), None, batch.num_rows)
         kept = faults.reasons.is_null()
-        return _Verdict(_assemble([values.filter(kept) for values in columns], self.layout.arrow), faults.reasons, batch.num_rows)
+        return _Verdict(
+            _assemble([values.filter(kept) for values in columns], self.layout.arrow), faults.reasons, batch.num_rows
+        )
 
     def _convert(self, batch: pa.RecordBatch, wanted: pa.Field, faults: _Faults) -> pa.Array:
         position = batch.schema.get_field_index(wanted.name)
@@ -143,19 +161,27 @@ class Contract:
         converted = convert(batch.column(position), wanted.type)
         if converted.misfits is not None:
             texts = _texts(batch.column(position), converted.misfits)
-            faults.add_each(converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, found ", texts)
+            faults.add_each(
+                converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, found ", texts
+            )
         return converted.values
 
     def _raw(self, row: Row) -> str:
         kinds = {one.name: one.type for one in self.layout.arrow}
-        known = {name: faithful(one, as_column(one, kinds[name]), kinds[name]) for name, one in row.items() if name in kinds}
+        known = {
+            name: faithful(one, as_column(one, kinds[name]), kinds[name]) for name, one in row.items() if name in kinds
+        }
         return as_json({**row, **known})
 
     @cached_property
     def _truncated(self) -> tuple[Key, ...]:
         """The partition fields whose values may not fit; a delete has the columns of its key alone."""
         known = self.layout.schema.field_ids
-        fields = [one for one in self.layout.spec.fields if isinstance(one.transform, TruncateTransform) and one.source_id in known]
+        fields = [
+            one
+            for one in self.layout.spec.fields
+            if isinstance(one.transform, TruncateTransform) and one.source_id in known
+        ]
         return partition_keys(self.layout.schema, PartitionSpec(*fields))
 
     @cached_property
@@ -206,7 +232,9 @@ class _Verdict:
 
 
 def as_table(rows: Any) -> pa.Table:
-    """Arrow rows of any kind as a table: pyarrow's own, or of any library that speaks the Arrow C interface (polars, DuckDB, ...)."""
+    """Arrow rows of any kind as a table: pyarrow's own, or of any library that speaks the Arrow C interface (polars,
+    DuckDB, ...).
+    """
     if isinstance(rows, pa.Table):
         return plain_table(rows)
     if isinstance(rows, pa.RecordBatch):
@@ -227,7 +255,9 @@ def _rejections(rows: pa.Table, faults: pa.Array, schema: pa.Schema) -> Iterable
 
 
 def _cells(values: pa.Array, found: pa.Field, schema: pa.Schema) -> list[Any]:
-    """The values of a column for JSON. One by one where Python may have no room for them: nanoseconds, and years after 9999."""
+    """The values of a column for JSON. One by one where Python may have no room for them: nanoseconds, and years after
+    9999.
+    """
     if "[ns" not in str(found.type):
         try:
             return values.to_pylist()  # type: ignore[no-any-return]
@@ -287,7 +317,7 @@ def roots_of(schema: pa.Schema, names: Sequence[str]) -> list[pa.Field]:
 
     >>> [field.name for field in roots_of(pa.schema([("a.b", pa.int64()), ("s", pa.struct([("x", pa.int8())]))]), ["a.b", "s.x"])]
     ['a.b', 's']
-    """
+    """  # noqa: E501
     return [field for field in schema if any(name == field.name or name.startswith(f"{field.name}.") for name in names)]
 
 
@@ -315,5 +345,7 @@ def _innermost(kind: pa.DataType, known: pa.DataType, path: str) -> tuple[pa.Dat
     if pa.types.is_map(kind):
         return _innermost(kind.item_type, known.item_type if pa.types.is_map(known) else pa.struct([]), f"{path}value.")
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _innermost(kind.value_type, known.value_type if pa.types.is_list(known) else pa.struct([]), f"{path}element.")
+        return _innermost(
+            kind.value_type, known.value_type if pa.types.is_list(known) else pa.struct([]), f"{path}element."
+        )
     return kind, known, path

@@ -1,4 +1,6 @@
-"""Arrow columns in the table's types: nothing is copied where the types agree, and a value that does not fit is found, not cut."""
+"""Arrow columns in the table's types: nothing is copied where the types agree, and a value that does not fit is found,
+not cut.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,21 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class Converted:
-    """A column in the wanted type, and True for the rows whose value does not fit (they are NULL in it); None when all fit."""
+    """A column in the wanted type, and True for the rows whose value does not fit (they are NULL in it); None when all
+    fit.
+    """
 
     values: pa.Array
     misfits: pa.Array | None = None
 
 
 def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of one type can stand for values of the other without losing anything, though perhaps not each of them.
+    """Whether values of one type can stand for values of the other without losing anything, though perhaps not each of
+    them.
 
     >>> fits(pa.large_string(), pa.string()), fits(pa.int64(), pa.int32()), fits(pa.string(), pa.int64()), fits(pa.float64(), pa.int64())
     (True, True, False, False)
-    """
+    """  # noqa: E501
     if pa.types.is_null(found) or found.equals(wanted):
         return True
     if pa.types.is_dictionary(found):
@@ -32,7 +37,9 @@ def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_list(wanted):
         return _is_list(found) and fits(found.value_type, wanted.value_type)
     if pa.types.is_map(wanted):
-        return pa.types.is_map(found) and fits(found.key_type, wanted.key_type) and fits(found.item_type, wanted.item_type)
+        return (
+            pa.types.is_map(found) and fits(found.key_type, wanted.key_type) and fits(found.item_type, wanted.item_type)
+        )
     return _primitive_fits(found, wanted)
 
 
@@ -41,7 +48,9 @@ def struct_problems(found: pa.DataType, wanted: pa.DataType) -> list[str]:
     problems = []
     for field in wanted:
         position = found.get_field_index(field.name)
-        if (position < 0 and not field.nullable) or (position >= 0 and not fits(found.field(position).type, field.type)):
+        if (position < 0 and not field.nullable) or (
+            position >= 0 and not fits(found.field(position).type, field.type)
+        ):
             problems.append(field.name)
     return problems
 
@@ -66,7 +75,11 @@ def convert(values: pa.Array, wanted: pa.DataType) -> Converted:
     if values.type.equals(wanted):
         return Converted(values)
     if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
-        values = pc.cast(values, pa.decimal128(38, wanted.scale)) if values.type.bit_width < 64 or wanted.scale <= 19 else values
+        values = (
+            pc.cast(values, pa.decimal128(38, wanted.scale))
+            if values.type.bit_width < 64 or wanted.scale <= 19
+            else values
+        )
     try:
         return Converted(pc.cast(values, wanted))
     except pa.ArrowInvalid:
@@ -74,7 +87,9 @@ def convert(values: pa.Array, wanted: pa.DataType) -> Converted:
 
 
 def _search_misfits(values: pa.Array, wanted: pa.DataType) -> Converted:
-    """Halves the column until the values that do not fit stand alone: cheap when they are few, and exact for every type."""
+    """Halves the column until the values that do not fit stand alone: cheap when they are few, and exact for every
+    type.
+    """
     if len(values) == 1:
         return Converted(pa.nulls(1, wanted), pa.array([True]))
     middle = len(values) // 2

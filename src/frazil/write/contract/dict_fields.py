@@ -1,4 +1,6 @@
-"""Finds keys inside nested values of dict rows that the table has no field for. Arrow would drop them without an error."""
+"""Finds keys inside nested values of dict rows that the table has no field for. Arrow would drop them without
+an error.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def nested_columns(schema: pa.Schema) -> tuple[pa.Field, ...]:
     return tuple(field for field in schema if has_struct(field.type))
 
 
-def new_nested_fields(rows: Sequence[Mapping[str, Any]], columns: Sequence[pa.Field], guess: Guess | None = None) -> list[pa.Field]:
+def new_nested_fields(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[pa.Field], guess: Guess | None = None
+) -> list[pa.Field]:
     """The columns with unknown keys inside, reduced to these keys. Their types are null unless `guess` gives them.
 
     >>> columns = [pa.field("s", pa.struct([("a", pa.int64())]))]
@@ -46,15 +50,21 @@ def _new_part(values: Sequence[Any], kind: pa.DataType, guess: Guess | None) -> 
         return _new_struct([struct for value in values if (struct := _as_mapping(value)) is not None], kind, guess)
     if pa.types.is_map(kind):
         part = _new_part(list(chain.from_iterable(map(_items, values))), kind.item_type, guess)
-        return None if part is None else pa.map_(kind.key_type, pa.field("value", part, nullable=kind.item_field.nullable))
-    elements = chain.from_iterable(value for value in values if isinstance(value, Collection) and not isinstance(value, str | bytes))
+        return (
+            None if part is None else pa.map_(kind.key_type, pa.field("value", part, nullable=kind.item_field.nullable))
+        )
+    elements = chain.from_iterable(
+        value for value in values if isinstance(value, Collection) and not isinstance(value, str | bytes)
+    )
     part = _new_part(list(elements), kind.value_type, guess)
     return None if part is None else pa.list_(pa.field("element", part, nullable=kind.value_field.nullable))
 
 
 def _new_struct(structs: Sequence[Mapping[str, Any]], kind: pa.DataType, guess: Guess | None) -> pa.DataType | None:
     known = {field.name for field in kind}
-    names = dict.fromkeys(name for struct in structs if not known.issuperset(struct) for name in struct if name not in known)
+    names = dict.fromkeys(
+        name for struct in structs if not known.issuperset(struct) for name in struct if name not in known
+    )
     fields = new_nested_fields(structs, [field for field in kind if has_struct(field.type)], guess)
     fields += [pa.field(str(name), guess([one.get(name) for one in structs]) if guess else pa.null()) for name in names]
     return pa.struct(fields) if fields else None

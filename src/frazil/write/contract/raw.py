@@ -1,9 +1,9 @@
 """A row as one line of JSON, and back into the table's types without losing anything.
 
-The text stays as plain as JSON can be: moments and dates in ISO form, decimals as their digits, bytes as base64. Read back by the column's
-type, that says the same as before, nearly always; whether it does is tried while it is written. Where it would not, the value that the
-table took is written instead; and a value that the table refused, though its text could pass (the text "12.50" where a decimal was
-expected), is marked as unfit.
+The text stays as plain as JSON can be: moments and dates in ISO form, decimals as their digits, bytes as base64. Read
+back by the column's type, that says the same as before, nearly always; whether it does is tried while it is written.
+Where it would not, the value that the table took is written instead; and a value that the table refused, though its
+text could pass (the text "12.50" where a decimal was expected), is marked as unfit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 UNFIT = "$unfit"
-REFUSALS = (pa.ArrowException, ValueError, TypeError, ArithmeticError)  # what Arrow and Python say of a value that is none of a type
+# what Arrow and Python say of a value that is none of a type
+REFUSALS = (pa.ArrowException, ValueError, TypeError, ArithmeticError)
 _PLAIN_INTEGERS = frozenset({int, type(None)})
 _PLAIN_FLOATS = frozenset({float, int, type(None)})
 _FLOAT_ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # halfway between the greatest float and the next power of two
@@ -55,14 +56,18 @@ def as_json(row: Mapping[str, Any]) -> str:
 
 
 def parse_row(text: str, schema: pa.Schema) -> dict[str, Any]:
-    """The row that was written as JSON, its values as the columns of the schema want them; raises ValueError if it is no JSON object.
+    """The row that was written as JSON, its values as the columns of the schema want them; raises ValueError if it is
+    no JSON object.
 
     What cannot be a value of its column is left as it is: the contract will say so.
     """
     found = json.loads(text)
     if not isinstance(found, dict):
         raise ValueError(f"expected a JSON object, found {text:.100}")
-    return {name: parse_value(value, schema.field(name).type) if name in schema.names else value for name, value in found.items()}
+    return {
+        name: parse_value(value, schema.field(name).type) if name in schema.names else value
+        for name, value in found.items()
+    }
 
 
 def parse_value(value: Any, kind: pa.DataType) -> Any:
@@ -73,7 +78,9 @@ def parse_value(value: Any, kind: pa.DataType) -> Any:
 
 
 def faithful(value: Any, taken: pa.Array | None, kind: pa.DataType) -> Any:
-    """A value, ready for JSON, that is read back as what the table made of it: `taken` holds that, or is None where it was refused."""
+    """A value, ready for JSON, that is read back as what the table made of it: `taken` holds that, or is None where it
+    was refused.
+    """
     if _speaks_for_itself(value, kind):
         return value
     text = plain(value)
@@ -140,8 +147,9 @@ def _converts_to_int(value: Any) -> bool:
 
 
 def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
-    """Refuses what Arrow would take for another time without a word: a moment with a zone for a wall clock or the other way round, the day
-    of a moment for the moment, a number (of microseconds, of days) for a time."""
+    """Refuses what Arrow would take for another time without a word: a moment with a zone for a wall clock or the other
+    way round, the day of a moment for the moment, a number (of microseconds, of days) for a time.
+    """
     is_moment, is_date = pa.types.is_timestamp(kind), pa.types.is_date(kind)
     zoned = is_moment and kind.tz is not None
     for value in values:
@@ -153,7 +161,9 @@ def _check_times(values: Iterable[Any], kind: pa.DataType) -> None:
         elif isinstance(value, dt.time):
             if value.tzinfo is not None:
                 raise ValueError(f"{value!r} has a zone")
-        elif value is not None and (isinstance(value, Number) or (_converts_to_int(value) and not _is_numpy_time(value))):
+        elif value is not None and (
+            isinstance(value, Number) or (_converts_to_int(value) and not _is_numpy_time(value))
+        ):
             raise ValueError(f"{value!r} is a number: of which unit, and since when, it does not say")
 
 
@@ -162,8 +172,10 @@ def _is_numpy_time(value: Any) -> bool:
 
 
 def _check_nested(values: Sequence[Any], kind: pa.DataType) -> None:
-    """Raises ValueError for values inside nested values that Arrow would change, for text and bytes in place of a nested value (Arrow
-    takes them for a list of their characters), and for NULL in place of an entry of a map: Arrow aborts on it."""
+    """Raises ValueError for values inside nested values that Arrow would change, for text and bytes in place of a
+    nested value (Arrow takes them for a list of their characters), and for NULL in place of an entry of a map: Arrow
+    aborts on it.
+    """
     if not pa.types.is_nested(kind):
         return _check_plain(values, kind)
     present = [value for value in values if value is not None]
@@ -174,7 +186,9 @@ def _check_nested(values: Sequence[Any], kind: pa.DataType) -> None:
         for position, field in enumerate(kind):
             _check_nested(_members(present, position, field.name), field.type)
     elif pa.types.is_map(kind):
-        maps = (value.items() if isinstance(value, Mapping) else value for value in present if isinstance(value, Collection))
+        maps = (
+            value.items() if isinstance(value, Mapping) else value for value in present if isinstance(value, Collection)
+        )
         entries = [_entry(entry, kind) for entry in chain.from_iterable(maps)]
         _check_nested([key for key, _ in entries], kind.key_type)
         _check_nested([item for _, item in entries], kind.item_type)
@@ -189,7 +203,8 @@ def _members(structs: Iterable[Any], position: int, name: str) -> list[Any]:
     return [
         value.get(name) if isinstance(value, Mapping) else value[position]
         for value in structs
-        if isinstance(value, Mapping) or (isinstance(value, tuple) and position < len(value))  # Arrow refuses a tuple of another length
+        # Arrow refuses a tuple of another length
+        if isinstance(value, Mapping) or (isinstance(value, tuple) and position < len(value))
     ]
 
 
@@ -215,7 +230,11 @@ def _python_value(values: pa.Array) -> Any:
     except (ValueError, OverflowError):
         pass
     try:
-        return values.cast(pa.timestamp("us", values.type.tz))[0].value if pa.types.is_timestamp(values.type) else values[0].value
+        return (
+            values.cast(pa.timestamp("us", values.type.tz))[0].value
+            if pa.types.is_timestamp(values.type)
+            else values[0].value
+        )
     except (pa.ArrowException, AttributeError):
         return Unfit(f"a value of type {values.type} that Python cannot hold")
 
@@ -258,9 +277,15 @@ def _parse(value: Any, kind: pa.DataType) -> Any:
 
 
 def _parse_far_time(value: int, kind: pa.DataType) -> Any:
-    """A date or moment that Python cannot hold, which was written as its number; the number itself where it is none of these."""
+    """A date or moment that Python cannot hold, which was written as its number; the number itself where it is none of
+    these.
+    """
     try:
-        scalar = pa.scalar(value, pa.timestamp("us", kind.tz)).cast(kind) if pa.types.is_timestamp(kind) else pa.scalar(value, kind)
+        scalar = (
+            pa.scalar(value, pa.timestamp("us", kind.tz)).cast(kind)
+            if pa.types.is_timestamp(kind)
+            else pa.scalar(value, kind)
+        )
     except REFUSALS:
         return value
     try:
@@ -271,7 +296,9 @@ def _parse_far_time(value: int, kind: pa.DataType) -> Any:
 
 
 def _parse_text(text: str, kind: pa.DataType) -> Any:
-    """The text as a value of the type; the text itself where it is none. Pipelines set rows aside as the text that they read."""
+    """The text as a value of the type; the text itself where it is none. Pipelines set rows aside as the text that they
+    read.
+    """
     t = pa.types
     if t.is_string(kind):
         return text

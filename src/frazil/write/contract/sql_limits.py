@@ -1,8 +1,9 @@
 """SQL texts that must not reach the parser, for it would not come back.
 
-The compiled sqlglot has no guard of its own: some 10,000 nested levels overflow the stack and end the process; and each more join in a row
-without a condition doubles its time, so that thirty of them take an hour. From some 350 levels on Python's own limit ends the parse. That
-is an error which can be caught; but what the garbage collector finalises at such a depth fails, too, and nobody hears of it.
+The compiled sqlglot has no guard of its own: some 10,000 nested levels overflow the stack and end the process; and each
+more join in a row without a condition doubles its time, so that thirty of them take an hour. From some 350 levels on
+Python's own limit ends the parse. That is an error which can be caught; but what the garbage collector finalises at
+such a depth fails, too, and nobody hears of it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ MOST_BARE_JOINS = 16  # a fifth of a second
 
 _PARENTHESIS = re.compile(r"(\()|\)")
 _TYPE = re.compile(
-    r"(\b(?:ARRAY|LIST|LOWCARDINALITY|MAP|NESTED|NULLABLE|OBJECT|RANGE|RECORD|ROW|STRUCT|TABLE|TUPLE|UNION|VECTOR)\s*<)|>", re.I
+    r"(\b(?:ARRAY|LIST|LOWCARDINALITY|MAP|NESTED|NULLABLE|OBJECT|RANGE|RECORD|ROW|STRUCT|TABLE|TUPLE|UNION|VECTOR)\s*<)|>",
+    re.I,
 )
 _CONDITION = re.compile(r"\b(?:ON|USING)\b")
 
 
 def why_unreadable(sql: str) -> str | None:
-    """Why a text cannot be given to the parser, for an error message; None if it can. Texts and comments inside are not told apart.
+    """Why a text cannot be given to the parser, for an error message; None if it can. Texts and comments inside are not
+    told apart.
 
     >>> why_unreadable("SELECT " + "(" * 2000 + "1" + ")" * 2000)
     'nested more than 200 levels deep'
@@ -37,7 +40,9 @@ def why_unreadable(sql: str) -> str | None:
 
 
 def _levels(sql: str) -> int:
-    """How deep parentheses, types in angle brackets, or one FROM in another go; what cannot be deep enough is not looked at."""
+    """How deep parentheses, types in angle brackets, or one FROM in another go; what cannot be deep enough is not
+    looked at.
+    """
     found = 0
     if sql.count("(") > DEEPEST:
         found = _depth(_PARENTHESIS, sql)

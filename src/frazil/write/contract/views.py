@@ -1,6 +1,7 @@
 """Arrow's views and run-end encoded columns as plain columns of the same values.
 
-Arrow's kernels know little of these types: a cast of a list view to a list gives offsets that end the process when they are read.
+Arrow's kernels know little of these types: a cast of a list view to a list gives offsets that end the process when they
+are read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ def plain_table(rows: pa.Table) -> pa.Table:
 def is_plain(kind: pa.DataType) -> bool:
     """Whether a type, and all types inside it, are such as every kernel takes."""
     t = pa.types
-    if t.is_list_view(kind) or t.is_large_list_view(kind) or t.is_string_view(kind) or t.is_binary_view(kind) or t.is_run_end_encoded(kind):
+    if (
+        t.is_list_view(kind)
+        or t.is_large_list_view(kind)
+        or t.is_string_view(kind)
+        or t.is_binary_view(kind)
+        or t.is_run_end_encoded(kind)
+    ):
         return False
     if t.is_dictionary(kind):
         return is_plain(kind.value_type)
@@ -74,5 +81,7 @@ def _plain_list(values: pa.Array) -> pa.Array:
 
 
 def _nulls(values: pa.Array) -> pa.Array | None:
-    """Where the values are NULL; None where none is: Arrow takes keys of a map that have a mask for keys that may be NULL."""
+    """Where the values are NULL; None where none is: Arrow takes keys of a map that have a mask for keys that may be
+    NULL.
+    """
     return values.is_null() if values.null_count else None

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
         delete_quietly,
         write_files,
     )
-    from frazil.write.files.partitioning import Key, canonical_value, column_at, partition_keys, partition_spec, truncated_too_far
+    from frazil.write.files.partitioning import (
+        Key,
+        canonical_value,
+        column_at,
+        partition_keys,
+        partition_spec,
+        truncated_too_far,
+    )
     from frazil.write.files.schema import arrow_schema
     from frazil.write.files.splitting import Partition, internal_values, split
     from frazil.write.files.written import WrittenFile

@@ -1,8 +1,9 @@
 """Rows wait here, in bounded memory, until they are written.
 
-At most `budget_bytes` of rows are held. When half of them wait, they are taken apart by partition (the other half is room for that one
-copy): a partition that has enough for a row group of its own is written to its open file; what is too little for that waits in a spool on
-disk. So memory does not grow with the rows, files do not get smaller with the partitions, and `add` blocks while the disk catches up.
+At most `budget_bytes` of rows are held. When half of them wait, they are taken apart by partition (the other half is
+room for that one copy): a partition that has enough for a row group of its own is written to its open file; what is too
+little for that waits in a spool on disk. So memory does not grow with the rows, files do not get smaller with the
+partitions, and `add` blocks while the disk catches up.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class BufferLimits:
 class Buffer:
     """The rows that are not in a finished file yet, and the files that are not handed over yet."""
 
-    def __init__(self, layout: TableLayout, *, limits: BufferLimits | None = None, maker: FileMaker | None = None) -> None:
+    def __init__(
+        self, layout: TableLayout, *, limits: BufferLimits | None = None, maker: FileMaker | None = None
+    ) -> None:
         self.layout = layout
         self.limits = limits or BufferLimits()
         self._maker = maker or FileMaker(layout)
@@ -116,7 +119,9 @@ class Buffer:
 
     def _place(self, run: Run) -> None:
         """Writes what is enough for a row group, and spools the rest."""
-        enough = 0 if not self.layout.keys else self.limits.row_group_bytes / max(run.rows.nbytes, 1) * run.rows.num_rows
+        enough = (
+            0 if not self.layout.keys else self.limits.row_group_bytes / max(run.rows.nbytes, 1) * run.rows.num_rows
+        )
         large = [number for number, rows in enumerate(run.sizes) if rows >= enough]
         tasks = [task for number in large for task in self._write_tasks(*run.slice(number))]
         self._run_all(tasks)
@@ -138,11 +143,13 @@ class Buffer:
             for group in self._groups(batches):
                 rows = pa.Table.from_batches(group)
                 if rows.nbytes <= self.limits.row_group_bytes:
-                    rows = rows.combine_chunks()  # a copy of this size is cheaper than the writer's work for each small chunk
+                    # a copy of this size is cheaper than the writer's work for each small chunk
+                    rows = rows.combine_chunks()
                 self._lane_task(partition, 0, rows)()
                 self._used_bytes += rows.nbytes
             self._writers[partition, 0].roll()
-            if self._used_bytes >= self.limits.row_group_bytes:  # not after every file: taking the memory again costs more than a small one
+            # not after every file: taking the memory again costs more than a small one
+            if self._used_bytes >= self.limits.row_group_bytes:
                 self._used_bytes = 0
                 _give_back()
 
@@ -164,7 +171,9 @@ class Buffer:
         yield group
 
     def _write_tasks(self, partition: Partition, rows: pa.Table, *, last: bool = False) -> list[Callable[[], None]]:
-        """What writes rows from memory: a lane, and so a file, for every thread as long as each gets a row group's worth."""
+        """What writes rows from memory: a lane, and so a file, for every thread as long as each gets a row group's
+        worth.
+        """
         lanes = min(self.limits.threads, max(int(rows.nbytes // self.limits.row_group_bytes), 1))
         share = -(-rows.num_rows // lanes)
         return [self._lane_task(partition, lane, rows.slice(lane * share, share), last=last) for lane in range(lanes)]

@@ -1,7 +1,7 @@
 """How Delta spells partition values and statistics, and which values it cannot hold.
 
-A partition value is text in the log (Delta protocol, "Partition Value Serialization"), where an empty string means NULL. The folders of
-data files repeat that text as Hive does: Polars takes the values from there.
+A partition value is text in the log (Delta protocol, "Partition Value Serialization"), where an empty string means
+NULL. The folders of data files repeat that text as Hive does: Polars takes the values from there.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def _rule(key: Key) -> ValueRule | None:
     if isinstance(key.result, StringType) and is_column:
         return ValueRule(key.path, lambda values: pc.equal(values, ""), f"{where}: Delta reads an empty string as NULL")
     if isinstance(key.result, BinaryType | FixedType) and is_column:
-        return ValueRule(key.path, _unspeakable, f"{where}: Delta holds only binary values that are UTF-8 text, and not empty")
+        return ValueRule(
+            key.path, _unspeakable, f"{where}: Delta holds only binary values that are UTF-8 text, and not empty"
+        )
     if isinstance(key.result, DateType | TimestampType | TimestamptzType):
         return ValueRule(key.path, _outside_calendar, f"{where}: expected a year from 1 to 9999")
     return None
@@ -94,7 +96,7 @@ def partition_text(value: Any, kind: IcebergType) -> str | None:
     ('2024-02-29', '0.000000000000000001', 'true')
     >>> partition_text(-1, TimestamptzType())
     '1969-12-31T23:59:59.999999Z'
-    """
+    """  # noqa: E501
     if value is None:
         return None
     if isinstance(kind, DateType):
@@ -126,7 +128,7 @@ def hive_folder(name: str, value: Any, kind: IcebergType) -> str:
 
     >>> hive_folder("v", "a b/ä", StringType()), hive_folder("v", None, StringType()), hive_folder("v", "x" * 300, StringType())
     ('v=a%20b%2F%C3%A4', 'v=__HIVE_DEFAULT_PARTITION__', 'values-of-v')
-    """
+    """  # noqa: E501
     text, column = partition_text(value, kind), quote(name, safe="")
     folder = f"{column}={HIVE_NULL if text is None else quote(text, safe='')}"
     return f"values-of-{column[:100]}" if len(folder) > LONGEST_NAME or text == HIVE_NULL else folder
@@ -150,7 +152,11 @@ def json_bound(value: Any, kind: PrimitiveType, *, up: bool) -> Any:
         return float(value) if abs(value) < 10**15 and Decimal(float(value)) == value else None
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if isinstance(value, int | str) and (not isinstance(value, bool) or isinstance(kind, StringType)) else None
+    return (
+        value
+        if isinstance(value, int | str) and (not isinstance(value, bool) or isinstance(kind, StringType))
+        else None
+    )
 
 
 def _calendar(since: dt.timedelta, spell: Callable[[dt.datetime], str]) -> str | None:

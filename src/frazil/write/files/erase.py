@@ -15,7 +15,9 @@ PATIENCE = timedelta(seconds=20)  # a store that is away for longer leaves an or
 
 
 def eraser(io: FileIO, location: str) -> Callable[[str], None]:
-    """What removes a file below a location. On S3 not Arrow's way, which puts an empty object in place of the folder of a removed file."""
+    """What removes a file below a location. On S3 not Arrow's way, which puts an empty object in place of the folder of
+    a removed file.
+    """
     properties: Mapping[str, str] = io.properties
     if not location.startswith(S3) or "s3.access-key-id" not in properties:
         return io.delete
@@ -35,7 +37,11 @@ def eraser(io: FileIO, location: str) -> Callable[[str], None]:
 def _store(bucket: str, properties: Mapping[str, str]) -> S3Store:
     from obstore.store import S3Store
 
-    names = {"s3.endpoint": "endpoint", "s3.access-key-id": "access_key_id", "s3.secret-access-key": "secret_access_key"}
+    names = {
+        "s3.endpoint": "endpoint",
+        "s3.access-key-id": "access_key_id",
+        "s3.secret-access-key": "secret_access_key",
+    }
     names |= {"s3.session-token": "session_token", "s3.region": "region"}
     given: dict[str, Any] = {name: properties[key] for key, name in names.items() if properties.get(key)}
     is_virtual = str(properties.get("s3.force-virtual-addressing", "false")).lower() == "true"

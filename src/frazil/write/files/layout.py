@@ -45,7 +45,8 @@ class TableLayout:
     location: str
     properties: Mapping[str, str]
     io_properties: Mapping[str, str] = field(repr=False)  # may hold keys
-    delta: bool = False  # a Delta table: partition values are spelled in Delta's way, and not all can be held; files have the table's names
+    # a Delta table: partition values are spelled in Delta's way, and not all can be held; files have the table's names
+    delta: bool = False
 
     @classmethod
     def of(cls, table: Table, *, formats: Collection[int] = (1, 2)) -> TableLayout:
@@ -57,7 +58,13 @@ class TableLayout:
                 hint="create the table with format-version 2, which all engines read",
             )
         return cls(
-            name, table.schema(), table.spec(), table.sort_order(), table.location(), dict(table.properties), dict(table.io.properties)
+            name,
+            table.schema(),
+            table.spec(),
+            table.sort_order(),
+            table.location(),
+            dict(table.properties),
+            dict(table.io.properties),
         )
 
     @cached_property
@@ -94,7 +101,9 @@ class TableLayout:
     @cached_property
     def float_columns(self) -> list[tuple[int, tuple[str, ...]]]:
         """The columns whose NaNs are counted, and where they are in a row."""
-        wanted = [plan for plan in self.columns.values() if plan.counts and isinstance(plan.type, FloatType | DoubleType)]
+        wanted = [
+            plan for plan in self.columns.values() if plan.counts and isinstance(plan.type, FloatType | DoubleType)
+        ]
         found = [(plan.field_id, struct_path(self.schema.as_struct(), plan.field_id)) for plan in wanted]
         return [(field_id, path) for field_id, path in found if path is not None]
 
@@ -124,14 +133,18 @@ class TableLayout:
         kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
         # PyIceberg's catalog adds an object with its connection, and its token; files need neither.
         kept["io_properties"] = {
-            key: value for key, value in self.io_properties.items() if isinstance(value, str) and key not in ("token", "credential")
+            key: value
+            for key, value in self.io_properties.items()
+            if isinstance(value, str) and key not in ("token", "credential")
         }
         return kept
 
 
 @dataclass(frozen=True)
 class _PartitionPath:
-    """A partition's folder, for PyIceberg's location providers; its own PartitionKey wants two fields of one source to be an error."""
+    """A partition's folder, for PyIceberg's location providers; its own PartitionKey wants two fields of one source to
+    be an error.
+    """
 
     layout: TableLayout
     partition: Partition
@@ -141,7 +154,10 @@ class _PartitionPath:
         pairs = zip(self.layout.keys, self.partition, strict=True)
         if self.layout.delta:
             return "/".join(hive_folder(key.name, value, key.result) for key, value in pairs)
-        return "/".join(shorten(f"{_quote(key.name)}={_quote(key.transform.to_human_string(key.result, value))}") for key, value in pairs)
+        return "/".join(
+            shorten(f"{_quote(key.name)}={_quote(key.transform.to_human_string(key.result, value))}")
+            for key, value in pairs
+        )
 
 
 def _quote(text: str) -> str:

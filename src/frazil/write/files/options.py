@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 MB = 1 << 20
-_HAS_PAGE_ROWS = "max_rows_per_page" in inspect.signature(pq.ParquetWriter.__init__).parameters  # newer than the oldest PyArrow we take
+# newer than the oldest PyArrow we take
+_HAS_PAGE_ROWS = "max_rows_per_page" in inspect.signature(pq.ParquetWriter.__init__).parameters
 CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed")
 _LEVELS = {"zstd": (-7, 22), "gzip": (1, 9), "brotli": (0, 11)}
 
@@ -70,7 +71,8 @@ class WriteOptions:
             "compression_level": self.level,
             "data_page_size": self.page_bytes,
             "dictionary_pagesize_limit": self.dictionary_bytes,
-            "write_batch_size": min(self.page_rows, 1_024),  # the writer looks at the size of a page after so many values
+            # the writer looks at the size of a page after so many values
+            "write_batch_size": min(self.page_rows, 1_024),
             **({"max_rows_per_page": self.page_rows} if _HAS_PAGE_ROWS else {}),
             "write_page_index": True,  # costs nothing measurable, lets readers skip pages
             "store_schema": False,  # the Iceberg schema says all that Arrow's would
@@ -84,7 +86,9 @@ def avro_codec(properties: Mapping[str, str]) -> Any:
 
 
 def built_in_locations(location: str, properties: Mapping[str, str]) -> LocationProvider:
-    """Where new files of a table go. Only PyIceberg's own providers: a class that a table property names is never imported."""
+    """Where new files of a table go. Only PyIceberg's own providers: a class that a table property names is never
+    imported.
+    """
     return load_location_provider(location, dict(safe_properties(properties)))
 
 
@@ -101,7 +105,9 @@ def _level(properties: Mapping[str, str], codec: str, *, table: str) -> int | No
     return _number(properties, key, 1, table=table, least=least, most=most)
 
 
-def _number(properties: Mapping[str, str], key: str, default: int, *, table: str, least: int, most: int | None = None) -> int:
+def _number(
+    properties: Mapping[str, str], key: str, default: int, *, table: str, least: int, most: int | None = None
+) -> int:
     text = properties.get(key, str(default))
     expected = f"a whole number from {least}" + ("" if most is None else f" to {most}")
     try:
@@ -114,4 +120,6 @@ def _number(properties: Mapping[str, str], key: str, default: int, *, table: str
 
 
 def _refused(table: str, key: str, found: str, expected: str) -> SinkError:
-    return SinkError(f"{table}: table property '{key}' is '{found}', expected {expected}", hint="change the property of the table")
+    return SinkError(
+        f"{table}: table property '{key}' is '{found}', expected {expected}", hint="change the property of the table"
+    )

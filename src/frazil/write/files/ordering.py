@@ -30,7 +30,9 @@ def sort_keys(schema: Schema, order: SortOrder) -> tuple[SortKey, ...]:
     for field in order.fields:
         path = path_of(schema, field.source_id)
         compute = array_transform(field.transform, schema.find_field(field.source_id).field_type, field=".".join(path))
-        keys.append(SortKey(path, compute, field.direction == SortDirection.DESC, field.null_order == NullOrder.NULLS_FIRST))
+        keys.append(
+            SortKey(path, compute, field.direction == SortDirection.DESC, field.null_order == NullOrder.NULLS_FIRST)
+        )
     return tuple(keys)
 
 
@@ -55,7 +57,9 @@ def sort_rows(rows: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
 
 
 def _ranks(values: pa.ChunkedArray, key: SortKey) -> list[tuple[pa.ChunkedArray, bool]]:
-    """The columns that order a key: its NULLs, its NaNs (the greatest numbers to Iceberg, next to NULL to Arrow), its values."""
+    """The columns that order a key: its NULLs, its NaNs (the greatest numbers to Iceberg, next to NULL to Arrow), its
+    values.
+    """
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.cast(values.type.storage_type)
     ranks = [(values, key.descending)]

@@ -71,7 +71,9 @@ def _nearly_unique(values: pa.Array | pa.ChunkedArray) -> bool:
 class ParquetFile:
     """One open Parquet file. It is nothing to anyone until `close` has described it."""
 
-    def __init__(self, layout: TableLayout, path: str, *, partition: Partition, dictionary: Sequence[str] | None, is_sorted: bool) -> None:
+    def __init__(
+        self, layout: TableLayout, path: str, *, partition: Partition, dictionary: Sequence[str] | None, is_sorted: bool
+    ) -> None:
         self.path = path
         self.rows = 0
         self._layout, self._partition, self._is_sorted = layout, partition, is_sorted
@@ -183,7 +185,9 @@ class RollingWriter:
         if self._open is None:
             self.maker.learn(rows)
             path = layout.data_location(self.partition, self.maker.next_name())
-            self._open = ParquetFile(layout, path, partition=self.partition, dictionary=self.maker.dictionary, is_sorted=self.is_sorted)
+            self._open = ParquetFile(
+                layout, path, partition=self.partition, dictionary=self.maker.dictionary, is_sorted=self.is_sorted
+            )
         before = self._open.size_bytes
         try:
             self._open.write(rows)
@@ -231,12 +235,15 @@ def check_written(files: Iterable[WrittenFile], expected: int, *, table: str) ->
 
 
 def check_present(files: Iterable[WrittenFile], layout: TableLayout, *, now_ms: int | None = None) -> None:
-    """Refuses files that have waited long for their commit and are gone: upkeep takes old files that no snapshot names for orphans."""
+    """Refuses files that have waited long for their commit and are gone: upkeep takes old files that no snapshot names
+    for orphans.
+    """
     oldest = (int(time.time() * 1000) if now_ms is None else now_ms) - YOUNG_MS
     for file in files:
         if file.opened_ms is not None and file.opened_ms < oldest and not layout.io.new_input(file.path).exists():
             raise SinkError(
-                f"{layout.name}: {file.path} is gone: it was written {(oldest + YOUNG_MS - file.opened_ms) // 60_000:,} minutes ago and "
+                f"{layout.name}: {file.path} is gone: it was written "
+                f"{(oldest + YOUNG_MS - file.opened_ms) // 60_000:,} minutes ago and "
                 "has waited for its commit since; nothing was committed",
                 hint="open the sink again and go on from its position; commit more often than upkeep removes orphans",
             )

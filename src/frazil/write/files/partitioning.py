@@ -53,7 +53,12 @@ def partition_spec(schema: Schema, fields: Sequence[str | int], *, spec_id: int 
         transform, source = _parse(schema, text)
         check_source(transform, source.field_type, field=_name_of(schema, source))
         made.append(
-            PartitionField(source.field_id, PARTITION_FIELD_ID_START + offset, transform, _partition_name(schema, source, transform))
+            PartitionField(
+                source.field_id,
+                PARTITION_FIELD_ID_START + offset,
+                transform,
+                _partition_name(schema, source, transform),
+            )
         )
     if twice := sorted({field.name for field in made if [other.name for other in made].count(field.name) > 1}):
         raise PartitionSpecError(f"two partition fields would be named '{twice[0]}': {', '.join(map(str, fields))}")
@@ -73,8 +78,8 @@ def compute_keys(rows: pa.RecordBatch, keys: Sequence[Key]) -> list[pa.Array]:
 def canonical_floats(values: pa.Array) -> pa.Array:
     """Partition values in which equal numbers are one value: 0.0 stands for -0.0, and one NaN for all of them.
 
-    SQL compares both zeros as equal, and so must a filter on the partition: Java's order of doubles does not, so `v = 0.0` would
-    skip a partition of -0.0. Only the partition value changes; the rows in the data file keep theirs.
+    SQL compares both zeros as equal, and so must a filter on the partition: Java's order of doubles does not, so `v =
+    0.0` would skip a partition of -0.0. Only the partition value changes; the rows in the data file keep theirs.
 
     >>> canonical_floats(pa.array([-0.0, 0.0, 1.5, None])).to_pylist()
     [0.0, 0.0, 1.5, None]
@@ -99,7 +104,9 @@ def truncated_too_far(rows: pa.RecordBatch, key: Key) -> pa.Array | None:
 
     Values are truncated downwards: -99.99 of a decimal(4,2) becomes -100.00, and the smallest integers wrap around.
     """
-    if not isinstance(key.transform, TruncateTransform) or not isinstance(key.source, DecimalType | IntegerType | LongType):
+    if not isinstance(key.transform, TruncateTransform) or not isinstance(
+        key.source, DecimalType | IntegerType | LongType
+    ):
         return None
     source = column_at(rows, key.path)
     truncated = key.compute(source)
@@ -124,7 +131,13 @@ def _key(schema: Schema, field: PartitionField) -> Key:
     except ValueError as exc:
         raise _unknown_field(schema, field.source_id) from exc
     path = path_of(schema, source.field_id)
-    return Key(field.name, path, transform, source.field_type, array_transform(transform, source.field_type, field=".".join(path)))
+    return Key(
+        field.name,
+        path,
+        transform,
+        source.field_type,
+        array_transform(transform, source.field_type, field=".".join(path)),
+    )
 
 
 def _parse(schema: Schema, text: str | int) -> tuple[AnyTransform, NestedField]:
@@ -135,7 +148,8 @@ def _parse(schema: Schema, text: str | int) -> tuple[AnyTransform, NestedField]:
     name, width = call["name"].lower(), call["width"]
     if name not in _TRANSFORMS:
         raise PartitionSpecError(
-            f"'{text}' is not a partition: there is no transform '{name}'", hint=f"transforms are {', '.join(_TRANSFORMS)}"
+            f"'{text}' is not a partition: there is no transform '{name}'",
+            hint=f"transforms are {', '.join(_TRANSFORMS)}",
         )
     if (name in ("bucket", "truncate")) != (width is not None) or width == "0":
         example = f"{name}(16, {call['source']})" if name in ("bucket", "truncate") else f"{name}({call['source']})"
@@ -166,7 +180,9 @@ def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
     """The names from the root to a field; a field inside a list or a map has many values a row, so no partition."""
     path = struct_path(schema.as_struct(), field_id)
     if path is None:
-        raise PartitionSpecError(f"cannot partition by '{schema.find_column_name(field_id)}': it lies inside a list or a map")
+        raise PartitionSpecError(
+            f"cannot partition by '{schema.find_column_name(field_id)}': it lies inside a list or a map"
+        )
     return path
 
 

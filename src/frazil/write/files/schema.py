@@ -8,7 +8,8 @@ from pyiceberg.schema import Schema, sanitize_column_names
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table's rows, with Iceberg's field ids; text and lists have 32-bit offsets, for batches are small.
+    """The Arrow schema of a table's rows, with Iceberg's field ids; text and lists have 32-bit offsets, for batches are
+    small.
 
     >>> from pyiceberg.types import NestedField, StringType
     >>> arrow_schema(Schema(NestedField(1, "name", StringType(), required=True))).field("name").type
@@ -18,8 +19,9 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def file_names(schema: Schema, *, exact: bool = False) -> Schema:
-    """The schema with the names that data files have. In Iceberg, names that Avro cannot spell are replaced, as all engines do; readers
-    find columns by id. Delta's readers find them by name: there they are `exact`."""
+    """The schema with the names that data files have. In Iceberg, names that Avro cannot spell are replaced, as all
+    engines do; readers find columns by id. Delta's readers find them by name: there they are `exact`.
+    """
     return schema if exact else sanitize_column_names(schema)
 
 

@@ -1,7 +1,8 @@
 """Rows apart by partition: one sort, one copy, then slices.
 
-A filter for each partition reads every row once a partition. Here the keys become small integers, which Arrow sorts by counting; the rows
-are copied once, in that order, and each partition is a slice of the copy. Rows that already lie together are not copied at all.
+A filter for each partition reads every row once a partition. Here the keys become small integers, which Arrow sorts by
+counting; the rows are copied once, in that order, and each partition is a slice of the copy. Rows that already lie
+together are not copied at all.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Run:
 
 
 def split(rows: pa.Table, keys: Sequence[Key]) -> Run:
-    """The rows apart by partition, in the order in which the partitions first appear; inside one, rows keep their order."""
+    """The rows apart by partition, in the order in which the partitions first appear; inside one, rows keep their
+    order.
+    """
     if not keys or rows.num_rows == 0:
         return Run(rows, [()], [0], [rows.num_rows]) if rows.num_rows else Run(rows, [], [], [])
     arrays = _keys_of(rows, keys)

@@ -1,7 +1,7 @@
 """Sorted runs on disk: where rows of many partitions wait until each partition has enough for a file.
 
-The files have no name: the system frees them when the process ends, even by kill -9. They are read back through memory maps, so what waits
-here counts against the page cache, which gives way, and not against the program's memory.
+The files have no name: the system frees them when the process ends, even by kill -9. They are read back through memory
+maps, so what waits here counts against the page cache, which gives way, and not against the program's memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Spool:
         self._schema = schema
         self._folder = Path(tempfile.gettempdir()) if folder is None else folder
         self._ranges: list[pa.RecordBatch] = []  # rows of partitions that lie side by side in a run
-        self._places: dict[Partition, list[tuple[int, int, int]]] = defaultdict(list)  # partition -> (range, start in it, rows)
+        # partition -> (range, start in it, rows)
+        self._places: dict[Partition, list[tuple[int, int, int]]] = defaultdict(list)
 
     @property
     def partitions(self) -> list[Partition]:
@@ -36,11 +37,15 @@ class Spool:
     def add_run(self, run: Run, numbers: Sequence[int]) -> None:
         """Writes the partitions of these numbers, in ascending order, of a run; its rows may then be forgotten.
 
-        Partitions that lie side by side are written as one batch: what a batch costs would be paid for every partition of every run.
+        Partitions that lie side by side are written as one batch: what a batch costs would be paid for every partition
+        of every run.
         """
         rows = run.rows.combine_chunks()
         ranges = list(_side_by_side(numbers))
-        with writing(f"temporary file in {self._folder}"), tempfile.TemporaryFile(dir=self._folder, buffering=_BUFFER_BYTES) as file:
+        with (
+            writing(f"temporary file in {self._folder}"),
+            tempfile.TemporaryFile(dir=self._folder, buffering=_BUFFER_BYTES) as file,
+        ):
             with pa.ipc.new_file(file, self._schema) as writer:
                 for first, last in ranges:
                     start, end = run.starts[first], run.starts[last] + run.sizes[last]

@@ -1,7 +1,9 @@
-"""What a manifest says of a data file's columns: sizes, counts and bounds, from the Parquet footer that was just written.
+"""What a manifest says of a data file's columns: sizes, counts and bounds, from the Parquet footer that was just
+written.
 
-PyIceberg has a function for this; it takes the bounds of the row groups that have some, even where another row group has values and none
-(Arrow leaves out bounds of more than 4 kB): a reader would then skip a file that holds the row. It also gives no bounds inside structs.
+PyIceberg has a function for this; it takes the bounds of the row groups that have some, even where another row group
+has values and none (Arrow leaves out bounds of more than 4 kB): a reader would then skip a file that holds the row. It
+also gives no bounds inside structs.
 """
 
 from __future__ import annotations
@@ -59,15 +61,20 @@ class FileStatistics:
 
 
 def plan_columns(schema: Schema, properties: Mapping[str, str], *, table: str) -> dict[str, ColumnPlan]:
-    """What to record of every leaf column, by its path in the Parquet file; the modes come from the table's properties."""
+    """What to record of every leaf column, by its path in the Parquet file; the modes come from the
+    table's properties.
+    """
     default = properties.get(_DEFAULT_MODE)
     most = int(properties.get(_MOST_INFERRED, "100"))
     plans = {}
     for number, (path, field_id) in enumerate(parquet_path_to_id_mapping(schema).items()):
-        # As in Java: a table of hundreds of columns would otherwise drown its manifests in bounds that nobody asked for.
+        # As in Java: a table of hundreds of columns would otherwise drown its manifests in bounds that nobody asked
+        # for.
         inferred = default or ("truncate(16)" if number < most else "none")
         mode = properties.get(_MODE + (schema.find_column_name(field_id) or ""), inferred).lower()
-        plans[path] = _plan_column(schema, field_id, mode, repeated=".list.element" in path or ".key_value." in path, table=table)
+        plans[path] = _plan_column(
+            schema, field_id, mode, repeated=".list.element" in path or ".key_value." in path, table=table
+        )
     return plans
 
 
@@ -89,7 +96,9 @@ def _plan_column(schema: Schema, field_id: int, mode: str, *, repeated: bool, ta
     cut = re.fullmatch(r"truncate\((\d+)\)", mode)
     if not cut and mode not in ("none", "counts", "full"):
         name = schema.find_column_name(field_id)
-        raise SinkError(f"{table}: metrics mode of column '{name}' is '{mode}', expected none, counts, full or truncate(N)")
+        raise SinkError(
+            f"{table}: metrics mode of column '{name}' is '{mode}', expected none, counts, full or truncate(N)"
+        )
     # A value inside a list has no place in the row's range: engines expect no bounds there.
     bounds = mode not in ("none", "counts") and not repeated
     width = int(cut[1]) if cut and isinstance(kind, StringType | BinaryType) else None
@@ -147,4 +156,8 @@ def _single_value(value: Any, kind: PrimitiveType) -> bytes:
 
 def _first_offset(group: pq.RowGroupMetaData) -> int:
     first = group.column(0)
-    return int(min(first.dictionary_page_offset, first.data_page_offset) if first.has_dictionary_page else first.data_page_offset)
+    return int(
+        min(first.dictionary_page_offset, first.data_page_offset)
+        if first.has_dictionary_page
+        else first.data_page_offset
+    )

@@ -1,7 +1,7 @@
 """Iceberg's partition transforms over whole Arrow arrays.
 
-Times are computed here, from the instant alone: PyIceberg's Rust core shifts years and months by the zone of the array and knows no hours
-of nanoseconds. Buckets and numeric truncation are the core's, which is exact (murmur3) and fast.
+Times are computed here, from the instant alone: PyIceberg's Rust core shifts years and months by the zone of the array
+and knows no hours of nanoseconds. Buckets and numeric truncation are the core's, which is exact (murmur3) and fast.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _HOUR = {"s": 3_600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_0
 
 
 def array_transform(transform: AnyTransform, source: IcebergType, *, field: str) -> ArrayFunction:
-    """A function from the source array to the array of partition values; refuses a type that the transform does not take.
+    """A function from the source array to the array of partition values; refuses a type that the transform does not
+    take.
 
     >>> from pyiceberg.types import DateType
     >>> array_transform(YearTransform(), DateType(), field="ts")(pa.array([-1, 0, None], pa.date32())).to_pylist()
@@ -66,7 +67,9 @@ def _year(array: pa.Array) -> pa.Array:
 
 def _month(array: pa.Array) -> pa.Array:
     instant = _instant(array)
-    return pc.add(pc.multiply(pc.subtract(pc.year(instant), 1970), 12), pc.subtract(pc.month(instant), 1)).cast(pa.int32())
+    return pc.add(pc.multiply(pc.subtract(pc.year(instant), 1970), 12), pc.subtract(pc.month(instant), 1)).cast(
+        pa.int32()
+    )
 
 
 def _day(array: pa.Array) -> pa.Array:

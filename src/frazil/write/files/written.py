@@ -1,4 +1,6 @@
-"""What is known of a data file that was written and is not committed yet: plain values that travel from an executor to the driver."""
+"""What is known of a data file that was written and is not committed yet: plain values that travel from an executor to
+the driver.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,11 @@ class WrittenFile:
 
     def to_json(self) -> str:
         """The file as one line of text; `from_json` gives it back."""
-        return json.dumps(asdict(self) | {"partition": [_pack(value) for value in self.partition]}, default=_pack, separators=(",", ":"))
+        return json.dumps(
+            asdict(self) | {"partition": [_pack(value) for value in self.partition]},
+            default=_pack,
+            separators=(",", ":"),
+        )
 
     @classmethod
     def from_json(cls, text: str) -> WrittenFile:
@@ -86,7 +92,12 @@ def _float(text: str) -> Any:
     return canonical_value(float(text))
 
 
-_PACKED: dict[str, Callable[[str], Any]] = {"decimal": Decimal, "uuid": UUID, "bytes": base64.b64decode, "float": _float}
+_PACKED: dict[str, Callable[[str], Any]] = {
+    "decimal": Decimal,
+    "uuid": UUID,
+    "bytes": base64.b64decode,
+    "float": _float,
+}
 
 
 def _pack(value: Any) -> Any:

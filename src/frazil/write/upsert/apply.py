@@ -1,11 +1,14 @@
-"""Changes by key as a commit, copy-on-write: the files that hold their rows are written anew, without the old rows and with the new ones.
+"""Changes by key as a commit, copy-on-write: the files that hold their rows are written anew, without the old rows and
+with the new ones.
 
     look     which files may hold a key (partition and bounds), then their key columns alone: which do
-    decide   late changes do nothing, deletes of unknown keys neither; a row that stays in its partition is replaced where it stands
-    write    the files that have such rows, each one by itself, row group by row group; new rows into files of their own
-    commit   the old files go and the new ones come in one snapshot, if the ref still is where it was looked at
+    decide   late changes do nothing, deletes of unknown keys neither; a row that stays in its partition is replaced
+    where it stands write    the files that have such rows, each one by itself, row group by row group; new rows into
+    files of their own commit   the old files go and the new ones come in one snapshot, if the ref still is where it was
+    looked at
 
-If it is not, all of this is done again on the table as it is then; what has not changed since is neither read nor written twice.
+If it is not, all of this is done again on the table as it is then; what has not changed since is neither read nor
+written twice.
 """
 
 from __future__ import annotations
@@ -43,7 +46,16 @@ from frazil.write.commit import (
     write_guards,
     write_list,
 )
-from frazil.write.files import Buffer, BufferLimits, FileMaker, Partition, RollingWriter, TableLayout, WrittenFile, check_written
+from frazil.write.files import (
+    Buffer,
+    BufferLimits,
+    FileMaker,
+    Partition,
+    RollingWriter,
+    TableLayout,
+    WrittenFile,
+    check_written,
+)
 from frazil.write.upsert.changes import KEEP, PUT, Changes, Decision
 from frazil.write.upsert.plan import Candidate, find_candidates
 
@@ -91,7 +103,8 @@ class Upsert:
     limits: BufferLimits = field(default_factory=BufferLimits)
     part: int = 0
     snapshot_id: int | None = None  # drawn once: of two attempts, the late one and its repetition, only one can come in
-    # What was found and written for the table as it was at an earlier attempt; files are never deleted, for that commit may come late.
+    # What was found and written for the table as it was at an earlier attempt; files are never deleted, for that commit
+    # may come late.
     _met: dict[tuple[str, ...], Met] = field(default_factory=dict, repr=False)
     _written: dict[tuple[object, ...], list[WrittenFile]] = field(default_factory=dict, repr=False)
 
@@ -107,7 +120,11 @@ class Upsert:
         told = {**summary, SUMMARY_UPSERT: json.dumps(found.tally, separators=(",", ":"))}
         counted = count_files(found.files, found.operation, totals_before(table.io, parent), told, dropped=dropped)
         snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=location, summary=counted)
-        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, new_id), *set_properties(properties))
+        updates = (
+            AddSnapshotUpdate(snapshot=snapshot),
+            move_ref(metadata, self.ref, new_id),
+            *set_properties(properties),
+        )
         return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
 
     def _apply(self, table: Table, parent: Snapshot | None) -> Rewritten:
@@ -120,7 +137,8 @@ class Upsert:
             met = self._run_all(lambda one: self._look(found.keys, one), found.files)
         decision = Decision.of(self.changes, [one.numbers for one in met], [one.late for one in met])
         work = [(one, self._verdicts(decision, one).take(one.numbers)) for one in met if len(one.numbers)]
-        work = [(one, chosen) for one, chosen in work if pc.any(pc.not_equal(chosen, KEEP)).as_py()]  # else its rows all stay
+        # else its rows all stay
+        work = [(one, chosen) for one, chosen in work if pc.any(pc.not_equal(chosen, KEEP)).as_py()]
         written = self._run_all(lambda one: self._rewrite(found.rows, decision, *one), work)
         placed = [one.numbers.filter(pc.equal(chosen, PUT)) for one, chosen in work]
         return Rewritten(
@@ -136,13 +154,15 @@ class Upsert:
             self.changes = self.changes.relaid(layout)
             self._met, self._written = {}, {}
 
-    # --- the files ---------------------------------------------------------------------------------------------------------------------
+    # --- the files ---------------------------------------------------------------------------------------------------
 
     def _look(self, reader: FileReader, file: Candidate) -> Met:
         if file.state not in self._met:
             none = pa.array([], pa.int32())
             pieces = [self.changes.meet(rows) for rows in read_rows(reader, file, self.changes.layout)]
-            numbers, late = (pa.concat_arrays([none, *some]) for some in ([one[0] for one in pieces], [one[1] for one in pieces]))
+            numbers, late = (
+                pa.concat_arrays([none, *some]) for some in ([one[0] for one in pieces], [one[1] for one in pieces])
+            )
             self._met[file.state] = Met(file, numbers, late)
         return Met(file, self._met[file.state].numbers, self._met[file.state].late)
 
@@ -238,7 +258,9 @@ class _OneFile:
 
 
 def written_partition(partition: Sequence[object], layout: TableLayout) -> Partition:
-    """A file's partition as the writer has it: a scan gives NaN as a word, which can be compared, and a UUID as its bytes."""
+    """A file's partition as the writer has it: a scan gives NaN as a word, which can be compared, and a UUID as its
+    bytes.
+    """
     return tuple(_written(value, key.result) for value, key in zip(partition, layout.keys, strict=True))
 
 
@@ -266,14 +288,20 @@ def _exact(rows: pa.Table, layout: TableLayout) -> pa.Table:
     return pa.table(rows.columns, schema=layout.arrow)
 
 
-def _without(table: Table, parent: Snapshot | None, found: Rewritten, *, snapshot_id: int) -> tuple[list[ManifestFile], list[DataFile]]:
-    """The parent's manifests without the files that go, and these files. Delete files stay: they are older than the new files."""
+def _without(
+    table: Table, parent: Snapshot | None, found: Rewritten, *, snapshot_id: int
+) -> tuple[list[ManifestFile], list[DataFile]]:
+    """The parent's manifests without the files that go, and these files. Delete files stay: they are older than the new
+    files.
+    """
     manifests = parent.manifests(table.io) if parent else []
     kept: list[ManifestFile] = []
     dropped: list[DataFile] = []
     for manifest in manifests:
         if manifest.manifest_path in found.manifests:
-            rest, gone = rewrite_without(table, manifest, lambda file: file.file_path in found.removed, snapshot_id=snapshot_id)
+            rest, gone = rewrite_without(
+                table, manifest, lambda file: file.file_path in found.removed, snapshot_id=snapshot_id
+            )
             kept.append(rest)
             dropped += gone
     untouched = [one for one in manifests if one.manifest_path not in found.manifests]

@@ -15,7 +15,8 @@ from frazil.write.files import Partition, TableLayout, split
 from frazil.write.upsert.keys import NUMBER, KeyIndex, count_up, last_of_each, plain
 from frazil.write.upsert.rules import DELETED, UpsertRules
 
-KEEP, DROP, PUT = 0, 1, 2  # what becomes of a row that a change is meant for: it stays, it goes, the change takes its place
+# what becomes of a row that a change is meant for: it stays, it goes, the change takes its place
+KEEP, DROP, PUT = 0, 1, 2
 ELSEWHERE = -1
 
 
@@ -71,7 +72,9 @@ class Changes:
         return pc.equal(groups, at)
 
     def meet(self, rows: pa.Table) -> tuple[pa.Array, pa.Array]:
-        """The numbers of the changes that stored rows are meant by, one for each such row, and of those the ones that come too late."""
+        """The numbers of the changes that stored rows are meant by, one for each such row, and of those the ones that
+        come too late.
+        """
         found = self.index.find(rows)
         numbers = found.drop_null()
         if self.sequences is None or self.rules.sequence is None or not len(numbers):
@@ -104,7 +107,9 @@ class Changes:
         if gone := [name for name in self.rules.judged if name not in names]:
             raise SinkError(f"{layout.name}: column '{gone[0]}', by which changes find their rows, is gone")
         if added := [one.name for one in layout.schema.fields if one.required and one.field_id not in ids]:
-            raise SinkError(f"{layout.name}: column '{added[0]}' is new and required, and the waiting changes do not have it")
+            raise SinkError(
+                f"{layout.name}: column '{added[0]}' is new and required, and the waiting changes do not have it"
+            )
         sequence = names[self.rules.sequence] if self.rules.sequence else None
         rules = UpsertRules(tuple(names[name] for name in self.rules.key), sequence, self.rules.op)
         rows = relay_columns(self.rows, self.layout, layout)
@@ -122,7 +127,9 @@ class Changes:
 
 
 def relay_columns(rows: pa.Table, old: TableLayout, new: TableLayout) -> pa.Table:
-    """Changes with the columns of another layout of their table, found by id; a column that they do not have is NULL."""
+    """Changes with the columns of another layout of their table, found by id; a column that they do not have
+    is NULL.
+    """
     ids = {one.field_id: one.name for one in old.schema.fields}
     columns = [
         rows.column(ids[one.field_id]).cast(kind.type) if one.field_id in ids else pa.nulls(rows.num_rows, kind.type)
@@ -153,7 +160,8 @@ class Decision:
     def verdicts(self, partition: Partition, spec_id: int) -> pa.Array:
         """For each change, what becomes of its row in a file of a partition.
 
-        A change takes the place of its row if it belongs there. Otherwise it is one of `new`, as it is where a key was in the table twice.
+        A change takes the place of its row if it belongs there. Otherwise it is one of `new`, as it is where a key was
+        in the table twice.
         """
         in_place = pc.and_(pc.equal(self.count, 1), self.changes.lie_in(partition, spec_id))
         applied = pc.if_else(pc.and_(in_place, pc.invert(self.changes.deleted)), PUT, DROP)

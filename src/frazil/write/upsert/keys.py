@@ -1,7 +1,8 @@
 """Keys of changes as numbers: which change a row of the table is meant by, for all rows of a batch at once.
 
-A key of several columns becomes one number, column by column: the numbers so far and those of the next column are joined and numbered
-anew, so they never grow beyond the square of the number of changes. Arrow hashes; nothing looks at single values.
+A key of several columns becomes one number, column by column: the numbers so far and those of the next column are
+joined and numbered anew, so they never grow beyond the square of the number of changes. Arrow hashes; nothing looks at
+single values.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class KeyIndex:
 
 
 def last_of_each(rows: pa.Table, key: Sequence[str], sequence: str | None) -> pa.Table:
-    """Of the rows of one key the last, by the sequence and then by arrival; their keys are numbered 0, 1, ... in this order.
+    """Of the rows of one key the last, by the sequence and then by arrival; their keys are numbered 0, 1, ... in this
+    order.
 
     >>> last_of_each(pa.table({"id": [1, 2, 1, 1], "v": [3, 1, 9, 2]}), ["id"], "v").to_pylist()
     [{'id': 1, 'v': 9}, {'id': 2, 'v': 1}]
@@ -78,7 +80,8 @@ def last_of_each(rows: pa.Table, key: Sequence[str], sequence: str | None) -> pa
 
 
 def count_up(count: int, kind: pa.DataType | None = None, *, start: int = 0) -> pa.Array:
-    """The numbers from `start` on, made by Arrow: from Python's own they take longer than all else that is done to as many rows.
+    """The numbers from `start` on, made by Arrow: from Python's own they take longer than all else that is done to as
+    many rows.
 
     >>> count_up(3, start=2).to_pylist(), len(count_up(0))
     ([2, 3, 4], 0)

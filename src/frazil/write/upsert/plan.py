@@ -1,7 +1,7 @@
 """Which data files may hold a row that a change is meant for: by partition, then by the bounds of the key's columns.
 
-The scan's own planning looks at the smallest and the largest key. What it leaves is looked at once more, with every key: a file between
-whose bounds no key lies is not read.
+The scan's own planning looks at the smallest and the largest key. What it leaves is looked at once more, with every
+key: a file between whose bounds no key lies is not read.
 """
 
 from __future__ import annotations
@@ -49,15 +49,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The files that must be looked at, and what reads them, deletes applied: `keys` the columns that decide, in row groups that may hold
-    a key; `rows` all of a file."""
+    """The files that must be looked at, and what reads them, deletes applied: `keys` the columns that decide, in row
+    groups that may hold a key; `rows` all of a file.
+    """
 
     files: Sequence[Candidate]
     keys: FileReader
     rows: FileReader
 
 
-def find_candidates(table: Table, snapshot_id: int, changes: pa.Table, rules: UpsertRules, cache: ScanCache) -> Candidates:
+def find_candidates(
+    table: Table, snapshot_id: int, changes: pa.Table, rules: UpsertRules, cache: ScanCache
+) -> Candidates:
     """The files of a snapshot that may hold rows of the changes."""
     key, schema = rules.key, table.schema()
     request = ScanRequest(_between(changes, key, schema), snapshot_id)
@@ -145,7 +148,8 @@ def has_between(keys: pa.Array, lower: pa.Array, upper: pa.Array) -> pa.Array:
     >>> has_between(pa.array([2, 9]), pa.array([0, 3, 9, None]), pa.array([2, 8, 9, 1])).to_pylist()
     [True, False, True, True]
     """
-    # In one stable sort, equal values stay in this order: so a lower end stands before the keys that it lets in, an upper one behind them.
+    # In one stable sort, equal values stay in this order: so a lower end stands before the keys that it lets in, an
+    # upper one behind them.
     order = pc.array_sort_indices(pa.concat_arrays([lower, keys, upper]), null_placement="at_end")
     is_key = pc.and_(pc.greater_equal(order, len(lower)), pc.less(order, len(lower) + len(keys)))
     keys_before = pc.cumulative_sum(is_key.cast(pa.int64())).take(pc.array_sort_indices(order))

@@ -1,4 +1,6 @@
-"""What makes a row a change of another: its key, the sequence that says which is newer, and the column that says whether it is a delete."""
+"""What makes a row a change of another: its key, the sequence that says which is newer, and the column that says
+whether it is a delete.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ DELETED = "_frazil_deleted"  # of a change, beside the table's columns: whether 
 class Ops:
     """The column that tells deletes from other changes, and what stands there; upper and lower case are the same.
 
-    The values are those of Debezium and of people. A value of neither kind is a bad row: a delete is never taken for an update.
+    The values are those of Debezium and of people. A value of neither kind is a bad row: a delete is never taken for an
+    update.
     """
 
     column: str = "op"
@@ -62,10 +65,14 @@ class UpsertRules:
             what = "key" if name in self.key else "sequence"
             if name not in names:
                 hint = f"it has {', '.join(names)}"
-                raise SinkError(f"{layout.name}: {what} names column '{name}', which the table does not have", hint=hint)
+                raise SinkError(
+                    f"{layout.name}: {what} names column '{name}', which the table does not have", hint=hint
+                )
             kind = layout.schema.find_type(name)
             if not isinstance(kind, PrimitiveType) or isinstance(kind, _NO_KEY if what == "key" else _NO_ORDER):
-                raise SinkError(f"{layout.name}: column '{name}' is of type {kind}, which can be no {what}", hint=_FIT[what])
+                raise SinkError(
+                    f"{layout.name}: column '{name}' is of type {kind}, which can be no {what}", hint=_FIT[what]
+                )
 
 
 _NO_KEY = (FloatType, DoubleType)
@@ -78,7 +85,8 @@ _FIT = {
 
 @dataclass(frozen=True)
 class ChangeContract:
-    """What the table asks of changes: of those that put a row in, all that it asks of a row, and a key; of deletes, the key alone.
+    """What the table asks of changes: of those that put a row in, all that it asks of a row, and a key; of deletes, the
+    key alone.
 
     It gives rows in the table's types, columns that a delete does not need being NULL there, and `DELETED`.
     """
@@ -117,7 +125,9 @@ class ChangeContract:
     def check_fields(self, found: pa.Schema) -> None:
         """Refuses a batch whose columns do not fit."""
         if self.rules.op is not None and found.get_field_index(self.rules.op.column) < 0:
-            raise SchemaMismatch(self.layout.name, self.rules.op.column, expected="a column that tells deletes", found="no such field")
+            raise SchemaMismatch(
+                self.layout.name, self.rules.op.column, expected="a column that tells deletes", found="no such field"
+            )
         extra = self.new_fields(found)
         if extra and self.extra != "ignore":
             hint = "drop it, or let the sink do so: extra_fields='ignore'; extra_fields='evolve' adds the column"
@@ -135,20 +145,26 @@ class ChangeContract:
         parts = []
         for mask, contract, deleted in ((is_upsert, self.rows, False), (is_delete, self.deletes, True)):
             numbers = pc.indices_nonzero(mask)
-            parts.append((numbers, contract.accept(rows if len(numbers) == rows.num_rows else rows.take(numbers)), deleted))
+            parts.append(
+                (numbers, contract.accept(rows if len(numbers) == rows.num_rows else rows.take(numbers)), deleted)
+            )
         return self._join(parts, self._unknown_ops(rows, said, neither, ops))
 
     def accept_dicts(self, rows: Sequence[Mapping[str, Any]]) -> Accepted:
         """The same for rows as dictionaries."""
         ops, names = self.rules.op, set(self.layout.arrow.names)
-        if self.extra != "ignore" and (extra := sorted({name for row in rows for name in row} - names - {ops.column if ops else None})):
+        if self.extra != "ignore" and (
+            extra := sorted({name for row in rows for name in row} - names - {ops.column if ops else None})
+        ):
             raise SchemaMismatch(self.layout.name, extra[0], expected="no such field", found="one")
         if self.extra != "ignore" and (inside := self.rows.new_nested_keys(rows)):
             raise SchemaMismatch(self.layout.name, inside[0], expected="no such field", found="one")
         if ops is None:
             return self._join([(None, self.rows.accept_dicts(rows), False)])
         said = [str(row.get(ops.column)).lower() for row in rows]
-        chosen = {deleted: [n for n, one in enumerate(said) if one in _lower(values)] for deleted, values in _kinds(ops)}
+        chosen = {
+            deleted: [n for n, one in enumerate(said) if one in _lower(values)] for deleted, values in _kinds(ops)
+        }
         parts = [
             (pa.array(numbers, pa.uint64()), contract.accept_dicts([rows[n] for n in numbers]), deleted)
             for deleted, contract in ((False, self.rows), (True, self.deletes))
@@ -158,14 +174,18 @@ class ChangeContract:
         unknown = [_unknown(n, ops, row.get(ops.column), row) for n, row in enumerate(rows) if n not in known]
         return self._join(parts, unknown)
 
-    def _join(self, parts: Sequence[tuple[pa.Array | None, Accepted, bool]], unknown: Sequence[Rejected] = ()) -> Accepted:
+    def _join(
+        self, parts: Sequence[tuple[pa.Array | None, Accepted, bool]], unknown: Sequence[Rejected] = ()
+    ) -> Accepted:
         """What the parts have accepted, back in the order of the rows."""
         tables, numbers, rejected = [], [], list(unknown)
         for given, found, deleted in parts:
             tables.append(_complete(found.rows, self.arrow, deleted=deleted))
             own = found.numbers if found.numbers is not None else count_up(found.rows.num_rows, pa.uint64())
             numbers.append((own if given is None else given.take(own)).cast(pa.uint64()))
-            rejected += [one if given is None else replace(one, number=given[one.number].as_py()) for one in found.rejected]
+            rejected += [
+                one if given is None else replace(one, number=given[one.number].as_py()) for one in found.rejected
+            ]
         rows, order = pa.concat_tables(tables), pa.concat_arrays(numbers)
         if len(parts) > 1 and len(numbers[0]) and len(numbers[1]):
             places = pc.sort_indices(order)
@@ -198,13 +218,23 @@ def _is_in(said: pa.Array, values: Sequence[str]) -> pa.Array:
 
 
 def _one_array(values: pa.ChunkedArray) -> pa.Array:
-    return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks) if values.chunks else pa.array([], values.type)
+    return (
+        values.chunk(0)
+        if values.num_chunks == 1
+        else pa.concat_arrays(values.chunks)
+        if values.chunks
+        else pa.array([], values.type)
+    )
 
 
 def _complete(rows: pa.Table, wanted: pa.Schema, *, deleted: bool) -> pa.Table:
     """The rows with all columns of changes: those that they lack are NULL."""
     count, known = rows.num_rows, set(rows.schema.names)
-    columns = [rows.column(one.name) if one.name in known else pa.nulls(count, one.type) for one in wanted if one.name != DELETED]
+    columns = [
+        rows.column(one.name) if one.name in known else pa.nulls(count, one.type)
+        for one in wanted
+        if one.name != DELETED
+    ]
     return pa.table([*columns, pa.repeat(pa.scalar(deleted), count)], schema=wanted)
 
 

@@ -45,7 +45,9 @@ def current_version(database: Database) -> int:
 
 
 def migrate(database: Database) -> list[str]:
-    """The names of the steps that were taken; none when the schema is up to date. Several servers may call it at once."""
+    """The names of the steps that were taken; none when the schema is up to date. Several servers may call it
+    at once.
+    """
     taken = []
     for version, (name, text) in steps().items():
         step = functools.partial(_take, dialect=database.dialect, version=version, text=text)
