@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @OUTPUT
 @click.pass_obj
 def audit(context: Context, table: str, ref: str, delta: bool, output: str) -> None:
-    """Prove from a table that every row of its sinks came in exactly once.
+    """Prove that every row of a table's sinks is in exactly once.
 
     Walks over the kept commits and checks that the ranges which the sinks have consumed abut and never overlap, down to
     a base that is named. Ends with 0 if that is so, and with 1 if something speaks against it.

@@ -22,7 +22,7 @@ from frazil.errors import ConfigError
 @click.option("--show-secrets", is_flag=True, help="Put keys and tokens in, instead of the variables that hold them.")
 @click.pass_obj
 def connect(context: Context, engine: str, output: Path | None, show_secrets: bool) -> None:
-    """Print the configuration with which another engine uses this lake.
+    """Print the configuration with which an engine uses this lake.
 
     trino: a catalog file; spark: lines for spark-defaults.conf; pyiceberg: .pyiceberg.yaml; duckdb: SQL for its shell;
     daft: a module in Python; polars, ibis: modules in Python; dlt, dbt, flink, kafka-connect: their configuration;

@@ -40,7 +40,7 @@ NEXT = """Try next, in {folder}:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("frazil-demo"))
 @click.pass_obj
 def demo(context: Context, folder: Path) -> None:
-    """Try the sales lakehouse here: one process, SQLite and local files."""
+    """Try the sales lakehouse here: one process, SQLite, local files."""
     _copy_example(folder)
     os.chdir(folder)  # so that settings and relative paths are those of the project, as for every other command there
     started = time.monotonic()

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 def diff(
     context: Context, table: str, before: str, after: str, key: str | None, files: bool, limit: int, output: str
 ) -> None:
-    """Show what changed in a table between two points: schema, partitioning, files, rows.
+    """Show what changed in a table between two snapshots.
 
-    A and B are a snapshot's id, a time ('2024-01-18 09:30', UTC), a branch or a tag. B is main unless given.
+    Compares schema, partitioning, files and, with --key, rows. A and B are a snapshot's id, a time ('2024-01-18 09:30', UTC), a branch or a tag. B is main unless given.
     """
     from frazil.lake import Lake
 

@@ -16,7 +16,7 @@ _SIGNS = {"ok": Text("✓", "green"), "note": Text("!", "yellow"), "broken": Tex
 @click.command()
 @click.pass_context
 def doctor(click_context: click.Context) -> None:
-    """Check Python, extras, Java, disk, ports, cache and services; say how to mend what is broken."""
+    """Check this machine, the catalog and the local servers."""
     context: Context = click_context.obj
     checks = list(examine(context.settings))
     console = Console()

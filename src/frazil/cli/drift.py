@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @outcome_options
 @click.pass_obj
 def drift(context: Context, tables: Sequence[str], detailed_exitcode: bool, output: str) -> None:
-    """Show what someone changed by hand since the last apply."""
+    """Show what was changed by hand since the last apply."""
     from frazil.tables import all_of, find_drift, find_tables
 
     with exit_codes(detailed_exitcode):

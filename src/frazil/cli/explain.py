@@ -36,9 +36,9 @@ def explain(
     row_groups: bool,
     output: str,
 ) -> None:
-    """Show what a scan of a table skips, layer by layer, and by which term of the filter.
+    """Show which files a scan of a table skips, and why.
 
-    Nothing but metadata is read: the manifest list, manifests, and the footers of the files that are left.
+    Layer by layer, with the term of the filter that decides. Nothing but metadata is read: the manifest list, manifests, and the footers of the files that are left.
     """
     from frazil.lake import Lake
 

@@ -24,9 +24,9 @@ COLUMNS = ("snapshot", "time (UTC)", "operation", "rows", "files", "total rows",
 @OUTPUT
 @click.pass_obj
 def log(context: Context, table: str, ref: str, limit: int | None, everything: bool, output: str) -> None:
-    """Show the snapshots of a table: when, what, how much, by whom.
+    """Show the snapshots of a table.
 
-    TABLE is namespace.table.
+    When, what, how much, by whom. TABLE is namespace.table.
     """
     from frazil.lake import Lake
 

@@ -14,63 +14,51 @@ import click
 import frazil
 from frazil.errors import CatalogError, FrazilError, MissingExtra
 
-# name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the modules; a test
-# compares both.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("frazil.cli.demo:demo", "Try the sales lakehouse here: one process, SQLite and local files."),
-    "plan": ("frazil.cli.project:plan", "Show what apply would change."),
-    "apply": ("frazil.cli.project:apply", "Make the live tables what lakehouse.py declares."),
-    "drift": ("frazil.cli.drift:drift", "Show what someone changed by hand since the last apply."),
-    "import": ("frazil.cli.import_:import_", "Write the code that declares live tables."),
-    "run": ("frazil.cli.run:run", "Run a pipeline: everything new since the last run, then stop."),
-    "stream": ("frazil.cli.stream:stream", "Keep a pipeline running: what comes in is in the table a batch later."),
-    "submit": (
-        "frazil.cli.submit:submit",
-        "Run a pipeline on a Spark cluster: pack the project, submit it, show what the driver says.",
-    ),
-    "runs": (
-        "frazil.cli.runs:runs",
-        "Show what runs have read, written and set aside; of all pipelines, or of one, or into one table.",
-    ),
-    "log": ("frazil.cli.log:log", "Show the snapshots of a table: when, what, how much, by whom."),
-    "diff": (
-        "frazil.cli.diff:diff",
-        "Show what changed in a table between two points: schema, partitioning, files, rows.",
-    ),
-    "rollback": (
-        "frazil.cli.rollback:rollback",
-        "Go back to an older snapshot of a table; shows first what that undoes.",
-    ),
-    "branch": ("frazil.cli.refs:branch", "List, create, drop and publish the branches of a table."),
-    "tag": ("frazil.cli.refs:tag", "List, create and drop the tags of a table."),
-    "query": ("frazil.cli.query:query", "Run a SELECT over the catalog's tables, on an embedded DuckDB."),
-    "explain": (
-        "frazil.cli.explain:explain",
-        "Show what a scan of a table skips, layer by layer, and by which term of the filter.",
-    ),
-    "connect": ("frazil.cli.connect:connect", "Print the configuration with which another engine uses this lake."),
-    "quarantine": (
-        "frazil.cli.quarantine:quarantine",
-        "Look at rows that a table did not take; bring them in, or give them up.",
-    ),
-    "audit": ("frazil.cli.audit:audit", "Prove from a table that every row of its sinks came in exactly once."),
-    "maintain": (
-        "frazil.cli.maintain:maintain",
-        "Keep tables healthy: compact files, expire snapshots, remove orphans; each step says first what it would do.",
-    ),
-    "up": ("frazil.cli.stack:up", "Start the local servers: object store and catalog, and others by --with."),
-    "down": ("frazil.cli.stack:down", "Stop the local servers; their data stays unless --purge."),
-    "status": ("frazil.cli.stack:status", "Show the local servers: state, endpoint, process, version, memory, log."),
-    "logs": ("frazil.cli.stack:logs", "Print the end of a server's log."),
-    "doctor": (
-        "frazil.cli.doctor:doctor",
-        "Check Python, extras, Java, disk, ports, cache and services; say how to mend what is broken.",
-    ),
-    "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
-    "serve": ("frazil.cli.serve:serve", "Serve the Iceberg REST catalog."),
-    "catalog": ("frazil.cli.catalog:catalog", "Look after the catalog's database and files."),
-    "table": ("frazil.cli.table:table", "Repair single tables."),
+# section -> name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the
+# modules; a test compares both.
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Project": {
+        "demo": ("frazil.cli.demo:demo", "Try the sales lakehouse here: one process, SQLite, local files."),
+        "plan": ("frazil.cli.project:plan", "Show what apply would change."),
+        "apply": ("frazil.cli.project:apply", "Make the live tables what lakehouse.py declares."),
+        "drift": ("frazil.cli.drift:drift", "Show what was changed by hand since the last apply."),
+        "import": ("frazil.cli.import_:import_", "Write the code that declares live tables."),
+    },
+    "Pipelines": {
+        "run": ("frazil.cli.run:run", "Run a pipeline once: load everything new, then stop."),
+        "stream": ("frazil.cli.stream:stream", "Keep a pipeline running, one commit per micro-batch."),
+        "submit": ("frazil.cli.submit:submit", "Run a pipeline on a Spark cluster with spark-submit."),
+        "runs": ("frazil.cli.runs:runs", "Show what runs have read, written and quarantined."),
+    },
+    "Tables": {
+        "tables": ("frazil.cli.tables:tables", "List tables with their snapshots, rows and size."),
+        "query": ("frazil.cli.query:query", "Run a SELECT over the catalog's tables."),
+        "explain": ("frazil.cli.explain:explain", "Show which files a scan of a table skips, and why."),
+        "log": ("frazil.cli.log:log", "Show the snapshots of a table."),
+        "diff": ("frazil.cli.diff:diff", "Show what changed in a table between two snapshots."),
+        "rollback": ("frazil.cli.rollback:rollback", "Go back to an older snapshot; shows first what that undoes."),
+        "branch": ("frazil.cli.refs:branch", "List, create, drop and publish the branches of a table."),
+        "tag": ("frazil.cli.refs:tag", "List, create and drop the tags of a table."),
+    },
+    "Operations": {
+        "maintain": ("frazil.cli.maintain:maintain", "Compact files, expire snapshots, remove orphan files."),
+        "quarantine": ("frazil.cli.quarantine:quarantine", "List, replay and drop rows that broke a table's contract."),
+        "audit": ("frazil.cli.audit:audit", "Prove that every row of a table's sinks is in exactly once."),
+        "table": ("frazil.cli.table:table", "Repair single tables."),
+        "catalog": ("frazil.cli.catalog:catalog", "Look after the catalog's database and files."),
+        "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
+        "doctor": ("frazil.cli.doctor:doctor", "Check this machine, the catalog and the local servers."),
+    },
+    "Servers": {
+        "serve": ("frazil.cli.serve:serve", "Serve the Iceberg REST catalog."),
+        "up": ("frazil.cli.stack:up", "Start the local servers: object store, catalog, more by --with."),
+        "down": ("frazil.cli.stack:down", "Stop the local servers; their data stays unless --purge."),
+        "status": ("frazil.cli.stack:status", "Show the local servers: state, endpoint, version, memory, log."),
+        "logs": ("frazil.cli.stack:logs", "Print the end of a server's log."),
+        "connect": ("frazil.cli.connect:connect", "Print the configuration with which an engine uses this lake."),
+    },
 }
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
 # Libraries that only some commands need, and the extra that each comes with.
@@ -88,11 +76,12 @@ EXTRAS = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called, and listed from a table."""
+    """A group whose commands are imported when they are called, and listed by section from a table."""
 
-    def __init__(self, *args: object, lazy: dict[str, tuple[str, str]], **kwargs: object) -> None:
+    def __init__(self, *args: object, sections: dict[str, dict[str, tuple[str, str]]], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # click's own signature, passed through
-        self.lazy = lazy
+        self.sections = sections
+        self.lazy = {name: entry for section in sections.values() for name, entry in section.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)
@@ -105,12 +94,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self.lazy.items()])
+        width = max(map(len, self.lazy))
+        for title, commands in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
 
 
 @click.command(
-    cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=LazyGroup, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
 @click.option("--profile", metavar="NAME", help="Use this profile of frazil.toml.")
 @click.option(

@@ -68,9 +68,9 @@ def maintain(
     yes: bool,
     output: str,
 ) -> None:
-    """Keep tables healthy: compact files, expire snapshots, remove orphans; each step says first what it would do.
+    """Compact files, expire snapshots, remove orphan files.
 
-    Without TABLE: every table that lakehouse.py here declares, and what lies beside it; without lakehouse.py, every
+    Each step says first what it would do. Without TABLE: every table that lakehouse.py here declares, and what lies beside it; without lakehouse.py, every
     table of the catalog. Writers go on meanwhile. The rules are the table's own: Table(..., upkeep=Upkeep(...)).
     """
     asks = not dry_run and not yes

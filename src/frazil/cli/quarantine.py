@@ -26,7 +26,7 @@ SUFFIX = "__quarantine"
 
 @click.group()
 def quarantine() -> None:
-    """Look at rows that a table did not take; bring them in, or give them up."""
+    """List, replay and drop rows that broke a table's contract."""
 
 
 @quarantine.command("list")

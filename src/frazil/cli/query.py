@@ -49,9 +49,9 @@ def query(
     write: bool,
     output: str,
 ) -> None:
-    """Run a SELECT over the catalog's tables, on an embedded DuckDB.
+    """Run a SELECT over the catalog's tables.
 
-    Tables are named namespace.table. Inside the query, one table travels by itself: FROM a.b AT (VERSION => 'tag'), AT
+    Runs on an embedded DuckDB unless --engine says otherwise. Tables are named namespace.table. Inside the query, one table travels by itself: FROM a.b AT (VERSION => 'tag'), AT
     (VERSION => 123), AT (TIMESTAMP => '2024-01-18'). EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT work, too. On a terminal
     the result comes in pages; `--output arrow` is an Arrow stream for other programs.
     """

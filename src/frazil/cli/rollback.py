@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def rollback(
     context: Context, table: str, to: int | None, at: str | None, ref: str, with_progress: bool | None, yes: bool
 ) -> None:
-    """Go back to an older snapshot of a table; shows first what that undoes.
+    """Go back to an older snapshot; shows first what that undoes.
 
     It ends in a new snapshot with the old one's files: nothing is deleted, and a second rollback brings back what this
     one undid.

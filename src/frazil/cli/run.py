@@ -28,7 +28,7 @@ SHOWN_FILES = 20
 @adopt_option
 @click.pass_obj
 def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
-    """Run a pipeline: everything new since the last run, then stop."""
+    """Run a pipeline once: load everything new, then stop."""
     from frazil.client import catalog_properties
     from frazil.pipelines.batch import expect_copies, find_arrivals, refuse_changes, run_pipeline
     from frazil.pipelines.sources import KafkaSource

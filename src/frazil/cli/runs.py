@@ -37,7 +37,10 @@ SHOWN = (
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_obj
 def runs(context: Context, name: str | None, limit: int, output: str) -> None:
-    """Show what runs have read, written and set aside; of all pipelines, or of one, or into one table."""
+    """Show what runs have read, written and quarantined.
+
+    Of all pipelines, of one pipeline, or into one table.
+    """
     from frazil.pipelines import read_runs
 
     rows: list[dict[str, Any]] = []

@@ -34,7 +34,7 @@ _COLOURS = {"ready": "green", "starting": "yellow", "failed": "red", "stopped": 
 )
 @click.pass_obj
 def up(context: Context, extra: str) -> None:
-    """Start the local servers: object store and catalog, and others by --with."""
+    """Start the local servers: object store, catalog, more by --with."""
     stack = Stack(context.settings)
     wanted = {*PLAIN, *(check_name(name) for name in extra.split(",") if name.strip())}
     try:
@@ -92,7 +92,7 @@ def down(click_context: click.Context, purge: bool, yes: bool) -> None:
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.pass_obj
 def status(context: Context, output: str) -> None:
-    """Show the local servers: state, endpoint, process, version, memory, log."""
+    """Show the local servers: state, endpoint, version, memory, log."""
     rows = Stack(context.settings).status()
     if output == "json":
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @adopt_option
 @click.pass_obj
 def stream(context: Context, name: str, interval: float, metrics_port: int | None, adopt: bool) -> None:
-    """Keep a pipeline running: what comes in is in the table a batch later.
+    """Keep a pipeline running, one commit per micro-batch.
 
     Ctrl-C or SIGTERM: the batch under way is finished, and the stream stops.
     """

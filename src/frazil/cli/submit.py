@@ -29,9 +29,9 @@ from frazil.project import load_project
 def submit(
     context: Context, name: str, master: str | None, stream: bool, interval: float | None, dry_run: bool, adopt: bool
 ) -> None:
-    """Run a pipeline on a Spark cluster: pack the project, submit it, show what the driver says.
+    """Run a pipeline on a Spark cluster with spark-submit.
 
-    The exit code is the run's. Ctrl-C and SIGTERM go to the driver.
+    Packs the project, submits it and shows what the driver prints. The exit code is the run's. Ctrl-C and SIGTERM go to the driver.
     """
     from frazil.spark import describe, plan_submission, run_submission
 

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from frazil.catalog.embedded import running_catalog
-from frazil.cli.main import COMMANDS, cli
+from frazil.cli.main import COMMANDS, SECTIONS, cli
 from frazil.client import FrazilCatalog
 from frazil.errors import ProjectError
 
@@ -62,6 +62,20 @@ def test_help_lists_every_command_with_its_own_words() -> None:
 def test_help_lists_all_commands() -> None:
     listed = CliRunner().invoke(cli, ["--help"]).output
     assert [name for name in COMMANDS if f"  {name} " not in listed] == []
+
+
+def test_help_groups_the_commands_by_section_one_line_each() -> None:
+    lines = CliRunner().invoke(cli, ["--help"], terminal_width=80).output.splitlines()
+    listed = lines[lines.index("Project:") :]
+    assert (
+        listed
+        == [
+            line
+            for title, commands in SECTIONS.items()
+            for line in (f"{title}:", *(f"  {name:<10}  {text}" for name, (_, text) in commands.items()), "")
+        ][:-1]
+    )
+    assert max(map(len, listed)) <= 80
 
 
 def test_an_error_is_one_message_on_stderr_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

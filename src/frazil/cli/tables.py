@@ -1,0 +1,126 @@
+"""`frazil tables`: the tables of the catalog, with what their current metadata says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.context import Context
+from frazil.cli.import_ import KEPT_BY_FRAZIL
+from frazil.cli.show import OUTPUT, count, print_rows, size, to_json
+from frazil.errors import NoSuchNamespace
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.typedef import Identifier
+
+    from frazil.client import FrazilCatalog
+
+COLUMNS = ("table", "snapshots", "rows", "data files", "size", "updated (UTC)")
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """What one metadata file says about a table; a number that no snapshot summary holds is None."""
+
+    table: str
+    format_version: int | None = None
+    snapshots: int | None = None
+    snapshot_id: int | None = None
+    rows: int | None = None  # in data files
+    delete_files: int | None = None
+    data_files: int | None = None
+    bytes: int | None = None
+    updated_ms: int | None = None
+    location: str | None = None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, name: str, table: Table | Exception) -> TableInfo:
+        """From the table's metadata: no manifest is read."""
+        if isinstance(table, Exception):
+            return cls(name, error=str(table).partition("\n")[0])
+        metadata, snapshot = table.metadata, table.current_snapshot()
+        summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+
+        def total(key: str) -> int | None:
+            return 0 if snapshot is None else int(summary[key]) if key in summary else None
+
+        return cls(
+            name,
+            format_version=metadata.format_version,
+            snapshots=len(metadata.snapshots),
+            snapshot_id=snapshot.snapshot_id if snapshot else None,
+            rows=total("total-records"),
+            delete_files=total("total-delete-files"),
+            data_files=total("total-data-files"),
+            bytes=total("total-files-size"),
+            updated_ms=metadata.last_updated_ms,
+            location=metadata.location,
+        )
+
+
+@click.command()
+@click.argument("namespace", required=False)
+@click.option("--all", "everything", is_flag=True, help="Also companion tables: __quarantine, __ledger, __runs.")
+@OUTPUT
+@click.pass_obj
+def tables(context: Context, namespace: str | None, everything: bool, output: str) -> None:
+    """List tables with their snapshots, rows and size.
+
+    Of the whole catalog, or of one NAMESPACE and what is below it. Reads the metadata of each table and no manifest:
+    rows, files and size are those of the current snapshot's summary.
+    """
+    infos = list(_describe(context.catalog, namespace, everything))
+    if output == "json":
+        click.echo(to_json({"tables": [asdict(info) for info in infos]}))
+    elif infos:
+        print_rows(COLUMNS, map(_as_row, infos), right=COLUMNS[1:5])
+    else:
+        click.echo(f"no tables in {namespace or 'this catalog'}")
+
+
+def _describe(catalog: FrazilCatalog, namespace: str | None, everything: bool) -> Iterator[TableInfo]:
+    names = sorted(_names(catalog, namespace))
+    names = [name for name in names if everything or not name[-1].endswith(KEPT_BY_FRAZIL)]
+    for name, table in zip(names, catalog.load_each(names), strict=True):
+        yield TableInfo.of(".".join(name), table)
+
+
+def _names(catalog: FrazilCatalog, namespace: str | None) -> Iterable[Identifier]:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    pending = [tuple(namespace.split("."))] if namespace else list(catalog.list_namespaces())
+    try:
+        while pending:
+            current = pending.pop()
+            yield from catalog.list_tables(current)
+            pending += catalog.list_namespaces(current)
+    except NoSuchNamespaceError as exc:
+        raise NoSuchNamespace(namespace or ".".join(current)) from exc
+
+
+def _as_row(info: TableInfo) -> tuple[object, ...]:
+    if info.error is not None:
+        return info.table, "", "", "", "", info.error
+    deletes = f" + {count(info.delete_files, 'delete file')}" if info.delete_files else ""
+    return (
+        info.table,
+        f"{info.snapshots:,}",
+        _number(info.rows),
+        _number(info.data_files) + deletes,
+        "?" if info.bytes is None else size(info.bytes),
+        f"{datetime.fromtimestamp((info.updated_ms or 0) / 1000, UTC):%Y-%m-%d %H:%M:%S}",
+    )
+
+
+def _number(value: int | None) -> str:
+    """
+    >>> _number(1200), _number(None)
+    ('1,200', '?')
+    """
+    return "?" if value is None else f"{value:,}"
