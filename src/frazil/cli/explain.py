@@ -38,7 +38,8 @@ def explain(
 ) -> None:
     """Show which files a scan of a table skips, and why.
 
-    Layer by layer, with the term of the filter that decides. Nothing but metadata is read: the manifest list, manifests, and the footers of the files that are left.
+    Layer by layer, with the term of the filter that decides. Nothing but metadata is read: the manifest list,
+    manifests, and the footers of the files that are left.
     """
     from frazil.lake import Lake
 

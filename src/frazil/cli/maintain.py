@@ -70,8 +70,9 @@ def maintain(
 ) -> None:
     """Compact files, expire snapshots, remove orphan files.
 
-    Each step says first what it would do. Without TABLE: every table that lakehouse.py here declares, and what lies beside it; without lakehouse.py, every
-    table of the catalog. Writers go on meanwhile. The rules are the table's own: Table(..., upkeep=Upkeep(...)).
+    Each step says first what it would do. Without TABLE: every table that lakehouse.py here declares, and what lies
+    beside it; without lakehouse.py, every table of the catalog. Writers go on meanwhile. The rules are the table's
+    own: Table(..., upkeep=Upkeep(...)).
     """
     asks = not dry_run and not yes
     if asks and (output == "json" or not sys.stdin.isatty()) and set(steps) & set(REMOVING):

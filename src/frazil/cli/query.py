@@ -51,9 +51,10 @@ def query(
 ) -> None:
     """Run a SELECT over the catalog's tables.
 
-    Runs on an embedded DuckDB unless --engine says otherwise. Tables are named namespace.table. Inside the query, one table travels by itself: FROM a.b AT (VERSION => 'tag'), AT
-    (VERSION => 123), AT (TIMESTAMP => '2024-01-18'). EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT work, too. On a terminal
-    the result comes in pages; `--output arrow` is an Arrow stream for other programs.
+    Runs on an embedded DuckDB unless --engine says otherwise. Tables are named namespace.table. Inside the query,
+    one table travels by itself: FROM a.b AT (VERSION => 'tag'), AT (VERSION => 123), AT (TIMESTAMP =>
+    '2024-01-18'). EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT work, too. On a terminal the result comes in pages;
+    `--output arrow` is an Arrow stream for other programs.
     """
     from frazil.lake import Lake
 

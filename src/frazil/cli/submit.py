@@ -31,7 +31,8 @@ def submit(
 ) -> None:
     """Run a pipeline on a Spark cluster with spark-submit.
 
-    Packs the project, submits it and shows what the driver prints. The exit code is the run's. Ctrl-C and SIGTERM go to the driver.
+    Packs the project, submits it and shows what the driver prints. The exit code is the run's. Ctrl-C and SIGTERM
+    go to the driver.
     """
     from frazil.spark import describe, plan_submission, run_submission
 
