@@ -32,6 +32,7 @@ LAYOUT = (
     Package("local_stack", "what a project's local stack keeps about itself: its secrets, its ports"),
     Package("served", "which catalog `serve` and `up` have started for a project"),
     Package("config", "settings and profiles: flags > environment > file > defaults"),
+    Package("protocol", "the stored names that modules share: properties, summary keys, companion tables, refs"),
     Package("properties", "which table properties are unsafe for clients"),
     Package("storage_errors", "what the errors of object stores and file systems mean"),
     Package("puffin", "Puffin files: sketches, deletion vectors, indexes"),

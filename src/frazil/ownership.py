@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from frazil.config import Settings, load_settings
 from frazil.errors import CommitConflict, CommitUnknown, OtherProject
+from frazil.protocol import LEDGER_SUFFIX, PROPERTY_PROJECT, QUARANTINE_SUFFIX, RUNS_SUFFIX
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from frazil.client import FrazilCatalog
 
-OWNER = "frazil.project"  # a property of tables that a project made or writes
 ATTEMPTS = 3
 
 
@@ -67,7 +67,7 @@ def ledgered(target: Identifier) -> list[Identifier]:
 
 def companions(target: Identifier) -> list[Identifier]:
     """The names of the tables that Frazil keeps for a table, the ledger first."""
-    return [(*target[:-1], f"{target[-1]}__{kind}") for kind in ("ledger", "runs", "quarantine")]
+    return [(*target[:-1], f"{target[-1]}{suffix}") for suffix in (LEDGER_SUFFIX, RUNS_SUFFIX, QUARANTINE_SUFFIX)]
 
 
 def existing_tables(catalog: FrazilCatalog, names: Sequence[Identifier]) -> list[LiveTable]:
@@ -79,7 +79,7 @@ def existing_tables(catalog: FrazilCatalog, names: Sequence[Identifier]) -> list
 
 def other_owners(tables: Iterable[LiveTable], project: str) -> dict[str, str]:
     """The tables of other projects, and which these are. A table without an owner was made before owners were kept."""
-    owners = {".".join(table.name()): table.properties.get(OWNER, project) for table in tables}
+    owners = {".".join(table.name()): table.properties.get(PROPERTY_PROJECT, project) for table in tables}
     return {name: owner for name, owner in owners.items() if owner != project}
 
 
@@ -92,8 +92,8 @@ def claim_tables(load: Callable[[], Iterable[LiveTable]], project: str, catalog:
         try:
             with catalog.transaction() as tx:
                 for table in load():
-                    if table.properties.get(OWNER) != project:
-                        tx.table(table).set_properties({OWNER: project})
+                    if table.properties.get(PROPERTY_PROJECT) != project:
+                        tx.table(table).set_properties({PROPERTY_PROJECT: project})
             return
         except (CommitConflict, CommitUnknown):  # the next attempt reads whether the commit happened
             if attempt == ATTEMPTS:

@@ -16,9 +16,11 @@ from collections.abc import Iterable, Mapping
 from fnmatch import translate
 from functools import lru_cache
 
+from frazil.protocol import RESERVED_PREFIX
+
 # A part of these names is chosen by a user: a column, a branch. No client reads configuration from them.
 _FREE_PREFIXES = (
-    "frazil.",
+    RESERVED_PREFIX,
     "write.metadata.metrics.column.",
     "write.parquet.bloom-filter-enabled.column.",
     "write.parquet.bloom-filter-fpp.column.",

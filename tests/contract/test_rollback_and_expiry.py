@@ -19,9 +19,10 @@ from pyiceberg.typedef import Identifier
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.errors import CommitConflict, SinkError
+from frazil.protocol import ROLLBACK_TAG_PREFIX
 from frazil.upkeep.policy import DAY_MS
 from frazil.write.commit.publish import CommitCatalog, SingleTableCatalog
-from frazil.write.commit.rollback import HOLD_PREFIX, roll_back
+from frazil.write.commit.rollback import roll_back
 from tests.catalog_writers import run_together
 from tests.conftest import Campaign
 from tests.contract.history_lake import SCHEMA, rows
@@ -72,7 +73,7 @@ def expire(kept: Kept) -> None:
 
 
 def tags(kept: Kept) -> list[str]:
-    return [name for name in kept.live.metadata.refs if name.startswith(HOLD_PREFIX)]
+    return [name for name in kept.live.metadata.refs if name.startswith(ROLLBACK_TAG_PREFIX)]
 
 
 def test_a_target_that_expires_before_the_rollback_is_refused_and_the_table_is_readable(kept: Kept) -> None:

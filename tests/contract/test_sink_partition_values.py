@@ -19,7 +19,7 @@ from pyiceberg.expressions import BooleanExpression, EqualTo, IsNaN, IsNull
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.lake import Lake
-from frazil.tables.upkeep import MIN_INPUT_FILES
+from frazil.protocol import PROPERTY_MIN_INPUT_FILES
 from frazil.upkeep.steps import Keeper
 from frazil.write.commit.replace import Replace
 from frazil.write.files.buffer import Buffer
@@ -130,7 +130,7 @@ def test_a_filter_by_a_value_finds_its_rows(case: PartitionCase, catalog: Frazil
 def test_every_value_survives_merges_upkeep_upserts_and_replacement(
     case: PartitionCase, catalog: FrazilCatalog, duck: duckdb.DuckDBPyConnection, make: Any
 ) -> None:
-    make(case, **{"commit.manifest.min-count-to-merge": "2", MIN_INPUT_FILES: "2"})
+    make(case, **{"commit.manifest.min-count-to-merge": "2", PROPERTY_MIN_INPUT_FILES: "2"})
     rows = case.arrow(arrow_schema(case.schema), copies=3)
     write(catalog, rows, commits=3)
     keeper = Keeper(catalog, ("lake", "t"))

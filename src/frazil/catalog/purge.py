@@ -19,6 +19,7 @@ from frazil.catalog.guard import OwnFolders, read_or_missing
 from frazil.catalog.store import relations
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import CatalogError, FrazilError, ReferencesUnknown
+from frazil.protocol import PROPERTY_GC_ENABLED
 from frazil.scan.manifests import Candidates, in_portions
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Purge:
 
     def _named(self) -> Iterator[str]:
         lists = dict.fromkeys(one["manifest-list"] for one in self.metadata["snapshots"] if "manifest-list" in one)
-        if self.metadata["properties"].get("gc.enabled", "true").lower() != "false":
+        if self.metadata["properties"].get(PROPERTY_GC_ENABLED, "true").lower() != "false":
             yield from self._data_files(lists)
         yield from lists
         for file in (*self.metadata["statistics"], *self.metadata["partition-statistics"]):

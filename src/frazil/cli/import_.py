@@ -10,11 +10,10 @@ import click
 
 from frazil.cli.context import Context
 from frazil.errors import ProjectError
+from frazil.protocol import COMPANION_SUFFIXES
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
-
-KEPT_BY_FRAZIL = ("__ledger", "__quarantine", "__runs")  # tables that pipelines and sinks make for themselves
 
 
 @click.command("import")
@@ -66,5 +65,5 @@ def _all_namespaces(catalog: FrazilCatalog, parent: tuple[str, ...] = ()) -> lis
 
 def _tables(catalog: FrazilCatalog, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
     return sorted(
-        identifier for identifier in catalog.list_tables(namespace) if not identifier[-1].endswith(KEPT_BY_FRAZIL)
+        identifier for identifier in catalog.list_tables(namespace) if not identifier[-1].endswith(COMPANION_SUFFIXES)
     )

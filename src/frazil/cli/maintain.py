@@ -14,6 +14,7 @@ import click
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, count, size, to_json
 from frazil.errors import FrazilError, NoSuchTable, UpkeepError
+from frazil.protocol import COMPANION_SUFFIXES
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
@@ -209,7 +210,7 @@ def _as_entry(report: StepReport) -> dict[str, Any]:
 def _choose(context: Context, given: Sequence[str]) -> list[Identifier]:
     """The tables that are meant, each once and in order."""
     from frazil.project import FILE_NAME, load_project
-    from frazil.upkeep import COMPANIONS, every_table
+    from frazil.upkeep import every_table
 
     catalog = context.catalog
     if given:
@@ -221,7 +222,7 @@ def _choose(context: Context, given: Sequence[str]) -> list[Identifier]:
     if not (Path.cwd() / FILE_NAME).exists():
         return sorted(live)
     declared = {table.identifier for table in load_project(Path.cwd()).tables}
-    beside = {(*name[:-1], f"{name[-1]}{suffix}") for name in declared for suffix in COMPANIONS}
+    beside = {(*name[:-1], f"{name[-1]}{suffix}") for name in declared for suffix in COMPANION_SUFFIXES}
     return sorted(name for name in live if name in declared | beside)
 
 

@@ -12,6 +12,7 @@ import click
 from frazil.cli.context import Context
 from frazil.cli.delta import delta_options, is_delta
 from frazil.cli.show import OUTPUT, count, print_rows, to_json
+from frazil.protocol import QUARANTINE_SUFFIX
 
 if TYPE_CHECKING:
     from frazil.quarantine import DeltaQuarantine, HeldRow, Holding, IcebergQuarantine, ReplayResult, Rules
@@ -21,7 +22,6 @@ DELTA = click.option("--delta", is_flag=True, help="The name is the folder or ad
 REASON = click.option("--reason", metavar="TEXT", help="Only rows whose reason has this text in it.")
 PART = click.option("--part", help="Only rows of this part of a sink, such as uplink/part-0.")
 SHOWN_ROWS = 20
-SUFFIX = "__quarantine"
 
 
 @click.group()
@@ -169,7 +169,7 @@ def drop(
 
 def _open(context: Context, name: str, delta: bool) -> IcebergQuarantine | DeltaQuarantine:
     """The quarantine of a table; the name of the quarantine table itself does as well."""
-    name = name.rstrip("/").removesuffix(SUFFIX)
+    name = name.rstrip("/").removesuffix(QUARANTINE_SUFFIX)
     if is_delta(name, delta):
         from frazil.quarantine import DeltaQuarantine
 
@@ -188,11 +188,11 @@ def _holdings(context: Context, name: str | None, delta: bool) -> list[Holding]:
     from frazil.quarantine import IcebergQuarantine
 
     known = Lake(context.settings, catalog=context.catalog).table_names()
-    plain = (name or "").removesuffix(SUFFIX)
+    plain = (name or "").removesuffix(QUARANTINE_SUFFIX)
     inside = [one for one in known if name is None or one.startswith(f"{plain}.")]
     if name is not None and not inside and not context.catalog.namespace_exists(plain):
         return [one for one in [_open(context, plain, delta).holding()] if one is not None]
-    beside = [one.removesuffix(SUFFIX) for one in inside if one.endswith(SUFFIX)]
+    beside = [one.removesuffix(QUARANTINE_SUFFIX) for one in inside if one.endswith(QUARANTINE_SUFFIX)]
     found = [IcebergQuarantine(context.catalog, tuple(one.split("."))).holding() for one in beside]
     return [one for one in found if one is not None]
 

@@ -14,6 +14,7 @@ from frazil.cli.progress import spark_progress
 from frazil.cli.spark import pipeline_session
 from frazil.pipelines import RunResult
 from frazil.project import load_project
+from frazil.protocol import QUARANTINE_SUFFIX
 
 if TYPE_CHECKING:
     from frazil.pipelines import Pipeline
@@ -95,7 +96,8 @@ def describe_counts(result: RunResult) -> str:
         "rows read": f"{result.rows_in:,}",
         **_written(result),
         "duplicates": f"{result.duplicates:,}",
-        "quarantined": f"{result.quarantined:,}" + (f"  see {result.table}__quarantine" if result.quarantined else ""),
+        "quarantined": f"{result.quarantined:,}"
+        + (f"  see {result.table}{QUARANTINE_SUFFIX}" if result.quarantined else ""),
         "seconds": f"{result.seconds:.1f}",
     }
     notes = [*describe_changes(result.changed, result.unverified), *describe_copies(result.copies)]

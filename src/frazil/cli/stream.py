@@ -16,6 +16,7 @@ from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.spark import pipeline_session
 from frazil.project import Project, load_project
+from frazil.protocol import QUARANTINE_SUFFIX
 
 if TYPE_CHECKING:
     from frazil.pipelines import Pipeline
@@ -161,7 +162,7 @@ def describe(progress: StreamProgress) -> str:
         batches += " of changes to"
     else:
         batches += " are in"
-    aside = f", {progress.quarantined:,} in {progress.table}__quarantine" if progress.quarantined else ""
+    aside = f", {progress.quarantined:,} in {progress.table}{QUARANTINE_SUFFIX}" if progress.quarantined else ""
     return (
         f"{progress.pipeline}: {progress.outcome()} in {batches} {progress.table}{aside}, snapshot "
         f"{progress.snapshot_id}"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from frazil.protocol import RUNS_SUFFIX, SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_ROLLBACK, SUMMARY_UPKEEP
 from frazil.scan.planning import MAIN, ancestors, find_ref
-from frazil.write.commit import SUMMARY_COMMIT, SUMMARY_ROLLBACK
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # How engines sign their commits: the property in the snapshot's summary, and what to call it.
 _SIGNATURES = {"trino_query_id": "trino query", "spark.app.id": "spark", "engine-name": "engine"}
-RUNS_SUFFIX = "__runs"
-SUMMARY_UPKEEP = "frazil.upkeep"  # see upkeep/replacing
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def signed_by(summary: Mapping[str, str]) -> str:
         said.append(f"{claim['part']} commit {claim['commit']}")
     if SUMMARY_UPKEEP in summary:
         said.append(f"upkeep: {summary[SUMMARY_UPKEEP]}")
-    if "frazil.progress" in summary and not said:
+    if SUMMARY_PROGRESS in summary and not said:
         said.append("a writer took over")
     engine = next((f"{name} {summary[key]}" for key, name in _SIGNATURES.items() if key in summary), None)
     return ", ".join(said) or engine or ""

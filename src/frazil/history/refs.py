@@ -16,8 +16,9 @@ from pyiceberg.table.update import (
 
 from frazil.client import Change
 from frazil.errors import HistoryError
+from frazil.protocol import SUMMARY_STAGED_BY
 from frazil.scan.planning import MAIN, Point, ancestors, find_ref
-from frazil.write.commit import STAGED_BY, PartProgress, Progress, guards, merge, move_ref, property_key, read_progress
+from frazil.write.commit import PartProgress, Progress, guards, merge, move_ref, property_key, read_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -147,7 +148,7 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
         raise HistoryError(f"'{branch}' is no branch of {label} beside main", hint=f"frazil branch list {label}")
     main = metadata.snapshot_by_name(MAIN)
     summary = point.snapshot.summary
-    if summary is not None and (pipeline := summary.additional_properties.get(STAGED_BY)):
+    if summary is not None and (pipeline := summary.additional_properties.get(SUMMARY_STAGED_BY)):
         hint = f"mend the rows or the check, and run it again: frazil run {pipeline}"
         raise HistoryError(
             f"'{branch}' of {label} holds rows that pipeline '{pipeline}' has staged for its audit: published so, "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import HistoryError, ProgressMismatch
 from frazil.history.diff import TableDiff, compare_schemas, diff_points
 from frazil.history.log import LogEntry, describe, refs_by_snapshot
+from frazil.protocol import LEDGER_SUFFIX, QUARANTINE_SUFFIX
 from frazil.scan.planning import MAIN, Point, ancestors, find_ref, find_snapshot, schema_at
 from frazil.write.commit import progress_at, read_progress, roll_back
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from frazil.client import FrazilCatalog
-
-LEDGER_SUFFIX, QUARANTINE_SUFFIX = "__ledger", "__quarantine"
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 from frazil.errors import AuditFailed, PipelineError
 from frazil.pipelines.declare import Pipeline, is_query
 from frazil.pipelines.stages import Stages
+from frazil.protocol import SUMMARY_STAGED_BY
 from frazil.spark import spark_error
-from frazil.write.commit import STAGED_BY, Publishable, head, until_decided
+from frazil.write.commit import Publishable, head, until_decided
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
@@ -107,7 +108,7 @@ class Files:
             assert on_branch is not None
             if on_branch.snapshot_id == change.snapshot_id:
                 return on_branch.snapshot_id  # the reply was lost, the commit was not
-            built = change.build(table, attempt=number, summary={STAGED_BY: stages.pipeline}, properties={})
+            built = change.build(table, attempt=number, summary={SUMMARY_STAGED_BY: stages.pipeline}, properties={})
             stages.catalog.commit_changes([built])
             assert change.snapshot_id is not None
             return change.snapshot_id

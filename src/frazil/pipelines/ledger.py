@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from frazil.ownership import OWNER
 from frazil.pipelines.sources import SourceFile
+from frazil.protocol import LEDGER_SUFFIX, PROPERTY_PROJECT
 from frazil.tables import Table, column
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ COLUMNS = (
 
 def ledger_of(target: Table) -> Table:
     """The declaration of a table's ledger."""
-    return Table(f"{target.name}__ledger", *COLUMNS)
+    return Table(f"{target.name}{LEDGER_SUFFIX}", *COLUMNS)
 
 
 def open_beside(declared: Table, catalog: Any, *, owner: str | None = None) -> LiveTable:
@@ -44,7 +44,9 @@ def open_beside(declared: Table, catalog: Any, *, owner: str | None = None) -> L
         found: LiveTable = catalog.load_table(declared.identifier)
     except NoSuchTableError:
         with suppress(TableAlreadyExistsError):  # another run was faster
-            catalog.create_table(declared.identifier, declared.schema(), properties={OWNER: owner} if owner else {})
+            catalog.create_table(
+                declared.identifier, declared.schema(), properties={PROPERTY_PROJECT: owner} if owner else {}
+            )
         found = catalog.load_table(declared.identifier)
     return found
 

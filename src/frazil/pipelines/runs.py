@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frazil.config import is_secret
+from frazil.protocol import RUNS_SUFFIX
 from frazil.tables import Table, column
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class RunResult:
 
 def runs_of(target: Table) -> Table:
     """The declaration of the table of a target's runs."""
-    return Table(f"{target.name}__runs", *COLUMNS)
+    return Table(f"{target.name}{RUNS_SUFFIX}", *COLUMNS)
 
 
 def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:

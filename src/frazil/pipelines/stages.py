@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from frazil.client import Change
 from frazil.errors import CommitUnknown, PipelineError, WriterFenced
-from frazil.write.commit import STAGED_BY, Append, Move, Overtaken, drop_ref, guards, head, move_ref, until_decided
+from frazil.protocol import STAGING_PREFIX, SUMMARY_STAGED_BY
+from frazil.write.commit import Append, Move, Overtaken, drop_ref, guards, head, move_ref, until_decided
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from frazil.sinks.spark import FrameResult, FrameSink, Staged
 
 T = TypeVar("T")
-STAGE = "frazil_stage"
 ATTEMPTS = 10
 Also = Callable[[int], "Mapping[str | Identifier, pa.Table]"]
 Write = Callable[[str], int]  # brings something to a branch, and gives the snapshot that it has then
@@ -66,7 +66,7 @@ class Stages:
     @property
     def prefix(self) -> str:
         """How the branches of this part begin: names of parts may hold what a branch in SQL may not."""
-        return f"{STAGE}_{hashlib.sha256(self.part.encode()).hexdigest()[:10]}_"
+        return f"{STAGING_PREFIX}_{hashlib.sha256(self.part.encode()).hexdigest()[:10]}_"
 
     def clean(self, *others: str) -> list[str]:
         """Removes the branches that writers of earlier generations have left, and those named; these can publish
@@ -166,7 +166,7 @@ class Stages:
                 return known.snapshot_id if known.snapshot_id != empty.snapshot_id else None
             if now is None:
                 self.catalog.commit_changes(
-                    [empty.build(table, attempt=number, summary={STAGED_BY: self.pipeline}, properties={})]
+                    [empty.build(table, attempt=number, summary={SUMMARY_STAGED_BY: self.pipeline}, properties={})]
                 )
                 return None
             self._commit(guards(table.metadata, stage, None), move_ref(table.metadata, stage, now.snapshot_id))

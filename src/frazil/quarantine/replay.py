@@ -21,21 +21,11 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict, SinkError
+from frazil.protocol import PROPERTY_UPSERTED_BY, SUMMARY_PROGRESS, SUMMARY_RELEASE, SUMMARY_REPLAY
 from frazil.quarantine.held import Choice, HeldRow, Holding, Naming, check_of
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.quarantine.sifting import Sifting
-from frazil.sinks import SUMMARY_REPLAY
-from frazil.write.commit import (
-    SUMMARY_PROGRESS,
-    UPSERTED_BY,
-    Append,
-    CommitCatalog,
-    Patience,
-    Rewrite,
-    property_key,
-    quarantine_of,
-    until_decided,
-)
+from frazil.write.commit import Append, CommitCatalog, Patience, Rewrite, property_key, quarantine_of, until_decided
 from frazil.write.contract import Contract
 from frazil.write.files import TableLayout
 
@@ -43,7 +33,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 R = TypeVar("R")
-SUMMARY_RELEASE = "frazil.release"  # in the snapshot of the quarantine: how many rows have left it, and where to
 
 
 @dataclass(frozen=True)
@@ -162,7 +151,7 @@ class IcebergQuarantine:
         return until_decided(attempt, name=self.name, patience=self.patience)
 
     def _refuse_upserted(self, beside: Table, rules: Rules) -> None:
-        if (key := beside.properties.get(UPSERTED_BY)) and not rules.append:
+        if (key := beside.properties.get(PROPERTY_UPSERTED_BY)) and not rules.append:
             raise SinkError(
                 f"{self.name} is upserted by {key}, and a replay appends: its rows would stand beside those of the "
                 f"same key",

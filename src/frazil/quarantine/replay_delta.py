@@ -22,6 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
 from frazil.errors import ProgressMismatch
+from frazil.protocol import QUARANTINE_SUFFIX, SUMMARY_RELEASE
 from frazil.quarantine.held import COLUMNS, Choice, HeldRow, Holding, Naming, kind_of
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.quarantine.replay import Rules
@@ -184,7 +185,7 @@ class DeltaQuarantine:
 
     def _beside(self) -> DeltaLog | None:
         self.log_of(self.uri).load()  # a table that is not there has no empty quarantine either
-        uri = f"{self.uri.rstrip('/')}__quarantine"
+        uri = f"{self.uri.rstrip('/')}{QUARANTINE_SUFFIX}"
         there = DeltaTable.is_deltatable(uri, dict(self.storage_options) or None)
         return self.log_of(uri) if there else None
 
@@ -239,9 +240,7 @@ def _claim(owner: str, progress: PartProgress, plan: str, count: int) -> Claim:
 
 
 def _commit(table: DeltaTable, actions: list[AddAction | RemoveAction], transaction: Transaction) -> None:
-    properties = CommitProperties(
-        app_transactions=[transaction], custom_metadata={"frazil.release": transaction.app_id}
-    )
+    properties = CommitProperties(app_transactions=[transaction], custom_metadata={SUMMARY_RELEASE: transaction.app_id})
     table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=properties)
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from frazil.sinks.arguments import check_stream as check_stream
     from frazil.sinks.arguments import check_values as check_values
     from frazil.sinks.audit_steps import REPLAY_PART as REPLAY_PART
-    from frazil.sinks.audit_steps import SUMMARY_REPLAY as SUMMARY_REPLAY
     from frazil.sinks.iceberg import IcebergTarget as IcebergTarget
     from frazil.sinks.python import as_catalog as as_catalog
     from frazil.sinks.python import open, open_delta

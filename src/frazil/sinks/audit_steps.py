@@ -7,24 +7,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SinkError
-from frazil.sinks.audit_line import Line, Step
-from frazil.write.commit import (
-    MAIN,
-    STAGED_BY,
+from frazil.protocol import (
     SUMMARY_COMMIT,
+    SUMMARY_PART,
     SUMMARY_PROGRESS,
     SUMMARY_REF,
+    SUMMARY_REPLAY,
     SUMMARY_ROLLBACK,
-    PartProgress,
-    Progress,
-    read_progress,
+    SUMMARY_ROLLBACK_PROGRESS,
+    SUMMARY_STAGED_BY,
 )
+from frazil.sinks.audit_line import Line, Step
+from frazil.write.commit import MAIN, PartProgress, Progress, read_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-SUMMARY_REPLAY = "frazil.replay"  # in a snapshot of the table: how many rows came out of which quarantine
 REPLAY_PART = "quarantine/replay"  # on Delta, replays are a part of their own
 
 
@@ -100,7 +99,7 @@ def _iceberg_step(snapshot: Snapshot) -> Step:
         ref=summary.get(SUMMARY_REF, MAIN),
         back_to=summary.get(SUMMARY_ROLLBACK),
         replayed=json.loads(summary[SUMMARY_REPLAY])["rows"] if SUMMARY_REPLAY in summary else None,
-        staged=STAGED_BY in summary,
+        staged=SUMMARY_STAGED_BY in summary,
         operation=snapshot.summary.operation.value if snapshot.summary else "unknown",
         added=int(summary.get("added-records", 0)),
         deleted=int(summary.get("deleted-records", 0)) + int(summary.get("added-position-deletes", 0)),
@@ -110,14 +109,14 @@ def _iceberg_step(snapshot: Snapshot) -> Step:
 def _delta_step(entry: Mapping[str, Any], state: Progress) -> Step:
     """A version; each speaks of one part alone, so the others are what they were."""
     version, operation = int(entry["version"]), str(entry.get("operation", "unknown")).lower()
-    claim = json.loads(entry["frazil.commit"]) if "frazil.commit" in entry else None
+    claim = json.loads(entry[SUMMARY_COMMIT]) if SUMMARY_COMMIT in entry else None
     if operation == "restore":
-        text = entry.get("frazil.rollback")
+        text = entry.get(SUMMARY_ROLLBACK_PROGRESS)
         back_to = str(entry.get("operationParameters", {}).get("version", "an older version"))
         return Step(
             version, progress=Progress.parse(text) if text else None, back_to=f"version {back_to}", operation=operation
         )
-    part = entry.get("frazil.part")
+    part = entry.get(SUMMARY_PART)
     if part == REPLAY_PART:
         return (
             Step(version, replayed=sum(claim["to"].values()), operation=operation)
@@ -131,7 +130,7 @@ def _delta_step(entry: Mapping[str, Any], state: Progress) -> Step:
             added=_metric(entry, "num_added_rows"),
             deleted=_metric(entry, "num_deleted_rows"),
         )
-    after = state.with_part(part, PartProgress(**json.loads(entry["frazil.progress"])))
+    after = state.with_part(part, PartProgress(**json.loads(entry[SUMMARY_PROGRESS])))
     return Step(version, progress=after, claim=claim, operation=operation)
 
 

@@ -13,9 +13,9 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict, RowRefused, SchemaMismatch, SinkError
+from frazil.protocol import PROPERTY_UPSERTED_BY
 from frazil.write.commit import (
     MAIN,
-    UPSERTED_BY,
     Append,
     Claim,
     CommitCatalog,
@@ -159,8 +159,8 @@ class IcebergTarget:
             with contextlib.suppress(TableAlreadyExistsError):  # another part was faster
                 self.catalog.create_table(name, QUARANTINE_SCHEMA)
             table = self.catalog.load_table(name)
-        if self.key and UPSERTED_BY not in table.properties:
-            self.catalog.commit_changes([Change(name, (), set_properties({UPSERTED_BY: ", ".join(self.key)}))])
+        if self.key and PROPERTY_UPSERTED_BY not in table.properties:
+            self.catalog.commit_changes([Change(name, (), set_properties({PROPERTY_UPSERTED_BY: ", ".join(self.key)}))])
         return table
 
     def _patiently(self, load: Callable[[], Table]) -> Table:

@@ -15,15 +15,9 @@ if TYPE_CHECKING:
     from frazil.tables.planfile import load_plan, save_plan
     from frazil.tables.steps import AlterTable, Step, summary
     from frazil.tables.types import Column, column, list_of, map_of, struct
-    from frazil.tables.upkeep import KEEP_AGE, KEEP_COUNT, MIN_INPUT_FILES, ORPHAN_AGE, REF_AGE, TARGET_SIZE, Upkeep
+    from frazil.tables.upkeep import Upkeep
 
 __all__ = [
-    "KEEP_AGE",
-    "KEEP_COUNT",
-    "MIN_INPUT_FILES",
-    "ORPHAN_AGE",
-    "REF_AGE",
-    "TARGET_SIZE",
     "AlterTable",
     "Change",
     "Column",

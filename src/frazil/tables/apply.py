@@ -14,7 +14,7 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import AddSchemaUpdate, AssertCreate, TableRequirement, TableUpdate
 
 from frazil.errors import CatalogError, ChangeRefused, CheckError, CommitConflict, DeclarationError, StalePlan
-from frazil.ownership import OWNER
+from frazil.protocol import PROPERTY_PROJECT
 from frazil.tables.compare import compare
 from frazil.tables.declare import Table
 from frazil.tables.diff import diff
@@ -145,7 +145,7 @@ def _create(step: CreateTable, catalog: Catalog, owner: str | None) -> None:
     options: dict[str, Any] = {
         "partition_spec": PartitionSpec.model_validate(step.spec),
         "sort_order": SortOrder.model_validate(step.order),
-        "properties": {**step.properties, **({OWNER: owner} if owner else {})},
+        "properties": {**step.properties, **({PROPERTY_PROJECT: owner} if owner else {})},
         "location": step.location,
     }
     try:

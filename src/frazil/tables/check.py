@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from frazil.errors import DeclarationError
 from frazil.properties import unsafe_property
+from frazil.protocol import RESERVED_PREFIX
 from frazil.tables.terms import Term, parse_partition, parse_sort
 from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from frazil.tables.fields import TableFields
 
 Parsed = TypeVar("Parsed")
-RESERVED = "frazil."  # properties that Frazil keeps in a table: progress, what was applied
 SINCE_V3 = ("timestamp_ns", "timestamptz_ns", "unknown", "geometry", "geography")
 _DATES = {"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
 
@@ -180,7 +180,7 @@ def _check_properties(table: TableFields) -> None:
             raise DeclarationError(
                 f"table '{table.name}': property '{key}' is {value!r}, expected text", hint=f'write "{value}"'
             )
-        if key.startswith(RESERVED):
+        if key.startswith(RESERVED_PREFIX):
             raise DeclarationError(
                 f"table '{table.name}': property '{key}' is Frazil's own", hint="remove it from properties"
             )

@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from frazil.tables.check import RESERVED
-from frazil.tables.diff import NAME_MAPPING
+from frazil.protocol import PROPERTY_NAME_MAPPING, RESERVED_PREFIX
 from frazil.tables.iceberg import column_of, partition_term_of, sort_term_of
 from frazil.tables.types import Column, ListOf, MapOf, Struct, Type
 
@@ -40,7 +39,9 @@ def write_table(table: LiveTable) -> str:
         for name, texts in (("partition_by", partitions), ("sort_by", orders), ("key", key))
         if texts
     ]
-    if properties := {k: v for k, v in table.properties.items() if not k.startswith(RESERVED) and k != NAME_MAPPING}:
+    if properties := {
+        k: v for k, v in table.properties.items() if not k.startswith(RESERVED_PREFIX) and k != PROPERTY_NAME_MAPPING
+    }:
         arguments.append(f"properties={_mapping(properties)}")
     arguments.append(f"format_version={table.metadata.format_version}")
     return _call("Table", arguments, 0, broken=True)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json, update_mapping
 
 from frazil.errors import ChangeRefused
+from frazil.protocol import PROPERTY_APPLIED, PROPERTY_NAME_MAPPING
 from frazil.tables.compare import compare, same_value
 from frazil.tables.declare import DEFAULT_FORMAT_VERSION, Table
 from frazil.tables.evolve import Evolution, evolve
-from frazil.tables.shape import APPLIED, Record, Shape, nodes
+from frazil.tables.shape import Record, Shape, nodes
 from frazil.tables.steps import AlterTable, CreateNamespace, CreateTable, Json, Seen, Step
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 LAST_ADDED = -1  # the schema, spec or order that this commit adds
 # how files without ids are read; it follows the schema, no one declares it
-NAME_MAPPING = "schema.name-mapping.default"
 
 
 def diff(declared: Table, *, namespace_exists: bool, live: LiveTable | None) -> list[Step]:
@@ -47,7 +47,11 @@ def diff_table(declared: Table, metadata: TableMetadata) -> AlterTable | None:
     if not changes:
         return None
     updates = _updates(evolution, {change.about[0] for change in changes}, metadata)
-    keys = {APPLIED, NAME_MAPPING, *(change.about[1] for change in changes if change.about[0] == "property")}
+    keys = {
+        PROPERTY_APPLIED,
+        PROPERTY_NAME_MAPPING,
+        *(change.about[1] for change in changes if change.about[0] == "property"),
+    }
     return AlterTable(declared.name, tuple(changes), tuple(updates), Seen.of(metadata, keys=keys))
 
 
@@ -59,7 +63,7 @@ def _create(declared: Table) -> CreateTable:
         _json(declared.schema()),
         _json(declared.partition_spec()),
         _json(declared.sort_order()),
-        {**declared.properties, "format-version": str(version), APPLIED: record.dump()},
+        {**declared.properties, "format-version": str(version), PROPERTY_APPLIED: record.dump()},
         declared.location,
         declared.partition_by,
     )
@@ -119,7 +123,7 @@ def _numbered(target: Shape, metadata: TableMetadata) -> Shape:
 
 def _record(target: Shape) -> dict[str, str]:
     ids = (target.schema.schema_id, target.spec.spec_id, target.order.order_id)
-    return {APPLIED: Record(*ids, target.format_version, target.properties).dump()}
+    return {PROPERTY_APPLIED: Record(*ids, target.format_version, target.properties).dump()}
 
 
 def _same_schema(one: Schema, two: Schema) -> bool:
@@ -131,7 +135,7 @@ def _mapping(evolution: Evolution, metadata: TableMetadata) -> dict[str, str]:
     """The table's name mapping after the change, where it has one: else files without ids would lose the renamed
     columns.
     """
-    if NAME_MAPPING not in metadata.properties:
+    if PROPERTY_NAME_MAPPING not in metadata.properties:
         return {}
     before, after = nodes(evolution.live.schema), nodes(evolution.target.schema)
     renamed = {i: node.field for i, node in after.items() if i in before and before[i].field.name != node.field.name}
@@ -139,8 +143,10 @@ def _mapping(evolution: Evolution, metadata: TableMetadata) -> dict[str, str]:
     for field_id, node in after.items():
         if field_id not in before and (node.parent in before or node.parent == 0):
             added.setdefault(node.parent or -1, []).append(node.field)
-    mapping: NameMapping = update_mapping(parse_mapping_from_json(metadata.properties[NAME_MAPPING]), renamed, added)
-    return {NAME_MAPPING: mapping.model_dump_json()}
+    mapping: NameMapping = update_mapping(
+        parse_mapping_from_json(metadata.properties[PROPERTY_NAME_MAPPING]), renamed, added
+    )
+    return {PROPERTY_NAME_MAPPING: mapping.model_dump_json()}
 
 
 def _json(model: Any) -> Json:

@@ -14,10 +14,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
+from frazil.protocol import PROPERTY_APPLIED
+
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
-
-APPLIED = "frazil.applied"  # the property that remembers what was applied last; see Record
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Record:
         it unreadable.
         """
         try:
-            value = json.loads(properties[APPLIED])
+            value = json.loads(properties[PROPERTY_APPLIED])
             return cls(value["schema"], value["spec"], value["order"], value["format"], value["properties"])
         except (KeyError, ValueError, TypeError):
             return None

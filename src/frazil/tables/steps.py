@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from frazil.protocol import PROPERTY_APPLIED
 from frazil.tables.compare import Change
-from frazil.tables.shape import APPLIED
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -103,7 +103,7 @@ class Seen:
         for key, was in self.properties.items():
             if now.properties.get(key) != was:
                 changed = f"property {key} (was {_value(was)}, is {_value(now.properties.get(key))})"
-                found.append("what is applied: another plan was applied" if key == APPLIED else changed)
+                found.append("what is applied: another plan was applied" if key == PROPERTY_APPLIED else changed)
         return found
 
 

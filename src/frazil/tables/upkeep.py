@@ -8,14 +8,15 @@ import re
 from dataclasses import dataclass
 
 from frazil.errors import DeclarationError
+from frazil.protocol import (
+    PROPERTY_MAX_SNAPSHOT_AGE_MS,
+    PROPERTY_MIN_INPUT_FILES,
+    PROPERTY_MIN_SNAPSHOTS,
+    PROPERTY_ORPHAN_AGE_MS,
+    PROPERTY_TARGET_FILE_BYTES,
+)
 
 # Iceberg's own names where it has one: every engine's maintenance then honours the same rules.
-TARGET_SIZE = "write.target-file-size-bytes"
-KEEP_AGE = "history.expire.max-snapshot-age-ms"
-KEEP_COUNT = "history.expire.min-snapshots-to-keep"
-REF_AGE = "history.expire.max-ref-age-ms"
-MIN_INPUT_FILES = "upkeep.compact.min-input-files"
-ORPHAN_AGE = "upkeep.orphans.older-than-ms"
 
 _SIZES = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 _AGES = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -45,11 +46,11 @@ class Upkeep:
         {'write.target-file-size-bytes': '134217728', 'history.expire.max-snapshot-age-ms': '604800000'}
         """
         values = {
-            TARGET_SIZE: _size(self.target_file_size, table),
-            MIN_INPUT_FILES: _whole(self.min_input_files, "min_input_files", 2, table),
-            KEEP_AGE: None if self.keep_days is None else _days(self.keep_days, table),
-            KEEP_COUNT: _whole(self.keep_snapshots, "keep_snapshots", 1, table),
-            ORPHAN_AGE: _age(self.orphans_older_than, table),
+            PROPERTY_TARGET_FILE_BYTES: _size(self.target_file_size, table),
+            PROPERTY_MIN_INPUT_FILES: _whole(self.min_input_files, "min_input_files", 2, table),
+            PROPERTY_MAX_SNAPSHOT_AGE_MS: None if self.keep_days is None else _days(self.keep_days, table),
+            PROPERTY_MIN_SNAPSHOTS: _whole(self.keep_snapshots, "keep_snapshots", 1, table),
+            PROPERTY_ORPHAN_AGE_MS: _age(self.orphans_older_than, table),
         }
         return {key: str(value) for key, value in values.items() if value is not None}
 

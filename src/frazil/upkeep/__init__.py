@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from frazil.upkeep.others import every_table
     from frazil.upkeep.rewriting import Rewriter
     from frazil.upkeep.spark import SparkEngine
-    from frazil.upkeep.steps import COMPANIONS, Keeper, StepPlan, StepReport
+    from frazil.upkeep.steps import Keeper, StepPlan, StepReport
     from frazil.upkeep.words import split_ms
 
 __all__ = [
-    "COMPANIONS",
     "Engine",
     "Finished",
     "Group",

@@ -24,6 +24,7 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict, ReferencesUnknown, UpkeepError
+from frazil.protocol import STAGING_PREFIX
 from frazil.upkeep.others import find_referenced
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.reach import Doomed, find_doomed
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 STEP = "expire"
-STAGE = "frazil_stage"  # how the branches begin on which a pipeline stages a change; see pipelines/stages
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def choose_expired(
 def _is_old_ref(metadata: TableMetadata, name: str, policy: Policy, now_ms: int) -> bool:
     ref, snapshot = metadata.refs[name], metadata.snapshot_by_name(name)
     limit = policy.max_ref_age_ms if ref.max_ref_age_ms is None else ref.max_ref_age_ms
-    if name.startswith(STAGE) and ref.max_ref_age_ms is None:
+    if name.startswith(STAGING_PREFIX) and ref.max_ref_age_ms is None:
         # A stage begins at main's head, which may be old while the stage is alive. Once something is staged there, it
         # is published within moments: one that is as old as an orphan was left by a program that died.
         is_begun = snapshot not in list(_line(metadata, metadata.snapshot_by_name(MAIN)))

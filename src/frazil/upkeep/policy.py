@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frazil.errors import UpkeepError
-from frazil.tables import KEEP_AGE, KEEP_COUNT, MIN_INPUT_FILES, ORPHAN_AGE, REF_AGE, TARGET_SIZE
+from frazil.protocol import (
+    PROPERTY_GC_ENABLED,
+    PROPERTY_MANIFEST_BYTES,
+    PROPERTY_MAX_REF_AGE_MS,
+    PROPERTY_MAX_SNAPSHOT_AGE_MS,
+    PROPERTY_MIN_INPUT_FILES,
+    PROPERTY_MIN_SNAPSHOTS,
+    PROPERTY_ORPHAN_AGE_MS,
+    PROPERTY_TARGET_FILE_BYTES,
+)
 
 MB = 1 << 20
 HOUR_MS = 3_600_000
@@ -46,13 +55,13 @@ class Policy:
             return int(text)
 
         return cls(
-            target_file_bytes=number(TARGET_SIZE, cls.target_file_bytes),
+            target_file_bytes=number(PROPERTY_TARGET_FILE_BYTES, cls.target_file_bytes),
             delete_file_bytes=number("write.delete.target-file-size-bytes", cls.delete_file_bytes),
-            manifest_bytes=number("commit.manifest.target-size-bytes", cls.manifest_bytes),
-            min_input_files=number(MIN_INPUT_FILES, cls.min_input_files, least=2),
-            max_snapshot_age_ms=number(KEEP_AGE, cls.max_snapshot_age_ms, least=0),
-            min_snapshots=number(KEEP_COUNT, cls.min_snapshots),
-            max_ref_age_ms=number(REF_AGE, 1) if REF_AGE in properties else None,
-            orphan_age_ms=number(ORPHAN_AGE, cls.orphan_age_ms, least=LEAST_ORPHAN_AGE_MS),
-            may_delete=properties.get("gc.enabled", "true").lower() != "false",
+            manifest_bytes=number(PROPERTY_MANIFEST_BYTES, cls.manifest_bytes),
+            min_input_files=number(PROPERTY_MIN_INPUT_FILES, cls.min_input_files, least=2),
+            max_snapshot_age_ms=number(PROPERTY_MAX_SNAPSHOT_AGE_MS, cls.max_snapshot_age_ms, least=0),
+            min_snapshots=number(PROPERTY_MIN_SNAPSHOTS, cls.min_snapshots),
+            max_ref_age_ms=number(PROPERTY_MAX_REF_AGE_MS, 1) if PROPERTY_MAX_REF_AGE_MS in properties else None,
+            orphan_age_ms=number(PROPERTY_ORPHAN_AGE_MS, cls.orphan_age_ms, least=LEAST_ORPHAN_AGE_MS),
+            may_delete=properties.get(PROPERTY_GC_ENABLED, "true").lower() != "false",
         )

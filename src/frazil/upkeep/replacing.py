@@ -22,10 +22,10 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict
+from frazil.protocol import SUMMARY_PROGRESS, SUMMARY_UPKEEP
 from frazil.upkeep.survey import Survey, manifest_cache
 from frazil.write.commit import (
     MAIN,
-    SUMMARY_PROGRESS,
     CommitCatalog,
     Patience,
     guards,
@@ -40,8 +40,6 @@ from frazil.write.commit import (
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
-
-SUMMARY_UPKEEP = "frazil.upkeep"  # in a snapshot's summary: which step of upkeep has made it
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pyiceberg.typedef import Identifier
 from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, TimestamptzNanoType, UnknownType
 
 from frazil.errors import ReferencesUnknown, UpkeepError
+from frazil.protocol import COMPANION_SUFFIXES
 from frazil.upkeep import compact, deletes, expire, manifests, orphans
 from frazil.upkeep.compact import Compaction, CompactionPlan, Engine, LocalEngine
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("frazil.upkeep")
 STEPS = (compact.STEP, deletes.STEP, manifests.STEP, expire.STEP, orphans.STEP)
 REMOVING = (expire.STEP, orphans.STEP)  # steps after which nobody gets something back
-COMPANIONS = ("__ledger", "__quarantine", "__runs")  # tables that tell of another one's past
 NOT_WRITTEN = (TimestampNanoType, TimestamptzNanoType, GeometryType, GeographyType, UnknownType)
 MUCH_BYTES = 20 << 30  # from here on a cluster is worth it
 Detail = CompactionPlan | DeletePlan | ManifestPlan | ExpiryPlan | OrphanPlan
@@ -320,7 +320,7 @@ class Keeper:
     def _told_by(self, table: Table) -> int | None:
         """Since when a companion must tell what it held: as long as the table that it belongs to can be rolled back."""
         *namespace, name = table.name()
-        suffix = next((one for one in COMPANIONS if name.endswith(one)), None)
+        suffix = next((one for one in COMPANION_SUFFIXES if name.endswith(one)), None)
         if suffix is None:
             return None
         try:

@@ -22,7 +22,7 @@ from frazil.client.changes import Change
 from frazil.config import load_settings
 from frazil.errors import JavaMissing, OtherProject, SourceChanged, Unavailable
 from frazil.local_stack import make_secrets
-from frazil.ownership import OWNER, check_pipeline
+from frazil.ownership import check_pipeline
 from frazil.pipelines import sources
 from frazil.pipelines.batch.run import run_pipeline
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
@@ -30,6 +30,7 @@ from frazil.pipelines.runs import runs_of
 from frazil.pipelines.sources import SourceFile
 from frazil.pipelines.stream.run import StreamOptions, run_stream
 from frazil.project import load_project
+from frazil.protocol import PROPERTY_PROJECT
 from frazil.served import Served, forget_served, read_served, record_served
 from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE_SCHEMA
 
@@ -161,7 +162,7 @@ def test_commands_that_write_name_catalog_and_warehouse_first(
 
 def test_tables_belong_to_the_project_that_made_them(project: Path, lake: FrazilCatalog) -> None:
     frazil("apply")
-    assert lake.load_table("lakehouse.sales").properties[OWNER] == "sales"
+    assert lake.load_table("lakehouse.sales").properties[PROPERTY_PROJECT] == "sales"
     assert frazil("plan").stdout == "no changes: the declared table is as declared\n"
 
 
@@ -181,7 +182,7 @@ def test_another_project_does_not_write_to_these_tables_unless_it_adopts_them(
     assert lake.load_table("lakehouse.sales").metadata_location == before
     if command == ("apply",):
         assert frazil("--set", f"catalog.uri={lake.uri}", "apply", "--adopt").exit_code == 0
-        assert lake.load_table("lakehouse.sales").properties[OWNER] == "other"
+        assert lake.load_table("lakehouse.sales").properties[PROPERTY_PROJECT] == "other"
 
 
 COMPANIONS = ("sales", "sales__ledger", "sales__runs", "sales__quarantine")
@@ -202,7 +203,7 @@ def other_project_with_all_tables(project: Path, lake: FrazilCatalog, monkeypatc
 
 
 def owners(lake: FrazilCatalog) -> list[str | None]:
-    return [lake.load_table(f"lakehouse.{name}").properties.get(OWNER) for name in COMPANIONS]
+    return [lake.load_table(f"lakehouse.{name}").properties.get(PROPERTY_PROJECT) for name in COMPANIONS]
 
 
 @pytest.mark.parametrize("command", ["run", "stream"])
@@ -289,10 +290,10 @@ def test_a_table_without_an_owner_becomes_the_project_s_at_its_next_change(
     lake.create_namespace("lakehouse")
     frazil("--set", "project.name=older", "apply")
     with lake.load_table("lakehouse.sales").transaction() as change:
-        change.remove_properties(OWNER)
+        change.remove_properties(PROPERTY_PROJECT)
     enter(project, monkeypatch, columns=', column("note", "string")')
     assert frazil("apply").exit_code == 0
-    assert lake.load_table("lakehouse.sales").properties[OWNER] == "sales"
+    assert lake.load_table("lakehouse.sales").properties[PROPERTY_PROJECT] == "sales"
 
 
 def test_the_record_can_be_read_by_other_programs(project: Path, lake: FrazilCatalog) -> None:

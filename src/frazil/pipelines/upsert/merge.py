@@ -15,12 +15,13 @@ from typing import Any
 from frazil.errors import PipelineError
 from frazil.pipelines import Stages
 from frazil.pipelines.upsert.changes import ChangeSet, settings
+from frazil.protocol import SUMMARY_STAGED_BY
 from frazil.spark import quoted, spark_error
-from frazil.write.commit import STAGED_BY, head
+from frazil.write.commit import head
 from frazil.write.upsert import DELETED, UpsertRules
 
 # so that the audit knows the staged snapshot for one of ours
-STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{STAGED_BY}"
+STAGED_PROPERTY = f"spark.sql.iceberg.snapshot-property.{SUMMARY_STAGED_BY}"
 MERGED = "spark.merge-into.num-target-rows-"  # in the summary of a snapshot that a MERGE made
 # Without it the table's rows pass by a hash table of the changes where these are much smaller; with it both sides are
 # sorted.

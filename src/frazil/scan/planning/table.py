@@ -17,6 +17,7 @@ from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import NestedField
 
 from frazil.errors import ScanError
+from frazil.protocol import PROPERTY_NAME_MAPPING
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -85,7 +86,7 @@ class TableState:
     @cached_property
     def name_mapping(self) -> NameMapping | None:
         """The ids of columns in files that have none of their own."""
-        found = (self._metadata.get("properties") or {}).get("schema.name-mapping.default")
+        found = (self._metadata.get("properties") or {}).get(PROPERTY_NAME_MAPPING)
         return None if found is None else parse_mapping_from_json(found)
 
     @cached_property

@@ -27,6 +27,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriteFailed
+from frazil.protocol import SUMMARY_COMMIT, SUMMARY_PART, SUMMARY_PROGRESS
 from frazil.storage_errors import classify, hint_for
 from frazil.write.commit import Claim, PartProgress, Patience, Progress, apply_claim, is_lasting, take_over
 from frazil.write.files import writing
@@ -115,9 +116,9 @@ class DeltaLog:
         transactions = self.prepare(part, after)
         # For the audit: the log keeps it as long as it keeps this version.
         said = {
-            "frazil.part": part,
-            "frazil.progress": _dump(after),
-            **({"frazil.commit": claim.summary()} if claim else {}),
+            SUMMARY_PART: part,
+            SUMMARY_PROGRESS: _dump(after),
+            **({SUMMARY_COMMIT: claim.summary()} if claim else {}),
         }
         self.patience.on_step("before commit")
         properties = CommitProperties(app_transactions=transactions, custom_metadata=said)

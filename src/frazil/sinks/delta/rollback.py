@@ -20,6 +20,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError
+from frazil.protocol import SUMMARY_ROLLBACK_PROGRESS
 from frazil.sinks.delta.log import DeltaLog
 from frazil.sinks.delta.target import open_log
 from frazil.write.commit import PartProgress, Progress
@@ -97,7 +98,7 @@ def _check_covered(uri: str, version: int, now: Progress, then: Progress) -> Non
 def _properties(log: DeltaLog, after: Mapping[str, PartProgress]) -> CommitProperties | None:
     found = [transaction for name, part in after.items() for transaction in log.prepare(name, part)]
     return (
-        CommitProperties(app_transactions=found, custom_metadata={"frazil.rollback": Progress(after).dump()})
+        CommitProperties(app_transactions=found, custom_metadata={SUMMARY_ROLLBACK_PROGRESS: Progress(after).dump()})
         if found
         else None
     )

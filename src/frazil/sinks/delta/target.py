@@ -33,6 +33,7 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import PartitionSpecError, SchemaMismatch, SinkError
+from frazil.protocol import QUARANTINE_SUFFIX
 from frazil.sinks.delta.log import DeltaLog, create_empty, now_ms
 from frazil.write.commit import SCHEMA as QUARANTINE_SCHEMA
 from frazil.write.commit import (
@@ -269,7 +270,7 @@ class DeltaTarget:
         return self._quarantine
 
     def _quarantine_log(self) -> tuple[DeltaLog, TableLayout]:
-        uri = f"{self.uri.rstrip('/')}__quarantine"
+        uri = f"{self.uri.rstrip('/')}{QUARANTINE_SUFFIX}"
         create_empty(
             uri,
             pa.schema([one.remove_metadata() for one in arrow_schema(QUARANTINE_SCHEMA)]),

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from frazil.write.commit.part_counts import Parts, highest_offsets, part_name, take_over_others
     from frazil.write.commit.progress import (
         MAIN,
-        SUMMARY_COMMIT,
-        SUMMARY_PROGRESS,
-        SUMMARY_REF,
         Claim,
         PartProgress,
         PlannedTakeover,
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     )
     from frazil.write.commit.quarantine_table import (
         SCHEMA,
-        UPSERTED_BY,
         OpenQuarantine,
         QuarantinedRow,
         QuarantinedRows,
@@ -51,9 +47,8 @@ if TYPE_CHECKING:
     )
     from frazil.write.commit.replace import Replace
     from frazil.write.commit.rewrite import Rewrite
-    from frazil.write.commit.rollback import SUMMARY_ROLLBACK, roll_back
+    from frazil.write.commit.rollback import roll_back
     from frazil.write.commit.snapshots import (
-        STAGED_BY,
         Append,
         Move,
         Publishable,
@@ -72,12 +67,6 @@ __all__ = [
     "MAIN",
     "OFFSET",
     "SCHEMA",
-    "STAGED_BY",
-    "SUMMARY_COMMIT",
-    "SUMMARY_PROGRESS",
-    "SUMMARY_REF",
-    "SUMMARY_ROLLBACK",
-    "UPSERTED_BY",
     "Append",
     "Claim",
     "CommitCatalog",

@@ -20,6 +20,7 @@ from pyiceberg.manifest import (
     write_manifest_list,
 )
 
+from frazil.protocol import PROPERTY_MANIFEST_BYTES
 from frazil.write.commit.entries import as_added, as_deleted, as_existing, read_entries, write_entries
 from frazil.write.files import WrittenFile, avro_codec, new_metadata_file, writing
 
@@ -45,7 +46,7 @@ def merge_small(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id:
     properties = table.metadata.properties
     if properties.get("commit.manifest-merge.enabled", "true").lower() != "true":
         return list(manifests)
-    target = _number(properties, "commit.manifest.target-size-bytes", 8 * MB)
+    target = _number(properties, PROPERTY_MANIFEST_BYTES, 8 * MB)
     least = _number(properties, "commit.manifest.min-count-to-merge", 100)
     kept: list[ManifestFile] = []
     small: dict[int, list[ManifestFile]] = defaultdict(list)

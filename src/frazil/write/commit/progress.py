@@ -14,15 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from frazil.errors import ProgressMismatch, WriterFenced
+from frazil.protocol import PROPERTY_PROGRESS_PREFIX, SUMMARY_PROGRESS, SUMMARY_REF
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
 MAIN = "main"
-SUMMARY_PROGRESS = "frazil.progress"  # in a snapshot's summary: all progress as of that snapshot
-SUMMARY_REF = "frazil.ref"  # in a snapshot's summary: the ref whose progress it tells, unless that is main
-SUMMARY_COMMIT = "frazil.commit"  # in a snapshot's summary: what this commit consumed
 _VERSION = 1
 
 
@@ -131,7 +129,7 @@ class PlannedTakeover:
 
 def property_key(ref: str = MAIN) -> str:
     """The table property that holds the progress of a ref."""
-    return f"frazil.progress.{ref}"
+    return f"{PROPERTY_PROGRESS_PREFIX}{ref}"
 
 
 def read_progress(metadata: TableMetadata, ref: str = MAIN) -> Progress:

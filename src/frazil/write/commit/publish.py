@@ -29,12 +29,10 @@ from frazil.errors import (
     WriteFailed,
     WriterFenced,
 )
+from frazil.protocol import SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_REF
 from frazil.storage_errors import classify, hint_for
 from frazil.write.commit.progress import (
     MAIN,
-    SUMMARY_COMMIT,
-    SUMMARY_PROGRESS,
-    SUMMARY_REF,
     Claim,
     PartProgress,
     PlannedTakeover,

@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
+from frazil.protocol import QUARANTINE_SUFFIX
 from frazil.write.contract import Rejected
 from frazil.write.files import TableLayout
 
@@ -26,8 +27,6 @@ SCHEMA = Schema(
     NestedField(5, "quarantined_at", TimestamptzType(), required=True, doc="When"),
 )
 
-UPSERTED_BY = "frazil.upserted-by"  # a property of the quarantine of a table that is upserted: its key
-
 
 def quarantine_of(identifier: Identifier) -> Identifier:
     """The name of a table's quarantine table.
@@ -35,7 +34,7 @@ def quarantine_of(identifier: Identifier) -> Identifier:
     >>> quarantine_of(("lakehouse", "sales"))
     ('lakehouse', 'sales__quarantine')
     """
-    return (*identifier[:-1], f"{identifier[-1]}__quarantine")
+    return (*identifier[:-1], f"{identifier[-1]}{QUARANTINE_SUFFIX}")
 
 
 @dataclass(frozen=True)

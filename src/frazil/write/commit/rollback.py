@@ -31,16 +31,9 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable
+from frazil.protocol import ROLLBACK_TAG_PREFIX, SUMMARY_PROGRESS, SUMMARY_REF, SUMMARY_ROLLBACK
 from frazil.write.commit.manifests import write_list
-from frazil.write.commit.progress import (
-    MAIN,
-    SUMMARY_PROGRESS,
-    SUMMARY_REF,
-    Progress,
-    progress_at,
-    property_key,
-    read_progress,
-)
+from frazil.write.commit.progress import MAIN, Progress, progress_at, property_key, read_progress
 from frazil.write.commit.publish import CommitCatalog
 from frazil.write.commit.snapshots import at_snapshot, drop_ref, guards, head, move_ref, set_properties
 from frazil.write.commit.totals import TOTALS, totals_before
@@ -51,8 +44,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-SUMMARY_ROLLBACK = "frazil.rollback-to"
-HOLD_PREFIX = "frazil_rollback_"  # of the tag that holds the old snapshot until the commit
 HOLD_MS = 24 * 3_600_000
 _HINT = "it may have expired; choose one that is kept: frazil log TABLE --all"
 
@@ -106,7 +97,7 @@ def _holding(catalog: CommitCatalog, held: Sequence[tuple[Identifier, Table, Sna
     """The name of a tag that keeps each table's snapshot from expiring; to be removed by the commit that builds
     on it.
     """
-    tag = f"{HOLD_PREFIX}{uuid.uuid4().hex[:8]}"
+    tag = f"{ROLLBACK_TAG_PREFIX}{uuid.uuid4().hex[:8]}"
     try:
         catalog.commit_changes([_hold(identifier, table, snapshot, tag) for identifier, table, snapshot in held])
     except CommitUnknown as exc:

@@ -35,8 +35,6 @@ from frazil.write.files import WrittenFile
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-STAGED_BY = "frazil.staged-by"  # in a snapshot's summary: the pipeline that waits with it on a branch for its audit
-
 
 class Publishable(Protocol):
     """A change of one table that a claim can be committed with: `Append`, `Move`."""

@@ -12,6 +12,7 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 
 from frazil.errors import SinkError
 from frazil.properties import safe_properties
+from frazil.protocol import PROPERTY_TARGET_FILE_BYTES
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -54,7 +55,7 @@ class WriteOptions:
             return _number(properties, key, default, table=table, least=1)
 
         return cls(
-            target_file_bytes=size("write.target-file-size-bytes", cls.target_file_bytes),
+            target_file_bytes=size(PROPERTY_TARGET_FILE_BYTES, cls.target_file_bytes),
             row_group_bytes=size("write.parquet.row-group-size-bytes", cls.row_group_bytes),
             row_group_rows=size("write.parquet.row-group-limit", cls.row_group_rows),
             page_bytes=size("write.parquet.page-size-bytes", cls.page_bytes),

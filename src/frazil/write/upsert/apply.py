@@ -30,6 +30,7 @@ from pyiceberg.typedef import Identifier
 from pyiceberg.types import DoubleType, FloatType, IcebergType, UUIDType
 
 from frazil.client import Change
+from frazil.protocol import SUMMARY_UPSERT
 from frazil.scan.planning import ScanCache
 from frazil.scan.reading import FileReader
 from frazil.write.commit import (
@@ -62,7 +63,6 @@ from frazil.write.upsert.plan import Candidate, find_candidates
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-SUMMARY_UPSERT = "frazil.upsert"  # in a snapshot's summary: what became of the changes
 T = TypeVar("T")
 R = TypeVar("R")
 
