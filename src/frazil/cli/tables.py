@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.import_ import KEPT_BY_FRAZIL
 from frazil.cli.show import OUTPUT, count, print_rows, size, to_json
 from frazil.errors import NoSuchNamespace
+from frazil.protocol import COMPANION_SUFFIXES
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -86,7 +86,7 @@ def tables(context: Context, namespace: str | None, everything: bool, output: st
 
 def _describe(catalog: FrazilCatalog, namespace: str | None, everything: bool) -> Iterator[TableInfo]:
     names = sorted(_names(catalog, namespace))
-    names = [name for name in names if everything or not name[-1].endswith(KEPT_BY_FRAZIL)]
+    names = [name for name in names if everything or not name[-1].endswith(COMPANION_SUFFIXES)]
     for name, table in zip(names, catalog.load_each(names), strict=True):
         yield TableInfo.of(".".join(name), table)
 
