@@ -1,105 +1,177 @@
 """Every error that Frazil raises, as one tree.
 
-    FrazilError                      base; `hint` says what to do next
+    FrazilError                      base; `hint` says what to do next, `facts` what the error is about
     ├── ConfigError                  a setting is wrong; names the key and where it came from
-    ├── MissingExtra                 a heavy library is not installed; says the install command
-    ├── ProjectError                 lakehouse.py is missing, does not load, or lacks what was asked for
-    │   └── OtherProject             tables belong to another project; names them and it
+    ├── MissingExtra                 an optional library is not installed; gives the install command
+    ├── ProjectError                 lakehouse.py is missing, does not load, or lacks the requested object
+    │   └── OtherProject             tables belong to another project; names both
     ├── DeclarationError             a table is declared wrongly, or cannot become what is declared
     │   └── ChangeRefused            the change would break readers or lose data; holds every reason
-    ├── StalePlan                    the table has changed since the plan was made; nothing of this step was done
-    ├── TableBroken                  the catalog has the table, and cannot read its metadata file; names both
+    ├── StalePlan                    the table has changed since the plan was made; this step did nothing
+    ├── TableBroken                  the table is in the catalog, its metadata file is unreadable; names both
     ├── PipelineError                a run stopped; nothing of it was committed
-    │   ├── SourceDrift              files have columns that the table does not have, or lack some; names them
-    │   ├── SourceChanged            files that are loaded have other content now; names them
-    │   ├── TooManyBadRows           more rows are bad than the pipeline allows; says which share, and what is wrong
-    with them │   ├── MessagesLost             messages are gone from Kafka before they were read; says which
-    │   └── AuditFailed              a check of the staged rows failed; main is as it was, the rows are on a branch
-    ├── HistoryError                 a snapshot, time, branch or tag that the table does not have, or a change of them
-    that is refused ├── UpkeepError                  a table cannot be looked after as asked; says what was left as it
-    is │   └── RowsMismatch             a rewrite would have changed the rows; nothing of it was committed
-    ├── ReferencesUnknown            a table may lead to a file that would be deleted, and cannot be read; nothing was
-    deleted ├── ScanError                    a scan that cannot be planned; names the column, the value or the snapshot,
-    and near ones │   ├── ManifestUnreadable       a manifest or manifest list is damaged; names it
-    │   └── DataFileUnreadable       a data or delete file is damaged, or of a kind that is not read here; names it
-    │       └── DataFileMissing      it is not there at all
-    ├── QueryError                   SQL that cannot be run; names the table or column, and near ones
-    ├── DownloadError                an artifact could not be fetched into the cache
+    │   ├── SourceDrift              the columns of source files differ from the table's; names them
+    │   ├── SourceChanged            files that were loaded have different content now; names them
+    │   ├── TooManyBadRows           more rows were rejected than the pipeline allows; gives counts and reasons
+    │   ├── MessagesLost             Kafka deleted messages before they were read; gives the offsets
+    │   └── AuditFailed              a check of the staged rows failed; main is unchanged, the rows are on a branch
+    ├── HistoryError                 a snapshot, timestamp, branch or tag does not exist, or cannot be changed so
+    ├── UpkeepError                  maintenance of a table is not possible as requested
+    │   └── RowsMismatch             a rewrite would have changed the rows; nothing of it was committed
+    ├── ReferencesUnknown            a table that may reference a file cannot be read; nothing was deleted
+    ├── ScanError                    a scan cannot be planned; names the column, value or snapshot, and similar names
+    │   ├── ManifestUnreadable       a manifest or manifest list is damaged; names it
+    │   └── DataFileUnreadable       a data or delete file is damaged or has an unsupported format; names it
+    │       └── DataFileMissing      the file does not exist
+    ├── QueryError                   SQL cannot be run; names the table or column, and similar names
+    ├── DownloadError                an artifact could not be downloaded into the cache
     ├── CatalogError                 what the REST catalog answers; its HTTP status is in catalog/problems.py
     │   ├── BadRequest               the request is malformed; names the field
-    │   │   ├── InvalidChange        well-formed, and not possible for this table or view
-    │   │   └── MalformedLocation    a location that could mean two places
+    │   │   ├── InvalidChange        well-formed, but not possible for this table or view
+    │   │   └── MalformedLocation    a location that is ambiguous
     │   ├── UnknownRoute             no operation has this path
-    │   ├── MethodNotAllowed         the path exists, not with this method
+    │   ├── MethodNotAllowed         the path exists, but not with this method
     │   ├── NotFound
     │   │   ├── NoSuchWarehouse
     │   │   ├── NoSuchNamespace
     │   │   ├── NoSuchTable
     │   │   ├── NoSuchView
     │   │   ├── NoSuchFunction
-    │   │   ├── NoSuchPlan           a plan id that this catalog did not give out
-    │   │   ├── NoSuchPlanTask       a plan task that this catalog did not give out, or whose snapshot is gone
-    │   │   └── MetadataMissing      the pointer is there, the metadata file is not
+    │   │   ├── NoSuchPlan           a plan id that this catalog did not issue
+    │   │   ├── NoSuchPlanTask       a plan task that this catalog did not issue, or whose snapshot has expired
+    │   │   └── MetadataMissing      the catalog points to a metadata file that does not exist
     │   ├── AlreadyExists
     │   ├── NamespaceNotEmpty
     │   ├── LocationRefused          outside the warehouse and every allowed prefix
-    │   ├── PropertyRefused          a property by which clients would load code or reach other hosts
-    │   ├── LocationOccupied         overlaps a place of another table, view or namespace; names it
-    │   ├── Unprocessable            well-formed, and contradicts itself
-    │   │   ├── KeyReused            an idempotency key sent with another request
-    │   │   └── MetadataCorrupt      the metadata file is there, and is no table metadata
+    │   ├── PropertyRefused          a property that makes clients load code or connect to other hosts
+    │   ├── LocationOccupied         overlaps the location of another table, view or namespace; names it
+    │   ├── Unprocessable            well-formed, but contradictory
+    │   │   ├── KeyReused            an idempotency key was sent with a different request
+    │   │   └── MetadataCorrupt      the metadata file exists, but is not valid table metadata
     │   ├── BodyTooLarge
     │   ├── BodyTooSlow
-    │   ├── RequestTooSlow           the head did not arrive in time
+    │   ├── RequestTooSlow           the request head did not arrive in time
     │   ├── UrlTooLong
     │   ├── HeadersTooLarge
-    │   ├── TooBusy                  too many requests at a time; nothing was done
+    │   ├── TooBusy                  too many concurrent requests; nothing was done
     │   ├── HostRefused              the Host header names another server
     │   ├── OriginRefused            a web page of another site sent the request
-    │   ├── UnsupportedBody          an encoding of the body that the server does not read
-    │   ├── NotSupported             a part of the specification that this server does not have
-    │   ├── CommitConflict           certain: nothing was committed; refresh and retry
-    │   ├── CommitUnknown            doubt: look before you retry
-    │   └── Unavailable              the database or the object store cannot be reached or refuses access; nothing was
-    changed ├── SchemaBehind                 the database has an older schema than this program; says the command ├──
-    SinkError                    the sink stopped; what was not committed before is not committed
+    │   ├── UnsupportedBody          the encoding of the body is not supported
+    │   ├── NotSupported             a part of the specification that this server does not implement
+    │   ├── CommitConflict           nothing was committed; refresh and retry
+    │   ├── CommitUnknown            the commit may have happened; check before you retry
+    │   └── Unavailable              the database or object store is unreachable or denies access; nothing was changed
+    ├── SchemaBehind                 the database schema is older than this version; gives the migration command
+    ├── SinkError                    the sink stopped; rows that were not committed stay uncommitted
     │   ├── PartitionSpecError       a partition spec does not fit the schema; names the column and its type
-    │   ├── SchemaMismatch           a batch lacks a field, has one too many, or one of another type
-    │   ├── RowRefused               a row fails its type, NOT NULL or a check, and the policy is to stop
-    │   ├── CheckError               a check cannot be understood, or names a column that is not there
-    │   ├── WriteFailed              a data file or a temporary file could not be written: full, read-only, not
-    reachable │   ├── RowsLost                 files hold fewer or more rows than were taken: a fault of ours, found
-    before the commit │   ├── WriterFenced             another writer took over this part of the sink; stop, do not
-    retry
-    │   └── ProgressMismatch         rows were offered that do not follow what the table already holds
-    └── ServiceError                 a server of the local stack; carries the service's name and the end of its log
+    │   ├── SchemaMismatch           a batch lacks a column, has an unknown one, or one of another type
+    │   ├── RowRefused               a row breaks its type, NOT NULL or a check, and the policy is to stop
+    │   ├── CheckError               a check is invalid, or names an unknown column
+    │   ├── WriteFailed              a data file or temporary file could not be written; gives the path and reason
+    │   ├── RowsLost                 written files have another row count than the input: a bug, found before the commit
+    │   ├── WriterFenced             a newer writer owns this part of the sink; stop, do not retry
+    │   └── ProgressMismatch         the rows do not continue where the table's progress ends
+    └── ServiceError                 a server of the local stack failed; holds its name and the end of its log
         ├── PortInUse
         ├── JavaMissing
         ├── DiskFull
         ├── ServiceDied
         └── ServiceNotReady
 
-A class exists for each thing that a caller can do differently; its facts are attributes.
+There is a class for each case that a caller can handle differently. What the error is about is in its attributes
+(`table`, `column`, `expected`, `got`, ...), so code and tests need not parse the message; `facts` holds all of them.
+Errors can be pickled with their facts.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+
+class Facts(TypedDict, total=False):
+    """What an error may be about; each fact is an attribute of the error, None if it does not apply."""
+
+    hint: str | None  # what to do next
+    table: str | None
+    column: str | None  # a column, or the path of a nested field
+    name: str | None  # what was asked for and does not exist or fit: a namespace, pipeline, service, plan, ...
+    option: str | None  # the setting, argument, option, property or request field that is wrong
+    expected: object  # the type, value or state that was expected
+    got: object  # the type, value or state that was found instead
+    snapshot: int | str | None  # a snapshot id, or the version of a Delta table
+    ref: str | None  # a branch or tag
+    path: str | None  # a file, folder or location
+    pipeline: str | None
+    part: str | None  # a part of a sink, which has a progress of its own
+    source: str | None  # a source partition
+    check: str | None  # a check of a table's contract
+    reason: str | None  # the cause, often in the words of the library or server that reported it
+    problem: str | None  # which problem, if class and facts leave it open: "closed", "ambiguous", "expired"
 
 
 class FrazilError(Exception):
-    """Base of all errors: a message that names the thing and what was found, and a hint with the next step."""
+    """Base of all errors: the message says what failed and what was found, the hint what to do next."""
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    hint: str | None = None
+    table: str | None = None
+    column: str | None = None
+    name: str | None = None
+    option: str | None = None
+    expected: Any = None  # a string in most classes, a count in some
+    got: Any = None
+    snapshot: int | str | None = None
+    ref: str | None = None
+    path: str | None = None
+    pipeline: str | None = None
+    part: str | None = None
+    source: str | None = None
+    check: str | None = None
+    reason: str | None = None
+    problem: str | None = None
+
+    def __init__(self, message: str, **facts: Unpack[Facts]) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.__dict__.update(facts)
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception would call the class with the message alone, and most classes take more.
+        return _unpickle, (type(self), self.args, self.__dict__)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The facts that this error has, without its message and hint.
+
+        >>> SchemaMismatch("l.t", "amount", expected="decimal(12,2)", got="string").facts
+        {'table': 'l.t', 'column': 'amount', 'expected': 'decimal(12,2)', 'got': 'string'}
+        """
+        without = ("message", "hint")
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if value is not None and name not in without and not name.startswith("_")
+        }
+
+    @property
+    def found(self) -> Any:
+        """The former name of `got`, for one release."""
+        warnings.warn("the attribute 'found' of errors is 'got' now", DeprecationWarning, stacklevel=2)
+        return self.got
+
+
+def _unpickle(cls: type[FrazilError], args: tuple[object, ...], state: Mapping[str, object]) -> FrazilError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigError(FrazilError):
@@ -109,11 +181,11 @@ class ConfigError(FrazilError):
 
 
 class MissingExtra(FrazilError):
-    """A library that belongs to an extra is not installed."""
+    """A library of an optional extra is not installed."""
 
     def __init__(self, library: str, *, extra: str) -> None:
         super().__init__(
-            f"{library} is not installed; it comes with the extra '{extra}'.",
+            f"{library} is not installed; it is part of the extra '{extra}'",
             hint=f"pip install 'frazil[{extra}]'",
         )
         self.library = library
@@ -121,31 +193,30 @@ class MissingExtra(FrazilError):
 
 
 class ProjectError(FrazilError):
-    """`lakehouse.py` is missing, does not load, or lacks what was asked for."""
+    """`lakehouse.py` is missing, does not load, or lacks the requested object."""
 
 
 class OtherProject(ProjectError):
-    """Tables that this project would write to belong to another one; `owners` says which."""
+    """Tables that this project would write to belong to another project; `owners` maps each table to its project."""
 
     def __init__(self, project: str, owners: Mapping[str, str]) -> None:
-        told = "; ".join(f"{table} belongs to project '{owner}'" for table, owner in owners.items())
+        tables = "; ".join(f"{table} belongs to project '{owner}'" for table, owner in owners.items())
         owner = next(iter(owners.values()))
         super().__init__(
-            f"{told}, and this is '{project}'; nothing was written",
-            hint=f"if the catalog is the wrong one: frazil --set catalog.uri=...; if both are the same project: "
-            f"[project] name = "
-            f'"{owner}" in frazil.toml; to take the tables over: --adopt, or adopt=True in Python',
+            f"{tables}, but this is project '{project}'; nothing was written",
+            hint="if this is the wrong catalog: frazil --set catalog.uri=...; if both are the same project: "
+            f'[project] name = "{owner}" in frazil.toml; to take the tables over: --adopt, or adopt=True in Python',
         )
         self.project = project
         self.owners = dict(owners)
 
 
 class DeclarationError(FrazilError):
-    """A table is declared wrongly, or the live one cannot become what is declared."""
+    """A table is declared wrongly, or the live table cannot become what is declared."""
 
 
 class ChangeRefused(DeclarationError):
-    """What is declared would break readers or lose data; `reasons` holds all of it, each with its table."""
+    """The declared change would break readers or lose data; `reasons` lists every reason with its table."""
 
     def __init__(self, table: str, reasons: Sequence[str]) -> None:
         self.reasons = tuple(f"{table}: {reason}" for reason in reasons)
@@ -153,11 +224,11 @@ class ChangeRefused(DeclarationError):
 
     @classmethod
     def several(cls, errors: Sequence[ChangeRefused], others: Sequence[str] = ()) -> ChangeRefused:
-        """One error with the reasons of all, and with what else there is to tell."""
-        made = cls("", ())
-        made.reasons = (*(reason for error in errors for reason in error.reasons), *others)
-        made.message = _listed(made.reasons)
-        return made
+        """One error with the reasons of all errors, followed by other reasons."""
+        combined = cls("", ())
+        combined.reasons = (*(reason for error in errors for reason in error.reasons), *others)
+        combined.message = _listed(combined.reasons)
+        return combined
 
 
 def _listed(reasons: Sequence[str]) -> str:
@@ -165,26 +236,25 @@ def _listed(reasons: Sequence[str]) -> str:
 
 
 class StalePlan(FrazilError):
-    """A table has changed since the plan was made, in what the plan rests on."""
+    """The table has changed since the plan was made, in a part that the plan depends on."""
 
     def __init__(self, table: str, changed: Sequence[str]) -> None:
         lines = "".join(f"\n  {line}" for line in changed)
         super().__init__(
-            f"the plan for {table} is stale; since it was made, others changed:{lines}",
-            hint="make a new one: frazil plan",
+            f"the plan for {table} is stale; since it was made, the table changed:{lines}",
+            hint="make a new plan: frazil plan",
+            table=table,
         )
-        self.table = table
         self.changed = tuple(changed)
 
 
 class TableBroken(FrazilError):
-    """The catalog has the table, and its metadata file is lost or corrupt. It is not missing: nobody may create it
-    anew.
-    """
+    """The table is in the catalog, but its metadata file is lost or corrupt. The name is taken: do not recreate it."""
 
-    def __init__(self, table: str, said: str) -> None:
-        super().__init__(f"table {table} is broken: it is in the catalog, and its metadata cannot be read: {said}")
-        self.table = table
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(
+            f"table {table} is in the catalog, but its metadata cannot be read: {reason}", table=table, reason=reason
+        )
 
 
 class PipelineError(FrazilError):
@@ -192,54 +262,55 @@ class PipelineError(FrazilError):
 
 
 class SourceDrift(PipelineError):
-    """The source's columns are not those of the table, and the policy is to stop."""
+    """The source's columns differ from the table's, and the policy is to stop."""
 
-    def __init__(self, message: str, *, columns: tuple[str, ...], hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, columns: tuple[str, ...], **facts: Unpack[Facts]) -> None:
+        super().__init__(message, **facts)
         self.columns = columns
 
 
 class SourceChanged(PipelineError):
-    """Files that are loaded have, or may have, other content now, and the pipeline does not say what that means.
+    """Loaded files have, or may have, different content now, and the pipeline does not declare what to do.
 
-    Of `unverified` files only the modification time or the ETag is known to differ: the ledger has no hash of what was
-    loaded.
+    For `unverified` files only the modification time or the ETag is known to differ: the ledger has no hash of the
+    content that was loaded.
     """
 
     def __init__(self, pipeline: str, paths: Sequence[str], *, mode: str, unverified: Sequence[str] = ()) -> None:
         lines = [
-            f"\n  {path}" + (" (same size, and no hash in the ledger)" if path in unverified else "")
-            for path in paths[:20]
+            f"\n  {path}" + (" (same size; no hash in the ledger)" if path in unverified else "") for path in paths[:20]
         ]
-        shown = "".join(lines) + (f"\n  and {len(paths) - 20:,} more" if len(paths) > 20 else "")
-        found = "have other content now"
+        listed = "".join(lines) + (f"\n  and {len(paths) - 20:,} more" if len(paths) > 20 else "")
+        change = "have different content now"
         if set(paths) <= set(unverified):
-            found = (
-                "have another modification time or ETag now, and the ledger has no hash to compare their content with"
+            change = (
+                "have a different modification time or ETag now, and the ledger has no hash to compare their content to"
             )
         meaning = (
-            'on_change="append" loads their whole content again, next to the rows that are there'
+            'on_change="append" loads their whole content again, in addition to the rows in the table'
             if mode == "append"
             else f'on_change="replace" loads them again, by the rules of mode="{mode}"'
         )
         super().__init__(
-            f"pipeline '{pipeline}': files that are loaded {found}:{shown}",
+            f"pipeline '{pipeline}': files that were loaded {change}:{listed}",
             hint=f"nothing was committed; put new rows into new files, or declare what a change means: {meaning}",
+            pipeline=pipeline,
         )
         self.paths = tuple(paths)
         self.unverified = tuple(unverified)
 
 
 class TooManyBadRows(PipelineError):
-    """More rows are bad than the pipeline allows."""
+    """More rows were rejected than the pipeline allows."""
 
     def __init__(self, pipeline: str, *, bad: int, rows: int, limit: float, reasons: Mapping[str, int]) -> None:
-        told = "".join(f"\n  {count:>10,}  {reason}" for reason, count in reasons.items())
+        counts = "".join(f"\n  {count:>10,}  {reason}" for reason, count in reasons.items())
         share = bad / max(rows, 1)
         super().__init__(
-            f"pipeline '{pipeline}': {bad:,} of {rows:,} rows are bad ({share:.2%}), and at most {limit:.2%} may "
-            f"be:{told}",
-            hint="nothing was committed; mend the files, or raise max_bad_share",
+            f"pipeline '{pipeline}': {bad:,} of {rows:,} rows are bad ({share:.2%}), expected at most "
+            f"{limit:.2%}:{counts}",
+            hint="nothing was committed; fix the files, or raise max_bad_share",
+            pipeline=pipeline,
         )
         self.bad = bad
         self.rows = rows
@@ -248,100 +319,114 @@ class TooManyBadRows(PipelineError):
 
 
 class MessagesLost(PipelineError):
-    """Messages that the table does not have are no longer in Kafka; `losses` says which, a line each."""
+    """Kafka no longer has messages that were not read yet; `losses` has one line per range of offsets."""
 
     def __init__(self, pipeline: str, losses: Sequence[str], *, hint: str) -> None:
         super().__init__(
-            f"pipeline '{pipeline}': messages are lost:" + "".join(f"\n  {loss}" for loss in losses), hint=hint
+            f"pipeline '{pipeline}': messages are lost:" + "".join(f"\n  {loss}" for loss in losses),
+            hint=hint,
+            pipeline=pipeline,
         )
         self.losses = tuple(losses)
 
 
 class AuditFailed(PipelineError):
-    """A check of rows that are staged on a branch failed: `failures` is what it found, of each check."""
+    """A check of rows on a staging branch failed; `failures` has the number of violations per check."""
 
     def __init__(self, pipeline: str, table: str, branch: str, *, rows: int, failures: Mapping[str, int]) -> None:
-        found = "".join(f"\n  {count:,} x {check}" for check, count in failures.items())
+        violations = "".join(f"\n  {count:,} x {check}" for check, count in failures.items())
         super().__init__(
             f"pipeline '{pipeline}': the audit failed; main of {table} is unchanged, {rows:,} new rows are on branch "
-            f"'{branch}':{found}",
-            hint=f"look: frazil log {table} --ref {branch}, frazil query --ref {branch} ...; mend the rows or the "
-            f"check, and run again",
+            f"'{branch}':{violations}",
+            hint=f"inspect them: frazil log {table} --ref {branch}, frazil query --ref {branch} ...; fix the rows or "
+            f"the check, and run again",
+            pipeline=pipeline,
+            table=table,
+            ref=branch,
         )
+        self.rows = rows
         self.failures = dict(failures)
         self.branch = branch
 
 
 class HistoryError(FrazilError):
-    """A snapshot, time, branch or tag that the table does not have, or a change of them that is refused."""
+    """A snapshot, timestamp, branch or tag does not exist, or cannot be changed as requested."""
 
 
 class UpkeepError(FrazilError):
-    """A table cannot be looked after as asked."""
+    """Maintenance of a table is not possible as requested."""
 
 
 class RowsMismatch(UpkeepError):
-    """What was written is not what was read; the new files are gone, the table is as it was."""
+    """A rewrite would have changed the rows; the new files are deleted and the table is unchanged."""
 
-    def __init__(self, table: str, expected: str, found: str, *, first_file: str) -> None:
+    def __init__(self, table: str, expected: str, got: str, *, first_file: str) -> None:
         super().__init__(
-            f"{table}: a rewrite of {first_file} and others should give {expected}, and gave {found}; nothing of it "
-            f"was committed",
-            hint="compare the file's row count with what its manifest says; a writer may have described it wrongly",
+            f"{table}: rewriting {first_file} and others: expected {expected}, got {got}; nothing was committed",
+            hint="compare the file's row count with its manifest entry; the writer may have recorded it wrongly",
+            table=table,
+            expected=expected,
+            got=got,
         )
-        self.table = table
-        self.expected, self.found = expected, found
         self.first_file = first_file
 
 
 class ReferencesUnknown(FrazilError):
-    """Which files a table leads to cannot be told, so no file is deleted that it might lead to."""
+    """The files that a table references are unknown, so no file is deleted that it might reference."""
 
     def __init__(self, table: str, path: str, reason: str) -> None:
         super().__init__(
-            f"no file is deleted: {table} cannot be read, so which files it leads to is unknown ({path}: {reason})",
+            f"no file was deleted: {table} cannot be read, so the files it references are unknown ({path}: {reason})",
             hint=f"restore the file, go back to an older version (frazil table recover {table}), or drop the table",
+            table=table,
+            path=path,
+            reason=reason,
         )
-        self.table, self.path = table, path
 
 
 class ScanError(FrazilError):
-    """A scan that cannot be planned: an unknown column, a value of another type, a snapshot that is gone."""
+    """A scan cannot be planned: an unknown column, a value of another type, an expired snapshot."""
 
 
 class ManifestUnreadable(ScanError):
-    """A manifest or manifest list is there and cannot be read."""
+    """A manifest or manifest list exists, but cannot be read."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"cannot read manifest {path}: {reason}", hint="read an older snapshot, or restore the file")
-        self.path = path
+        super().__init__(
+            f"cannot read manifest {path}: {reason}",
+            hint="read an older snapshot, or restore the file",
+            path=path,
+            reason=reason,
+        )
 
 
 class DataFileUnreadable(ScanError):
     """A data file or delete file of the table cannot be read."""
 
-    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
-        super().__init__(f"cannot read {path}: {reason}", hint=hint or "restore the file, or read an older snapshot")
-        self.path = path
+    def __init__(self, path: str, reason: str, /, **facts: Unpack[Facts]) -> None:
+        facts["hint"] = facts.get("hint") or "restore the file, or read an older snapshot"
+        facts["path"], facts["reason"] = path, reason
+        super().__init__(f"cannot read {path}: {reason}", **facts)
 
 
 class DataFileMissing(DataFileUnreadable):
-    """A data file or delete file of the table is not there."""
+    """A data file or delete file of the table does not exist."""
 
     def __init__(self, path: str) -> None:
-        hint = "something deleted it while the table still names it: restore it, or read a snapshot without it"
-        super().__init__(path, "there is no such file", hint=hint)
+        hint = "the file was deleted while the table still references it: restore it, or read a snapshot without it"
+        super().__init__(path, "file not found", hint=hint)
 
 
 class QueryError(FrazilError):
-    """SQL that cannot be run, or that would change something."""
+    """SQL cannot be run, or would write where only reads are allowed."""
 
 
 class DownloadError(FrazilError):
-    """An artifact could not be fetched into the cache."""
+    """An artifact could not be downloaded into the cache."""
 
-    def __init__(self, artifact: str, reason: str, *, hint: str | None = None) -> None:
-        super().__init__(f"could not download {artifact}: {reason}", hint=hint)
+    def __init__(self, artifact: str, reason: str, /, **facts: Unpack[Facts]) -> None:
+        facts["reason"] = reason
+        super().__init__(f"could not download {artifact}: {reason}", **facts)
         self.artifact = artifact
 
 
@@ -354,11 +439,11 @@ class BadRequest(CatalogError):
 
 
 class InvalidChange(BadRequest):
-    """A change that is well-formed and not possible for this table or view."""
+    """The change is well-formed, but not possible for this table or view."""
 
 
 class MalformedLocation(BadRequest):
-    """A location that could mean two places: `..`, an encoded separator, a control character."""
+    """The location is ambiguous: it has `..`, an encoded separator or a control character."""
 
 
 class UnknownRoute(CatalogError):
@@ -366,7 +451,7 @@ class UnknownRoute(CatalogError):
 
 
 class MethodNotAllowed(CatalogError):
-    """The path exists, not with this method."""
+    """The path exists, but not with this method."""
 
     def __init__(self, message: str, *, allowed: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -384,60 +469,57 @@ class NoSuchWarehouse(NotFound):
 class NoSuchNamespace(NotFound):
     """The namespace does not exist."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Namespace does not exist: {name}")
-        self.name = name
+    def __init__(self, name: str, *, hint: str | None = None) -> None:
+        super().__init__(f"Namespace does not exist: {name}", name=name, hint=hint)
 
 
 class NoSuchTable(NotFound):
     """The table does not exist."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Table does not exist: {name}")
-        self.name = name
+    def __init__(self, name: str, *, hint: str | None = None) -> None:
+        super().__init__(f"Table does not exist: {name}", name=name, hint=hint)
 
 
 class NoSuchView(NotFound):
     """The view does not exist."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"View does not exist: {name}")
-        self.name = name
+    def __init__(self, name: str, *, hint: str | None = None) -> None:
+        super().__init__(f"View does not exist: {name}", name=name, hint=hint)
 
 
 class NoSuchFunction(NotFound):
     """The function does not exist."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Function does not exist: {name}")
-        self.name = name
+    def __init__(self, name: str, *, hint: str | None = None) -> None:
+        super().__init__(f"Function does not exist: {name}", name=name, hint=hint)
 
 
 class NoSuchPlan(NotFound):
-    """A plan id that this catalog did not give out for this table."""
+    """This catalog did not issue the plan id for this table."""
 
 
 class NoSuchPlanTask(NotFound):
-    """A plan task that this catalog did not give out for this table, or whose snapshot is gone."""
+    """This catalog did not issue the plan task for this table, or its snapshot has expired."""
 
 
 class MetadataMissing(NotFound):
-    """The catalog points to a metadata file that is not there."""
+    """The catalog points to a metadata file that does not exist."""
 
     def __init__(self, location: str, *, table: str = "") -> None:
-        # The status, the type and these first words are those of the Java reference, whose client knows a lost file by
-        # them.
-        lost = f" (table {table} is in the catalog, its metadata file is gone)" if table else ""
-        super().__init__(f"Failed to open input stream for file: {location}{lost}", hint=_how_to_recover(table))
+        # The Java client recognises a lost file by the status, the type and these first words.
+        lost = f" (table {table} is in the catalog, but its metadata file does not exist)" if table else ""
+        super().__init__(
+            f"Failed to open input stream for file: {location}{lost}", hint=_how_to_recover(table), table=table or None
+        )
         self.location = location
 
     def of(self, table: str) -> MetadataMissing:
-        """The same, naming the table."""
+        """The same error with the name of the table."""
         return MetadataMissing(self.location, table=table)
 
 
 def _how_to_recover(table: str) -> str:
-    return f"frazil table recover {table or 'NAME'} lists the versions that are readable"
+    return f"frazil table recover {table or 'NAME'} lists the readable versions"
 
 
 class AlreadyExists(CatalogError):
@@ -445,72 +527,75 @@ class AlreadyExists(CatalogError):
 
 
 class NamespaceNotEmpty(CatalogError):
-    """The namespace still holds tables, views or namespaces."""
+    """The namespace still contains tables, views or namespaces."""
 
 
 class LocationRefused(CatalogError):
-    """A location outside the warehouse and outside every prefix that the operator allowed."""
+    """The location is outside the warehouse and every prefix that the operator allowed."""
 
     def __init__(self, location: str, *, warehouse: str) -> None:
         super().__init__(
-            f"Location {location} lies outside the warehouse {warehouse}",
+            f"Location {location} is outside the warehouse {warehouse}",
             hint="use a location inside the warehouse, or start the server with --allow-location PREFIX",
         )
-        self.location = location
+        self.location, self.warehouse = location, warehouse
 
 
 class PropertyRefused(CatalogError):
-    """A table or view property that configures clients instead of the table, and that the operator did not allow."""
+    """The property configures clients instead of the table or view, and the operator did not allow it."""
 
     def __init__(self, what: str, names: Sequence[str]) -> None:
         shown = ", ".join(name[:100] for name in names[:5]) + (", ..." if len(names) > 5 else "")
         super().__init__(
-            f"Cannot set {shown} on {what}: clients would load code or send credentials as this property says",
+            f"Cannot set {shown} on {what}: the property makes clients load code or send credentials",
             hint="set it in the client's own configuration, or start the server with --allow-property NAME",
         )
         self.names = list(names)
 
 
 class LocationOccupied(CatalogError):
-    """A location that overlaps the folders of another table or view, or contains a namespace's folder or
-    a warehouse.
-    """
+    """The location overlaps that of another table or view, or contains a namespace's folder or a warehouse."""
 
     def __init__(self, location: str, *, occupant: str) -> None:
         super().__init__(
             f"Location {location} overlaps {occupant}",
-            hint="use a location that neither contains nor lies in another one, or start the server with "
+            hint="use a location that is not inside another one and contains none, or start the server with "
             "--allow-overlap",
         )
         self.location, self.occupant = location, occupant
 
 
 class Unprocessable(CatalogError):
-    """The request is well-formed and contradicts itself, or what is stored."""
+    """The request is well-formed, but contradicts itself or the stored state."""
 
 
 class KeyReused(Unprocessable):
-    """An idempotency key that was sent before with another request."""
+    """The idempotency key was sent before with a different request."""
 
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"Idempotency-Key {key} was already used for another request",
-            hint="use a new key for each operation; the same key only to repeat the same request",
+            f"Idempotency-Key {key} was already used for a different request",
+            hint="use a new key for each operation; reuse a key only to repeat the same request",
         )
         self.key = key
 
 
 class MetadataCorrupt(Unprocessable):
-    """The metadata file is there and cannot be read as metadata."""
+    """The metadata file exists, but is not valid metadata."""
 
     def __init__(self, location: str, reason: str, *, table: str = "") -> None:
         whose = f" of table {table}" if table else ""
-        super().__init__(f"Cannot read metadata file {location}{whose}: {reason}", hint=_how_to_recover(table))
-        self.location, self.reason = location, reason
+        super().__init__(
+            f"Cannot read metadata file {location}{whose}: {reason}",
+            hint=_how_to_recover(table),
+            table=table or None,
+            reason=reason,
+        )
+        self.location = location
 
     def of(self, table: str) -> MetadataCorrupt:
-        """The same, naming the table."""
-        return MetadataCorrupt(self.location, self.reason, table=table)
+        """The same error with the name of the table."""
+        return MetadataCorrupt(self.location, self.reason or "", table=table)
 
 
 class BodyTooLarge(CatalogError):
@@ -522,7 +607,7 @@ class BodyTooSlow(CatalogError):
 
 
 class RequestTooSlow(CatalogError):
-    """The head of a request did not arrive in time."""
+    """The request head did not arrive in time."""
 
 
 class UrlTooLong(CatalogError):
@@ -534,22 +619,22 @@ class HeadersTooLarge(CatalogError):
 
 
 class TooBusy(CatalogError):
-    """The server has as many requests as it takes at a time; nothing was done, the client may try again."""
+    """The server is at its limit of concurrent requests; nothing was done, the client may retry."""
 
 
 class HostRefused(CatalogError):
-    """The request's Host is no name of this server, as after DNS rebinding."""
+    """The request's Host header is not a name of this server, for example after DNS rebinding."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
             f"Host {host[:100]!r} is not a name of this server",
-            hint="start the server with --allowed-host NAME for each name under which clients or a proxy reach it",
+            hint="start the server with --allowed-host NAME for each name that clients or a proxy use for it",
         )
         self.host = host
 
 
 class OriginRefused(CatalogError):
-    """The request was sent by a web page of another site."""
+    """A web page of another site sent the request."""
 
     def __init__(self, origin: str) -> None:
         super().__init__(
@@ -560,133 +645,138 @@ class OriginRefused(CatalogError):
 
 
 class UnsupportedBody(CatalogError):
-    """The body is encoded in a way that the server does not read."""
+    """The server does not support the encoding of the body."""
 
 
 class NotSupported(CatalogError):
-    """A part of the specification that this server does not have, or not with what is installed."""
+    """A part of the specification that this server does not implement, or not without an extra."""
 
 
 class CommitConflict(CatalogError):
-    """Nothing was committed, for certain: refresh and retry."""
+    """Nothing was committed: refresh and retry."""
 
 
 class CommitUnknown(CatalogError):
-    """The commit may or may not have happened: look before you retry."""
+    """The outcome of the commit is unknown: check whether it happened before you retry."""
 
 
 class Unavailable(CatalogError):
-    """The database or the object store cannot be reached, or refuses access; nothing was changed."""
+    """The database or the object store is unreachable or denies access; nothing was changed."""
 
-    def __init__(self, message: str, *, hint: str | None = None, lasting: bool = False) -> None:
-        super().__init__(message, hint=hint)
-        self.lasting = lasting  # waiting does not help: keys, permissions or settings must change first
+    def __init__(self, message: str, *, lasting: bool = False, **facts: Unpack[Facts]) -> None:
+        super().__init__(message, **facts)
+        self.lasting = lasting  # retrying does not help: keys, permissions or settings must change first
 
 
 class SchemaBehind(FrazilError):
-    """The catalog's database has an older schema than this program."""
+    """The schema of the catalog's database is older than this version of Frazil."""
 
 
 class SinkError(FrazilError):
-    """The sink stopped; what it had not committed before stays uncommitted."""
+    """The sink stopped; rows that were not committed stay uncommitted."""
 
 
 class PartitionSpecError(SinkError):
-    """A partition spec names a column that is not there, or one of a type that its transform does not take."""
+    """A partition spec names an unknown column, or one whose type its transform does not support."""
 
 
 class SchemaMismatch(SinkError):
-    """A batch lacks a field, has one too many, or one of another type."""
+    """A batch lacks a column, has an unknown one, or one of another type."""
 
-    def __init__(self, table: str, field: str, *, expected: str, found: str, hint: str | None = None) -> None:
-        super().__init__(f"{table}: field '{field}': expected {expected}, found {found}", hint=hint)
-        self.table = table
-        self.field = field
-        self.expected = expected
-        self.found = found
+    expected: str
+    got: str
+
+    def __init__(self, table: str, column: str, *, expected: str, got: str, hint: str | None = None) -> None:
+        super().__init__(
+            f"{table}: {column}: expected {expected}, got {got}",
+            hint=hint,
+            table=table,
+            column=column,
+            expected=expected,
+            got=got,
+        )
+
+    @property
+    def field(self) -> str | None:
+        """The former name of `column`, for one release."""
+        warnings.warn("the attribute 'field' of SchemaMismatch is 'column' now", DeprecationWarning, stacklevel=2)
+        return self.column
 
 
 class RowRefused(SinkError):
-    """A row fails its type, NOT NULL or a check, and the policy is to stop."""
+    """A row breaks its type, NOT NULL or a check, and the policy is to stop."""
 
     def __init__(self, table: str, reason: str, *, position: str, row: str) -> None:
         super().__init__(
-            f"{table}: a row at {position} is refused: {reason}\n  the row: {row}",
-            hint="mend the source, or open the sink with bad_rows='quarantine'; nothing of this batch was committed",
+            f"{table}: row at {position} rejected: {reason}\n  row: {row}",
+            hint="nothing of this batch was committed; fix the source, or open the sink with bad_rows='quarantine'",
+            table=table,
+            reason=reason,
         )
-        self.table = table
-        self.reason = reason
         self.position = position
         self.row = row
 
 
 class CheckError(SinkError):
-    """A check is no SQL expression that the sink understands, or names a column that is not there."""
+    """A check is not a SQL expression that the sink supports, or names an unknown column."""
 
 
 class WriteFailed(SinkError):
     """A data file or a temporary file could not be written; nothing that it belongs to was committed."""
 
     def __init__(self, path: str, reason: str, *, lasting: bool = False, hint: str | None = None) -> None:
-        super().__init__(f"cannot write {path}: {reason}", hint=hint)
-        self.path = path
-        self.reason = reason
-        self.lasting = lasting  # it will not go away by waiting
+        super().__init__(f"cannot write {path}: {reason}", hint=hint, path=path, reason=reason)
+        self.lasting = lasting  # retrying does not help
 
 
 class RowsLost(SinkError):
-    """The files that were written do not hold the rows that were taken: a fault of Frazil. Nothing of them was
-    committed.
-    """
+    """The written files have another row count than the input: a bug in Frazil. Nothing was committed."""
 
-    def __init__(self, table: str, *, expected: int, found: int) -> None:
+    expected: int
+    got: int
+
+    def __init__(self, table: str, *, expected: int, got: int) -> None:
         super().__init__(
-            f"{table}: internal error: {expected:,} rows were taken, and the files written for them hold {found:,}; "
+            f"{table}: internal error: expected {expected:,} rows in the written files, got {got:,}; "
             f"nothing was committed",
-            hint="please report it, with the table's schema and partitioning; the rows can be written again",
+            hint="please report it, with the table's schema and partitioning; it is safe to write the rows again",
+            table=table,
+            expected=expected,
+            got=got,
         )
-        self.table = table
-        self.expected, self.found = expected, found
 
 
 class WriterFenced(SinkError):
-    """Another writer took over this part of the sink: this one must stop, and none of its open rows are committed.
+    """A newer writer owns this part of the sink: stop this one. Its open rows are not committed.
 
-    Or the table that it began with was dropped, and another one made under its name (`made_anew`). A writer whose first
-    commit is its takeover is `outrun` if another one committed since it planned.
+    Or the table was dropped and recreated under the same name (`made_anew`). A writer that takes over with its first
+    commit is `outrun` if another writer committed after it planned.
     """
 
     def __init__(
         self, table: str, part: str, *, ours: int, current: int, made_anew: bool = False, outrun: bool = False
     ) -> None:
-        message = f"{table}: part '{part}' belongs to writer generation {current} now; this one is {ours}"
-        hint = "the newer writer goes on where the table's progress stands; stop this one"
+        message = f"{table}: part '{part}' is owned by writer generation {current}; this writer is generation {ours}"
+        hint = "stop this writer; the newer one continues from the table's progress"
         if outrun:
-            message = (
-                f"{table}: another writer of part '{part}' came first: its progress is not what this one planned from"
-            )
-            hint = "nothing was committed; run again: it goes on where the table's progress stands"
+            message = f"{table}: another writer of part '{part}' committed first: the progress changed since planning"
+            hint = "nothing was committed; run again to continue from the table's progress"
         if made_anew:
-            message = f"{table} was dropped and made anew after this writer of part '{part}' had begun"
-            hint = (
-                "the rows that wait are not committed; open the sink again: it goes on where the progress of the "
-                "new table stands"
-            )
-        super().__init__(message, hint=hint)
+            message = f"{table} was dropped and recreated after this writer of part '{part}' was opened"
+            hint = "open rows are not committed; open the sink again to continue from the new table's progress"
+        super().__init__(message, hint=hint, table=table, part=part)
         self.made_anew = made_anew
         self.outrun = outrun
-        self.table = table
-        self.part = part
         self.ours = ours
         self.current = current
 
 
 class ProgressMismatch(SinkError):
-    """Rows were offered that do not follow what the table already holds."""
+    """The rows do not continue where the table's progress ends."""
 
 
 class ServiceError(FrazilError):
-    """A server of the local stack failed; shows the end of its log."""
+    """A server of the local stack failed; the message ends with the tail of its log."""
 
     def __init__(
         self, service: str, reason: str, *, hint: str | None = None, log: Path | None = None, log_tail: str = ""
@@ -694,32 +784,33 @@ class ServiceError(FrazilError):
         message = f"{service}: {reason}"
         if log_tail:
             message += f"\n  the end of {log}:\n" + "\n".join(f"    {line}" for line in log_tail.splitlines())
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, reason=reason)
         self.service = service
         self.log = log
         self.log_tail = log_tail
 
 
 class PortInUse(ServiceError):
-    """Another process listens on the port that a service wants."""
+    """Another process listens on the port of a service."""
 
     def __init__(self, service: str, port: int, *, owner: str | None = None, hint: str | None = None) -> None:
         by = f" by {owner}" if owner else ""
         super().__init__(service, f"port {port} is in use{by}", hint=hint)
         self.port = port
+        self.owner = owner
 
 
 class JavaMissing(ServiceError):
-    """No Java on the machine fits, and none could be installed."""
+    """No installed Java has a supported version, and none could be installed."""
 
 
 class DiskFull(ServiceError):
-    """The folder of a service has no room left."""
+    """The disk of a service's folder is full."""
 
 
 class ServiceDied(ServiceError):
-    """The server's process ended while it was starting."""
+    """The server's process exited while starting."""
 
 
 class ServiceNotReady(ServiceError):
-    """The server runs, but did not answer its health check before the deadline."""
+    """The server runs, but did not pass its health check before the deadline."""

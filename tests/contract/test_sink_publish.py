@@ -30,6 +30,7 @@ from frazil.write.files.layout import TableLayout
 from frazil.write.files.parquet import write_files
 from frazil.write.files.partitioning import partition_spec
 from tests.faults.broken_rules import without
+from tests.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 IMPATIENT = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
@@ -222,7 +223,7 @@ def test_a_writer_that_wakes_after_a_takeover_is_fenced(lake: Lake) -> None:
     claim = old.claim(2)
     asleep = old.append(claim)
     new = lake.writer()
-    with pytest.raises(WriterFenced, match="belongs to writer generation 2 now; this one is 1"):
+    with raises(WriterFenced, current=2, ours=1):
         old.publisher.publish(asleep, claim)
     new.write(2)
     assert lake.ids() == [0, 1, 2, 3, 4]
@@ -287,7 +288,7 @@ def test_of_two_that_planned_from_the_same_progress_the_first_to_commit_wins(lak
     late = lake.planner()
     winner = getattr(lake, rival)()
     winner.write(2)
-    with pytest.raises(WriterFenced, match="came first") as caught:
+    with raises(WriterFenced, outrun=True) as caught:
         late.write(5)
     assert (caught.value.outrun, lake.ids()) == (True, [0, 1])
     winner.write(1)

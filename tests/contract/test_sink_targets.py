@@ -34,6 +34,7 @@ from frazil.sinks import ArrowSink
 from frazil.sinks.delta.target import create_delta_table
 from frazil.write.commit.quarantine_table import quarantine_of
 from frazil.write.files.partitioning import partition_spec
+from tests.raising import raises
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -220,7 +221,7 @@ def test_files_that_lack_rows_are_never_committed(lake: Lake, step: str) -> None
     sink._buffer.rows += 1  # a row that was taken, and got lost on the way to the file
     with pytest.raises(RowsLost) as caught:
         getattr(sink, step)()
-    assert (caught.value.expected, caught.value.found) == (6, 5)
+    assert (caught.value.expected, caught.value.got) == (6, 5)
     assert (lake.ids(), lake.files(), lake.open_sink().offset) == ([], [], None)
 
 
@@ -385,7 +386,7 @@ def test_new_fields_become_columns_where_the_table_may_evolve(lake: Lake) -> Non
 
 def test_an_extra_field_is_an_error_by_default(lake: Lake) -> None:
     lake.create()
-    with pytest.raises(SchemaMismatch, match="field 'color': expected no such field"), lake.open_sink() as sink:
+    with raises(SchemaMismatch, column="color", expected="no such field"), lake.open_sink() as sink:
         sink.write(arrow(0, 1).append_column("color", pa.array(["red"])))
 
 

@@ -35,6 +35,7 @@ from frazil.write.commit.publish import Patience
 from frazil.write.files.buffer import BufferLimits
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.partitioning import partition_spec
+from tests.raising import raises
 
 # PySpark's collect() leaves the socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -214,7 +215,7 @@ def test_without_quarantine_a_bad_row_stops_the_frame_and_leaves_no_file(
 
 def test_columns_that_the_table_does_not_have(spark: SparkSession, catalog: FrazilCatalog) -> None:
     wide = frame(spark, 1).selectExpr("*", "7 AS more")
-    with pytest.raises(SchemaMismatch, match="field 'more': expected no such field"):
+    with raises(SchemaMismatch, column="more", expected="no such field"):
         lake.write_frame(wide, TABLE, name="s", catalog=catalog)
     lake.write_frame(wide, TABLE, name="s", catalog=catalog, extra_fields="ignore")
     lake.write_frame(wide, TABLE, name="s", catalog=catalog, extra_fields="evolve")
@@ -225,10 +226,10 @@ def test_columns_that_the_table_does_not_have(spark: SparkSession, catalog: Fraz
 def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_task(
     spark: SparkSession, catalog: FrazilCatalog
 ) -> None:
-    with pytest.raises(SchemaMismatch, match="field 'id': expected long, found string"):
+    with raises(SchemaMismatch, column="id", expected="long", got="string"):
         lake.write_frame(frame(spark, 1).selectExpr("'x' AS id"), TABLE, name="s", catalog=catalog)
-    with pytest.raises(
-        SchemaMismatch, match="field 'topic': expected a column of the frame, named in offsets, found only id, name, ts"
+    with raises(
+        SchemaMismatch, column="topic", expected="a column of the frame, named in offsets", got="only id, name, ts"
     ):
         lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, offsets=KAFKA)
     with pytest.raises(CheckError, match="nothing"):

@@ -285,10 +285,10 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
         if schema is None or not _is_list(rows.rows):
             return rows.rows
         if extra := {name for row in rows.rows for name in row} - set(schema.names):
-            raise SchemaMismatch(self._table, min(extra), expected="no such field in arrow_schema", found="one")
+            raise SchemaMismatch(self._table, min(extra), expected="no such field in arrow_schema", got="one")
         if new := new_nested_fields(rows.rows, nested_columns(schema)):
             path = next(extra_fields(pa.struct(new), pa.struct(list(schema))))
-            raise SchemaMismatch(self._table, path, expected="no such field in arrow_schema", found="one")
+            raise SchemaMismatch(self._table, path, expected="no such field in arrow_schema", got="one")
         columns = [_strict(self._table, one, [row.get(one.name) for row in rows.rows]) for one in schema]
         return pa.table(columns, schema=schema)
 
@@ -343,7 +343,7 @@ def _strict(table: str, wanted: pa.Field, values: list[Any]) -> pa.Array:
     try:
         return pa.array(values, wanted.type)
     except (pa.ArrowException, ValueError, OverflowError) as exc:
-        raise SchemaMismatch(table, wanted.name, expected=str(wanted.type), found=str(exc)) from exc
+        raise SchemaMismatch(table, wanted.name, expected=str(wanted.type), got=str(exc)) from exc
 
 
 def _is_list(rows: Any) -> bool:

@@ -129,7 +129,7 @@ class IcebergTarget:
                 continue
             except (ValidationError, ValueError, TypeError) as exc:
                 raise SchemaMismatch(
-                    self._layout.name, names[0], expected="a column that can be added", found=str(exc)
+                    self._layout.name, names[0], expected="a column that can be added", got=str(exc)
                 ) from exc
             self._layout = TableLayout.of(self._load(self.identifier))
             return

@@ -70,7 +70,7 @@ def test_only_the_warehouse_and_allowed_prefixes_may_be_written(warehouses: Ware
         "s3://bucket/lake/t",
         "/etc",
     ):
-        with pytest.raises(LocationRefused, match="lies outside the warehouse"):
+        with pytest.raises(LocationRefused):
             warehouses.check(warehouses.default, bad)
 
 

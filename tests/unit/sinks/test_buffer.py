@@ -106,7 +106,7 @@ def test_files_with_fewer_rows_than_were_taken_are_not_handed_over(layout_of: La
     buffer.rows += 1  # a row that was taken, and got lost on the way
     with pytest.raises(RowsLost) as caught:
         buffer.flush()
-    assert (caught.value.expected, caught.value.found) == (11, 10)
+    assert (caught.value.expected, caught.value.got) == (11, 10)
     buffer.abandon()
     assert list(tmp_path.rglob("*.parquet")) == []
 

@@ -30,12 +30,13 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
-from frazil.errors import FrazilError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError
+from frazil.errors import FrazilError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, WriterFenced
 from frazil.sinks.bytewax import DeltaSink, DeltaSinkConfig, IcebergSink, IcebergSinkConfig, SinkConfig, SourceRows
 from frazil.sinks.delta.target import create_delta_table
 from frazil.write.commit.progress import Progress
 from frazil.write.commit.publish import Patience
 from frazil.write.files.partitioning import partition_spec
+from tests.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "kind", StringType()))
 ABORT = TestingSource.ABORT
@@ -252,7 +253,7 @@ def test_the_writers_of_another_number_of_parts_are_fenced(lake: Lake) -> None:
     old.write_batch([row(1)])
     host = sink_of(lake.config(num_partitions=2))
     host.build_part("flow.lake", host.part_of("e/0"), None)
-    with pytest.raises(SinkError, match="belongs to writer generation 2 now"):
+    with raises(WriterFenced, current=2):
         old.snapshot()
     assert lake.ids() == [0]
 
@@ -287,7 +288,7 @@ def test_a_new_writer_of_a_part_fences_the_old_one(lake: Lake) -> None:
     new = host.build_part("flow.lake", "part-0", None)
     new.write_batch([row(0), row(1)])
     new.snapshot()
-    with pytest.raises(SinkError, match="belongs to writer generation 2 now"):
+    with raises(WriterFenced, current=2):
         old.snapshot()
     old.close()
     assert lake.ids() == [0, 1]
@@ -341,11 +342,11 @@ def test_an_arrow_schema_is_kept_to_the_letter(lake: Lake) -> None:
     part = sink_of(lake.config(arrow_schema=schema)).build_part("flow.lake", "part-0", None)
     part.write_batch([row(0)])
     wrong = [
-        ({"id": 2**40}, "field 'id': expected int32, found"),
-        ({"id": 1, "sort": 1}, "field 'sort': expected no such field"),
+        ({"id": 2**40}, "id"),
+        ({"id": 1, "sort": 1}, "sort"),
     ]
-    for number, (fields, message) in enumerate(wrong, start=1):
-        with pytest.raises(SchemaMismatch, match=message):
+    for number, (fields, column) in enumerate(wrong, start=1):
+        with raises(SchemaMismatch, column=column):
             part.write_batch([SourceRows([fields], "e/0", [number])])
 
 

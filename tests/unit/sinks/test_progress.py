@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import ProgressMismatch, WriterFenced
 from frazil.write.commit.progress import Claim, PartProgress, Progress, apply_claim, plan_takeover, take_over
+from tests.raising import raises
 
 OWNED = Progress({"s/0": PartProgress(2, "w", 5, {"a": 10})})
 CLAIM = Claim("s/0", "w", 2, 6, start={"a": 10}, end={"a": 20})
@@ -33,7 +34,7 @@ def test_rows_of_a_source_that_ended_are_recognised_when_they_come_again() -> No
 
 
 def test_an_older_writer_is_fenced() -> None:
-    with pytest.raises(WriterFenced, match="part 's/0' belongs to writer generation 3 now; this one is 2"):
+    with raises(WriterFenced, part="s/0", current=3, ours=2):
         apply_claim(take_over(OWNED, "s/0", "newer"), CLAIM, table="t")
 
 

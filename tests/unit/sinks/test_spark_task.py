@@ -21,6 +21,7 @@ from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE
 from frazil.write.files.buffer import BufferLimits
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.written import WrittenFile
+from tests.raising import raises
 from tests.unit.sinks.conftest import LayoutOf
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
@@ -106,7 +107,7 @@ def test_offset_columns_are_kept_where_the_table_has_them_and_refused_where_it_h
     plan: TaskPlan, layout_of: LayoutOf
 ) -> None:
     kept = replace(plan, offsets=replace(KAFKA, keep=True))
-    with pytest.raises(SchemaMismatch, match="field 'topic': expected no such field"):
+    with raises(SchemaMismatch, column="topic", expected="no such field"):
         kept.run([batch((1, 0, 0))], task=0)
     schema = Schema(
         *SCHEMA.fields,
@@ -155,5 +156,5 @@ def test_a_plan_shows_no_keys(plan: TaskPlan) -> None:
 
 def test_a_report_whose_files_lack_rows_is_refused() -> None:
     report = TaskReport((WrittenFile("f", 1, 2),), counts=Counts(rows=3))
-    with pytest.raises(RowsLost, match="t: internal error: 3 rows were taken, and the files written for them hold 2"):
+    with raises(RowsLost, table="t", expected=3, got=2):
         check_reports([report], reached={}, table="t")

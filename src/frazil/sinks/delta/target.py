@@ -212,12 +212,12 @@ class DeltaTarget:
             nulls = any(file.null_counts.get(before.field_id) != 0 for file in files) if before else True
             if column.required and not (before and before.required) and nulls:
                 raise SchemaMismatch(
-                    self.uri, column.name, expected="a value: the column was made required", found="NULLs", hint=hint
+                    self.uri, column.name, expected="a value: the column was made required", got="NULLs", hint=hint
                 )
             # ids do not matter
             if before is not None and known.arrow.field(column.name).type != now.arrow.field(column.name).type:
                 found = f"rows that were taken as {before.field_type}"
-                raise SchemaMismatch(self.uri, column.name, expected=str(column.field_type), found=found, hint=hint)
+                raise SchemaMismatch(self.uri, column.name, expected=str(column.field_type), got=found, hint=hint)
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
         """The quarantine table, made if it is not there, and how far it has come by itself; taken over, if the part

@@ -79,9 +79,9 @@ def make_plan(
     try:
         plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task
     except SchemaMismatch as exc:
-        if exc.expected == "timestamp" and "tz=" in exc.found:
+        if exc.expected == "timestamp" and "tz=" in exc.got:
             exc.hint = (
-                f"Spark's timestamp has a zone, and the table's has none: .withColumn('{exc.field}', "
+                f"Spark's timestamp has a zone, and the table's has none: .withColumn('{exc.column}', "
                 f"....cast('timestamp_ntz'))"
             )
         raise
@@ -183,7 +183,7 @@ def row_schema(schema: StructType, offsets: OffsetColumns | None, *, table: str)
     names = schema.fieldNames()
     if offsets is not None and (missing := [name for name in (*offsets.sources, offsets.offset) if name not in names]):
         raise SchemaMismatch(
-            table, missing[0], expected="a column of the frame, named in offsets", found=f"only {', '.join(names)}"
+            table, missing[0], expected="a column of the frame, named in offsets", got=f"only {', '.join(names)}"
         )
     try:
         rows = to_arrow_schema(schema.toNullable())  # Spark calls a literal NOT NULL: that is no wish for the table

@@ -160,7 +160,7 @@ def check_required(table: Table, files: Sequence[WrittenFile]) -> None:
                     ".".join(table.name()),
                     metadata.schema().find_column_name(field_id) or field.name,
                     expected=f"{field.field_type}, required",
-                    found="NULLs in rows that were taken before it was made required",
+                    got="NULLs in rows that were taken before it was made required",
                     hint="open the sink again and go on from its position: these rows are judged anew",
                 )
 

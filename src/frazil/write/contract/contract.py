@@ -197,7 +197,7 @@ class Contract:
         return self._types[name]
 
     def _mismatch(self, name: str, expected: str, found: str, *, hint: str | None = None) -> SchemaMismatch:
-        return SchemaMismatch(self.layout.name, name, expected=expected, found=found, hint=hint)
+        return SchemaMismatch(self.layout.name, name, expected=expected, got=found, hint=hint)
 
 
 @dataclass
@@ -331,7 +331,7 @@ def check_new_names(known: Iterable[pa.Field], wanted: Iterable[pa.Field], *, ta
                 table,
                 path + field.name,
                 expected=f"'{path}{other}', which differs by case alone",
-                found="another name",
+                got="another name",
                 hint="name the field as the table does: engines that do not tell cases apart could read neither",
             )
         inside = names[field.name].type if field.name in names else pa.struct([])

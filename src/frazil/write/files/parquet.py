@@ -231,7 +231,7 @@ def abandoning_on_error(writers: Callable[[], Sequence[RollingWriter]]) -> Itera
 def check_written(files: Iterable[WrittenFile], expected: int, *, table: str) -> None:
     """Refuses files that do not hold as many rows as were taken: a commit of them would lose rows, or double them."""
     if (found := sum(file.rows for file in files)) != expected:
-        raise RowsLost(table, expected=expected, found=found)
+        raise RowsLost(table, expected=expected, got=found)
 
 
 def check_present(files: Iterable[WrittenFile], layout: TableLayout, *, now_ms: int | None = None) -> None:

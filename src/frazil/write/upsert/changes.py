@@ -120,7 +120,7 @@ class Changes:
                     layout.name,
                     field.name,
                     expected="a value: the column was made required",
-                    found="NULLs in changes that were taken before",
+                    got="NULLs in changes that were taken before",
                     hint="open the sink again and go on from its position: these changes are judged anew",
                 )
         return Changes(rows, rules, layout)

@@ -126,12 +126,12 @@ class ChangeContract:
         """Refuses a batch whose columns do not fit."""
         if self.rules.op is not None and found.get_field_index(self.rules.op.column) < 0:
             raise SchemaMismatch(
-                self.layout.name, self.rules.op.column, expected="a column that tells deletes", found="no such field"
+                self.layout.name, self.rules.op.column, expected="a column that tells deletes", got="no such field"
             )
         extra = self.new_fields(found)
         if extra and self.extra != "ignore":
             hint = "drop it, or let the sink do so: extra_fields='ignore'; extra_fields='evolve' adds the column"
-            raise SchemaMismatch(self.layout.name, extra[0], expected="no such field", found="one", hint=hint)
+            raise SchemaMismatch(self.layout.name, extra[0], expected="no such field", got="one", hint=hint)
 
     def accept(self, rows: pa.Table) -> Accepted:
         """The changes in the order in which they came."""
@@ -156,9 +156,9 @@ class ChangeContract:
         if self.extra != "ignore" and (
             extra := sorted({name for row in rows for name in row} - names - {ops.column if ops else None})
         ):
-            raise SchemaMismatch(self.layout.name, extra[0], expected="no such field", found="one")
+            raise SchemaMismatch(self.layout.name, extra[0], expected="no such field", got="one")
         if self.extra != "ignore" and (inside := self.rows.new_nested_keys(rows)):
-            raise SchemaMismatch(self.layout.name, inside[0], expected="no such field", found="one")
+            raise SchemaMismatch(self.layout.name, inside[0], expected="no such field", got="one")
         if ops is None:
             return self._join([(None, self.rows.accept_dicts(rows), False)])
         said = [str(row.get(ops.column)).lower() for row in rows]
