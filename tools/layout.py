@@ -27,6 +27,8 @@ class Package:
 
 LAYOUT = (
     Package("errors", "the error tree, drawn at the top of the file"),
+    Package("logs", "logs on standard error, without secrets"),
+    Package("metrics", "counters and histograms, and their Prometheus text"),
     Package("lazy", "public names of packages, imported when they are first used"),
     Package("moved", "former names of modules, for one release"),
     Package("local_stack", "what a project's local stack keeps about itself: its secrets, its ports"),

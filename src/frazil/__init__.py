@@ -1,5 +1,7 @@
 """Frazil: an open lakehouse for Python data teams. Importing it loads none of the heavy libraries."""
 
+import logging as _logging
+
 from frazil.lake import Lake
 from frazil.moved import install as _install_former_names
 from frazil.pipelines import pipeline, sources
@@ -23,3 +25,4 @@ __all__ = [
 ]
 
 _install_former_names()
+_logging.getLogger("frazil").addHandler(_logging.NullHandler())  # silent, unless the program configures logging

@@ -9,30 +9,12 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
-import traceback
 
-import orjson
+from frazil.logs import JsonFormatter
 
 SLOW_SECONDS = 1.0
 LEVELS = ("debug", "info", "warning", "error")
 log = logging.getLogger("frazil.catalog")
-
-
-class JsonFormatter(logging.Formatter):
-    """A log record as one JSON object; what is in `extra={"fields": {...}}` stands beside the message."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info and record.exc_info[1]:
-            line["error"] = "".join(traceback.format_exception(record.exc_info[1]))
-        return orjson.dumps(line, default=str).decode()
 
 
 def log_to_stderr(level: str) -> None:

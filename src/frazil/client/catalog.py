@@ -44,7 +44,7 @@ from frazil.config import Settings, load_settings
 from frazil.errors import ReferencesUnknown, TableBroken, Unavailable
 from frazil.properties import safe_properties
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("frazil.client")
 
 CACHED_TABLES = 256
 UNKNOWN_ROUTE = (400, 404, 405, 406, 501)  # what servers answer to a path that they do not have

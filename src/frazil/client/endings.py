@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import requests
 from pyiceberg.catalog.rest.response import ErrorResponse, _handle_non_200_response
@@ -12,9 +14,13 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
 from requests import HTTPError, Response
 
+from frazil import metrics
 from frazil.client.changes import Change, Verdict, judge, judge_all
 from frazil.client.transport import was_repeated
 from frazil.errors import CommitConflict, CommitUnknown, TableBroken
+from frazil.logs import describe_error
+
+log = logging.getLogger("frazil.client")
 
 # Also a reply that breaks off in the middle: its status was seen by no one.
 LOST_REPLIES = (
@@ -30,6 +36,32 @@ Look = Callable[[Identifier], TableMetadata | None]
 
 def end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Change]) -> Response | None:
     """The reply of a commit that has happened; None when the reply was lost and the tables show that it has."""
+    with _reporting(changes):
+        return _end_commit(send, look, changes)
+
+
+@contextmanager
+def _reporting(changes: Sequence[Change]) -> Iterator[None]:
+    """Counts the outcome of a commit, and logs it."""
+    start, outcome, error = time.perf_counter(), "committed", ""
+    try:
+        yield
+    except Exception as exc:
+        unknown = "unknown" if isinstance(exc, CommitUnknown) else "failed"
+        outcome = "conflict" if isinstance(exc, CommitConflict) else unknown
+        error = f": {describe_error(exc)}"
+        raise
+    finally:
+        metrics.current().count("frazil_client_commits_total", outcome=outcome)
+        if log.isEnabledFor(logging.DEBUG):
+            tables, seconds = [change.name for change in changes], time.perf_counter() - start
+            facts = {"tables": tables, "outcome": outcome, "seconds": round(seconds, 3)}
+            log.debug(
+                "commit to %s: %s in %.3f s%s", *(", ".join(tables), outcome, seconds, error), extra={"fields": facts}
+            )
+
+
+def _end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Change]) -> Response | None:
     try:
         response = send()
     except LOST_REPLIES as exc:
@@ -56,6 +88,8 @@ def _look_around(look: Look, changes: Sequence[Change], what: str, cause: Except
     """Returns when the tables show that the commit has happened; raises what else they show, or that they
     show nothing.
     """
+    tables = ", ".join(change.name for change in changes)
+    log.warning("commit to %s: the outcome is unknown, looking at the tables", tables)
     for pause in LOOKS_SECONDS:
         time.sleep(pause)
         try:

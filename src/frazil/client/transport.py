@@ -4,6 +4,7 @@ reply was lost.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import uuid
@@ -16,8 +17,11 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import ConnectTimeoutError as UrllibConnectTimeout
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
+from frazil import metrics
 from frazil.errors import Unavailable
+from frazil.logs import describe_error, redact
 
+log = logging.getLogger("frazil.client")
 KEY_HEADER = "Idempotency-Key"
 # the field of the configuration by which a server promises to answer a key once
 KEY_LIFETIME = "idempotency-key-lifetime"
@@ -107,5 +111,14 @@ class Transport(HTTPAdapter):
                     raise doubt from exc  # that no further copy can be sent says nothing of the first
                 if pause is None:
                     raise
+            _report_repeat(request, doubt, pause)
             time.sleep(pause)
         raise AssertionError("the last round returns or raises")
+
+
+def _report_repeat(request: PreparedRequest, cause: Exception | None, pause: float) -> None:
+    metrics.current().count("frazil_client_repeats_total")
+    path = redact((request.url or "").partition("?")[0])
+    facts = {"method": request.method, "url": path, "wait_seconds": pause}
+    reason = describe_error(cause) if cause else "the catalog was not reached"
+    log.warning("%s %s: again in %.1f s: %s", request.method, path, pause, reason, extra={"fields": facts})

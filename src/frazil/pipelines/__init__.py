@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside, read_ledger
     from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork, Placed, Range, join_ranges
     from frazil.pipelines.publishing import LoadPublisher
+    from frazil.pipelines.reports import report_batch, reported
     from frazil.pipelines.runs import RunResult, note_run, read_runs, run_rows, runs_of, tell_error
     from frazil.pipelines.stages import Stages
 
@@ -35,6 +36,8 @@ __all__ = [
     "pipeline",
     "read_ledger",
     "read_runs",
+    "report_batch",
+    "reported",
     "run_rows",
     "runs_of",
     "tell_error",

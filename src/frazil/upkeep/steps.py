@@ -19,6 +19,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, TimestamptzNanoType, UnknownType
 
+from frazil import metrics
 from frazil.errors import ReferencesUnknown, UpkeepError
 from frazil.protocol import COMPANION_SUFFIXES
 from frazil.upkeep import compact, deletes, expire, manifests, orphans
@@ -122,9 +123,17 @@ class Keeper:
 
     def perform(self, plan: StepPlan) -> StepReport:
         """Does what was planned, as far as writers have left it possible; and says in the log what came of it."""
-        table = self._load()
-        made = self._perform(table, Policy.of(table.metadata.properties, table=self.name), plan)
-        log.info("%s: %s: %s", made.table, made.step, "; ".join((*made.lines, *made.problems)))
+        table, start, outcome = self._load(), time.monotonic(), "failed"
+        try:
+            made = self._perform(table, Policy.of(table.metadata.properties, table=self.name), plan)
+            outcome = "problems" if made.problems else "done"
+        finally:
+            seconds = time.monotonic() - start
+            metrics.current().count("frazil_upkeep_steps_total", table=self.name, step=plan.step, outcome=outcome)
+            metrics.current().observe("frazil_upkeep_seconds", seconds, step=plan.step)
+        facts = {"table": made.table, "step": made.step, "files": made.files, "bytes": made.bytes}
+        text = "; ".join((*made.lines, *made.problems))
+        log.info("%s: %s: %s", made.table, made.step, text, extra={"fields": {**facts, "seconds": round(seconds, 3)}})
         return made
 
     def _perform(self, table: Table, policy: Policy, plan: StepPlan) -> StepReport:

@@ -28,6 +28,7 @@ from frazil.pipelines import (
     ledger_rows,
     note_run,
     open_beside,
+    reported,
     run_rows,
     runs_of,
     tell_error,
@@ -61,6 +62,7 @@ TOP_REASONS = 5
 __all__ = ["RunResult", "find_arrivals", "run_pipeline"]
 
 
+@reported
 def run_pipeline(
     pipeline: Pipeline,
     *,

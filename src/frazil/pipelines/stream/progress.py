@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from frazil.pipelines import report_batch
+
 OUTCOMES = ("inserted", "updated", "deleted", "unchanged", "duplicates")  # of the changes of an upsert
 _HELP = {
     "rows_total": ("counter", "Rows written to the table since the stream began."),
@@ -67,6 +69,7 @@ class StreamProgress:
             self.merged = {name: self.merged.get(name, 0) + merged[name] for name in OUTCOMES}
         self.batch_rows, self.batch_seconds = rows + quarantined, seconds
         self.committed_at, self.snapshot_id = time.time(), snapshot_id or self.snapshot_id
+        report_batch(self.pipeline, self.table, rows=rows, quarantined=quarantined, seconds=seconds)
 
     @property
     def rows_per_second(self) -> float:

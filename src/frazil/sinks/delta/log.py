@@ -29,7 +29,20 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable, WriteFailed
 from frazil.protocol import SUMMARY_COMMIT, SUMMARY_PART, SUMMARY_PROGRESS
 from frazil.storage_errors import classify, hint_for
-from frazil.write.commit import Claim, PartProgress, Patience, Progress, apply_claim, is_lasting, take_over
+from frazil.write.commit import (
+    Claim,
+    PartProgress,
+    Patience,
+    Progress,
+    apply_claim,
+    is_lasting,
+    report_commit,
+    report_failure,
+    report_repeat,
+    report_retry,
+    report_takeover,
+    take_over,
+)
 from frazil.write.files import writing
 
 KEPT = 10
@@ -88,6 +101,7 @@ class DeltaLog:
                 return before
             after = take_over(Progress({part: before}), part, writer).part(part)
             self._commit(table, [], part, after, None)
+            report_takeover(self.uri, part, generation=after.generation)
             return after
 
         return self.until_decided(attempt)
@@ -99,14 +113,23 @@ class DeltaLog:
         are in.
         """
 
+        start, attempts = time.monotonic(), 0
+
         def attempt(table: DeltaTable) -> PartProgress:
+            nonlocal attempts
+            attempts += 1
             before = Progress({claim.part: self.progress(table, claim.part)})
             after = apply_claim(before, claim, table=self.uri)
-            if after is not None:
-                if check is not None:
-                    check(table)
-                self._commit(table, actions, claim.part, after.part(claim.part), claim)
-            return (after or before).part(claim.part)
+            if after is None:
+                report_repeat(self.uri, claim.part, attempts=attempts)
+                return before.part(claim.part)
+            if check is not None:
+                check(table)
+            self._commit(table, actions, claim.part, after.part(claim.part), claim)
+            report_commit(
+                self.uri, _sums(actions), snapshot_id=None, attempts=attempts, seconds=time.monotonic() - start
+            )
+            return after.part(claim.part)
 
         return self.until_decided(attempt)
 
@@ -173,13 +196,24 @@ class DeltaLog:
                     if looked or not isinstance(exc, CommitUnknown):
                         raise doubt or _lasting(exc, self.uri) from exc
                     looked = True
-                if self.patience.clock() - start > self.patience.give_up_seconds:
+                seconds = self.patience.clock() - start
+                if seconds > self.patience.give_up_seconds:
+                    report_failure(self.uri, doubt or exc, attempts=number)
                     if doubt is not None:
                         raise doubt from exc
                     if isinstance(exc, CommitFailedError):
                         raise CommitConflict(f"{self.uri}: no commit after {number} attempts: {exc}") from exc
                     raise Unavailable(f"{self.uri}: no commit after {number} attempts: {exc}") from exc
-                self.patience.pause(number)
+                wait = self.patience.pause_seconds(number)
+                report_retry(self.uri, exc, attempt=number, wait_seconds=wait, seconds=seconds)
+                self.patience.sleep(wait)
+
+
+def _sums(actions: Sequence[AddAction]) -> dict[str, str]:
+    """What the files of a commit hold together, in the words of Iceberg's summaries."""
+    rows = sum(json.loads(action.stats)["numRecords"] for action in actions)
+    size = sum(action.size for action in actions)
+    return {"added-records": str(rows), "added-data-files": str(len(actions)), "added-files-size": str(size)}
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
     from frazil.write.commit.entries import as_added, as_deleted, as_existing, read_entries, read_files, write_entries
+    from frazil.write.commit.events import report_commit, report_failure, report_repeat, report_retry, report_takeover
     from frazil.write.commit.format3 import OFFSET, read_list_v3, with_lineage, write_list_v3
     from frazil.write.commit.manifests import merge_small, rewrite_without, write_added, write_list
     from frazil.write.commit.part_counts import Parts, highest_offsets, part_name, take_over_others
@@ -112,6 +113,11 @@ __all__ = [
     "read_files",
     "read_list_v3",
     "read_progress",
+    "report_commit",
+    "report_failure",
+    "report_repeat",
+    "report_retry",
+    "report_takeover",
     "rewrite_without",
     "roll_back",
     "set_properties",

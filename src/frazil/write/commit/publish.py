@@ -31,6 +31,15 @@ from frazil.errors import (
 )
 from frazil.protocol import SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_REF
 from frazil.storage_errors import classify, hint_for
+from frazil.write.commit.events import (
+    added_summary,
+    report_commit,
+    report_failure,
+    report_fence,
+    report_repeat,
+    report_retry,
+    report_takeover,
+)
 from frazil.write.commit.progress import (
     MAIN,
     Claim,
@@ -82,11 +91,9 @@ class Patience:
     chance: random.Random = field(default_factory=random.Random)
     on_step: Callable[[str], None] = ignore
 
-    def pause(self, attempt: int) -> None:
-        """Waits for a random while that grows with the attempts, so that writers of one table get out of each other's
-        way.
-        """
-        self.sleep(self.chance.uniform(0, min(0.02 * 2**attempt, self.longest_pause_seconds)))
+    def pause_seconds(self, attempt: int) -> float:
+        """A random wait that grows with the attempts, so that writers of one table get out of each other's way."""
+        return self.chance.uniform(0, min(0.02 * 2**attempt, self.longest_pause_seconds))
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,7 @@ class Publisher:
             after = take_over(before, part, writer)
             # An empty append: without a snapshot of its own, the take-over would pass unseen by the old writer's guard.
             self._commit([self._change(append, table, number, after, None)])
+            report_takeover(self.table_name, part, generation=after.part(part).generation)
             return after.part(part)
 
         return self._until_decided(attempt)
@@ -183,10 +191,13 @@ class Publisher:
         when a staged snapshot was overtaken.
         """
 
+        start = time.monotonic()
+
         def attempt(number: int) -> Published:
             table = self._load(self.identifier)
             after = self._apply(claim, table)
             if after is None:
+                report_repeat(self.table_name, claim.part, attempts=number)
                 return Published(read_progress(table.metadata, self.ref).part(claim.part), attempts=number, table=table)
             if (
                 isinstance(target, Move)
@@ -204,9 +215,12 @@ class Publisher:
                 if one.files
             ]
             self._commit([change, *others])
-            return Published(
-                after.part(claim.part), next(iter(change.snapshot_ids), None), attempts=number, table=table
-            )
+            snapshot_id, seconds = next(iter(change.snapshot_ids), None), time.monotonic() - start
+            summary = added_summary(change.updates)
+            if claim.takes_over is not None:
+                report_takeover(self.table_name, claim.part, generation=after.part(claim.part).generation)
+            report_commit(self.table_name, summary, snapshot_id=snapshot_id, attempts=number, seconds=seconds)
+            return Published(after.part(claim.part), snapshot_id, attempts=number, table=table)
 
         return self._until_decided(attempt)
 
@@ -266,6 +280,7 @@ def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience)
         try:
             return attempt(number)
         except WriterFenced as exc:
+            report_fence(name, exc)
             if doubt is not None:
                 raise doubt from exc
             raise
@@ -277,9 +292,13 @@ def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience)
                 if looked or not isinstance(exc, CommitUnknown):
                     raise doubt or _lasting(exc, name) from exc
                 looked = True
-            if patience.clock() - start > patience.give_up_seconds:
+            seconds = patience.clock() - start
+            if seconds > patience.give_up_seconds:
+                report_failure(name, doubt or exc, attempts=number)
                 raise doubt or _given_up(exc, name, number) from exc
-            patience.pause(number)
+            wait = patience.pause_seconds(number)
+            report_retry(name, exc, attempt=number, wait_seconds=wait, seconds=seconds)
+            patience.sleep(wait)
 
 
 def is_lasting(error: Exception) -> bool:

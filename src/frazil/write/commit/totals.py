@@ -32,7 +32,7 @@ FEW_MANIFESTS = 64  # that a commit may read to count; upkeep reads all of them 
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 _UNKNOWN = {"totals": "unknown"}  # not empty: PyIceberg begins at zero when nothing is known
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("frazil.write")
 
 
 def totals_before(
