@@ -205,12 +205,14 @@ def load_settings(
         raise ConfigError(
             f"profile '{chosen}' is not defined in {file or FILE_NAME}; known: {known}",
             hint=f"add [profiles.{chosen}] to {FILE_NAME}",
+            name=chosen,
         )
     label = str(file) if file else FILE_NAME
     if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen, {}), dict):
         raise ConfigError(
             f"profile '{chosen}' in {file} is not a table",
             hint=f"write [profiles.{chosen}.catalog], and settings below it",
+            name=chosen,
         )
     own_env = _env_tree(environ)
     name = _catalog_name(flags, own_env, profiles.get(chosen, {}), file_tree)
@@ -305,14 +307,14 @@ def _read_toml(folder: Path, environ: Mapping[str, str]) -> tuple[Path | None, T
     path = Path(named) if named else folder / FILE_NAME
     if not path.exists():
         if named:
-            raise ConfigError(f"FRAZIL_CONFIG names {path}, which does not exist")
+            raise ConfigError(f"FRAZIL_CONFIG names {path}, which does not exist", path=str(path))
         return None, {}
     try:
         return path, tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+        raise ConfigError(f"{path} is not valid TOML: {exc}", path=str(path), reason=str(exc)) from exc
     except OSError as exc:
-        raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
+        raise ConfigError(f"{path} cannot be read: {exc.strerror}", path=str(path)) from exc
 
 
 def _env_tree(environ: Mapping[str, str]) -> Tree:
@@ -375,7 +377,9 @@ def _pyiceberg_file(folder: Path, environ: Mapping[str, str], name: str) -> Iter
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         connection = dict((content.get("catalog") or {}).get(name) or {})
     except (yaml.YAMLError, AttributeError, TypeError, ValueError, OSError) as exc:
-        raise ConfigError(f"{path} is not a valid PyIceberg configuration: {exc}") from exc
+        raise ConfigError(
+            f"{path} is not a valid PyIceberg configuration: {exc}", path=str(path), reason=str(exc)
+        ) from exc
     yield str(path), _from_pyiceberg({str(k): str(v) for k, v in connection.items()})
 
 
@@ -436,7 +440,7 @@ def _as_text(value: Any, where: str) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise ConfigError(f"setting {where}: expected text or a number, found a {type(value).__name__}")
+    raise ConfigError(f"setting {where}: expected text or a number, found a {type(value).__name__}", option=where)
 
 
 def _copy(value: Any) -> Any:
@@ -469,6 +473,7 @@ def _resolve(value: Any, environ: Mapping[str, str], sources: Mapping[str, str],
             raise ConfigError(
                 f"setting '{key}' refers to ${{ENV:{name}}}, but {name} is not set ({sources.get(key, 'default')})",
                 hint=f"export {name}=...",
+                option=key,
             )
         return environ[name]
 
@@ -483,9 +488,9 @@ def _explain(exc: ValidationError, sources: Mapping[str, str]) -> ConfigError:
     if fault["type"] == "extra_forbidden":
         near = difflib.get_close_matches(key, sorted(known_keys()), n=1)
         hint = f"did you mean '{near[0]}'?" if near else "frazil config lists all settings"
-        return ConfigError(f"unknown setting '{key}' ({source})", hint=hint)
+        return ConfigError(f"unknown setting '{key}' ({source})", hint=hint, option=key)
     found = "" if is_secret(key) or isinstance(fault["input"], dict | list) else f", found {fault['input']!r}"
-    return ConfigError(f"setting '{key}' ({source}): {fault['msg']}{found}")
+    return ConfigError(f"setting '{key}' ({source}): {fault['msg']}{found}", option=key)
 
 
 def known_keys() -> list[str]:

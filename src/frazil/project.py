@@ -30,7 +30,11 @@ class Project:
             if found.name == name:
                 return found
         known = ", ".join(p.name for p in self.pipelines) or "none"
-        raise ProjectError(f"{self.folder / FILE_NAME} declares no pipeline '{name}'; it declares: {known}")
+        raise ProjectError(
+            f"{self.folder / FILE_NAME} declares no pipeline '{name}'; it declares: {known}",
+            path=str(self.folder / FILE_NAME),
+            pipeline=name,
+        )
 
 
 def load_project(folder: Path) -> Project:
@@ -54,6 +58,8 @@ def _tables(path: Path, found: list[Table]) -> tuple[Table, ...]:
             raise ProjectError(
                 f"{path} declares table '{table.name}' twice",
                 hint="remove one of the declarations, or name it otherwise",
+                path=str(path),
+                table=table.name,
             )
     return tuple(by_name.values())
 
@@ -68,7 +74,11 @@ def _import(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as exc:
-        raise ProjectError(f"{path}{_line_of(exc, path)} could not be loaded: {type(exc).__name__}: {exc}") from exc
+        raise ProjectError(
+            f"{path}{_line_of(exc, path)} could not be loaded: {type(exc).__name__}: {exc}",
+            path=str(path),
+            reason=str(exc),
+        ) from exc
     finally:
         sys.path.remove(folder)
     return module

@@ -210,7 +210,9 @@ def add_blobs(table: Table, blobs: Sequence[Blob], *, snapshot_id: int | None = 
             else "frazil log --all lists those that are kept"
         )
         raise HistoryError(
-            f"{'.'.join(table.name())} has no snapshot{'' if snapshot_id is None else f' {snapshot_id}'}", hint=hint
+            f"{'.'.join(table.name())} has no snapshot{'' if snapshot_id is None else f' {snapshot_id}'}",
+            hint=hint,
+            table=".".join(table.name()),
         )
     path = f"{table.location()}/metadata/{snapshot.snapshot_id}-{uuid.uuid4()}.stats"
     replaced = {(blob.type, tuple(blob.fields)) for blob in blobs}

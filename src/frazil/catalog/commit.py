@@ -155,7 +155,10 @@ def _check_refs(draft: Draft) -> None:
     """
     for name, ref in draft.metadata["refs"].items():
         if ref["snapshot-id"] in draft.removed_snapshots:
-            raise CommitConflict(f"Cannot remove snapshot {ref['snapshot-id']}: {ref['type']} {name} points at it")
+            raise CommitConflict(
+                f"Cannot remove snapshot {ref['snapshot-id']}: {ref['type']} {name} points at it",
+                snapshot=ref["snapshot-id"],
+            )
 
 
 def _trim_snapshot_log(draft: Draft) -> None:
@@ -190,7 +193,7 @@ def int_property(metadata: Json, key: str, default: int) -> int:
     try:
         return default if text is None else int(text)
     except ValueError:
-        raise InvalidChange(f"Table property {key} must be an integer, found {text!r}") from None
+        raise InvalidChange(f"Table property {key} must be an integer, found {text!r}", got=text) from None
 
 
 def new_table(request: Json, *, location: str, now_ms: int, uuid: str) -> Json:
@@ -249,7 +252,8 @@ def _renumber(source: Json, ids: dict[int, int], *, spec: bool) -> Json:
     for term in terms:
         if term["source-id"] not in ids:
             raise InvalidChange(
-                f"Cannot find source column {term['source-id']} of the {'partition spec' if spec else 'write order'}"
+                f"Cannot find source column {term['source-id']} of the {'partition spec' if spec else 'write order'}",
+                column=term["source-id"],
             )
     return {
         "fields": [{**{k: v for k, v in t.items() if k != "field-id"}, "source-id": ids[t["source-id"]]} for t in terms]

@@ -73,7 +73,7 @@ class Request:
                     self.query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50
                 )
             except ValueError as exc:  # UnicodeDecodeError is one of them
-                raise BadRequest(f"Invalid query string: {exc}") from exc
+                raise BadRequest(f"Invalid query string: {exc}", reason=str(exc)) from exc
             self._query = dict(pairs)
         return self._query
 
@@ -92,7 +92,7 @@ class Request:
         """A boolean of the query; absent means false."""
         text = self.query.get(name, "false").lower()
         if text not in ("true", "false"):
-            raise BadRequest(f"Invalid query parameter {name}: expected true or false, found {text!r}")
+            raise BadRequest(f"Invalid query parameter {name}: expected true or false, found {text!r}", got=text)
         return text == "true"
 
     def check_client(self) -> None:
@@ -108,7 +108,7 @@ class Request:
         if fault:
             raise BadRequest(f"The body is not valid JSON: {fault}")
         if not isinstance(value, dict):
-            raise BadRequest(f"The body must be a JSON object, found {type(value).__name__}")
+            raise BadRequest(f"The body must be a JSON object, found {type(value).__name__}", got=type(value).__name__)
         self._json = value
         return value
 
@@ -266,9 +266,9 @@ def _unpack(body: bytes, limits: Limits, share: Share) -> bytes:
             take=lambda size: share.take(BODY_WEIGHT * size),
         )
     except Unpackable as exc:
-        raise BadRequest(f"The body is not valid gzip: {exc}") from exc
+        raise BadRequest(f"The body is not valid gzip: {exc}", reason=str(exc)) from exc
     except TooLong as exc:
-        raise BodyTooLarge(f"The body unpacks to {exc}") from exc
+        raise BodyTooLarge(f"The body unpacks to {exc}", reason=str(exc)) from exc
 
 
 def pack(body: bytes) -> bytes:

@@ -68,7 +68,7 @@ def check_namespace(levels: Sequence[Any], field: str = "namespace") -> Namespac
 def check_name(name: Any, field: str = "name") -> str:
     """The name itself; refuses what a database or a path cannot hold."""
     if not isinstance(name, str):
-        raise BadRequest(f"Invalid {field}: expected text, found {type(name).__name__}")
+        raise BadRequest(f"Invalid {field}: expected text, found {type(name).__name__}", got=type(name).__name__)
     if not name:
         raise BadRequest(f"Invalid {field}: it is empty")
     if len(name) > MAX_LENGTH:

@@ -97,7 +97,7 @@ def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool =
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise exc.of(str(name)) from exc
     except Unavailable as exc:
-        raise Unavailable(f"{exc.message} (table {name})", hint=exc.hint) from exc
+        raise Unavailable(f"{exc.message} (table {name})", hint=exc.hint, table=str(name)) from exc
 
 
 def new_location(

@@ -39,7 +39,9 @@ def check_schema(schema: Json, where: str) -> None:
     required.
     """
     if schema.get("type") != "struct":
-        raise BadRequest(f"{where}: a schema's 'type' must be 'struct', found {schema.get('type')!r}")
+        raise BadRequest(
+            f"{where}: a schema's 'type' must be 'struct', found {schema.get('type')!r}", got=schema.get("type")
+        )
     seen: dict[int, Json] = {}
     _check_struct(schema, where, seen, 0)
     for field_id in (
@@ -49,7 +51,10 @@ def check_schema(schema: Json, where: str) -> None:
         if field is None:
             raise BadRequest(f"{where}: identifier field {field_id} does not exist in the schema")
         if not field.get("required") or not isinstance(field["type"], str) or field["type"] in ("float", "double"):
-            raise BadRequest(f"{where}: identifier field '{field['name']}' must be required, primitive and not a float")
+            raise BadRequest(
+                f"{where}: identifier field '{field['name']}' must be required, primitive and not a float",
+                column=field["name"],
+            )
 
 
 def _check_struct(struct: Json, where: str, seen: dict[int, Json], depth: int) -> None:
@@ -80,7 +85,7 @@ def _check_type(kind: Any, where: str, seen: dict[int, Json], depth: int) -> Non
         _check_primitive(kind, where)
         return
     if not isinstance(kind, dict):
-        raise BadRequest(f"{where}: 'type' must be text or an object, found {kind!r}")
+        raise BadRequest(f"{where}: 'type' must be text or an object, found {kind!r}", got=kind)
     match kind.get("type"):
         case "struct":
             _check_struct(kind, where, seen, depth)
@@ -262,10 +267,14 @@ def check_order(order: Json, where: str) -> list[Json]:
     for field in fields.objects(order, "fields", where):
         _check_term(field, where)
         if field.get("direction") not in ("asc", "desc"):
-            raise BadRequest(f"{where}: 'direction' must be asc or desc, found {field.get('direction')!r}")
+            raise BadRequest(
+                f"{where}: 'direction' must be asc or desc, found {field.get('direction')!r}",
+                got=field.get("direction"),
+            )
         if field.get("null-order") not in ("nulls-first", "nulls-last"):
             raise BadRequest(
-                f"{where}: 'null-order' must be nulls-first or nulls-last, found {field.get('null-order')!r}"
+                f"{where}: 'null-order' must be nulls-first or nulls-last, found {field.get('null-order')!r}",
+                got=field.get("null-order"),
             )
     found: list[Json] = order["fields"]
     return found
@@ -301,7 +310,9 @@ def check_terms(schema: Json, terms: list[Json], what: str) -> None:
                 f"Cannot find source column for {what}: {term.get('name', '')} ({transform} of {term['source-id']})"
             )
         if not isinstance(kind, str):
-            raise BadRequest(f"Cannot use non-primitive source column {term['source-id']} for {what}")
+            raise BadRequest(
+                f"Cannot use non-primitive source column {term['source-id']} for {what}", column=term["source-id"]
+            )
         if not _can_transform(transform, kind):
             raise BadRequest(f"Invalid source type {kind} for transform: {transform}")
 

@@ -159,7 +159,8 @@ def _check_partition_names(draft: Draft, wanted: list[Json]) -> None:
         column_id = columns.get(wanted_field["name"])
         if column_id is not None and column_id != wanted_field["source-id"]:
             raise InvalidChange(
-                f"Cannot create partition field '{wanted_field['name']}': a column of the schema has this name"
+                f"Cannot create partition field '{wanted_field['name']}': a column of the schema has this name",
+                column=wanted_field["name"],
             )
 
 
@@ -239,7 +240,7 @@ def _add_snapshot(draft: Draft, update: Json, where: str) -> None:
             raise InvalidChange(f"Attempting to add a snapshot before {needed} are added")
     snapshot_id = _check_snapshot(snapshot, where)
     if snapshot_id in map(_SNAPSHOT_ID, metadata["snapshots"]):
-        raise InvalidChange(f"Snapshot already exists for id: {snapshot_id}")
+        raise InvalidChange(f"Snapshot already exists for id: {snapshot_id}", snapshot=snapshot_id)
     version = metadata["format-version"]
     sequence, last = snapshot.get("sequence-number") or 0, metadata["last-sequence-number"]
     if version > 1:
@@ -269,7 +270,8 @@ def _check_parent(draft: Draft, snapshot: Json) -> None:
         raise CommitConflict(
             f"Validation failed, please retry: Cannot add snapshot {snapshot['snapshot-id']}: its parent {parent} is "
             f"not in the table; "
-            "it may have expired"
+            "it may have expired",
+            snapshot=snapshot["snapshot-id"],
         )
 
 
@@ -295,7 +297,9 @@ def _count_rows(metadata: Json, snapshot: Json) -> None:
             f"{first} < {following}"
         )
     if rows is None or rows < 0:
-        raise InvalidChange(f"Cannot add a snapshot: added-rows must be a number that is not negative, found {rows}")
+        raise InvalidChange(
+            f"Cannot add a snapshot: added-rows must be a number that is not negative, found {rows}", got=rows
+        )
     metadata["next-row-id"] = following + rows
 
 
@@ -305,7 +309,7 @@ _REF_AGES = (("min-snapshots-to-keep", fields.INT_MAX), ("max-snapshot-age-ms", 
 def _set_snapshot_ref(draft: Draft, update: Json, where: str) -> None:
     name, kind = fields.text(update, "ref-name", where), update.get("type")
     if kind not in ("branch", "tag"):
-        raise InvalidChange(f"{where}: 'type' must be branch or tag, found {kind!r}")
+        raise InvalidChange(f"{where}: 'type' must be branch or tag, found {kind!r}", got=kind)
     snapshot_id = fields.integer(update, "snapshot-id", where, most=LONG_MAX)
     ref: Json = {"snapshot-id": snapshot_id, "type": kind}
     for key, most in _REF_AGES:
@@ -318,7 +322,7 @@ def _set_snapshot_ref(draft: Draft, update: Json, where: str) -> None:
         return
     snapshot = next((s for s in reversed(metadata["snapshots"]) if s["snapshot-id"] == snapshot_id), None)
     if snapshot is None:
-        raise InvalidChange(f"Cannot set {name} to unknown snapshot: {snapshot_id}")
+        raise InvalidChange(f"Cannot set {name} to unknown snapshot: {snapshot_id}", snapshot=snapshot_id)
     if name == "main":
         _move_main(draft, snapshot, kind)
     draft.put(refs={**metadata["refs"], name: ref})

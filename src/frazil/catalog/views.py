@@ -127,7 +127,10 @@ def _dialects(representations: Sequence[Json], where: str) -> set[str]:
     found: set[str] = set()
     for representation in representations:
         if representation.get("type") != "sql":
-            raise BadRequest(f"{where}: a representation's 'type' must be sql, found {representation.get('type')!r}")
+            raise BadRequest(
+                f"{where}: a representation's 'type' must be sql, found {representation.get('type')!r}",
+                got=representation.get("type"),
+            )
         fields.text(representation, "sql", where)
         dialect = fields.text(representation, "dialect", where).lower()
         if dialect in found:

@@ -135,6 +135,7 @@ def _check_apart(warehouses: Sequence[Warehouse]) -> None:
             raise ConfigError(
                 f"warehouse '{inner.name}' ({inner.root}) lies in warehouse '{outer.name}' ({outer.root})",
                 hint="give each warehouse a folder of its own, or start the server with --allow-overlap",
+                name=inner.name,
             )
 
 
@@ -237,7 +238,7 @@ class MetadataFiles:
         except OSError as exc:
             if exc.errno == errno.ENAMETOOLONG:
                 raise MetadataMissing(location) from exc
-            raise Unavailable(f"cannot read {location}: {exc}") from exc
+            raise Unavailable(f"cannot read {location}: {exc}", reason=str(exc)) from exc
 
     def write_versions(self, versions: Sequence[Version]) -> None:
         """Writes the metadata files of a commit; all that were begun have ended when it returns or raises."""
@@ -266,7 +267,9 @@ class MetadataFiles:
                     f"Location {version.location[:200]} cannot hold files: a file is in its way"
                 ) from exc
             raise Unavailable(
-                f"cannot write {version.location}: {exc}", hint="check the room and the permissions of the warehouse"
+                f"cannot write {version.location}: {exc}",
+                hint="check the room and the permissions of the warehouse",
+                reason=str(exc),
             ) from exc
 
     def make_folders(self, locations: Iterable[str]) -> None:
@@ -306,5 +309,8 @@ def _check_folder(name: str, folder: Path) -> None:
     )
     if reason:
         raise ConfigError(
-            f"warehouse '{name}' is {folder}, but {nearest} {reason}", hint="frazil serve --warehouse FOLDER"
+            f"warehouse '{name}' is {folder}, but {nearest} {reason}",
+            hint="frazil serve --warehouse FOLDER",
+            name=name,
+            reason=reason,
         )

@@ -102,11 +102,15 @@ def _copy_example(folder: Path) -> None:
     if (folder / FILE_NAME).exists():
         hint = "run your own project with: frazil apply, frazil run NAME; or name a new folder: frazil demo my-demo"
         raise ProjectError(
-            f"{folder.resolve()} holds a project that is not the sales example (it has no landing.py)", hint=hint
+            f"{folder.resolve()} holds a project that is not the sales example (it has no landing.py)",
+            hint=hint,
+            path=str(folder.resolve()),
         )
     if folder.exists() and any(folder.iterdir()):
         raise ProjectError(
-            f"{folder} holds files, but no {FILE_NAME}", hint="name an empty or new folder: frazil demo my-demo"
+            f"{folder} holds files, but no {FILE_NAME}",
+            hint="name an empty or new folder: frazil demo my-demo",
+            path=str(folder),
         )
     package = Path(__file__).resolve().parent.parent
     # Inside a wheel the examples lie in the package; in a checkout, beside src/.

@@ -147,7 +147,7 @@ def main(args: Sequence[str] | None = None) -> None:
         # cost every command.
         if not type(exc).__module__.startswith("pyiceberg."):
             raise
-        _fail(CatalogError(f"{type(exc).__name__}: {exc}"))
+        _fail(CatalogError(f"{type(exc).__name__}: {exc}", reason=str(exc)))
 
 
 def _fail(exc: FrazilError) -> NoReturn:

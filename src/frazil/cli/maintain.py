@@ -123,7 +123,9 @@ class Session:
             # what the catalog answers
             if not isinstance(exc, FrazilError) and not type(exc).__module__.startswith("pyiceberg."):
                 raise
-            known = exc if isinstance(exc, FrazilError) else UpkeepError(f"{type(exc).__name__}: {exc}")
+            known = (
+                exc if isinstance(exc, FrazilError) else UpkeepError(f"{type(exc).__name__}: {exc}", reason=str(exc))
+            )
             self.failed.append(label)
             self.told.append({"table": label, "error": known.message})
             click.echo(f"{label}: {known.message}" + (f"\n  try: {known.hint}" if known.hint else ""), err=True)

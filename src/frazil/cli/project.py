@@ -114,7 +114,8 @@ def choose_tables(project: Project, names: Sequence[str]) -> tuple[Table, ...]:
     declared = {table.name: table for table in project.tables}
     if unknown := [name for name in names if name not in declared]:
         raise ProjectError(
-            f"no table '{unknown[0]}' is declared in {project.folder}; declared: {', '.join(declared) or 'none'}"
+            f"no table '{unknown[0]}' is declared in {project.folder}; declared: {', '.join(declared) or 'none'}",
+            table=unknown[0],
         )
     return tuple(declared[name] for name in names) if names else project.tables
 

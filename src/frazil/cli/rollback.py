@@ -151,6 +151,7 @@ def _choose_progress(plan: RollbackPlan, given: bool | None) -> bool:
             f"{plan.table}: sinks or pipelines have written since; nothing was changed",
             hint="say what becomes of their progress: --with-progress (their rows come again) or --keep-progress "
             "(they stay out)",
+            table=plan.table,
         )
     answer: str = click.prompt(
         "does progress go back, too?", type=click.Choice(["with-progress", "keep-progress"]), err=True

@@ -69,7 +69,9 @@ def _wanted(name: str | None) -> list[tuple[Table, str | None]]:
     if "." not in name:
         known = ", ".join(one.name for one in declared) or "none"
         raise ProjectError(
-            f"there is no pipeline '{name}'; declared are: {known}", hint="or name a table: frazil runs lakehouse.sales"
+            f"there is no pipeline '{name}'; declared are: {known}",
+            hint="or name a table: frazil runs lakehouse.sales",
+            pipeline=name,
         )
     return [(Table(name, column("any", "string")), None)]
 

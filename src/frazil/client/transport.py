@@ -90,7 +90,7 @@ class Transport(HTTPAdapter):
                 raise  # it may have been done: whoever sent it decides what that means
             hint = "start it (frazil up, frazil serve), or correct catalog.uri (frazil config shows it)"
             raise Unavailable(
-                f"the catalog does not answer at {request.url}; nothing was changed: {exc}", hint=hint
+                f"the catalog does not answer at {request.url}; nothing was changed: {exc}", hint=hint, reason=str(exc)
             ) from exc
 
     def _send_until_answered(self, request: PreparedRequest, options: dict[str, Any], again: set[int]) -> Response:

@@ -104,6 +104,7 @@ def read_manifests(table: Table, point: Point) -> list[ManifestFile]:
         raise HistoryError(
             f"{'.'.join(table.name())}: {point} cannot be read: {point.snapshot.manifest_list} is gone",
             hint="another program has deleted it; choose another snapshot",
+            table=".".join(table.name()),
         ) from exc
 
 

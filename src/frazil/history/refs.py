@@ -74,7 +74,12 @@ def create_ref(
         known = table.metadata.refs[name]
         of_kind = known.snapshot_ref_type.value
         hint = f"drop it first (frazil {of_kind} drop {label} {name}), or choose another name"
-        raise HistoryError(f"{label} has a {of_kind} '{name}' already, at snapshot {known.snapshot_id}", hint=hint)
+        raise HistoryError(
+            f"{label} has a {of_kind} '{name}' already, at snapshot {known.snapshot_id}",
+            hint=hint,
+            snapshot=known.snapshot_id,
+            table=label,
+        )
     values: Mapping[str, Any] = {
         "ref-name": name,
         "type": kind,
@@ -104,10 +109,12 @@ def plan_drop(table: Table, name: str, kind: RefKind) -> DropPlan:
     label, metadata = ".".join(table.name()), table.metadata
     point = find_ref(metadata, name, table=label)
     if name == MAIN:
-        raise HistoryError(f"main is the table itself: it cannot be dropped from {label}")
+        raise HistoryError(f"main is the table itself: it cannot be dropped from {label}", table=label)
     if point.kind != kind:
         raise HistoryError(
-            f"'{name}' of {label} is a {point.kind}, not a {kind}", hint=f"frazil {point.kind} drop {label} {name}"
+            f"'{name}' of {label} is a {point.kind}, not a {kind}",
+            hint=f"frazil {point.kind} drop {label} {name}",
+            table=label,
         )
     others = {other for other in metadata.refs if other != name}
     reached = {one.snapshot_id for other in others for one in ancestors(metadata, metadata.snapshot_by_name(other))}
@@ -145,7 +152,12 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
     label, metadata = ".".join(table.name()), table.metadata
     point = find_ref(metadata, branch, table=label)
     if point.kind != "branch" or branch == MAIN:
-        raise HistoryError(f"'{branch}' is no branch of {label} beside main", hint=f"frazil branch list {label}")
+        raise HistoryError(
+            f"'{branch}' is no branch of {label} beside main",
+            hint=f"frazil branch list {label}",
+            ref=branch,
+            table=label,
+        )
     main = metadata.snapshot_by_name(MAIN)
     summary = point.snapshot.summary
     if summary is not None and (pipeline := summary.additional_properties.get(SUMMARY_STAGED_BY)):
@@ -154,6 +166,9 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
             f"'{branch}' of {label} holds rows that pipeline '{pipeline}' has staged for its audit: published so, "
             f"they would come again",
             hint=hint,
+            pipeline=pipeline,
+            ref=branch,
+            table=label,
         )
     ahead = []
     for snapshot in ancestors(metadata, point.snapshot):
@@ -163,9 +178,20 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
     else:
         if main:
             hint = "what was written to main since would be lost; write the branch anew from main, or merge with Spark"
-            raise HistoryError(f"'{branch}' of {label} does not contain main's snapshot {main.snapshot_id}", hint=hint)
+            raise HistoryError(
+                f"'{branch}' of {label} does not contain main's snapshot {main.snapshot_id}",
+                hint=hint,
+                snapshot=main.snapshot_id,
+                ref=branch,
+                table=label,
+            )
     if not ahead:
-        raise HistoryError(f"main of {label} is where '{branch}' is already, at snapshot {point.snapshot.snapshot_id}")
+        raise HistoryError(
+            f"main of {label} is where '{branch}' is already, at snapshot {point.snapshot.snapshot_id}",
+            snapshot=point.snapshot.snapshot_id,
+            table=label,
+            ref=branch,
+        )
     theirs = read_progress(metadata, branch)
     after = _merge_progress(read_progress(metadata), theirs, branch=branch, table=label)
     main_id = main.snapshot_id if main else None
@@ -193,6 +219,9 @@ def _merge_progress(main: Progress, theirs: Progress, *, branch: str, table: str
                 f"{dict(main.part(name).offsets)} "
                 f"against {dict(part.offsets)}",
                 hint="let each sink write to one of the two",
+                table=table,
+                part=name,
+                ref=branch,
             )
     return merge(main, theirs.parts, theirs)
 

@@ -99,11 +99,15 @@ def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: s
     metadata, name = table.metadata, ".".join(table.name())
     head = find_ref(metadata, ref, table=name)
     if head.kind == "tag":
-        raise HistoryError(f"'{ref}' is a tag of {name}, and tags stay where they are", hint="name a branch with --ref")
+        raise HistoryError(
+            f"'{ref}' is a tag of {name}, and tags stay where they are", hint="name a branch with --ref", ref=ref
+        )
     if head.snapshot.snapshot_id == target.snapshot.snapshot_id:
         raise HistoryError(
             f"'{ref}' of {name} is at snapshot {head.snapshot.snapshot_id} already",
             hint=f"frazil log {name} lists the others",
+            snapshot=head.snapshot.snapshot_id,
+            ref=ref,
         )
     then = find_snapshot(metadata, target.snapshot.snapshot_id, table=name)
     beside = [
@@ -137,6 +141,7 @@ def perform_rollback(catalog: FrazilCatalog, plan: RollbackPlan, *, with_progres
         raise ProgressMismatch(
             f"{plan.table}: what the progress was at {plan.target} is not known any more",
             hint="roll back with --keep-progress",
+            table=plan.table,
         )
     also = [(one.live, one.snapshot) for one in (plan.ledger, plan.quarantine) if with_progress and one]
     identifier, snapshot_id = tuple(plan.table.split(".")), plan.target.snapshot.snapshot_id

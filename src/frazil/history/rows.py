@@ -70,13 +70,13 @@ def diff_rows(table: Table, before: Point, after: Point, *, key: Sequence[str], 
 def check_key(schema: Schema, key: Sequence[str], *, table: str) -> None:
     """Raises when a key column is not there or cannot be compared."""
     if not key:
-        raise HistoryError(f"{table}: a key needs at least one column", hint="--key order_id")
+        raise HistoryError(f"{table}: a key needs at least one column", hint="--key order_id", table=table)
     known = [field.name for field in schema.fields]
     for column in key:
         if column not in known:
             near = difflib.get_close_matches(column, known, n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(known)}"
-            raise HistoryError(f"{table} has no column '{column}'", hint=hint)
+            raise HistoryError(f"{table} has no column '{column}'", hint=hint, table=table, column=column)
 
 
 def _later_schema(table: Table, before: Point, after: Point) -> Schema:

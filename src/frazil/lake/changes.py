@@ -87,7 +87,9 @@ def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str],
     if found:
         shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, found, strict=False))
         raise ScanError(
-            f"{table}: {shown} is the key of {found[-1]} rows", hint="name the columns that tell rows apart"
+            f"{table}: {shown} is the key of {found[-1]} rows",
+            hint="name the columns that tell rows apart",
+            table=table,
         )
 
 

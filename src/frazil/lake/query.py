@@ -176,7 +176,9 @@ class QueryTables:
         said = first_line(exc)
         if isinstance(exc, duckdb.PermissionException):
             return QueryError(
-                f"a query reads the lake's tables, and no files: {said}", hint="load the file into a table first"
+                f"a query reads the lake's tables, and no files: {said}",
+                hint="load the file into a table first",
+                reason=said,
             )
         if isinstance(exc, duckdb.CatalogException) and "Table with name" in said:
             known = self._lake.table_names()
@@ -224,7 +226,7 @@ def _constant(clause: Node, table: str) -> str:
         node = node["child"]
     if node.get("class") != "CONSTANT":
         hint = "AT (VERSION => 123), AT (VERSION => 'tag'), AT (TIMESTAMP => '2024-01-18')"
-        raise QueryError(f"AT of {table} must be a plain value", hint=hint)
+        raise QueryError(f"AT of {table} must be a plain value", hint=hint, table=table)
     return str(node["value"]["value"])
 
 
@@ -244,7 +246,9 @@ def _closing(result: pa.RecordBatchReader, tables: QueryTables) -> pa.RecordBatc
         except (duckdb.Error, OSError, pa.ArrowException) as exc:
             found = tables.translate(exc)
             raise (
-                found if not isinstance(found, QueryError) else QueryError(f"the query stopped: {first_line(exc)}")
+                found
+                if not isinstance(found, QueryError)
+                else QueryError(f"the query stopped: {first_line(exc)}", reason=first_line(exc))
             ) from exc
         finally:
             tables.con.close()

@@ -171,6 +171,7 @@ class LakeTable:
             raise HistoryError(
                 f"{self.name}: sinks or pipelines have written since {plan.target}: say what becomes of their progress",
                 hint=hint,
+                table=self.name,
             )
         return perform_rollback(self.lake.catalog, plan, with_progress=bool(with_progress))
 

@@ -29,5 +29,5 @@ def view_sql(catalog: FrazilCatalog, name: str, dialect: str = "duckdb") -> tupl
         return sqlglot.transpile(sql, read=written, write=dialect)[0], namespace
     except (sqlglot.errors.SqlglotError, ValueError) as exc:
         raise QueryError(
-            f"the view {name} is written for {written}, and cannot be translated for {dialect}: {exc}"
+            f"the view {name} is written for {written}, and cannot be translated for {dialect}: {exc}", reason=str(exc)
         ) from exc

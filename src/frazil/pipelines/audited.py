@@ -86,6 +86,8 @@ class Audit:
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': the audit '{check}' cannot be run: {spark_error(str(exc))}",
                 hint=f"main is unchanged, the new rows are on branch '{self.branch}'; mend the check and run again",
+                pipeline=self.pipeline.name,
+                check=check,
             ) from exc
 
 

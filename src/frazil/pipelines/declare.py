@@ -249,4 +249,4 @@ def is_query(check: str) -> bool:
 
 
 def _wrong(made: Pipeline, what: str, *, hint: str | None = None) -> DeclarationError:
-    return DeclarationError(f"pipeline '{made.name}': {what}", hint=hint)
+    return DeclarationError(f"pipeline '{made.name}': {what}", hint=hint, pipeline=made.name)

@@ -29,12 +29,16 @@ def transform(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
     except Exception as exc:
         found = f"{type(exc).__name__}: {exc}"
         raise PipelineError(
-            f"pipeline '{pipeline.name}' failed{_line_of(exc, pipeline)}: {found}", hint=NOT_DONE
+            f"pipeline '{pipeline.name}' failed{_line_of(exc, pipeline)}: {found}",
+            hint=NOT_DONE,
+            pipeline=pipeline.name,
         ) from exc
     if not isinstance(given, DataFrame):
         hint = "end the function with: return <a DataFrame>"
         raise PipelineError(
-            f"pipeline '{pipeline.name}' returned {type(given).__name__}, not a Spark DataFrame", hint=hint
+            f"pipeline '{pipeline.name}' returned {type(given).__name__}, not a Spark DataFrame",
+            hint=hint,
+            pipeline=pipeline.name,
         )
     return given
 
@@ -46,7 +50,9 @@ def failed(pipeline: Pipeline, exc: Exception) -> PipelineError:
     text = str(exc)
     where = _line_of(exc, pipeline) or line_in_task(text, file=_file_of(pipeline))
     return PipelineError(
-        f"pipeline '{pipeline.name}'{f' failed{where}' if where else ''}: {spark_error(text)}", hint=NOT_DONE
+        f"pipeline '{pipeline.name}'{f' failed{where}' if where else ''}: {spark_error(text)}",
+        hint=NOT_DONE,
+        pipeline=pipeline.name,
     )
 
 

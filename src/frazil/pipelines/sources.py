@@ -119,17 +119,31 @@ def kafka(
             hint='sources.kafka("uplink", servers=...)',
         )
     if not callable(decode) and decode not in ("json", "none"):
-        raise DeclarationError(f"decode is '{decode}', expected 'json', 'none', or a function on Arrow batches")
+        raise DeclarationError(
+            f"decode is '{decode}', expected 'json', 'none', or a function on Arrow batches",
+            option="decode",
+            got=decode,
+        )
     if data_loss not in get_args(DataLoss):
-        raise DeclarationError(f"data_loss is '{data_loss}', expected one of {', '.join(get_args(DataLoss))}")
+        raise DeclarationError(
+            f"data_loss is '{data_loss}', expected one of {', '.join(get_args(DataLoss))}",
+            option="data_loss",
+            got=data_loss,
+        )
     if message_key is not None and message_key not in get_args(MessageKey):
-        raise DeclarationError(f"message_key is '{message_key}', expected one of {', '.join(get_args(MessageKey))}")
+        raise DeclarationError(
+            f"message_key is '{message_key}', expected one of {', '.join(get_args(MessageKey))}",
+            option="message_key",
+            got=message_key,
+        )
     if message_key is not None and decode != "json":
         raise DeclarationError(
             "message_key is for decode='json'; a decoder of your own gets the keys", hint="leave message_key out"
         )
     if max_messages < 1:
-        raise DeclarationError(f"max_messages is {max_messages}, expected 1 or more")
+        raise DeclarationError(
+            f"max_messages is {max_messages}, expected 1 or more", option="max_messages", got=max_messages
+        )
     if wrong := [name for name in topics if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name)]:
         raise DeclarationError(
             f"'{wrong[0]}' cannot name a topic of Kafka",

@@ -138,6 +138,7 @@ class Stages:
             f"{self.target.layout.name} changed {self.attempts} times while a change of it was staged",
             hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer "
             "audits take less time",
+            table=self.target.layout.name,
         )
 
     def _is_left(self, name: str, before: int) -> bool:
@@ -149,7 +150,10 @@ class Stages:
         table = self._load()
         if head(table.metadata, stage) is None:
             raise PipelineError(
-                f"{self.target.layout.name}: branch '{stage}' is gone", hint="another run of this pipeline came first"
+                f"{self.target.layout.name}: branch '{stage}' is gone",
+                hint="another run of this pipeline came first",
+                table=self.target.layout.name,
+                ref=stage,
             )
         return table
 

@@ -147,6 +147,7 @@ def edited_rows(text: str, *, name: str) -> dict[str, str]:
         raise SinkError(
             f"{name} is no list of quarantined rows: {exc!r}",
             hint="write it with: frazil quarantine show TABLE --output json > FILE",
+            table=name,
         ) from exc
     if len(edited) < len(rows):
         raise SinkError(f"{name} names a row twice", hint="each id may stand there once")

@@ -157,6 +157,7 @@ class IcebergQuarantine:
                 f"same key",
                 hint="send the rows through their stream again; or, if none of their keys is in the table, replay "
                 "with --append",
+                table=self.name,
             )
 
     def _changes(
@@ -197,7 +198,7 @@ class IcebergQuarantine:
         try:
             return self.catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError) as exc:
-            raise SinkError(f"table {'.'.join(identifier)} is not there") from exc
+            raise SinkError(f"table {'.'.join(identifier)} is not there", table=".".join(identifier)) from exc
 
 
 def _pieces(beside: Table) -> Iterator[tuple[str, pa.Table]]:

@@ -169,7 +169,8 @@ class DeltaQuarantine:
             except FileNotFoundError as exc:
                 if beside.load().transaction_version(_LEFT + plan) is None:  # else another has just finished it
                     raise ProgressMismatch(
-                        f"{self.uri}: the plan of a replay is lost: {self._plan_location(plan)} is not there"
+                        f"{self.uri}: the plan of a replay is lost: {self._plan_location(plan)} is not there",
+                        table=self.uri,
                     ) from exc
         return _Pending()
 

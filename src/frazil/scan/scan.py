@@ -53,7 +53,8 @@ class Scan(RowScan):
         if self.home is None or self.request.is_incremental:
             raise ScanError(
                 f"{self.state.name}: engines are asked for their plans of a table at a snapshot, not of what came "
-                f"between two"
+                f"between two",
+                table=self.state.name,
             )
         return explain_engine(self.home, self, engine, session=session)
 

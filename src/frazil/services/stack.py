@@ -112,7 +112,7 @@ def check_name(name: str) -> str:
     """The service's name as the stack writes it; `object_store` is taken as well."""
     written = name.strip().replace("_", "-")
     if written not in SERVICES:
-        raise ConfigError(f"there is no service '{name}'", hint=f"known services: {', '.join(SERVICES)}")
+        raise ConfigError(f"there is no service '{name}'", hint=f"known services: {', '.join(SERVICES)}", name=name)
     return written
 
 
@@ -123,7 +123,9 @@ def _make_folder(folder: Path) -> None:
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise ConfigError(
-            f"the stack's folder {folder} cannot be used: {reason}", hint="frazil --set stack.folder=/some/folder up"
+            f"the stack's folder {folder} cannot be used: {reason}",
+            hint="frazil --set stack.folder=/some/folder up",
+            reason=reason,
         ) from exc
 
 

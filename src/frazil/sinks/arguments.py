@@ -28,7 +28,9 @@ def check_names(options: Mapping[str, Any], allowed: Collection[str], *, others:
             meant = f"did you mean {' or '.join(repr(one) for one in near)}? " if near else ""
             known = f"the options are {', '.join(sorted(allowed))}"
             raise SinkError(
-                f"a sink has no option '{name}'", hint=meant + (known[0].upper() + known[1:] if near else known)
+                f"a sink has no option '{name}'",
+                hint=meant + (known[0].upper() + known[1:] if near else known),
+                option=name,
             )
 
 
@@ -76,7 +78,12 @@ def as_position(position: Any, *, only_source: str) -> dict[str, int]:
     for source, offset in offsets.items():
         if not isinstance(source, str) or not _is_offset(offset):
             expected = "a whole number, or one for each source partition: {'events/0': 120}"
-            raise SinkError(f"position is {position!r:.100}: expected {expected}")
+            raise SinkError(
+                f"position is {position!r:.100}: expected {expected}",
+                expected=expected,
+                option="position",
+                got=position,
+            )
     return {source: int(offset) for source, offset in offsets.items()}
 
 
@@ -109,11 +116,17 @@ def as_names(done: Any) -> tuple[str, ...]:
         names = tuple(done)
         if all(isinstance(name, str) for name in names):
             return names
-    raise SinkError(f"done is {done!r:.100}: expected a list of source partitions, such as ['a.csv']")
+    raise SinkError(
+        f"done is {done!r:.100}: expected a list of source partitions, such as ['a.csv']", option="done", got=done
+    )
 
 
 def _no_offsets(source: str, found: str) -> SinkError:
-    return SinkError(f"offsets of source partition '{source}': expected a whole number for each row, found {found}")
+    return SinkError(
+        f"offsets of source partition '{source}': expected a whole number for each row, found {found}",
+        source=source,
+        got=found,
+    )
 
 
 def _is_offset(value: object) -> bool:
@@ -160,4 +173,4 @@ _RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def _wrong(name: str, value: object, expected: str) -> SinkError:
-    return SinkError(f"option '{name}' is {value!r:.100}: expected {expected}")
+    return SinkError(f"option '{name}' is {value!r:.100}: expected {expected}", option=name, expected=expected)

@@ -31,7 +31,9 @@ def iceberg_line(metadata: TableMetadata, ref: str) -> Line:
     """The snapshots that lead to a ref, as far back as they are kept."""
     if ref not in metadata.refs and (ref != MAIN or metadata.current_snapshot_id is not None):
         raise SinkError(
-            f"there is no branch or tag '{ref}'", hint=f"there are: {', '.join(sorted(metadata.refs)) or 'none'}"
+            f"there is no branch or tag '{ref}'",
+            hint=f"there are: {', '.join(sorted(metadata.refs)) or 'none'}",
+            ref=ref,
         )
     kept, from_first = _ancestors(metadata, ref)
     recorded = {text for one in metadata.snapshots if (text := _summary(one).get(SUMMARY_PROGRESS))}

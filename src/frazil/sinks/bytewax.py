@@ -53,7 +53,7 @@ class SinkConfig(ABC):
     def __post_init__(self) -> None:
         for name, least in (("batch_size", 1), ("batch_interval_seconds", 0), ("num_partitions", 1)):
             if getattr(self, name) < least:
-                raise SinkError(f"{name} is {getattr(self, name)}: expected at least {least}")
+                raise SinkError(f"{name} is {getattr(self, name)}: expected at least {least}", table=name)
         sink_options(**self.options)  # a wrong one is an error here, not in the worker that builds the part
 
     @property
@@ -85,7 +85,9 @@ class IcebergSinkConfig(SinkConfig):
     def __post_init__(self) -> None:
         if "." not in self.table_name:
             raise SinkError(
-                f"table_name is '{self.table_name}': expected a namespace and a name, such as lakehouse.uplink"
+                f"table_name is '{self.table_name}': expected a namespace and a name, such as lakehouse.uplink",
+                option="table_name",
+                got=self.table_name,
             )
         super().__post_init__()
 
@@ -254,12 +256,16 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
                 f"{self._table}: rows of source partition '{rows.source}' came to {self._part}, not to {right}",
                 hint="key the stream by the source partition: all its rows belong in one part, or a replay could not "
                 "be told from new rows",
+                table=self._table,
+                source=rows.source,
             )
         if rows.first < self._next.get(rows.source, rows.first):
             raise ProgressMismatch(
                 f"{self._table}: offset {rows.first} of source partition '{rows.source}' came after "
                 f"{self._next[rows.source] - 1}",
                 hint="let the rows of a source partition reach the sink in order, those of one offset together",
+                table=self._table,
+                source=rows.source,
             )
         self._next[rows.source] = rows.last + 1
 
@@ -275,6 +281,8 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
                 f"repeats offset {rows.first}, though the table has it up to {floor}",
                 hint="drain the stream first: run it with the old num_partitions until all that was read is in, then "
                 "change the number",
+                table=self._table,
+                source=rows.source,
             )
         kept = sum(1 for offset in rows.offsets if int(_plain(offset)) < floor)
         cut = rows.rows[kept:] if _is_list(rows.rows) else as_table(rows.rows).slice(kept)
@@ -306,6 +314,8 @@ def _check_not_behind(table: str, position: Mapping[str, int], state: SinkState 
                 f"but the table stands at {position.get(source, 'its beginning')}",
                 hint="the table was rolled back or made anew: start with a new recovery store, and what the table "
                 "lacks is read again",
+                table=table,
+                source=source,
             )
 
 
@@ -335,6 +345,7 @@ def _join(values: list[SourceRows]) -> SourceRows:
         raise ProgressMismatch(
             f"offsets of source partition '{values[0].source}' do not rise from one item to the next",
             hint="let the rows of a source partition reach the sink in order, those of one offset together",
+            source=values[0].source,
         )
     return SourceRows(rows, values[0].source, offsets)
 

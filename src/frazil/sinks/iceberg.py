@@ -134,7 +134,8 @@ class IcebergTarget:
             self._layout = TableLayout.of(self._load(self.identifier))
             return
         raise SinkError(
-            f"{self._layout.name}: columns {', '.join(names)} could not be added: others kept changing the schema"
+            f"{self._layout.name}: columns {', '.join(names)} could not be added: others kept changing the schema",
+            table=self._layout.name,
         )
 
     def _append(self, identifier: Identifier, rows: pa.Table) -> Append:
@@ -177,5 +178,7 @@ class IcebergTarget:
             return self.catalog.load_table(identifier)
         except NoSuchTableError as exc:
             raise SinkError(
-                f"table {'.'.join(identifier)} is not there", hint="create it first: a sink makes no tables"
+                f"table {'.'.join(identifier)} is not there",
+                hint="create it first: a sink makes no tables",
+                table=".".join(identifier),
             ) from exc

@@ -65,7 +65,9 @@ def open(  # frazil.sinks.open reads as it should
         return UpsertSink(target, part_name(name, part), rules, options=chosen, part_number=part)
     if key or sequence or op:
         raise SinkError(
-            f"{target.layout.name}: key, sequence and op are for mode='upsert'", hint="mode is 'append' or 'upsert'"
+            f"{target.layout.name}: key, sequence and op are for mode='upsert'",
+            hint="mode is 'append' or 'upsert'",
+            table=target.layout.name,
         )
     return ArrowSink(target, part_name(name, part), options=chosen, part_number=part)
 

@@ -190,11 +190,16 @@ class ArrowSink:
                     else "a row without an offset"
                 )
                 raise ProgressMismatch(
-                    f"{self._target.layout.name}: source partition '{source}': {what}", hint="give each row its offset"
+                    f"{self._target.layout.name}: source partition '{source}': {what}",
+                    hint="give each row its offset",
+                    source=source,
+                    table=self._target.layout.name,
                 )
             if not pc.all(pc.greater_equal(numbers[1:], numbers[:-1]), min_count=0).as_py():
                 raise ProgressMismatch(
-                    f"{self._target.layout.name}: offsets of source partition '{source}' do not rise"
+                    f"{self._target.layout.name}: offsets of source partition '{source}' do not rise",
+                    source=source,
+                    table=self._target.layout.name,
                 )
             reached = self._end.get(source, self._progress.offsets.get(source))
             rows, numbers = _without_seen(rows, numbers, reached)
@@ -334,6 +339,8 @@ class ArrowSink:
                     f"{reached} is reached",
                     hint="let the source go on from sink.position, or use write_with_offsets, which leaves out what "
                     "is in",
+                    source=name,
+                    table=self._target.layout.name,
                 )
 
     def _check_moves(self, end: Mapping[str, int]) -> None:
@@ -346,6 +353,7 @@ class ArrowSink:
                 f"{self._target.layout.name}: rows up to {at} were offered, but that is reached: the rows before it "
                 f"are in",
                 hint="let the source go on from sink.position, and give all rows of one position in one call",
+                table=self._target.layout.name,
             )
 
     def _renew(self) -> None:
@@ -363,7 +371,9 @@ class ArrowSink:
     def _check_open(self) -> None:
         if self._closed:
             raise SinkError(
-                f"the sink for part '{self._part}' is closed", hint="open it again and go on from its position"
+                f"the sink for part '{self._part}' is closed",
+                hint="open it again and go on from its position",
+                part=self._part,
             )
 
     def _closing_on_error(self) -> _ClosingOnError:

@@ -210,7 +210,7 @@ def explain_worker(text: str, python: str) -> PipelineError:
             f"a first task on the executors failed: {spark_error(text)}",
             "see the executors' own logs, in the workers' folders",
         )
-    return PipelineError(f"{message}; {NOTHING_DONE}", hint=hint)
+    return PipelineError(f"{message}; {NOTHING_DONE}", hint=hint, reason=message)
 
 
 def _look_around(_: object) -> Iterator[Executor]:

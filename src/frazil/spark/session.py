@@ -150,7 +150,7 @@ def _started(settings: Settings, app_name: str, log: Path, more_jars: Sequence[s
     except Exception as exc:
         java = os.environ.get("JAVA_HOME", "the JVM of spark-submit")
         raise PipelineError(
-            f"Spark did not start with {java}: {exc}", hint=f"see {log}, or run: frazil doctor"
+            f"Spark did not start with {java}: {exc}", hint=f"see {log}, or run: frazil doctor", reason=str(exc)
         ) from exc
 
 

@@ -47,7 +47,7 @@ def _check_checks(declared: Table) -> None:
     try:
         compile_checks(declared.checks, arrow_schema(declared.schema()))
     except CheckError as exc:
-        raise DeclarationError(f"table '{declared.name}': {exc.message}", hint=exc.hint) from exc
+        raise DeclarationError(f"table '{declared.name}': {exc.message}", hint=exc.hint, table=declared.name) from exc
 
 
 def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:

@@ -25,7 +25,9 @@ def check_table(table: TableFields) -> None:
     """Passes when the declaration contradicts neither itself nor the format."""
     columns = {path: column for path, column, _ in walk(table.columns)}
     if table.format_version not in (None, 1, 2, 3):
-        raise DeclarationError(f"table '{table.name}': format_version is {table.format_version!r}, expected 1, 2 or 3")
+        raise DeclarationError(
+            f"table '{table.name}': format_version is {table.format_version!r}, expected 1, 2 or 3", table=table.name
+        )
     _check_terms(table)
     _check_key(table)
     _check_versions(table)
@@ -33,7 +35,10 @@ def check_table(table: TableFields) -> None:
     for name in table.dropped:
         if name in columns:
             raise DeclarationError(
-                f"table '{table.name}' declares column '{name}' and lists it in dropped", hint="remove one of the two"
+                f"table '{table.name}' declares column '{name}' and lists it in dropped",
+                hint="remove one of the two",
+                table=table.name,
+                column=name,
             )
 
 
@@ -89,13 +94,16 @@ def _check_terms(table: TableFields) -> None:
         if name in found and (partition.term.transform, partition.term.source) != ("identity", name):
             hint = f'give it a name of its own: "{partition.term} as ..."'
             raise DeclarationError(
-                f"table '{table.name}': partition '{text}' would be named '{name}', as a column is", hint=hint
+                f"table '{table.name}': partition '{text}' would be named '{name}', as a column is",
+                hint=hint,
+                table=table.name,
             )
     names = [partition.name or partition.term.field_name() for _, partition in partitions]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DeclarationError(
             f"table '{table.name}' has two partition fields named '{twice[0]}'",
             hint='remove one, or name it: "bucket(8, id) as by_id"',
+            table=table.name,
         )
     for text in table.sort_by:
         _check_source(table, f"is sorted by '{text}'", _read(table, parse_sort, text).term, found)
@@ -110,6 +118,7 @@ def _check_times(table: TableFields, terms: list[Term]) -> None:
             raise DeclarationError(
                 f"table '{table.name}' is partitioned by '{term}' and by '{others[0]}'",
                 hint="keep the finer one: it serves both",
+                table=table.name,
             )
 
 
@@ -117,22 +126,29 @@ def _read(table: TableFields, parse: Callable[[str], Parsed], text: str) -> Pars
     try:
         return parse(text)
     except DeclarationError as exc:
-        raise DeclarationError(f"table '{table.name}': {exc.message}", hint=exc.hint) from exc
+        raise DeclarationError(f"table '{table.name}': {exc.message}", hint=exc.hint, table=table.name) from exc
 
 
 def _check_source(table: TableFields, does: str, term: Term, found: dict[str, tuple[Type, bool]]) -> None:
     if term.source not in found:
         has = ", ".join(path for path, (_, single) in found.items() if single)
-        raise DeclarationError(f"table '{table.name}' {does}, but has no column '{term.source}'; it has {has}")
+        raise DeclarationError(
+            f"table '{table.name}' {does}, but has no column '{term.source}'; it has {has}",
+            table=table.name,
+            column=term.source,
+        )
     kind, single = found[term.source]
     if not single or not isinstance(kind, str):
         why = "is inside a list or a map" if not single else f"is a {str(kind).partition('<')[0]}"
         raise DeclarationError(
-            f"table '{table.name}' {does}, but '{term.source}' {why}", hint="take a column with one plain value a row"
+            f"table '{table.name}' {does}, but '{term.source}' {why}",
+            hint="take a column with one plain value a row",
+            table=table.name,
         )
     if not can_transform(term.transform, kind):
         raise DeclarationError(
-            f"table '{table.name}' {does}, but '{term.source}' is {kind}, which {term.transform} does not take"
+            f"table '{table.name}' {does}, but '{term.source}' is {kind}, which {term.transform} does not take",
+            table=table.name,
         )
 
 
@@ -142,17 +158,24 @@ def _check_key(table: TableFields) -> None:
         column = found.get(name)
         if column is None:
             raise DeclarationError(
-                f"table '{table.name}': key column '{name}' is not declared", hint=f"the columns are {', '.join(found)}"
+                f"table '{table.name}': key column '{name}' is not declared",
+                hint=f"the columns are {', '.join(found)}",
+                table=table.name,
+                column=name,
             )
         parents = [found[".".join(name.split(".")[:depth])] for depth in range(1, name.count(".") + 1)]
         if not all(part.required for part in (*parents, column)):
             raise DeclarationError(
                 f"table '{table.name}': key column '{name}' may be NULL, and NULL tells no rows apart",
                 hint="declare it required=True",
+                table=table.name,
+                column=name,
             )
         if not isinstance(column.type, str) or column.type in ("float", "double"):
             raise DeclarationError(
-                f"table '{table.name}': key column '{name}' is {column.type}; Iceberg allows no float or nested type"
+                f"table '{table.name}': key column '{name}' is {column.type}; Iceberg allows no float or nested type",
+                table=table.name,
+                column=name,
             )
 
 
@@ -167,10 +190,15 @@ def _check_versions(table: TableFields) -> None:
                 f"column '{path}' of table '{table.name}' has {what}, which needs format version 3; found "
                 f"{version or 'none given'}",
                 hint="declare format_version=3; Trino, Daft and the sinks do not handle all of version 3 yet",
+                column=path,
+                table=table.name,
+                got=version or "none given",
             )
         if column.default is not None and not isinstance(column.type, str):
             raise DeclarationError(
-                f"column '{path}' of table '{table.name}' has a default, which only plain types take"
+                f"column '{path}' of table '{table.name}' has a default, which only plain types take",
+                column=path,
+                table=table.name,
             )
 
 
@@ -178,18 +206,28 @@ def _check_properties(table: TableFields) -> None:
     for key, value in table.properties.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise DeclarationError(
-                f"table '{table.name}': property '{key}' is {value!r}, expected text", hint=f'write "{value}"'
+                f"table '{table.name}': property '{key}' is {value!r}, expected text",
+                hint=f'write "{value}"',
+                table=table.name,
+                option=key,
             )
         if key.startswith(RESERVED_PREFIX):
             raise DeclarationError(
-                f"table '{table.name}': property '{key}' is Frazil's own", hint="remove it from properties"
+                f"table '{table.name}': property '{key}' is Frazil's own",
+                hint="remove it from properties",
+                table=table.name,
+                option=key,
             )
         if unsafe_property(key):
             raise DeclarationError(
                 f"table '{table.name}': property '{key}' configures clients, not the table; the catalog refuses it",
                 hint="set it where the client is configured (catalog.properties, spark.conf)",
+                table=table.name,
+                option=key,
             )
         if key == "format-version":
             raise DeclarationError(
-                f"table '{table.name}': '{key}' is no property of the table", hint=f"write format_version={value}"
+                f"table '{table.name}': '{key}' is no property of the table",
+                hint=f"write format_version={value}",
+                table=table.name,
             )

@@ -119,11 +119,18 @@ class _Reader:
         name = self._name(item.this)
         self._only(item, "this", "kind", "constraints")
         if item.args.get("kind") is None:
-            raise DeclarationError(f"table '{self._found.name}': column '{name}' has no type")
+            raise DeclarationError(
+                f"table '{self._found.name}': column '{name}' has no type", table=self._found.name, column=name
+            )
         try:
             kind = to_type(item.args["kind"], self._dialect, self._column)
         except NotAType as exc:
-            raise DeclarationError(f"table '{self._found.name}': column '{name}': {exc}") from exc
+            raise DeclarationError(
+                f"table '{self._found.name}': column '{name}': {exc}",
+                table=self._found.name,
+                column=name,
+                reason=str(exc),
+            ) from exc
         required, doc, default = False, None, None
         for constraint in item.args.get("constraints") or ():
             match type(constraint.kind).__name__:
@@ -179,7 +186,9 @@ class _Reader:
     def _format(self, name: str) -> None:
         if self._dialect == "spark" and name.lower() != "iceberg":
             raise DeclarationError(
-                f"table '{self._found.name}': USING {name} is not honoured", hint="write USING iceberg"
+                f"table '{self._found.name}': USING {name} is not honoured",
+                hint="write USING iceberg",
+                table=self._found.name,
             )
         if self._dialect == "trino":
             self._found.properties["write.format.default"] = name.lower()
@@ -212,7 +221,9 @@ class _Reader:
         else:
             names = ", ".join(sorted({"format", "location", *known, *_TRINO_PROPERTIES}))
             raise DeclarationError(
-                f"table '{self._found.name}': WITH ({key} = ...) is not honoured", hint=f"honoured are {names}"
+                f"table '{self._found.name}': WITH ({key} = ...) is not honoured",
+                hint=f"honoured are {names}",
+                table=self._found.name,
             )
 
     def _spark_term(self, item: Node) -> str:
@@ -248,6 +259,7 @@ class _Reader:
         return DeclarationError(
             f"table '{self._found.name}': '{what}' cannot be honoured",
             hint="remove it from the statement, or write Table(...)",
+            table=self._found.name,
         )
 
 

@@ -55,7 +55,9 @@ class Table(TableFields):
         upkeep: Upkeep | None = None,
     ) -> None:
         if not all(name.split(".")) or "." not in name:
-            raise DeclarationError(f"table '{name}' has no namespace", hint=f'write Table("lakehouse.{name}", ...)')
+            raise DeclarationError(
+                f"table '{name}' has no namespace", hint=f'write Table("lakehouse.{name}", ...)', table=name
+            )
         put = object.__setattr__
         put(self, "name", name)
         put(self, "columns", _columns(name, columns))
@@ -119,29 +121,36 @@ def _with_upkeep(table: str, properties: dict[str, str], upkeep: Upkeep | None) 
             f"table '{table}': property '{twice[0]}' is '{properties[twice[0]]}', but upkeep makes it "
             f"'{rules[twice[0]]}'",
             hint="say it in one of the two",
+            table=table,
+            option=twice[0],
         )
     return {**properties, **rules}
 
 
 def _columns(table: str, columns: Sequence[Column]) -> tuple[Column, ...]:
     if not columns:
-        raise DeclarationError(f"table '{table}' has no columns")
+        raise DeclarationError(f"table '{table}' has no columns", table=table)
     found = []
     for position, declared in enumerate(columns, start=1):
         name = getattr(declared, "name", f"number {position}")
         try:
             found.append(normalise_column(declared))
         except NotAType as exc:
-            raise DeclarationError(f"column '{name}' of table '{table}': {exc}", hint=HINT) from exc
+            raise DeclarationError(
+                f"column '{name}' of table '{table}': {exc}", hint=HINT, column=name, table=table, reason=str(exc)
+            ) from exc
     names = [column.name for column in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise DeclarationError(f"table '{table}' declares column '{twice[0]}' twice")
+        raise DeclarationError(f"table '{table}' declares column '{twice[0]}' twice", table=table, column=twice[0])
     return tuple(found)
 
 
 def _texts(table: str, argument: str, texts: Sequence[str]) -> tuple[str, ...]:
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise DeclarationError(
-            f"table '{table}': {argument} must be a list of text, found {texts!r}", hint=f'write {argument}=["..."]'
+            f"table '{table}': {argument} must be a list of text, found {texts!r}",
+            hint=f'write {argument}=["..."]',
+            table=table,
+            got=texts,
         )
     return tuple(texts)

@@ -102,6 +102,8 @@ def default_json(column: Column, kind: IcebergType, *, table: str) -> Any:
         raise DeclarationError(
             f"column '{column.name}' of table '{table}': default {column.default!r} is no {column.type}",
             hint="write a Python value of that type, or the text that Iceberg uses for it",
+            column=column.name,
+            table=table,
         ) from exc
 
 

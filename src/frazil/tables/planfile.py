@@ -19,7 +19,7 @@ def save_plan(steps: Sequence[Step], path: Path) -> None:
             json.dumps({"frazil-plan": VERSION, "steps": [to_json(step) for step in steps]}, indent=1) + "\n"
         )
     except OSError as exc:
-        raise ProjectError(f"the plan cannot be written to {path}: {exc.strerror}") from exc
+        raise ProjectError(f"the plan cannot be written to {path}: {exc.strerror}", path=str(path)) from exc
 
 
 def load_plan(path: Path) -> list[Step]:
@@ -31,13 +31,18 @@ def load_plan(path: Path) -> list[Step]:
             return [from_json(step) for step in found["steps"]]
     except OSError as exc:
         raise ProjectError(
-            f"the plan {path} cannot be read: {exc.strerror}", hint="make one with: frazil plan --out FILE"
+            f"the plan {path} cannot be read: {exc.strerror}",
+            hint="make one with: frazil plan --out FILE",
+            path=str(path),
         ) from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise ProjectError(
-            f"{path} is no plan, or was changed by hand ({exc!r})", hint="make one with: frazil plan --out FILE"
+            f"{path} is no plan, or was changed by hand ({exc!r})",
+            hint="make one with: frazil plan --out FILE",
+            path=str(path),
         ) from exc
     raise ProjectError(
         f"the plan {path} has version {version}; this is for version {VERSION}",
         hint="make it anew: frazil plan --out FILE",
+        path=str(path),
     )

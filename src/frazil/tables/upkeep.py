@@ -94,4 +94,6 @@ def _whole(given: int | None, name: str, least: int, table: str) -> int | None:
 
 
 def _wrong(table: str, name: str, found: object, expected: str) -> DeclarationError:
-    return DeclarationError(f"table '{table}': upkeep {name} is {found!r}, expected {expected}")
+    return DeclarationError(
+        f"table '{table}': upkeep {name} is {found!r}, expected {expected}", table=table, expected=expected
+    )

@@ -195,6 +195,7 @@ class Expiry:
                     f"{'.'.join(self.identifier)}: nothing is expired: the table was dropped and created again since "
                     f"the plan was made",
                     hint="run frazil maintain again",
+                    table=".".join(self.identifier),
                 )
             for earlier, expired in sent:
                 if _has_happened(table.metadata, expired):

@@ -93,6 +93,7 @@ class Locations:
                 f"no orphans are removed: {'.'.join(identifier)} cannot be loaded, so nobody knows where its files "
                 f"lie: {exc}",
                 hint="repair it first (frazil table), or leave this step out: --only compact,deletes,manifests,expire",
+                reason=str(exc),
             ) from exc
 
 
@@ -116,6 +117,7 @@ def plan_orphans(
         raise UpkeepError(
             f"{name}: no orphans are removed: its folder is shared with {', '.join(others[:3])}",
             hint="give each table a folder of its own",
+            table=name,
         )
     listed, found = 0, list[Orphan]()
     for some in _portions(_old_files(table, now_ms - older_than_ms)):
@@ -170,6 +172,7 @@ def _old_files(table: Table, until_ms: int) -> Iterator[Orphan]:
         raise UpkeepError(
             f"{'.'.join(table.name())}: its files cannot be listed through {type(io).__name__}",
             hint="set py-io-impl to PyArrow's",
+            table=".".join(table.name()),
         )
     folders = folders_of(table)
     for folder in folders:

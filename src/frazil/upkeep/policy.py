@@ -51,6 +51,8 @@ class Policy:
                 raise UpkeepError(
                     f"{table}: table property '{key}' is '{text}', expected a whole number from {least:,}",
                     hint="change the property",
+                    table=table,
+                    option=key,
                 )
             return int(text)
 

@@ -97,7 +97,13 @@ def _reading(table: str, path: str) -> Iterator[None]:
         reason, hint = (
             (exc.message, exc.hint) if isinstance(exc, FrazilError) else (str(exc), hint_for(classify(exc), path))
         )
-        raise UpkeepError(f"{table}: {path} cannot be read, its group is left as it is: {reason}", hint=hint) from exc
+        raise UpkeepError(
+            f"{table}: {path} cannot be read, its group is left as it is: {reason}",
+            hint=hint,
+            table=table,
+            path=path,
+            reason=reason,
+        ) from exc
 
 
 def _task(file: LiveFile) -> FileTask:

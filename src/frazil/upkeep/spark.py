@@ -49,6 +49,7 @@ class SparkEngine:
             raise UpkeepError(
                 f"{rewriter.layout.name}: the Spark job failed: {python_error(str(exc))}",
                 hint="groups that were committed before are in; what these tasks have written are orphans",
+                table=rewriter.layout.name,
             ) from exc
         for row in rows:
             yield groups[row["number"]], _read_report(row["report"])

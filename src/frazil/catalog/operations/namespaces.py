@@ -90,7 +90,7 @@ def drop_namespace(ctx: Context, request: Request) -> Response:
         try:
             store.drop(sql, warehouse.name, namespace)
         except ConstraintBroken as exc:  # something was created inside in between
-            raise NamespaceNotEmpty(f"Namespace {show(namespace)} is not empty") from exc
+            raise NamespaceNotEmpty(f"Namespace {show(namespace)} is not empty", name=show(namespace)) from exc
         return NO_CONTENT
 
     return transact(ctx, request, drop)

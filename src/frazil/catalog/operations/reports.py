@@ -22,7 +22,9 @@ def report_metrics(ctx: Context, request: Request) -> Response:
     body, warehouse, name = request.json(), ctx.warehouse(request), request.name()
     kind = fields.text(body, "report-type", "Metrics report")
     if kind not in KINDS:
-        raise BadRequest(f"Metrics report: 'report-type' must be one of {', '.join(KINDS)}, found {kind[:40]!r}")
+        raise BadRequest(
+            f"Metrics report: 'report-type' must be one of {', '.join(KINDS)}, found {kind[:40]!r}", got=kind[:40]
+        )
     text = request.body.decode("utf-8")
 
     def keep(sql: Sql) -> Response:

@@ -111,7 +111,9 @@ def _snapshots_wanted(request: Request) -> str:
         return "all"
     which = request.query.get("snapshots", "all").lower()
     if which not in ("all", "refs"):
-        raise BadRequest(f"Invalid query parameter snapshots: expected all or refs, found {which[:20]!r}")
+        raise BadRequest(
+            f"Invalid query parameter snapshots: expected all or refs, found {which[:20]!r}", got=which[:20]
+        )
     return which
 
 
@@ -168,7 +170,8 @@ def create_table(ctx: Context, request: Request) -> Response:
         except LostRace:  # the name or the place was taken meanwhile: the next look says which
             continue
     raise Unavailable(
-        f"Cannot create table {name}: other tables were created at the same time, {publish.FREE_TRIES} times in a row"
+        f"Cannot create table {name}: other tables were created at the same time, {publish.FREE_TRIES} times in a row",
+        table=str(name),
     )
 
 

@@ -69,9 +69,13 @@ def drop(sql: Sql, warehouse: str, namespace: Namespace) -> None:
     inside = "SELECT 1 FROM relations WHERE warehouse = ? AND namespace = ? LIMIT 1"
     below = "SELECT 1 FROM namespaces WHERE warehouse = ? AND parent = ? LIMIT 1"
     if sql.rows(inside, warehouse, key):
-        raise NamespaceNotEmpty(f"Namespace {show(namespace)} is not empty: it contains tables or views")
+        raise NamespaceNotEmpty(
+            f"Namespace {show(namespace)} is not empty: it contains tables or views", name=show(namespace)
+        )
     if sql.rows(below, warehouse, key):
-        raise NamespaceNotEmpty(f"Namespace {show(namespace)} is not empty: it contains namespaces")
+        raise NamespaceNotEmpty(
+            f"Namespace {show(namespace)} is not empty: it contains namespaces", name=show(namespace)
+        )
     sql.run("DELETE FROM namespaces WHERE warehouse = ? AND namespace = ?", warehouse, key)
 
 

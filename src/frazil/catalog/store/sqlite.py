@@ -129,7 +129,9 @@ class SqliteDatabase:
         """
         if _identity(self._path_text) != self._file:
             raise Unavailable(
-                f"the catalog's database {self.path} was moved, deleted or replaced", hint="put it back, or restart"
+                f"the catalog's database {self.path} was moved, deleted or replaced",
+                hint="put it back, or restart",
+                path=str(self.path),
             )
 
     def _connect(self) -> sqlite3.Connection:
@@ -142,7 +144,9 @@ class SqliteDatabase:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
         except sqlite3.Error as exc:
-            raise Unavailable(f"cannot open the catalog's database {self.path}: {exc}") from exc
+            raise Unavailable(
+                f"cannot open the catalog's database {self.path}: {exc}", path=str(self.path), reason=str(exc)
+            ) from exc
         with self._mutex:
             self._connections.append(connection)
         return connection
@@ -164,7 +168,7 @@ class SqliteDatabase:
         if ticket.error is not None:
             raise ticket.error
         if not ticket.committed:
-            raise CommitUnknown(f"the catalog's database {self.path} stopped while committing")
+            raise CommitUnknown(f"the catalog's database {self.path} stopped while committing", path=str(self.path))
         result: T = ticket.result
         return result
 
@@ -256,7 +260,9 @@ class SqliteDatabase:
             if ticket.error is not None:
                 ticket.error = self._unavailable(cause)
             else:
-                ticket.error = CommitUnknown(f"the catalog's database {self.path} failed while committing: {cause}")
+                ticket.error = CommitUnknown(
+                    f"the catalog's database {self.path} failed while committing: {cause}", path=str(self.path)
+                )
 
     def _roll_back(self) -> None:
         """No transaction is open on the writer's connection."""
@@ -276,7 +282,7 @@ class SqliteDatabase:
         self._writer_sql = _WriterSql(self._writer)
 
     def _unavailable(self, cause: BaseException) -> Unavailable:
-        return Unavailable(f"the catalog's database {self.path} cannot be written: {cause}")
+        return Unavailable(f"the catalog's database {self.path} cannot be written: {cause}", path=str(self.path))
 
     def lock_stripe(self, number: int) -> None:
         # A lock on one byte of the gate's file, which belongs to the process; `flock`, the gate itself, does not see
@@ -311,7 +317,7 @@ def _make_private(path: Path) -> None:
     except FileExistsError:
         return  # another process was faster
     except OSError as exc:
-        raise Unavailable(f"cannot open the catalog's database {path}: {exc}") from exc
+        raise Unavailable(f"cannot open the catalog's database {path}: {exc}", path=str(path), reason=str(exc)) from exc
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -335,4 +341,4 @@ def _error_code(exc: BaseException) -> int:
 def _translate(exc: sqlite3.Error | MemoryError) -> Exception:
     if isinstance(exc, sqlite3.IntegrityError):
         return ConstraintBroken(str(exc))
-    return Unavailable(f"the catalog's database failed: {exc}")
+    return Unavailable(f"the catalog's database failed: {exc}", reason=str(exc))

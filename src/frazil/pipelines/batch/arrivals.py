@@ -176,7 +176,7 @@ def _hash_file(path: str, _size: int, _stamp: str) -> str:
         with Path(path).open("rb") as opened:
             return f"sha256:{hashlib.file_digest(opened, 'sha256').hexdigest()}"
     except OSError as exc:
-        raise PipelineError(f"cannot read {path}: {exc.strerror}") from exc
+        raise PipelineError(f"cannot read {path}: {exc.strerror}", path=path) from exc
 
 
 def _find_known(files: Sequence[SourceFile], ledger: LiveTable, pipeline: str) -> list[_Known | None]:

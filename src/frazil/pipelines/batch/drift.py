@@ -41,7 +41,11 @@ def decide(
     files = columns.files_with(unknown)
     if unknown and (policy == "freeze" or any(name not in columns.schema.names for name in unknown)):
         raise SourceDrift(
-            f"{table} has no column {_quoted(unknown)}{_in_files(files, paths)}", columns=unknown, hint=_HINT
+            f"{table} has no column {_quoted(unknown)}{_in_files(files, paths)}",
+            columns=unknown,
+            hint=_HINT,
+            table=table,
+            column=_quoted(unknown),
         )
     if policy == "freeze" and not absent_is_null:
         _refuse_missing(table, columns, paths)
@@ -63,6 +67,8 @@ def check_delimiter(
                 f"{sign!r}",
                 columns=tuple(names),
                 hint=f"sources.csv(..., delimiter={sign!r})",
+                path=path,
+                table=table,
             )
 
 
@@ -92,6 +98,8 @@ def _refuse_missing(table: str, columns: FileColumns, paths: Sequence[str]) -> N
                 f"{table}: column '{name}' is missing{_in_files(lacking, paths)}",
                 columns=(name,),
                 hint="mend the files, or set drift='evolve': the column is NULL then",
+                table=table,
+                column=name,
             )
 
 

@@ -49,7 +49,9 @@ def sort_by_key(frame: DataFrame, pipeline: Pipeline, schema: Schema, *, partiti
     if missing := [name for name in (*pipeline.key, *pipeline.order_by) if name not in frame.columns]:
         raise PipelineError(
             f"pipeline '{pipeline.name}': the function gives no column '{missing[0]}', which decides over duplicates; "
-            f"it gives {', '.join(frame.columns)}"
+            f"it gives {', '.join(frame.columns)}",
+            pipeline=pipeline.name,
+            column=missing[0],
         )
     key = _values(frame, pipeline.key, schema)
     order = _values(frame, pipeline.order_by, schema)

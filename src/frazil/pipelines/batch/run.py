@@ -102,6 +102,7 @@ def _came_first(pipeline: Pipeline) -> PipelineError:
         f"pipeline '{pipeline.name}': another run of it came first, after this one had looked for new files; "
         "nothing of this run was committed",
         hint="the ledger says which files are in; run again to load those that are not, and let one run at a time",
+        pipeline=pipeline.name,
     )
 
 
@@ -261,6 +262,7 @@ class _Run:
                 f"pipeline '{self.pipeline.name}': {changed[0]} changed while it was read",
                 hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then "
                 "rename them",
+                pipeline=self.pipeline.name,
             )
 
     def _check_ledger(self, files: Sequence[SourceFile], ledger: LiveTable) -> None:
@@ -323,6 +325,9 @@ def load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:
         live: LiveTable = catalog.load_table(pipeline.target.identifier)
     except NoSuchTableError as exc:
         raise PipelineError(
-            f"pipeline '{pipeline.name}': table {pipeline.target.name} does not exist", hint="frazil apply"
+            f"pipeline '{pipeline.name}': table {pipeline.target.name} does not exist",
+            hint="frazil apply",
+            pipeline=pipeline.name,
+            table=pipeline.target.name,
         ) from exc
     return live

@@ -71,7 +71,7 @@ def _read_each(paths: Sequence[str], io_properties: Mapping[str, str], read: Cal
             return read(stores[bucket], path.removeprefix("s3://"))
         except (OSError, pa.ArrowException) as exc:
             raise PipelineError(
-                f"{path} cannot be read: {str(exc).splitlines()[0]}", hint="mend the file, or move it away"
+                f"{path} cannot be read: {str(exc).splitlines()[0]}", hint="mend the file, or move it away", path=path
             ) from exc
 
     with ThreadPoolExecutor(THREADS) as pool:
@@ -91,7 +91,7 @@ def _of_schemas(found: Sequence[pa.Schema]) -> FileColumns:
     except pa.ArrowException as exc:
         reason = str(exc).splitlines()[0]
         raise PipelineError(
-            f"the files of this run do not fit together: {reason}", hint="give them to two pipelines"
+            f"the files of this run do not fit together: {reason}", hint="give them to two pipelines", reason=reason
         ) from exc
     return FileColumns(tuple(tuple(one.names) for one in found), schema)
 

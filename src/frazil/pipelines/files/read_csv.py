@@ -32,7 +32,10 @@ def read_names(filesystem: Any, path: str, options: CsvOptions) -> tuple[str, ..
         return tuple(f"_c{number}" for number in range(len(found)))
     if twice := sorted({name for name in found if found.count(name) > 1}):
         raise PipelineError(
-            f"{path}: column '{twice[0]}' stands twice in the header", hint="mend the file, or move it away"
+            f"{path}: column '{twice[0]}' stands twice in the header",
+            hint="mend the file, or move it away",
+            path=path,
+            column=twice[0],
         )
     return tuple(found)
 

@@ -41,7 +41,7 @@ def _open(filesystem: Any, path: str) -> pq.ParquetFile:
         return pq.ParquetFile(path, filesystem=filesystem)
     except pa.ArrowInvalid as exc:
         hint = "move it away, or let files appear by renaming them"
-        raise PipelineError(f"{path} is no Parquet file: {str(exc).splitlines()[0]}", hint=hint) from exc
+        raise PipelineError(f"{path} is no Parquet file: {str(exc).splitlines()[0]}", hint=hint, path=path) from exc
 
 
 def _begins_in(group: pq.RowGroupMetaData, piece: Slice) -> bool:

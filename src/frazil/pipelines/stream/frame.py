@@ -105,6 +105,7 @@ class FrameMaker:
                 f"pipeline '{self.pipeline.name}': its function changes what the decoder gives, and no schema says "
                 f"that",
                 hint=hint,
+                pipeline=self.pipeline.name,
             )
         return self._made(given, replace(plan, decoder=None), reports)
 
@@ -132,6 +133,8 @@ class FrameMaker:
                 f"pipeline '{self.pipeline.name}': column '{nested[0].name}' is {nested[0].type}, and a field of JSON "
                 f"arrives as text",
                 hint="decode the messages yourself: sources.kafka(..., decode=a function on Arrow batches)",
+                pipeline=self.pipeline.name,
+                column=nested[0].name,
             )
         texts = frozenset(one.name for one in arrow if pa.types.is_string(one.type))
         names = dict.fromkeys([*arrow.names, *self.pipeline.beside])
@@ -151,7 +154,13 @@ class FrameMaker:
         ]:
             hint = "drop them in the pipeline's function, or declare the columns and run: frazil apply"
             names = ", ".join(f"'{name}'" for name in unknown)
-            raise SourceDrift(f"{layout.name} has no column {names}", columns=tuple(unknown), hint=hint)
+            raise SourceDrift(
+                f"{layout.name} has no column {names}",
+                columns=tuple(unknown),
+                hint=hint,
+                table=layout.name,
+                column=names,
+            )
         found = pa.schema([one for one in arrow_schema(given) if one.name != POSITION])
         (made if isinstance(made, ChangePlan) else TextContract.of(layout)).check_fields(found)
         return StreamFrame(given, made, reports)

@@ -98,6 +98,8 @@ def plan_start(
             raise ProgressMismatch(
                 f"pipeline '{pipeline}': {table} has read {plain} up to {at}, but Kafka has it only up to {one.latest}",
                 hint="has Kafka lost messages, or is this another cluster? a pipeline of another name begins anew",
+                pipeline=pipeline,
+                table=table,
             )
         if at is not None and at < one.earliest:
             losses[
@@ -133,7 +135,9 @@ def batch_end(text: str, ids: Mapping[str, str]) -> dict[str, int]:
     """
     version, _, *sources = text.splitlines()
     if version != "v1" or len(sources) != 1:
-        raise PipelineError(f"Spark's offset log has version {version} and {len(sources)} sources, expected v1 and one")
+        raise PipelineError(
+            f"Spark's offset log has version {version} and {len(sources)} sources, expected v1 and one",
+        )
     topics: dict[str, dict[str, int]] = json.loads(sources[0])
     return {
         source_name(topic, ids[topic], int(number)): at
@@ -163,6 +167,7 @@ def check_seen(
                 f"{table}: a batch has messages {first} to {last} of {place}, not from {reached.get(source)} to "
                 f"{end.get(source)}",
                 hint="nothing of it was committed; start the stream again",
+                table=table,
             )
 
 

@@ -85,6 +85,7 @@ def run_stream(
                 f"pipeline '{pipeline.name}': another run of it has begun since, and goes on in this one's place",
                 hint="the table says which messages are in, and the other one goes on from there; let one run at a "
                 "time",
+                pipeline=pipeline.name,
             ) from exc
         raise
     finally:
@@ -341,6 +342,7 @@ class _Stream:
                 f"pipeline '{name}': messages have {fields}, which {self.pipeline.target.name} does not",
                 columns=report.unknown,
                 hint=hint,
+                pipeline=name,
             )
         rows, limit = report.rows + report.quarantined, self.pipeline.max_bad_share
         if rows >= FEW_ROWS and report.quarantined > limit * rows:

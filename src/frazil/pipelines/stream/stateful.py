@@ -76,6 +76,8 @@ def check_stateless(progress: Mapping[str, int], *, pipeline: str, table: str) -
             f"pipeline '{pipeline}': {table} has batches of a query that kept state, and this one keeps none",
             hint="which messages are in cannot be told: give the pipeline another name, if all of them are to be read "
             "anew",
+            pipeline=pipeline,
+            table=table,
         )
 
 
@@ -95,6 +97,7 @@ def check_stateful(
         raise ProgressMismatch(
             f"{keeps}, and {table} has rows of a query without state, up to {others[0]}: {progress[others[0]]}",
             hint="give the pipeline another name: it then reads all messages anew",
+            table=table,
         )
     known = _own(progress)
     if checkpoint.query is not None and known.get(checkpoint.query, 0) < checkpoint.batches:
@@ -102,6 +105,7 @@ def check_stateful(
             f"{keeps}, and {checkpoint.folder} is at batch {checkpoint.batches}, but {table} only at "
             f"{known.get(checkpoint.query, 0)}",
             hint=f"was the table rolled back? remove {checkpoint.folder} and empty the table to begin anew",
+            table=table,
         )
     if known and checkpoint.query not in known:
         query, batches = next(iter(known.items()))
@@ -111,6 +115,7 @@ def check_stateful(
             f"holds {found}: "
             "with empty state, rows would be repeated and sums begin at nought",
             hint=anew,
+            table=table,
         )
 
 

@@ -117,7 +117,9 @@ class UpsertFrames:
         except (PySparkException, Py4JError) as exc:
             hint = "nothing of this frame was committed"
             raise SinkError(
-                f"{self._target.layout.name}: the Spark job failed: {spark_error(str(exc))}", hint=hint
+                f"{self._target.layout.name}: the Spark job failed: {spark_error(str(exc))}",
+                hint=hint,
+                table=self._target.layout.name,
             ) from exc
 
     def clean_rivals(self) -> None:

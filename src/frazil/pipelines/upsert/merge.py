@@ -61,6 +61,7 @@ class Merge:
             raise PipelineError(
                 f"{target.layout.name}: the merge failed: {spark_error(str(exc))}",
                 hint="nothing was committed; mend it and run again",
+                table=target.layout.name,
             ) from exc
         finally:
             spark.catalog.dropTempView(view)

@@ -62,13 +62,17 @@ class ChangePlan:
                     f"{self.load.layout.schema.find_type(one.name)}, "
                     "which changes cannot have on their way through Spark",
                     hint="upsert into this table with frazil.sinks.open(..., mode='upsert')",
+                    column=one.name,
+                    table=self.load.layout.name,
                 )
         try:
             nullable = pa.schema([one.with_nullable(True) for one in self.arrow])
             return from_arrow_schema(nullable, prefer_timestamp_ntz=True)
         except PySparkException as exc:
             raise PipelineError(
-                f"{self.load.layout.name}: a column has a type that Spark does not know: {exc}"
+                f"{self.load.layout.name}: a column has a type that Spark does not know: {exc}",
+                reason=str(exc),
+                table=self.load.layout.name,
             ) from exc
 
     def run(self, batches: Iterable[pa.RecordBatch], *, task: int) -> Iterator[pa.RecordBatch]:

@@ -51,7 +51,8 @@ def open_duckdb(settings: Settings, catalog: FrazilCatalog) -> duckdb.DuckDBPyCo
     except library.Error as exc:
         con.close()
         raise QueryError(
-            f"DuckDB could not open the catalog at {redact_url(catalog.properties['uri'])}: {first_line(exc)}"
+            f"DuckDB could not open the catalog at {redact_url(catalog.properties['uri'])}: {first_line(exc)}",
+            reason=first_line(exc),
         ) from exc
     return con
 

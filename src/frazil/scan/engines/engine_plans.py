@@ -82,7 +82,7 @@ def _duckdb(table: ScannedTable, scan: RowScan) -> EngineReport:
         sql = _query(scan, place, dialect="duckdb", version=version)
         (row,) = con.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
     except library.Error as exc:
-        raise QueryError(f"DuckDB cannot plan this: {first_line(exc)}") from exc
+        raise QueryError(f"DuckDB cannot plan this: {first_line(exc)}", reason=first_line(exc)) from exc
     finally:
         con.close()
     return read_duckdb_plan(row[1])

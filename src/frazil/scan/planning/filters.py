@@ -88,7 +88,9 @@ def bind_filter(
             _check(predicate, schema, table=table, case_sensitive=case_sensitive)
         return bind(schema, plain, case_sensitive)
     except RecursionError as exc:
-        raise ScanError(f"the filter on {table} is nested too deeply", hint="use IN for long lists of values") from exc
+        raise ScanError(
+            f"the filter on {table} is nested too deeply", hint="use IN for long lists of values", table=table
+        ) from exc
 
 
 def _predicates(expr: BooleanExpression) -> Iterator[UnboundPredicate]:
@@ -109,7 +111,10 @@ def _check(predicate: UnboundPredicate, schema: Schema, *, table: str, case_sens
     except (TypeError, ValueError, ArithmeticError) as exc:
         shown = _values_of(predicate)
         raise ScanError(
-            f"{table}: column '{name}' is of type {kind}, and cannot be compared with {shown}", hint=_example(kind)
+            f"{table}: column '{name}' is of type {kind}, and cannot be compared with {shown}",
+            hint=_example(kind),
+            table=table,
+            column=name,
         ) from exc
 
 
@@ -128,7 +133,9 @@ def check_column(name: str, schema: Schema, *, table: str, case_sensitive: bool 
             if near
             else f"it has: {', '.join(names)}{', ...' if len(known) > 10 else ''}"
         )
-        raise ScanError(f"{table} has no column '{name[:NAME_LENGTH]}'", hint=hint) from None
+        raise ScanError(
+            f"{table} has no column '{name[:NAME_LENGTH]}'", hint=hint, table=table, column=name[:NAME_LENGTH]
+        ) from None
     return str(schema.find_column_name(field.field_id))
 
 
@@ -227,7 +234,9 @@ class FilterReader:
             expr = self._expression(node, negated=False)
         except RecursionError as exc:
             raise ScanError(
-                f"the filter on {self._table} is nested too deeply", hint="use in for long lists of values"
+                f"the filter on {self._table} is nested too deeply",
+                hint="use in for long lists of values",
+                table=self._table,
             ) from exc
         return ParsedFilter(expr, self._complete)
 
@@ -287,6 +296,7 @@ class FilterReader:
             raise ScanError(
                 f"the filter on {self._table} has more than {self._max_literals} values and predicates",
                 hint="use ranges, or join with a table of the values",
+                table=self._table,
             )
 
     def _column(self, term: Any) -> str | None:
@@ -297,7 +307,7 @@ class FilterReader:
             if term.get("type") == "reference" and type(term.get("id")) is int:
                 found = self._schema.find_column_name(term["id"])
                 if found is None:
-                    raise ScanError(f"{self._table} has no column with field id {term['id']}")
+                    raise ScanError(f"{self._table} has no column with field id {term['id']}", table=self._table)
                 return found
             term = term.get("name") if term.get("type") == "reference" else None
         if not isinstance(term, str):
@@ -311,7 +321,11 @@ class FilterReader:
         if not isinstance(value, bool | int | float | str):
             raise self._wrong(f"column '{name}' must be compared with a value of type {kind}", value)
         if not isinstance(kind, PrimitiveType):
-            raise ScanError(f"{self._table}: column '{name}' is of type {kind}, and cannot be compared with a value")
+            raise ScanError(
+                f"{self._table}: column '{name}' is of type {kind}, and cannot be compared with a value",
+                table=self._table,
+                column=name,
+            )
         if isinstance(kind, BinaryType | FixedType):
             try:
                 return bytes.fromhex(str(value))
@@ -326,7 +340,11 @@ class FilterReader:
 
     def _wrong(self, rule: str, found: Any) -> ScanError:
         shown = repr(found)
-        return ScanError(f"filter on {self._table}: {rule}, found {shown if len(shown) <= 80 else shown[:77] + '...'}")
+        return ScanError(
+            f"filter on {self._table}: {rule}, found {shown if len(shown) <= 80 else shown[:77] + '...'}",
+            got=shown if len(shown) <= 80 else shown[:77] + "...",
+            table=self._table,
+        )
 
 
 def _is_reference(node: Any) -> bool:

@@ -172,6 +172,8 @@ class Planner:
                 raise ScanError(
                     f"{self.table.name}: snapshot {snapshot.snapshot_id} has no manifest list",
                     hint="rewrite it with Spark first",
+                    snapshot=snapshot.snapshot_id,
+                    table=self.table.name,
                 )
             found.append(self._cache.manifest_list(snapshot.manifest_list))
         return found
@@ -326,7 +328,8 @@ class Planner:
         if found is None:
             raise ScanError(
                 f"{self.table.name}: a manifest was written with partition spec {spec_id}, which the metadata does "
-                f"not have"
+                f"not have",
+                table=self.table.name,
             )
         return found
 

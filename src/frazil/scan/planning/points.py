@@ -58,7 +58,9 @@ def choose(
     given = [one for one in (at, snapshot, _as_time(timestamp), branch, tag) if one is not None]
     if len(given) > 1:
         hint = "at=, snapshot=, timestamp=, branch= and tag= exclude each other"
-        raise HistoryError(f"{table} is read at one point, not at {' and '.join(map(str, given))}", hint=hint)
+        raise HistoryError(
+            f"{table} is read at one point, not at {' and '.join(map(str, given))}", hint=hint, table=table
+        )
     return given[0] if given else MAIN
 
 
@@ -94,7 +96,7 @@ def find_snapshot(metadata: TableMetadata, snapshot_id: int, *, table: str) -> P
     snapshot = metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         hint = f"it may have expired; there are {_kept(metadata)}; frazil log {table} --all lists them"
-        raise HistoryError(f"{table} has no snapshot {snapshot_id}", hint=hint)
+        raise HistoryError(f"{table} has no snapshot {snapshot_id}", hint=hint, table=table, snapshot=snapshot_id)
     return Point(snapshot, str(snapshot_id), "snapshot")
 
 
@@ -103,12 +105,17 @@ def find_ref(metadata: TableMetadata, name: str, *, table: str) -> Point:
     ref, snapshot = metadata.refs.get(name), metadata.snapshot_by_name(name)
     if ref is None or snapshot is None:
         if name == MAIN:
-            raise HistoryError(f"{table} has no snapshot yet", hint="write something to it first")
+            raise HistoryError(f"{table} has no snapshot yet", hint="write something to it first", table=table)
         near = difflib.get_close_matches(name, list(metadata.refs), n=3, cutoff=0.5)
         known = (
             f"did you mean {' or '.join(near)}?" if near else f"it has: {', '.join(sorted(metadata.refs)) or 'none'}"
         )
-        raise HistoryError(f"{table} has no branch or tag '{name}', and that is no snapshot id or time", hint=known)
+        raise HistoryError(
+            f"{table} has no branch or tag '{name}', and that is no snapshot id or time",
+            hint=known,
+            table=table,
+            ref=name,
+        )
     return Point(snapshot, name, "branch" if ref.snapshot_ref_type.value == "branch" else "tag")
 
 
@@ -166,10 +173,19 @@ def _at_time(metadata: TableMetadata, time_ms: int, text: str, *, table: str, re
         if at_ms <= time_ms:
             if (snapshot := metadata.snapshot_by_id(snapshot_id)) is None:
                 raise HistoryError(
-                    f"{table}: snapshot {snapshot_id}, which '{ref}' held at {text}, has expired", hint=_later(metadata)
+                    f"{table}: snapshot {snapshot_id}, which '{ref}' held at {text}, has expired",
+                    hint=_later(metadata),
+                    table=table,
+                    snapshot=snapshot_id,
+                    ref=ref,
                 )
             return Point(snapshot, text, "time")
-    raise HistoryError(f"{table} has no snapshot on '{ref}' at or before {text} (times are UTC)", hint=_later(metadata))
+    raise HistoryError(
+        f"{table} has no snapshot on '{ref}' at or before {text} (times are UTC)",
+        hint=_later(metadata),
+        table=table,
+        ref=ref,
+    )
 
 
 def _timeline(metadata: TableMetadata, ref: Point) -> Iterator[tuple[int, int]]:

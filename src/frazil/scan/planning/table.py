@@ -63,14 +63,15 @@ class TableState:
         for found in self._metadata.get("schemas") or [self._metadata["schema"]]:
             if found.get("schema-id", 0) == wanted:
                 return self._parse_schema(found)
-        raise ScanError(f"{self.name} has no schema {wanted}")
+        raise ScanError(f"{self.name} has no schema {wanted}", table=self.name)
 
     def _parse_schema(self, found: Mapping[str, Any]) -> Schema:
         try:
             return _schema(json.dumps(found, sort_keys=True))
         except (ValueError, RecursionError) as exc:  # pydantic's error is a ValueError
             raise ScanError(
-                f"{self.name}: schema {found.get('schema-id', 0)} cannot be read: {str(exc).splitlines()[0]}"
+                f"{self.name}: schema {found.get('schema-id', 0)} cannot be read: {str(exc).splitlines()[0]}",
+                table=self.name,
             ) from exc
 
     def find_dropped(self, field_id: int) -> NestedField:
@@ -80,7 +81,8 @@ class TableState:
                 if one.field_id == field_id:
                     return one
         raise ScanError(
-            f"{self.name}: a delete file compares the field with id {field_id}, which no schema of the table has"
+            f"{self.name}: a delete file compares the field with id {field_id}, which no schema of the table has",
+            table=self.name,
         )
 
     @cached_property
@@ -99,7 +101,8 @@ class TableState:
             return _spec(json.dumps(found, sort_keys=True))
         except ValueError as exc:
             raise ScanError(
-                f"{self.name}: partition spec {found['spec-id']} cannot be read: {str(exc).splitlines()[0]}"
+                f"{self.name}: partition spec {found['spec-id']} cannot be read: {str(exc).splitlines()[0]}",
+                table=self.name,
             ) from exc
 
     @property
@@ -116,7 +119,9 @@ class TableState:
         for found in self._snapshots:
             if found["snapshot-id"] == snapshot_id:
                 return _state(found)
-        raise ScanError(f"{self.name} has no snapshot {snapshot_id}", hint=self._known())
+        raise ScanError(
+            f"{self.name} has no snapshot {snapshot_id}", hint=self._known(), table=self.name, snapshot=snapshot_id
+        )
 
     def appends_between(self, start_id: int | None, end_id: int) -> list[SnapshotState]:
         """The snapshots after `start_id` up to `end_id` that only added files, the oldest first."""
@@ -131,10 +136,15 @@ class TableState:
                     f"what was appended before snapshot {line[-1].snapshot_id} is not told any more: the snapshots "
                     f"until then have expired"
                 )
-                raise ScanError(f"{self.name}: {told}", hint=f"start at {line[-1].snapshot_id}, or scan all rows")
+                raise ScanError(
+                    f"{self.name}: {told}", hint=f"start at {line[-1].snapshot_id}, or scan all rows", table=self.name
+                )
             return [one for one in reversed(line) if one.operation == "append"]
         raise ScanError(
-            f"{self.name}: snapshot {start_id} is no ancestor of snapshot {end_id}, or has expired", hint=self._known()
+            f"{self.name}: snapshot {start_id} is no ancestor of snapshot {end_id}, or has expired",
+            hint=self._known(),
+            table=self.name,
+            snapshot=start_id,
         )
 
     def _line(self, snapshot: SnapshotState) -> Iterator[SnapshotState]:

@@ -77,7 +77,7 @@ class DeltaLog:
                 return PartProgress(**json.loads(stream.read()))
         except FileNotFoundError as exc:
             raise ProgressMismatch(
-                f"{self.uri}: the progress of part '{part}' is lost: {location} is not there"
+                f"{self.uri}: the progress of part '{part}' is lost: {location} is not there", table=self.uri, part=part
             ) from exc
 
     def all_progress(self) -> Progress:
@@ -151,7 +151,9 @@ class DeltaLog:
         except CommitFailedError:
             raise
         except (DeltaError, OSError) as exc:
-            raise CommitUnknown(f"{self.uri}: the commit may or may not have happened: {exc}") from exc
+            raise CommitUnknown(
+                f"{self.uri}: the commit may or may not have happened: {exc}", table=self.uri, reason=str(exc)
+            ) from exc
         self.patience.on_step("after commit")
         # nobody looks at the older ones; the last few stay for whoever reads an older version
         with contextlib.suppress(OSError):
@@ -202,8 +204,12 @@ class DeltaLog:
                     if doubt is not None:
                         raise doubt from exc
                     if isinstance(exc, CommitFailedError):
-                        raise CommitConflict(f"{self.uri}: no commit after {number} attempts: {exc}") from exc
-                    raise Unavailable(f"{self.uri}: no commit after {number} attempts: {exc}") from exc
+                        raise CommitConflict(
+                            f"{self.uri}: no commit after {number} attempts: {exc}", table=self.uri, reason=str(exc)
+                        ) from exc
+                    raise Unavailable(
+                        f"{self.uri}: no commit after {number} attempts: {exc}", table=self.uri, reason=str(exc)
+                    ) from exc
                 wait = self.patience.pause_seconds(number)
                 report_retry(self.uri, exc, attempt=number, wait_seconds=wait, seconds=seconds)
                 self.patience.sleep(wait)
@@ -222,7 +228,9 @@ def reaching(uri: str) -> Iterator[None]:
     try:
         yield
     except TableNotFoundError as exc:
-        raise SinkError(f"Delta table {uri} is not there", hint="create it first: a sink makes no tables") from exc
+        raise SinkError(
+            f"Delta table {uri} is not there", hint="create it first: a sink makes no tables", table=uri
+        ) from exc
     except (DeltaError, OSError) as exc:
         raise _unreadable(exc, uri) from exc
 
@@ -235,7 +243,7 @@ def _lasting(error: Exception, uri: str) -> Exception:
 def _unreadable(error: Exception, uri: str) -> Unavailable:
     fault = classify(error)
     hint = hint_for(fault, uri) or "is the object store up, and are its keys right?"
-    return Unavailable(f"Delta table {uri} cannot be read: {error}", hint=hint, lasting=fault.lasting)
+    return Unavailable(f"Delta table {uri} cannot be read: {error}", hint=hint, lasting=fault.lasting, table=uri)
 
 
 def create_empty(uri: str, schema: pa.Schema, storage_options: dict[str, str]) -> None:

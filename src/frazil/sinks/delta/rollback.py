@@ -37,7 +37,7 @@ def roll_back_delta(
     log = open_log(uri, storage_options or {})
     now, old = log.load(), _at(log, version)
     if version == now.version():
-        raise SinkError(f"{uri} is at version {version}: there is nothing to undo")
+        raise SinkError(f"{uri} is at version {version}: there is nothing to undo", snapshot=version, table=uri)
     current, then = log.progress_of_all(now), _known_progress(log, old)
     after: dict[str, PartProgress] = {}
     if not with_progress:
@@ -47,6 +47,8 @@ def roll_back_delta(
             f"{uri}: what the progress was at version {version} is not known any more: the log keeps that of the last "
             f"commits alone",
             hint="roll back without the progress, or to a later version",
+            snapshot=version,
+            table=uri,
         )
     else:
         # Generations never go back: a writer of the time that is undone must not find itself in office again.
@@ -57,13 +59,27 @@ def roll_back_delta(
     try:
         now.restore(version, commit_properties=_properties(log, after))
     except CommitFailedError as exc:
-        raise CommitConflict(f"{uri}: another commit was faster: {exc}", hint="nothing was changed; try again") from exc
+        raise CommitConflict(
+            f"{uri}: another commit was faster: {exc}",
+            hint="nothing was changed; try again",
+            reason=str(exc),
+            table=uri,
+        ) from exc
     except (DeltaError, OSError) as exc:
         if _MISSING in str(exc):  # looked for before the commit is sent
             hint = "a vacuum has removed its files; choose a version that is kept: nothing was changed"
-            raise SinkError(f"{uri}: version {version} cannot be brought back: {exc}", hint=hint) from exc
+            raise SinkError(
+                f"{uri}: version {version} cannot be brought back: {exc}",
+                hint=hint,
+                snapshot=version,
+                reason=str(exc),
+                table=uri,
+            ) from exc
         raise CommitUnknown(
-            f"{uri}: the rollback may or may not have happened: {exc}", hint="look at the table's history"
+            f"{uri}: the rollback may or may not have happened: {exc}",
+            hint="look at the table's history",
+            reason=str(exc),
+            table=uri,
         ) from exc
     return now.version()
 
@@ -73,7 +89,7 @@ def _at(log: DeltaLog, version: int) -> DeltaTable:
         return DeltaTable(log.uri, version=version, storage_options=log.storage_options or None)
     except DeltaError as exc:  # it says that a version is not there in several ways
         raise SinkError(
-            f"{log.uri} has no version {version}", hint="it may have expired; choose one that is kept"
+            f"{log.uri} has no version {version}", hint="it may have expired; choose one that is kept", snapshot=version
         ) from exc
 
 
@@ -92,6 +108,9 @@ def _check_covered(uri: str, version: int, now: Progress, then: Progress) -> Non
                     f"{uri}: version {version} has rows up to {offset} of source partition '{source}', which the "
                     f"progress does not cover",
                     hint="let the progress go with them, or the source would bring these rows in again",
+                    snapshot=version,
+                    source=source,
+                    table=uri,
                 )
 
 

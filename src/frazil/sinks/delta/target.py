@@ -108,13 +108,15 @@ def _refuse_types(schema: Schema, keys: Sequence[Key]) -> None:
     for name, kind in columns.items():
         if isinstance(kind, _NO_DELTA_TYPE):
             raise SinkError(
-                f"column '{name}': Delta has no type for {kind}", hint="declare it as string, binary, long or timestamp"
+                f"column '{name}': Delta has no type for {kind}",
+                hint="declare it as string, binary, long or timestamp",
+                column=name,
             )
     for key in keys:
         if isinstance(key.result, BinaryType | FixedType):
             hint = "partition by a column of another type, or by bucket(n, ...)"
             raise PartitionSpecError(
-                f"partition field '{key.name}': Delta cannot hold values of {key.result}", hint=hint
+                f"partition field '{key.name}': Delta cannot hold values of {key.result}", hint=hint, column=key.name
             )
 
 
@@ -182,7 +184,9 @@ class DeltaTarget:
         if also or change:
             names = ", ".join(".".join(name) for name in (also or {})) or "a change of another kind"
             raise SinkError(
-                f"{self.uri}: Delta has no commit of several tables, and the sink only appends; found {names}"
+                f"{self.uri}: Delta has no commit of several tables, and the sink only appends; found {names}",
+                got=names,
+                table=self.uri,
             )
         self.patience.on_step("files written")
         check_present(files, self._layout)
@@ -204,7 +208,9 @@ class DeltaTarget:
             (key.name, str(key.transform)) for key in known.keys
         ]:
             raise SinkError(
-                f"{self.uri}: the table is partitioned in another way since its rows were written", hint=hint
+                f"{self.uri}: the table is partitioned in another way since its rows were written",
+                hint=hint,
+                table=self.uri,
             )
         written = {column.name: column for column in known.schema.fields}
         for column in now.schema.fields:
@@ -234,7 +240,8 @@ class DeltaTarget:
         wanted = pa.schema([field.with_nullable(True) for field in roots_of(schema, names)])
         if inside := [name for name in wanted.names if name in self._layout.arrow.names]:
             raise SinkError(
-                f"{self.uri}: a field inside a struct cannot be added to a Delta table: {', '.join(inside)}"
+                f"{self.uri}: a field inside a struct cannot be added to a Delta table: {', '.join(inside)}",
+                table=self.uri,
             )
         check_new_names(self._layout.arrow, wanted, table=self.uri)
         # The types that the sink writes: no 32-bit or view variants, times in microseconds.

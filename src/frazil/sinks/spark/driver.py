@@ -217,10 +217,12 @@ class FrameSink:
         self._check_open()
         end = as_position(position, only_source=ONLY_SOURCE)
         if position is not None and offsets is not None:
-            raise SinkError(f"{self.layout.name}: give the frame's position or its offset columns, not both")
+            raise SinkError(
+                f"{self.layout.name}: give the frame's position or its offset columns, not both", table=self.layout.name
+            )
         if frame.isStreaming:
             hint = "rows.writeStream.foreachBatch(frazil.sinks.spark.driver.foreach_batch(...))"
-            raise SinkError(f"{self.layout.name}: the frame is a stream", hint=hint)
+            raise SinkError(f"{self.layout.name}: the frame is a stream", hint=hint, table=self.layout.name)
         if self.has_reached(end):
             return Staged(was_in=True)
         tasks, reached = tasks_at_once(frame.sparkSession), self.position
@@ -249,6 +251,7 @@ class FrameSink:
                 f"the rest is not",
                 hint="let the source go on from sink.position, or give offsets=OffsetColumns(...), which leaves out "
                 "the rows that are in",
+                table=self.layout.name,
             )
         return bool(behind)
 
@@ -280,6 +283,7 @@ class FrameSink:
             raise SinkError(
                 f"{self.layout.name}: these files are in the table: they were published before",
                 hint="stage the frame again",
+                table=self.layout.name,
             )
         claim = self._claim(staged, frozenset(done))
         if staged.was_in or not (staged.files or staged.quarantine_files or also or change or claim.end or claim.done):
@@ -318,7 +322,9 @@ class FrameSink:
     def _check_open(self) -> None:
         if self._closed:
             raise SinkError(
-                f"the sink for part '{self._part}' is closed after a commit that failed", hint="open it again"
+                f"the sink for part '{self._part}' is closed after a commit that failed",
+                hint="open it again",
+                part=self._part,
             )
 
 

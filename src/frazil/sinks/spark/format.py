@@ -122,7 +122,9 @@ class Destination:
         options = {key.lower(): value for key, value in given.items()}
         if unknown := sorted(set(options) - set(OPTIONS)):
             raise SinkError(
-                f"format('frazil') has no option '{unknown[0]}'", hint=f"the options are {', '.join(OPTIONS[:-1])}"
+                f"format('frazil') has no option '{unknown[0]}'",
+                hint=f"the options are {', '.join(OPTIONS[:-1])}",
+                option=unknown[0],
             )
         if ("table" in options) == ("path" in options):
             raise SinkError(
@@ -219,7 +221,9 @@ class _Writer:
         if staged.quarantine_files and messages[0].set_aside != target.open_quarantine(self._destination.part).reached:
             name = target.layout.name
             raise ProgressMismatch(
-                f"{name}: another writer has set rows aside since the job began", hint="write the frame again"
+                f"{name}: another writer has set rows aside since the job began",
+                hint="write the frame again",
+                table=name,
             )
 
     def _abort(self, messages: Sequence[TaskMessage | None]) -> None:
@@ -294,7 +298,7 @@ def _offsets(options: Mapping[str, str]) -> OffsetColumns | None:
 def _one_of(options: Mapping[str, str], key: str, allowed: Sequence[str], default: str) -> Any:
     value = options.get(key, default)
     if value not in allowed:
-        raise SinkError(f"option '{key}' is '{value}'", hint=f"expected one of {', '.join(allowed)}")
+        raise SinkError(f"option '{key}' is '{value}'", hint=f"expected one of {', '.join(allowed)}", option=key)
     return value
 
 

@@ -162,6 +162,8 @@ def check_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], 
                     f"{table}: rows from {first} of source '{source}' were written while another writer came to "
                     f"{reached[source]}",
                     hint="write the frame again: the rows that are in are left out then",
+                    table=table,
+                    source=source,
                 )
 
 
@@ -189,7 +191,7 @@ def row_schema(schema: StructType, offsets: OffsetColumns | None, *, table: str)
         rows = to_arrow_schema(schema.toNullable())  # Spark calls a literal NOT NULL: that is no wish for the table
     except PySparkException as exc:
         raise SinkError(
-            f"{table}: a column of the frame has a type that Arrow does not know: {python_error(str(exc))}"
+            f"{table}: a column of the frame has a type that Arrow does not know: {python_error(str(exc))}", table=table
         ) from exc
     dropped = offsets.dropped if offsets else ()
     return pa.schema([one for one in rows if one.name not in dropped])
@@ -232,5 +234,6 @@ def batch_position(known: Mapping[str, int], query: str | None, batch_id: int, *
             f"is {query}: which of its rows are in cannot be told",
             hint="go on with the old checkpoint, or give offsets=OffsetColumns(...), or write under another name if "
             "all its rows are new",
+            table=table,
         )
     return {own: batch_id + 1}

@@ -273,7 +273,9 @@ class _Offsets:
         for name in (*columns.sources, columns.offset):
             if batch.column(name).null_count:
                 raise ProgressMismatch(
-                    f"{table}: column '{name}' is NULL in a row, so where the row came from is not known"
+                    f"{table}: column '{name}' is NULL in a row, so where the row came from is not known",
+                    table=table,
+                    column=name,
                 )
         texts = [pc.cast(batch.column(name), pa.string()) for name in columns.sources]
         joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "/")

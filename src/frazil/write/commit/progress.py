@@ -53,7 +53,8 @@ class Progress:
             value = json.loads(text)
             if value["v"] != _VERSION:
                 raise ProgressMismatch(
-                    f"the table's progress has version {value['v']}, not {_VERSION}", hint="upgrade Frazil"
+                    f"the table's progress has version {value['v']}, not {_VERSION}",
+                    hint="upgrade Frazil",
                 )
             return cls({name: PartProgress(*entry) for name, entry in value["parts"].items()})
         except (ValueError, KeyError, TypeError) as exc:
@@ -220,6 +221,8 @@ def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | N
             f"{table}: part '{claim.part}' has made {current.commits} commits, but this one would be number "
             f"{claim.commit}",
             hint="start the writer again: it goes on where the table stands",
+            table=table,
+            part=claim.part,
         )
     _check_offsets(current, claim, table=table)
     offsets = {name: offset for name, offset in {**current.offsets, **claim.end}.items() if name not in claim.done}
@@ -234,6 +237,9 @@ def _check_offsets(current: PartProgress, claim: Claim, *, table: str) -> None:
                 f"{table}: part '{claim.part}' has reached {_spell(reached)} in source partition '{name}', "
                 f"but rows from {_spell(start)} to {end} were offered",
                 hint="start the writer again: it goes on where the table stands",
+                table=table,
+                part=claim.part,
+                source=name,
             )
 
 

@@ -178,6 +178,8 @@ class Publisher:
                 f"told: "
                 "those snapshots are expired",
                 hint="make the branch anew from main, or write under another name",
+                part=part,
+                ref=self.ref,
             )
         return (
             known.with_part(part, inherited.part(part)) if inherited is not None and part in inherited.parts else known
@@ -257,7 +259,9 @@ class Publisher:
             return self.catalog.load_table(identifier)
         except NoSuchTableError as exc:
             raise SinkError(
-                f"table {'.'.join(identifier)} is not there", hint="create it before the sink starts"
+                f"table {'.'.join(identifier)} is not there",
+                hint="create it before the sink starts",
+                table=".".join(identifier),
             ) from exc
 
     def _until_decided(self, attempt: Callable[[int], T]) -> T:
@@ -312,13 +316,13 @@ def _lasting(error: Exception, table: str) -> Exception:
     """An error that waiting does not end, as one of ours, with a hint about keys and permissions."""
     if isinstance(error, WriteFailed | Unavailable) and error.lasting:
         return error
-    return Unavailable(f"{table}: {error}", hint=hint_for(classify(error), "s3:"), lasting=True)
+    return Unavailable(f"{table}: {error}", hint=hint_for(classify(error), "s3:"), lasting=True, table=table)
 
 
 def _given_up(error: Exception, table: str, attempts: int) -> Exception:
     """The last error, as one of ours."""
     known = isinstance(error, CommitConflict | CommitUnknown | Unavailable | WriteFailed)
-    return error if known else Unavailable(f"{table}: no answer after {attempts} attempts: {error}")
+    return error if known else Unavailable(f"{table}: no answer after {attempts} attempts: {error}", table=table)
 
 
 class Overtaken(CommitConflict):
@@ -366,6 +370,8 @@ class SingleTableCatalog:
         try:
             self.catalog.commit_table(self.load_table(change.identifier), change.requirements, change.updates)  # type: ignore[attr-defined]
         except CommitFailedException as exc:
-            raise CommitConflict(f"the commit to {change.name} was refused: {exc}") from exc
+            raise CommitConflict(f"the commit to {change.name} was refused: {exc}", reason=str(exc)) from exc
         except (CommitStateUnknownException, ServerError, ServiceUnavailableError, requests.RequestException) as exc:
-            raise CommitUnknown(f"the commit to {change.name} may or may not have happened: {exc}") from exc
+            raise CommitUnknown(
+                f"the commit to {change.name} may or may not have happened: {exc}", reason=str(exc)
+            ) from exc

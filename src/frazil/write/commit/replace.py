@@ -107,6 +107,7 @@ class Replace:
                     f"(spec {spec_id}), and holds rows that may belong to them",
                     hint="rewrite the old files first (frazil maintain TABLE --only compact --rewrite-all), or load "
                     "with mode='append'",
+                    table=".".join(self.identifier),
                 )
         return covered
 

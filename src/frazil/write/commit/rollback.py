@@ -68,12 +68,19 @@ def roll_back(
     table = catalog.load_table(identifier)
     old, current = table.metadata.snapshot_by_id(snapshot_id), head(table.metadata, ref)
     if old is None or current is None:
-        raise SinkError(f"{'.'.join(identifier)} has no snapshot {snapshot_id}", hint=_HINT)
+        raise SinkError(
+            f"{'.'.join(identifier)} has no snapshot {snapshot_id}",
+            hint=_HINT,
+            table=".".join(identifier),
+            snapshot=snapshot_id,
+        )
     if expected_head not in (None, current.snapshot_id):
         raise CommitConflict(
             f"'{ref}' of {'.'.join(identifier)} has moved from snapshot {expected_head} to {current.snapshot_id}; "
             f"nothing was changed",
             hint="a writer was faster: look at what would be undone now, then decide again",
+            snapshot=expected_head,
+            ref=ref,
         )
     after = progress_after(table.metadata, old, with_progress=with_progress, ref=ref)
     held = [(identifier, table, old), *((other.name(), other, then) for other, then in also if then is not None)]
@@ -109,7 +116,10 @@ def _holding(catalog: CommitCatalog, held: Sequence[tuple[Identifier, Table, Sna
         for identifier, _, snapshot in held:
             if catalog.load_table(identifier).metadata.snapshot_by_id(snapshot.snapshot_id) is None:
                 raise SinkError(
-                    f"{'.'.join(identifier)} has no snapshot {snapshot.snapshot_id} any more", hint=_HINT
+                    f"{'.'.join(identifier)} has no snapshot {snapshot.snapshot_id} any more",
+                    hint=_HINT,
+                    table=".".join(identifier),
+                    snapshot=snapshot.snapshot_id,
                 ) from exc
         raise
     try:
@@ -178,6 +188,7 @@ def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: boo
             f"what the progress was at snapshot {old.snapshot_id} is not known any more: the commits before it have "
             f"expired",
             hint="roll back without the progress, or to a snapshot that a sink has written",
+            snapshot=old.snapshot_id,
         )
     # Generations never go back: a writer of the time that is undone must not find itself in office again.
     return Progress(
@@ -198,6 +209,7 @@ def _list_again(table: Table, old: Snapshot | None, *, snapshot_id: int) -> str:
         raise SinkError(
             f"{'.'.join(table.name())}: a table of format 3 cannot be emptied by a rollback",
             hint="delete its rows instead",
+            table=".".join(table.name()),
         )
     # PyIceberg writes no lists of format 3, and would lose the row ids of one that it reads. Its bytes say the same of
     # a copy.

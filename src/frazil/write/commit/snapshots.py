@@ -106,7 +106,11 @@ class Move:
         if staged is None or on_stage is None or on_stage.snapshot_id != self.snapshot_id:
             name = ".".join(self.identifier)
             raise SinkError(
-                f"{name} has no snapshot {self.snapshot_id} on branch '{self.stage}'", hint="it is gone: stage it again"
+                f"{name} has no snapshot {self.snapshot_id} on branch '{self.stage}'",
+                hint="it is gone: stage it again",
+                table=name,
+                snapshot=self.snapshot_id,
+                ref=self.stage,
             )
         new_id = metadata.new_snapshot_id()
         location = write_list(

@@ -36,7 +36,9 @@ class Check:
         try:
             values = self.evaluate(rows)
         except pa.ArrowException as exc:
-            raise CheckError(f"check '{self.text}' cannot be computed: {str(exc).splitlines()[0]}") from exc
+            raise CheckError(
+                f"check '{self.text}' cannot be computed: {str(exc).splitlines()[0]}", check=self.text
+            ) from exc
         if isinstance(values, pa.Scalar):
             values = pa.chunked_array([pa.array([values.as_py()] * rows.num_rows, pa.bool_())])
         passed = pc.fill_null(values, True)
@@ -57,21 +59,21 @@ def _compile(text: str, schema: pa.Schema) -> Check:
     except ModuleNotFoundError as exc:
         raise MissingExtra("sqlglot", extra="sinks") from exc
     if reason := why_unreadable(text):
-        raise CheckError(f"check '{text:.80}...': {reason}", hint=_SHORTER)
+        raise CheckError(f"check '{text:.80}...': {reason}", hint=_SHORTER, check=text, reason=reason)
     try:
         tree = sqlglot.parse_one(text, read="spark")
         check = Check(text, _Compiler(text, schema).visit(tree))
         kind = check.evaluate(schema.empty_table()).type
     except SqlglotError as exc:
-        raise CheckError(f"check '{text}' is not a SQL expression: {str(exc).splitlines()[0]}") from exc
+        raise CheckError(f"check '{text}' is not a SQL expression: {str(exc).splitlines()[0]}", check=text) from exc
     except RecursionError as exc:
-        raise CheckError(f"check '{text:.80}...': nested too deeply", hint=_SHORTER) from exc
+        raise CheckError(f"check '{text:.80}...': nested too deeply", hint=_SHORTER, check=text) from exc
     except pa.ArrowException as exc:
         raise CheckError(
-            f"check '{text}' does not fit the columns: {str(exc).splitlines()[0]}", hint=_columns(schema)
+            f"check '{text}' does not fit the columns: {str(exc).splitlines()[0]}", hint=_columns(schema), check=text
         ) from exc
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise CheckError(f"check '{text}' gives {kind}, expected true or false")
+        raise CheckError(f"check '{text}' gives {kind}, expected true or false", check=text)
     return check
 
 
@@ -101,6 +103,7 @@ class _Compiler:
                 hint="supported: comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, RLIKE, IS NULL, + - * / %, CASE, CAST, "
                 "COALESCE, "
                 "length, lower, upper, trim, abs",
+                check=self._text,
             )
         found = method(node)
         return (lambda rows: pc.invert(found(rows))) if node.args.get("negate") else found  # NOT LIKE, NOT RLIKE
@@ -118,7 +121,10 @@ class _Compiler:
         for name in path:
             if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
                 raise CheckError(
-                    f"check '{self._text}': there is no column '{'.'.join(path)}'", hint=_columns(self._schema)
+                    f"check '{self._text}': there is no column '{'.'.join(path)}'",
+                    hint=_columns(self._schema),
+                    check=self._text,
+                    column=".".join(path),
                 )
             kind = kind.field(name).type
         return lambda rows: column_at(rows, path)
@@ -141,13 +147,13 @@ class _Compiler:
             return lambda rows: pc.is_null(operand(rows))
         if wanted == "Boolean":
             return lambda rows: pc.fill_null(pc.equal(operand(rows), bool(node.expression.this)), False)
-        raise CheckError(f"check '{self._text}': IS {wanted.upper()} is not supported")
+        raise CheckError(f"check '{self._text}': IS {wanted.upper()} is not supported", check=self._text)
 
     def _in(self, node: Any) -> Evaluate:
         operand = self.visit(node.this)
         choices = [self.visit(choice) for choice in node.expressions]
         if not choices:
-            raise CheckError(f"check '{self._text}': IN needs a list of values")
+            raise CheckError(f"check '{self._text}': IN needs a list of values", check=self._text)
 
         def evaluate(rows: pa.Table) -> Values:
             values = operand(rows)
@@ -172,7 +178,7 @@ class _Compiler:
 
     def _match(self, node: Any, function: Callable[[Any, str], Any]) -> Evaluate:
         if type(node.expression).__name__ != "Literal":
-            raise CheckError(f"check '{self._text}': a pattern must be a text in quotes")
+            raise CheckError(f"check '{self._text}': a pattern must be a text in quotes", check=self._text)
         operand, pattern = self.visit(node.this), str(node.expression.this)
         return lambda rows: function(operand(rows), pattern)
 
@@ -182,7 +188,7 @@ class _Compiler:
 
     def _case(self, node: Any) -> Evaluate:
         if node.this is not None:
-            raise CheckError(f"check '{self._text}': write CASE WHEN condition THEN ...")
+            raise CheckError(f"check '{self._text}': write CASE WHEN condition THEN ...", check=self._text)
         branches = [(self.visit(branch.this), self.visit(branch.args["true"])) for branch in node.args["ifs"]]
         otherwise = self.visit(node.args["default"]) if node.args.get("default") else self._null(node)
 
@@ -198,7 +204,9 @@ class _Compiler:
         name = node.to.this.name
         if name not in _CASTS:
             raise CheckError(
-                f"check '{self._text}': CAST to {name} is not supported", hint=f"supported: {', '.join(_CASTS)}"
+                f"check '{self._text}': CAST to {name} is not supported",
+                hint=f"supported: {', '.join(_CASTS)}",
+                check=self._text,
             )
         operand, kind = self.visit(node.this), _CASTS[name]
         return lambda rows: _to(operand(rows), kind)

@@ -56,6 +56,7 @@ class TableLayout:
             raise SinkError(
                 f"{name} has format version {table.metadata.format_version}; the sink writes versions 1 and 2",
                 hint="create the table with format-version 2, which all engines read",
+                table=name,
             )
         return cls(
             name,

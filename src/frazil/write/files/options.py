@@ -122,5 +122,9 @@ def _number(
 
 def _refused(table: str, key: str, found: str, expected: str) -> SinkError:
     return SinkError(
-        f"{table}: table property '{key}' is '{found}', expected {expected}", hint="change the property of the table"
+        f"{table}: table property '{key}' is '{found}', expected {expected}",
+        hint="change the property of the table",
+        table=table,
+        option=key,
+        expected=expected,
     )

@@ -246,6 +246,7 @@ def check_present(files: Iterable[WrittenFile], layout: TableLayout, *, now_ms: 
                 f"{(oldest + YOUNG_MS - file.opened_ms) // 60_000:,} minutes ago and "
                 "has waited for its commit since; nothing was committed",
                 hint="open the sink again and go on from its position; commit more often than upkeep removes orphans",
+                table=layout.name,
             )
 
 

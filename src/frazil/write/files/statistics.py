@@ -97,7 +97,9 @@ def _plan_column(schema: Schema, field_id: int, mode: str, *, repeated: bool, ta
     if not cut and mode not in ("none", "counts", "full"):
         name = schema.find_column_name(field_id)
         raise SinkError(
-            f"{table}: metrics mode of column '{name}' is '{mode}', expected none, counts, full or truncate(N)"
+            f"{table}: metrics mode of column '{name}' is '{mode}', expected none, counts, full or truncate(N)",
+            table=table,
+            column=name,
         )
     # A value inside a list has no place in the row's range: engines expect no bounds there.
     bounds = mode not in ("none", "counts") and not repeated

@@ -49,7 +49,9 @@ def array_transform(transform: AnyTransform, source: IcebergType, *, field: str)
     for kind, function in _PLAIN.items():
         if isinstance(transform, kind):
             return function
-    raise PartitionSpecError(f"'{transform}' of column '{field}' is not a transform that this version knows")
+    raise PartitionSpecError(
+        f"'{transform}' of column '{field}' is not a transform that this version knows", column=field
+    )
 
 
 def check_source(transform: AnyTransform, source: IcebergType, *, field: str) -> None:
@@ -58,6 +60,7 @@ def check_source(transform: AnyTransform, source: IcebergType, *, field: str) ->
         raise PartitionSpecError(
             f"cannot partition by {transform} of column '{field}': it is {source}",
             hint=f"{transform} takes {_TAKES.get(type(transform), 'another type')}",
+            column=field,
         )
 
 

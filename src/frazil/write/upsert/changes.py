@@ -105,10 +105,16 @@ class Changes:
         ids = {one.field_id: one.name for one in self.layout.schema.fields}
         names = {ids[one.field_id]: one.name for one in layout.schema.fields if one.field_id in ids}
         if gone := [name for name in self.rules.judged if name not in names]:
-            raise SinkError(f"{layout.name}: column '{gone[0]}', by which changes find their rows, is gone")
+            raise SinkError(
+                f"{layout.name}: column '{gone[0]}', by which changes find their rows, is gone",
+                table=layout.name,
+                column=gone[0],
+            )
         if added := [one.name for one in layout.schema.fields if one.required and one.field_id not in ids]:
             raise SinkError(
-                f"{layout.name}: column '{added[0]}' is new and required, and the waiting changes do not have it"
+                f"{layout.name}: column '{added[0]}' is new and required, and the waiting changes do not have it",
+                table=layout.name,
+                column=added[0],
             )
         sequence = names[self.rules.sequence] if self.rules.sequence else None
         rules = UpsertRules(tuple(names[name] for name in self.rules.key), sequence, self.rules.op)

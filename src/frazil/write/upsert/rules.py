@@ -59,19 +59,25 @@ class UpsertRules:
     def check(self, layout: TableLayout) -> None:
         """Refuses rules that cannot hold for the table."""
         if not self.key:
-            raise SinkError(f"{layout.name}: mode 'upsert' needs a key", hint='key=["order_id"]')
+            raise SinkError(f"{layout.name}: mode 'upsert' needs a key", hint='key=["order_id"]', table=layout.name)
         names = [one.name for one in layout.schema.fields]
         for name in self.judged:
             what = "key" if name in self.key else "sequence"
             if name not in names:
                 hint = f"it has {', '.join(names)}"
                 raise SinkError(
-                    f"{layout.name}: {what} names column '{name}', which the table does not have", hint=hint
+                    f"{layout.name}: {what} names column '{name}', which the table does not have",
+                    hint=hint,
+                    table=layout.name,
+                    column=name,
                 )
             kind = layout.schema.find_type(name)
             if not isinstance(kind, PrimitiveType) or isinstance(kind, _NO_KEY if what == "key" else _NO_ORDER):
                 raise SinkError(
-                    f"{layout.name}: column '{name}' is of type {kind}, which can be no {what}", hint=_FIT[what]
+                    f"{layout.name}: column '{name}' is of type {kind}, which can be no {what}",
+                    hint=_FIT[what],
+                    table=layout.name,
+                    column=name,
                 )
 
 

@@ -78,9 +78,11 @@ def check_schema(database: Database, url: str) -> None:
         raise SchemaBehind(
             f"the catalog's database {redact_url(url)} has schema version {found}; this program needs {wanted}",
             hint=f"frazil catalog migrate --database '{redact_url(url)}'",
+            snapshot=found,
         )
     if found > wanted:
         raise Unavailable(
             f"the catalog's database {redact_url(url)} has schema version {found}; this program knows up to {wanted}",
             hint="upgrade frazil to the version that wrote it",
+            snapshot=found,
         )
