@@ -2,7 +2,7 @@
 
 import logging as _logging
 
-from frazil.lake import Lake
+from frazil.lake import Lake, connect
 from frazil.moved import install as _install_former_names
 from frazil.pipelines import pipeline, sources
 from frazil.tables import Column, Table, Upkeep, column, list_of, map_of, struct, transforms
@@ -16,6 +16,7 @@ __all__ = [
     "Upkeep",
     "__version__",
     "column",
+    "connect",
     "list_of",
     "map_of",
     "pipeline",

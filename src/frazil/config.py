@@ -394,6 +394,16 @@ _PYICEBERG_KEYS = {
 }
 
 
+def property_flags(properties: Mapping[str, str]) -> dict[str, str]:
+    """PyIceberg properties as settings by their dotted names, for `load_settings(flags=...)`.
+
+    >>> property_flags({"uri": "http://h", "s3.region": "eu", "header.x": "1", "type": "rest"})
+    {'catalog.uri': 'http://h', 's3.region': 'eu', 'catalog.properties.header.x': '1'}
+    """
+    known = {key: value for key, value in properties.items() if key != "type"}
+    return {_PYICEBERG_KEYS.get(key, f"catalog.properties.{key}"): str(value) for key, value in known.items()}
+
+
 def _from_pyiceberg(connection: Mapping[str, str]) -> Tree:
     """
     >>> _from_pyiceberg({"uri": "http://h", "s3.region": "eu", "header.x": "1"})

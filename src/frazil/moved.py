@@ -1,16 +1,21 @@
-"""Former names of modules that docs and examples have named: they can be imported for one more release, with a
-DeprecationWarning.
+"""Former names of modules, methods and arguments: they work for one more release, with a DeprecationWarning that names
+the new place.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOVED = {
     "frazil.pipelines.arrivals": "frazil.pipelines.batch.arrivals",
@@ -53,3 +58,39 @@ def install() -> None:
     """Lets the former names be imported."""
     if not any(isinstance(finder, _Former) for finder in sys.meta_path):
         sys.meta_path.append(_Former())
+
+
+def warn_former(old: str, new: str, *, stacklevel: int = 3) -> None:
+    """Warns the caller's caller that `old` is called `new` now."""
+    message = f"{old} is deprecated, use {new}; the old name goes with the next release"
+    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+
+
+def former_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Lets a function take arguments by their former names, each with a DeprecationWarning.
+
+    >>> @former_keywords(to="until")
+    ... def changes(since: int, until: int = 0) -> tuple[int, int]:
+    ...     return since, until
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     changes(1, to=2), str(caught[0].message)
+    ((1, 2), 'changes(to=) is deprecated, use until=; the old name goes with the next release')
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in names.keys() & kwargs.keys():
+                value = kwargs.pop(old)
+                if value is None:
+                    continue
+                warn_former(f"{function.__name__}({old}=)", f"{names[old]}=")
+                if kwargs.get(names[old]) is not None:
+                    raise TypeError(f"{function.__name__}() takes {names[old]}= or its former name {old}=, not both")
+                kwargs[names[old]] = value
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

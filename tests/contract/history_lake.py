@@ -72,7 +72,7 @@ class Past:
         return snapshot.snapshot_id
 
     def ids(self, at: object = "main") -> list[int]:
-        return sorted(self.table.scan(at=at).read_all()["id"].to_pylist())  # type: ignore[arg-type]
+        return sorted(self.table.scan(at=at).to_arrow()["id"].to_pylist())  # type: ignore[arg-type]
 
     def expire(self, snapshots: Sequence[int]) -> None:
         self.live.maintenance.expire_snapshots().by_ids(list(snapshots)).commit()

@@ -247,7 +247,7 @@ def test_a_scan_without_keys_says_so_and_does_not_blame_the_files(
     with pytest.raises(Unavailable) as of_manifests:
         Lake(catalog=FrazilCatalog("open", uri=server.uri, warehouse=server.warehouse)).table(
             "docs.locked"
-        ).scan().read_all()
+        ).scan().to_arrow()
     assert of_manifests.value.lasting
     assert "AWS_ACCESS_KEY_ID" in str(of_manifests.value.hint)
     assert "older snapshot" not in str(of_manifests.value)

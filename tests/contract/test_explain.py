@@ -68,7 +68,7 @@ def test_every_layer_says_how_many_were_skipped_and_by_which_term(sales: LakeTab
 
 
 def test_the_rows_agree_with_what_is_explained(sales: LakeTable) -> None:
-    assert sorted(sales.scan(FILTER, ["id"]).read_all()["id"].to_pylist()) == [
+    assert sorted(sales.scan(FILTER, ["id"]).to_arrow()["id"].to_pylist()) == [
         n for n in range(141, 180) if n % 7 / 7 >= 0.5
     ]
 

@@ -28,9 +28,10 @@ def test_the_log_tells_what_each_snapshot_did_and_who_made_it(past: Past) -> Non
     with past.sink("orders") as sink:
         past.fill(sink, 3, 5)
     past.live.delete("id = 0")
-    past.table.create_ref("v1", "tag")
+    past.table.create_tag("v1")
     told = [
-        (e.operation, e.added_rows, e.removed_rows, e.total_rows, e.total_files, e.by, e.refs) for e in past.table.log()
+        (e.operation, e.added_rows, e.removed_rows, e.total_rows, e.total_files, e.by, e.refs)
+        for e in past.table.history()
     ]
     assert told == [
         ("overwrite", 2, 3, 4, 2, "", ("main", "tag: v1")),
@@ -42,34 +43,34 @@ def test_the_log_tells_what_each_snapshot_did_and_who_made_it(past: Past) -> Non
 
 def test_the_log_of_a_branch_ends_where_the_branch_is(past: Past) -> None:
     first = past.append(1)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     past.append(2)
     on_dev = past.append(3, branch="dev")
-    assert [entry.snapshot_id for entry in past.table.log(ref="dev")] == [on_dev, first]
-    assert [entry.snapshot_id for entry in past.table.log(limit=1)] == [past.head()]
+    assert [entry.snapshot_id for entry in past.table.history(ref="dev")] == [on_dev, first]
+    assert [entry.snapshot_id for entry in past.table.history(limit=1)] == [past.head()]
 
 
 def test_all_shows_what_is_on_no_line_any_more(past: Past) -> None:
     first, second = past.append(1), past.append(2)
-    past.table.rollback(to=first)
-    assert [(entry.snapshot_id, entry.is_ancestor) for entry in past.table.log(all=True)] == [
+    past.table.rollback(first)
+    assert [(entry.snapshot_id, entry.is_ancestor) for entry in past.table.history(all=True)] == [
         (past.head(), True),
         (second, False),
         (first, True),
     ]
-    assert [entry.snapshot_id for entry in past.table.log()] == [past.head(), first]
+    assert [entry.snapshot_id for entry in past.table.history()] == [past.head(), first]
 
 
 def test_a_table_without_snapshots_has_an_empty_log(past: Past) -> None:
-    assert past.table.log() == []
+    assert past.table.history() == []
 
 
 def test_an_unknown_table_is_named_with_those_that_are_near(past: Past) -> None:
     with pytest.raises(NoSuchTable) as caught:
-        past.lake.table(past.name[:-1]).log()
+        past.lake.table(past.name[:-1]).history()
     assert past.name in (caught.value.hint or "")
     with pytest.raises(NoSuchTable, match="did you mean"):
-        past.lake.table(f"elsewhere.{past.name.partition('.')[2]}").log()
+        past.lake.table(f"elsewhere.{past.name.partition('.')[2]}").history()
 
 
 # --- points ----------------------------------------------------------------------------------------------------------
@@ -79,8 +80,8 @@ def test_a_table_is_read_at_an_id_a_time_a_branch_and_a_tag(past: Past) -> None:
     first = past.append(1)
     between = now()
     past.append(2)
-    past.table.create_ref("v1", "tag", at=first)
-    past.table.create_ref("dev", "branch", at=between)
+    past.table.create_tag("v1", at=first)
+    past.table.create_branch("dev", at=between)
     past.append(9, branch="dev")
     points = [first, str(first), between, between.isoformat(), "v1", "dev", "main"]
     assert [past.ids(point) for point in points] == [[1], [1], [1], [1], [1], [1, 9], [1, 2]]
@@ -90,7 +91,7 @@ def test_a_time_after_a_rollback_still_finds_what_was_there_then(past: Past) -> 
     first = past.append(1)
     past.append(2)
     before = now()
-    past.table.rollback(to=first)
+    past.table.rollback(first)
     assert (past.ids(before), past.ids(now())) == ([1, 2], [1])
 
 
@@ -99,10 +100,10 @@ def test_an_old_point_is_read_with_its_own_columns(past: Past) -> None:
     with past.live.update_schema() as update:
         update.rename_column("name", "label")
         update.add_column("extra", IntegerType())
-    past.table.create_ref("v1", "tag", at=first)
+    past.table.create_tag("v1", at=first)
     assert past.table.scan(at="v1").schema.names == ["id", "name"]
     assert past.table.scan().schema.names == ["id", "label", "extra"]
-    assert past.table.scan().read_all().to_pylist() == [{"id": 1, "label": "n1", "extra": None}]
+    assert past.table.scan().to_arrow().to_pylist() == [{"id": 1, "label": "n1", "extra": None}]
 
 
 @pytest.mark.parametrize(
@@ -222,4 +223,4 @@ def test_the_log_names_the_run_of_a_pipeline(past: Past) -> None:
     first = past.append(1)
     runs = pa.table({"run_id": ["r1", "r2"], "pipeline": ["daily", "daily"], "snapshot_id": [first, None]})
     past.catalog.create_table(f"{past.name}__runs", runs.schema).append(runs)
-    assert [entry.by for entry in past.table.log()] == ["daily run r1"]
+    assert [entry.by for entry in past.table.history()] == ["daily run r1"]

@@ -27,8 +27,8 @@ def past() -> Iterator[Past]:
         tick()
         made.then = datetime.now(UTC)  # type: ignore[attr-defined]
         tick()
-        made.table.create_ref("v1", "tag")
-        made.table.create_ref("dev", "branch")
+        made.table.create_tag("v1")
+        made.table.create_branch("dev")
         with made.live.update_schema() as update:
             update.rename_column("name", "label")
         for number, branch in ((3, "main"), (9, "dev")):
@@ -39,7 +39,7 @@ def past() -> Iterator[Past]:
 
 
 def ask(past: Past, sql: str, at: object = None) -> list[tuple[object, ...]]:
-    return [tuple(row.values()) for row in past.lake.query(sql, at=at).read_all().to_pylist()]  # type: ignore[arg-type]
+    return [tuple(row.values()) for row in past.lake.sql(sql, at=at).to_arrow().to_pylist()]  # type: ignore[arg-type]
 
 
 def test_a_query_reads_the_present_and_every_kind_of_point(past: Past) -> None:
@@ -70,8 +70,8 @@ def test_a_point_has_the_columns_of_its_time(past: Past) -> None:
 
 
 def test_columns_of_one_name_are_all_given(past: Past) -> None:
-    result = past.lake.query("SELECT a.id, b.id, 7 AS id FROM lake.t a JOIN lake.t b ON a.id + 1 = b.id ORDER BY 1")
-    assert result.read_all().to_pylist() == [{"id": 1, "id_1": 2, "id_2": 7}, {"id": 2, "id_1": 3, "id_2": 7}]
+    result = past.lake.sql("SELECT a.id, b.id, 7 AS id FROM lake.t a JOIN lake.t b ON a.id + 1 = b.id ORDER BY 1")
+    assert result.to_arrow().to_pylist() == [{"id": 1, "id_1": 2, "id_2": 7}, {"id": 2, "id_1": 3, "id_2": 7}]
 
 
 def test_a_nested_namespace_is_written_with_dots(past: Past) -> None:
@@ -104,7 +104,7 @@ def test_what_cannot_be_run_is_an_error_that_helps(
     past: Past, sql: str, error: type[FrazilError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        past.lake.query(sql).read_all()
+        past.lake.sql(sql).to_arrow()
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_what_cannot_be_run_is_an_error_that_helps(
 def test_nothing_but_reading_is_done(past: Past, sql: str, tmp_path: Path) -> None:
     head = past.head()
     with pytest.raises(QueryError, match="only SELECT can be run here"):
-        past.lake.query(sql.format(folder=tmp_path))
+        past.lake.sql(sql.format(folder=tmp_path))
     assert (past.head(), list(tmp_path.iterdir())) == (head, [])

@@ -17,25 +17,25 @@ from tests.contract.history_lake import Past
 def test_refs_are_listed_with_where_they_are_and_how_long_they_are_kept(past: Past) -> None:
     first = past.append(1)
     past.append(2)
-    past.table.create_ref("v1", "tag", at=first, retention=Retention(max_ref_age_ms=1000))
-    past.table.create_ref("dev", "branch", at="v1", retention=Retention(2000, 3000, 4))
-    (main, dev, v1), when = past.table.refs(), past.live.snapshot_by_id(first)
+    past.table.create_tag("v1", at=first, retention=Retention(max_ref_age_ms=1000))
+    past.table.create_branch("dev", at="v1", retention=Retention(2000, 3000, 4))
+    (main, dev, v1), when = [*past.table.branches(), *past.table.tags()], past.live.snapshot_by_id(first)
     assert when is not None
     assert (main.name, main.snapshot_id) == ("main", past.head())
     assert dev == RefInfo("dev", "branch", first, when.timestamp_ms, Retention(2000, 3000, 4))
     assert v1 == RefInfo("v1", "tag", first, when.timestamp_ms, Retention(1000))
-    assert [ref.name for ref in past.table.refs("tag")] == ["v1"]
+    assert [ref.name for ref in past.table.tags()] == ["v1"]
 
 
 def test_a_name_that_is_taken_or_looks_like_an_id_is_refused(past: Past) -> None:
     past.append(1)
-    past.table.create_ref("v1", "tag")
+    past.table.create_tag("v1")
     with pytest.raises(
         HistoryError, match=r"has a tag 'v1' already, at snapshot \d+\n  drop it first \(frazil tag drop"
     ):
-        past.table.create_ref("v1", "branch")
+        past.table.create_branch("v1")
     with pytest.raises(HistoryError, match="'12' cannot name a branch"):
-        past.table.create_ref("12", "branch")
+        past.table.create_branch("12")
 
 
 def test_of_two_that_make_a_tag_at_once_one_is_told(past: Past) -> None:
@@ -59,26 +59,26 @@ def test_of_two_that_make_a_tag_at_once_one_is_told(past: Past) -> None:
 
 def test_dropping_a_branch_tells_what_goes_with_it(past: Past) -> None:
     past.append(1)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     with past.sink("s", ref="dev") as sink:
         past.fill(sink, 2)
-    plan = past.table.drop_ref("dev", "branch")
+    plan = past.table.drop_branch("dev")
     assert (len(plan.unreachable), plan.parts) == (2, ("s/part-0",))
     assert ("dev" in past.live.metadata.refs, property_key("dev") in past.live.properties) == (False, False)
 
 
 def test_main_and_refs_of_the_other_kind_are_not_dropped(past: Past) -> None:
     past.append(1)
-    past.table.create_ref("v1", "tag")
+    past.table.create_tag("v1")
     with pytest.raises(HistoryError, match="main is the table itself"):
-        past.table.drop_ref("main", "branch")
+        past.table.drop_branch("main")
     with pytest.raises(HistoryError, match=r"'v1' of .* is a tag, not a branch"):
-        past.table.drop_ref("v1", "branch")
+        past.table.drop_branch("v1")
 
 
 def test_a_branch_that_has_moved_since_the_plan_is_not_dropped(past: Past) -> None:
     past.append(1)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     live = past.live
     plan = plan_drop(live, "dev", "branch")
     past.append(2, branch="dev")
@@ -89,7 +89,7 @@ def test_a_branch_that_has_moved_since_the_plan_is_not_dropped(past: Past) -> No
 
 def test_a_published_branch_brings_its_rows_and_its_progress_to_main(past: Past) -> None:
     past.append(100)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     with past.sink("s", ref="dev") as sink:
         past.fill(sink, 2)
         past.table.publish("dev")
@@ -103,7 +103,7 @@ def test_a_published_branch_brings_its_rows_and_its_progress_to_main(past: Past)
 
 def test_a_branch_that_main_has_outgrown_is_not_published(past: Past) -> None:
     past.append(1)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     past.append(2, branch="dev")
     past.append(3)
     with pytest.raises(HistoryError, match=r"'dev' of .* does not contain main's snapshot"):
@@ -113,7 +113,7 @@ def test_a_branch_that_main_has_outgrown_is_not_published(past: Past) -> None:
 
 def test_a_publication_that_somebody_has_outrun_changes_nothing(past: Past) -> None:
     past.append(1)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     past.append(2, branch="dev")
     live = past.live
     plan = plan_publish(live, "dev")
@@ -126,7 +126,7 @@ def test_a_publication_that_somebody_has_outrun_changes_nothing(past: Past) -> N
 def test_a_sink_goes_on_on_a_branch_where_main_stands_and_on_main_where_the_branch_came_to(past: Past) -> None:
     with past.sink("s") as sink:
         past.fill(sink, 5)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     with past.sink("s", ref="dev") as sink:
         assert sink.offset == 5
         past.fill(sink, 7)
@@ -139,7 +139,7 @@ def test_a_sink_goes_on_on_a_branch_where_main_stands_and_on_main_where_the_bran
 def test_a_sink_that_is_further_on_main_forbids_the_publication(past: Past) -> None:
     with past.sink("s") as sink:
         past.fill(sink, 5)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     with past.sink("s", ref="dev") as sink:
         past.fill(sink, 7)
     with past.live.transaction() as change:  # as if somebody had set it forward

@@ -27,9 +27,9 @@ from tests.contract.history_lake import ARROW, Past, rows, tick
 
 def test_a_rollback_ends_in_a_new_snapshot_and_a_second_one_brings_it_back(past: Past) -> None:
     first, second = past.append(1), past.append(2)
-    back = past.table.rollback(to=first)
+    back = past.table.rollback(first)
     assert (past.ids(), past.head(), back in (first, second)) == ([1], back, False)
-    past.table.rollback(to=second)
+    past.table.rollback(second)
     assert past.ids() == [1, 2]
     past.append(3)
     assert past.ids() == [1, 2, 3]
@@ -43,7 +43,7 @@ def test_a_rollback_by_time_goes_to_what_was_there_then(past: Past) -> None:
     then = datetime.now(UTC)
     tick()
     past.append(2)
-    past.table.rollback(at=then.isoformat())
+    past.table.rollback(then.isoformat())
     assert past.ids() == [1]
 
 
@@ -52,7 +52,7 @@ def test_a_plan_tells_what_goes_and_what_comes_back_and_changes_nothing(past: Pa
     second = past.append(3)
     past.live.delete("id = 1")
     head = past.head()
-    plan = past.table.plan_rollback(to=first)
+    plan = past.table.plan_rollback(first)
     assert [entry.snapshot_id for entry in plan.undone] == [head, second]
     assert (plan.diff.sum("-").rows, plan.diff.sum("+").rows, plan.has_progress) == (2, 2, False)
     assert (past.head(), past.ids()) == (head, [2, 3])
@@ -64,28 +64,28 @@ def test_the_undone_is_no_ancestor_of_the_new_snapshot(past: Past) -> None:
     """
     first = past.append(1, 2)
     past.live.overwrite(rows(7))
-    past.table.rollback(to=first)
-    assert [entry.snapshot_id for entry in past.table.log()] == [past.head(), first]
+    past.table.rollback(first)
+    assert [entry.snapshot_id for entry in past.table.history()] == [past.head(), first]
 
 
 def test_a_branch_goes_back_by_itself(past: Past) -> None:
     past.append(1)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     on_dev = past.append(2, branch="dev")
     past.append(3, branch="dev")
-    past.table.rollback(to=on_dev, ref="dev")
+    past.table.rollback(on_dev, ref="dev")
     assert (past.ids(), past.ids("dev")) == ([1], [1, 2])
 
 
 def test_a_tag_and_the_present_are_no_way_back(past: Past) -> None:
     first = past.append(1)
-    past.table.create_ref("v1", "tag")
+    past.table.create_tag("v1")
     with pytest.raises(HistoryError, match=r"is at snapshot \d+ already"):
-        past.table.rollback(to=first)
+        past.table.rollback(first)
     with pytest.raises(HistoryError, match=r"'v1' is a tag"):
-        past.table.rollback(to=first, ref="v1")
-    with pytest.raises(HistoryError, match=r"a snapshot or a time, and not both"):
-        past.table.rollback()
+        past.table.rollback(first, ref="v1")
+    with pytest.raises(TypeError, match="at"):
+        past.table.rollback()  # type: ignore[call-arg]
 
 
 def test_an_expired_snapshot_is_no_way_back(past: Past) -> None:
@@ -93,7 +93,7 @@ def test_an_expired_snapshot_is_no_way_back(past: Past) -> None:
     past.append(2)
     past.expire([first])
     with pytest.raises(HistoryError, match=rf"has no snapshot {first}\n  it may have expired"):
-        past.table.rollback(to=first)
+        past.table.rollback(first)
 
 
 # --- tables that have changed since ----------------------------------------------------------------------------------
@@ -105,11 +105,11 @@ def test_the_schema_stays_and_old_rows_are_read_with_it(past: Past) -> None:
         update.rename_column("name", "label")
         update.add_column("extra", IntegerType())
     past.live.overwrite(pa.table({"id": [2], "label": ["x"], "extra": [5]}, schema=past.live.schema().as_arrow()))
-    plan = past.table.plan_rollback(to=first)
+    plan = past.table.plan_rollback(first)
     assert plan.schema_since == ("~ column label: renamed from name", "+ column extra int")
-    past.table.rollback(to=first)
-    assert past.table.scan().read_all().to_pylist() == [{"id": 1, "label": "n1", "extra": None}]
-    assert past.table.scan(at=first).read_all().to_pylist() == [{"id": 1, "name": "n1"}]
+    past.table.rollback(first)
+    assert past.table.scan().to_arrow().to_pylist() == [{"id": 1, "label": "n1", "extra": None}]
+    assert past.table.scan(at=first).to_arrow().to_pylist() == [{"id": 1, "name": "n1"}]
 
 
 def test_files_of_several_partition_specs_come_back(past: Past) -> None:
@@ -120,7 +120,7 @@ def test_files_of_several_partition_specs_come_back(past: Past) -> None:
     with past.live.update_spec() as spec:
         spec.remove_field("name")
     past.live.overwrite(rows(9))
-    past.table.rollback(to=both)
+    past.table.rollback(both)
     assert past.ids() == [1, 2]
     past.append(3)
     assert past.ids() == [1, 2, 3]
@@ -130,12 +130,12 @@ def test_a_table_of_format_1_goes_back_before_and_after_its_upgrade(catalog: Fra
     past = Past(catalog)
     past.create(properties={"format-version": "1"})
     first, second = past.append(1), past.append(2)
-    past.table.rollback(to=first)
+    past.table.rollback(first)
     assert (past.live.format_version, past.ids()) == (1, [1])
     with past.live.transaction() as change:
         change.upgrade_table_version(2)
     past.append(3)
-    past.table.rollback(to=second)
+    past.table.rollback(second)
     assert (past.live.format_version, past.ids()) == (2, [1, 2])
     past.append(4)
     past.live.delete("id = 1")
@@ -147,7 +147,7 @@ def test_a_table_of_format_1_goes_back_before_and_after_its_upgrade(catalog: Fra
 
 def test_a_plan_that_a_writer_has_outrun_is_refused(past: Past) -> None:
     first, _ = past.append(1), past.append(2)
-    plan = past.table.plan_rollback(to=first)
+    plan = past.table.plan_rollback(first)
     past.append(3)
     with pytest.raises(CommitConflict, match=r"'main' of lake\.\w+ has moved from snapshot"):
         perform_rollback(past.catalog, plan, with_progress=False)
@@ -229,18 +229,18 @@ def test_a_reply_that_is_lost_before_the_rollback_is_sent_changes_nothing_or_goe
 def test_who_does_not_say_what_becomes_of_progress_is_told_to(past: Past) -> None:
     with past.sink() as sink:
         first, _ = past.fill(sink, 3, 7)
-    plan = past.table.plan_rollback(to=first)
+    plan = past.table.plan_rollback(first)
     assert plan.parts == (PartChange("s/part-0", {"0": 7}, {"0": 3}),)
     assert (plan.repeats, plan.resumes) == (True, False)
     with pytest.raises(HistoryError, match="say what becomes of their progress"):
-        past.table.rollback(to=first)
+        past.table.rollback(first)
     assert past.ids() == list(range(7))
 
 
 def test_a_pipeline_over_files_is_told_by_its_ledger_and_each_flag_once(past: Past) -> None:
     first = past.append(1)
     past.append(2)
-    plan = past.table.plan_rollback(to=first)
+    plan = past.table.plan_rollback(first)
     ledger = LedgerChange("lake.t__ledger", 2, 0, past.live, None)
     plan = replace(plan, parts=(PartChange("daily/part-0", {}, {}),), ledger=ledger)
     said = [line.strip() for line in describe(plan)]
@@ -252,7 +252,7 @@ def test_a_pipeline_over_files_is_told_by_its_ledger_and_each_flag_once(past: Pa
 def test_with_progress_the_rows_come_again_and_the_old_writer_is_fenced(past: Past) -> None:
     sink = past.sink()
     first, _ = past.fill(sink, 3, 7)
-    past.table.rollback(to=first, with_progress=True)
+    past.table.rollback(first, with_progress=True)
     with pytest.raises(WriterFenced):
         past.fill(sink, 9)
     with past.sink() as again:
@@ -264,10 +264,10 @@ def test_with_progress_the_rows_come_again_and_the_old_writer_is_fenced(past: Pa
 def test_there_and_back_with_progress_repeats_and_loses_nothing(past: Past) -> None:
     with past.sink() as sink:
         first, last = past.fill(sink, 3, 7)
-    past.table.rollback(to=first, with_progress=True)
-    plan = past.table.plan_rollback(to=last)
+    past.table.rollback(first, with_progress=True)
+    plan = past.table.plan_rollback(last)
     assert (plan.repeats, plan.resumes) == (False, True)
-    past.table.rollback(to=last, with_progress=True)
+    past.table.rollback(last, with_progress=True)
     with past.sink() as sink:
         past.fill(sink, 9)
     assert (past.ids(), audit(past.live.metadata).problems) == (list(range(9)), ())
@@ -281,7 +281,7 @@ def test_rows_that_were_set_aside_since_are_set_aside_once(past: Past, with_prog
             return past.fill(sink, *ends)
 
     first, _ = write(1, 3)
-    plan = past.table.plan_rollback(to=first)
+    plan = past.table.plan_rollback(first)
     assert plan.quarantine
     assert (plan.quarantine.forgets, plan.quarantine.remembers) == (1, 0)
     perform_rollback(past.catalog, plan, with_progress=with_progress)
@@ -295,8 +295,8 @@ def test_progress_that_is_not_known_any_more_can_only_stay(past: Past) -> None:
         (first,) = past.fill(sink, 3)
     middle, _ = past.append(100), past.append(101)
     past.expire([snapshot.snapshot_id for snapshot in past.live.snapshots()[:2]])
-    assert first not in [entry.snapshot_id for entry in past.table.log()]
-    plan = past.table.plan_rollback(to=middle)
+    assert first not in [entry.snapshot_id for entry in past.table.history()]
+    plan = past.table.plan_rollback(middle)
     assert (plan.progress_known, plan.has_progress) == (False, True)
     with pytest.raises(ProgressMismatch, match="is not known any more"):
         perform_rollback(past.catalog, plan, with_progress=True)
@@ -355,12 +355,12 @@ def loads(request: pytest.FixtureRequest, past: Past) -> Loads:
 
 def test_a_ledger_goes_back_with_its_rows_in_one_commit_and_forth_again(loads: Loads) -> None:
     first, _, third = (loads.load(number) for number in (1, 2, 3))
-    plan = loads.past.table.plan_rollback(to=first)
+    plan = loads.past.table.plan_rollback(first)
     assert plan.ledger is not None
     assert (plan.ledger.forgets, plan.ledger.remembers) == (2, 0)
-    loads.past.table.rollback(to=first, with_progress=True)
+    loads.past.table.rollback(first, with_progress=True)
     assert (loads.past.ids(), loads.files()) == ([1], ["1.csv"])
-    loads.past.table.rollback(to=third, with_progress=True)
+    loads.past.table.rollback(third, with_progress=True)
     assert (loads.past.ids(), loads.files()) == ([1, 2, 3], ["1.csv", "2.csv", "3.csv"])
     loads.load(4)
     assert loads.files() == ["1.csv", "2.csv", "3.csv", "4.csv"]
@@ -368,14 +368,14 @@ def test_a_ledger_goes_back_with_its_rows_in_one_commit_and_forth_again(loads: L
 
 def test_a_ledger_that_keeps_its_lines_is_left_alone(loads: Loads) -> None:
     first, _ = loads.load(1), loads.load(2)
-    loads.past.table.rollback(to=first, with_progress=False)
+    loads.past.table.rollback(first, with_progress=False)
     assert (loads.past.ids(), loads.files()) == ([1], ["1.csv", "2.csv"])
 
 
 def test_rows_from_before_the_first_load_leave_an_empty_ledger(loads: Loads) -> None:
     by_hand = loads.past.append(100)
     loads.load(1)
-    loads.past.table.rollback(to=by_hand, with_progress=True)
+    loads.past.table.rollback(by_hand, with_progress=True)
     assert (loads.past.ids(), loads.files()) == ([100], [])
     loads.load(1)
     assert (loads.past.ids(), loads.files()) == ([1, 100], ["1.csv"])
@@ -383,7 +383,7 @@ def test_rows_from_before_the_first_load_leave_an_empty_ledger(loads: Loads) -> 
 
 def test_a_load_that_comes_after_the_plan_stops_the_rollback_of_both(loads: Loads) -> None:
     first, _ = loads.load(1), loads.load(2)
-    plan = loads.past.table.plan_rollback(to=first)
+    plan = loads.past.table.plan_rollback(first)
     loads.load(3)
     with pytest.raises(CommitConflict):
         perform_rollback(loads.past.catalog, plan, with_progress=True)
@@ -396,11 +396,11 @@ def test_a_load_that_comes_after_the_plan_stops_the_rollback_of_both(loads: Load
 def test_the_progress_of_a_branch_goes_back_to_what_it_was_on_that_branch(past: Past) -> None:
     with past.sink() as sink:
         past.fill(sink, 2)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     at_start = past.head("dev")
     with past.sink(ref="dev") as sink:
         past.fill(sink, 5)
-    past.table.rollback(to=at_start, ref="dev", with_progress=True)
+    past.table.rollback(at_start, ref="dev", with_progress=True)
     with past.sink(ref="dev") as again:
         assert (again.offset, past.ids("dev")) == (None, [0, 1])
         past.fill(again, 3)
@@ -411,13 +411,13 @@ def test_the_progress_of_a_branch_goes_back_to_what_it_was_on_that_branch(past: 
 
 def test_main_goes_back_to_a_published_state_with_the_progress_of_that_branch(past: Past) -> None:
     past.append(100)
-    past.table.create_ref("dev", "branch")
+    past.table.create_branch("dev")
     with past.sink(ref="dev") as sink:
         past.fill(sink, 2)
     published = past.table.publish("dev").head_id
     with past.sink("other") as sink:
         past.fill(sink, 4)
-    past.table.rollback(to=published, with_progress=True)
+    past.table.rollback(published, with_progress=True)
     with past.sink() as one, past.sink("other") as other:
         assert (one.offset, other.offset) == (2, None)
     assert past.ids() == [0, 1, 100]

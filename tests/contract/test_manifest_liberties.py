@@ -217,9 +217,9 @@ def test_the_rows_are_the_same_whatever_the_schema_declares(
     table, expected = make_table(catalog, count, 3 if liberty == "named types shared" else 2), by_id(rows(count))
     rewrite_manifest(table, LIBERTIES[liberty])
     ours = Lake(catalog=catalog).table(".".join(table.name()))
-    assert by_id(ours.scan().read_all()) == expected
-    assert by_id(ours.scan("k = 'k2'").read_all()) == expected[2:3]
-    assert by_id(ours.scan("a = 0.50 AND b = -0.50").read_all()) == expected[2:3]
+    assert by_id(ours.scan().to_arrow()) == expected
+    assert by_id(ours.scan("k = 'k2'").to_arrow()) == expected[2:3]
+    assert by_id(ours.scan("a = 0.50 AND b = -0.50").to_arrow()) == expected[2:3]
     assert ours.scan().count() == count
     if liberty in IN_PYICEBERG:
         assert by_id(table.scan().to_arrow()) == expected
@@ -231,7 +231,7 @@ def test_the_rows_are_the_same_whatever_the_schema_declares(
 def test_manifests_of_every_codec_are_read(catalog: FrazilCatalog, codec: str) -> None:
     table = make_table(catalog, 40)
     rewrite_manifest(table, nullable(102), codec)
-    assert by_id(Lake(catalog=catalog).table(".".join(table.name())).scan().read_all()) == by_id(rows(40))
+    assert by_id(Lake(catalog=catalog).table(".".join(table.name())).scan().to_arrow()) == by_id(rows(40))
 
 
 def test_a_codec_that_is_not_read_is_named(catalog: FrazilCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_a_codec_that_is_not_read_is_named(catalog: FrazilCatalog, monkeypatch: 
     monkeypatch.setitem(PACK, "xz", lambda block: block)
     rewrite_manifest(table, nullable(102), "xz")
     with pytest.raises(ManifestUnreadable, match="packed with 'xz'"):
-        Lake(catalog=catalog).table(".".join(table.name())).scan().read_all()
+        Lake(catalog=catalog).table(".".join(table.name())).scan().to_arrow()
 
 
 @pytest.mark.parametrize("count", [3, 40])
@@ -252,4 +252,4 @@ def test_only_a_partition_that_is_null_indeed_is_refused(catalog: FrazilCatalog,
 
     rewrite_manifest(table, nullable(102), edit=forget_one)
     with pytest.raises(ManifestUnreadable, match=re.escape("the record partition is NULL")):
-        Lake(catalog=catalog).table(".".join(table.name())).scan().read_all()
+        Lake(catalog=catalog).table(".".join(table.name())).scan().to_arrow()

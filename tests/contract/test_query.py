@@ -74,7 +74,7 @@ def make_view(catalog: FrazilCatalog, name: str, sql: str, dialect: str) -> None
 
 
 def ask(lake: Lake, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in lake.query(sql).read_all().to_pylist()]
+    return [tuple(row.values()) for row in lake.sql(sql).to_arrow().to_pylist()]
 
 
 @pytest.mark.requirement("daft.equality-deletes")
@@ -92,7 +92,7 @@ def test_statements_beside_select_that_only_read_are_run(lake: Lake) -> None:
 
 def test_a_pivot_brings_no_second_statement(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="one query at a time"):
-        lake.query(f"PIVOT lake.t ON country USING sum(id); COPY (SELECT 1) TO '{tmp_path}/out.csv'")
+        lake.sql(f"PIVOT lake.t ON country USING sum(id); COPY (SELECT 1) TO '{tmp_path}/out.csv'")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -110,7 +110,7 @@ def test_a_view_that_selects_from_itself_is_refused(lake: Lake) -> None:
     with pytest.raises(
         QueryError, match=r"the view lake.snake selects from itself\n  lake.snake -> lake.tail -> lake.snake"
     ):
-        lake.query("SELECT * FROM lake.snake")
+        lake.sql("SELECT * FROM lake.snake")
 
 
 def test_a_query_names_the_data_file_that_is_missing(lake: Lake) -> None:
@@ -119,7 +119,7 @@ def test_a_query_names_the_data_file_that_is_missing(lake: Lake) -> None:
     place = next(iter(table.scan().plan_files())).file.file_path
     Path(urlsplit(place).path).unlink()
     with raises(DataFileMissing, path=re.compile(r"\.parquet$")):
-        lake.query("SELECT sum(id) FROM lake.gone").read_all()
+        lake.sql("SELECT sum(id) FROM lake.gone").to_arrow()
 
 
 # --- other engines ---------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_a_trino_that_is_not_there_is_named(lake: Lake, tmp_path: Path) -> None:
         port = taken.getsockname()[1]
     settings = load_settings(flags={"stack.ports.trino": str(port)}, environ={}, folder=tmp_path)
     with pytest.raises(QueryError, match=rf"no Trino answers at 127.0.0.1:{port}\n  start it: frazil up --with trino"):
-        Lake(settings, catalog=lake.catalog).query("SELECT 1", engine="trino")
+        Lake(settings, catalog=lake.catalog).sql("SELECT 1", engine="trino")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

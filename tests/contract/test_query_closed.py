@@ -77,7 +77,7 @@ def fill(sql: str, folder: Path) -> str:
 @pytest.mark.parametrize("sql", [*FUNCTIONS, *STATEMENTS])
 def test_a_query_reads_no_file_and_changes_nothing(lake: Lake, tmp_path: Path, sql: str) -> None:
     with pytest.raises(FrazilError) as failed:
-        lake.query(fill(sql, tmp_path)).read_all()
+        lake.sql(fill(sql, tmp_path)).to_arrow()
     assert SECRET not in str(failed.value)
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
 
@@ -87,7 +87,7 @@ def test_neither_does_a_stored_view(lake: Lake, tmp_path: Path, sql: str) -> Non
     make_view(lake.catalog, "lake.evil", fill(sql, tmp_path), "duckdb")
     try:
         with pytest.raises(FrazilError) as failed:
-            lake.query("SELECT * FROM lake.evil").read_all()
+            lake.sql("SELECT * FROM lake.evil").to_arrow()
     finally:
         lake.catalog.drop_view("lake.evil")
     assert SECRET not in str(failed.value)
@@ -96,14 +96,14 @@ def test_neither_does_a_stored_view(lake: Lake, tmp_path: Path, sql: str) -> Non
 
 def test_the_error_says_what_to_do(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="reads the lake's tables") as failed:
-        lake.query(fill(FUNCTIONS[0], tmp_path))
+        lake.sql(fill(FUNCTIONS[0], tmp_path))
     assert failed.value.hint
 
 
 def test_variables_of_the_program_are_no_tables(lake: Lake) -> None:
     for name in ("tables", "con", "sql", "lake"):  # as they are called where the query is run
         with pytest.raises(QueryError, match="does not exist"):
-            lake.query(f"SELECT * FROM {name}")
+            lake.sql(f"SELECT * FROM {name}")
 
 
 def test_what_a_query_is_for_still_works(lake: Lake) -> None:
@@ -116,7 +116,7 @@ def test_what_a_query_is_for_still_works(lake: Lake) -> None:
         "SELECT count(*) AS n FROM range(10)": [10],
         "SELECT column_name AS n FROM (DESCRIBE lake.t)": ["id", "country"],
     }
-    assert {sql: lake.query(sql).read_all()["n"].to_pylist() for sql in asked} == asked
+    assert {sql: lake.sql(sql).to_arrow()["n"].to_pylist() for sql in asked} == asked
 
 
 def test_a_closed_duckdb_spills_to_disk(tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ def sales(lake: Lake) -> LakeTable:
     table = lake.catalog.create_table("lake.sales", SCHEMA, partition_spec=BY_COUNTRY)
     table.append(rows(*range(6)))
     found = lake.table("lake.sales")
-    found.create_ref("first", "tag")
-    found.create_ref("dev", "branch")
+    found.create_tag("first")
+    found.create_branch("dev")
     tick()
     table.refresh()
     table.append(rows(9), branch="dev")
@@ -77,14 +77,14 @@ def test_a_scan_reads_every_kind_of_point(lake: Lake, sales: LakeTable) -> None:
     moment = datetime.fromtimestamp(first.timestamp_ms / 1000, UTC)
     points: list[dict[str, Any]] = [
         {"at": "first"},
-        {"snapshot": first.snapshot_id},
-        {"timestamp": moment},
-        {"timestamp": moment.isoformat()},
+        {"at": first.snapshot_id},
+        {"at": str(first.snapshot_id)},
+        {"at": moment},
+        {"at": moment.isoformat()},
     ]
-    points += [{"tag": "first"}]
-    assert [ids(sales.scan(**point).read_all()) for point in points] == [list(range(6))] * 5
-    assert ids(sales.scan(branch="dev").read_all()) == [0, 1, 2, 3, 4, 5, 9]
-    assert ids(sales.scan().read_all()) == list(range(9))
+    assert [ids(sales.scan(**point).to_arrow()) for point in points] == [list(range(6))] * 5
+    assert ids(sales.scan(at="dev").to_arrow()) == [0, 1, 2, 3, 4, 5, 9]
+    assert ids(sales.scan().to_arrow()) == list(range(9))
 
 
 def test_a_filter_is_sql_or_an_expression(sales: LakeTable) -> None:
@@ -93,8 +93,8 @@ def test_a_filter_is_sql_or_an_expression(sales: LakeTable) -> None:
         sales.scan(EqualTo("country", "NO")),
         sales.scan("COUNTRY = 'NO'", case_sensitive=False),
     ]
-    assert [ids(scan.read_all()) for scan in asked] == [[3, 6], [0, 3, 6], [0, 3, 6]]
-    assert sales.scan("id >= 7", ["country", "id"]).read_all().column_names == ["country", "id"]
+    assert [ids(scan.to_arrow()) for scan in asked] == [[3, 6], [0, 3, 6], [0, 3, 6]]
+    assert sales.scan("id >= 7", ["country", "id"]).to_arrow().column_names == ["country", "id"]
     assert (sales.count(), sales.count("country = 'SE'"), sales.count(at="first")) == (9, 3, 6)
 
 
@@ -110,13 +110,12 @@ def test_a_filter_is_sql_or_an_expression(sales: LakeTable) -> None:
         ({"filter": "country = "}, ScanError, "the filter on lake.sales cannot be understood at"),
         ({"columns": ["amout"]}, ScanError, r"has no column 'amout'\n  did you mean amount\?"),
         (
-            {"snapshot": 17},
+            {"at": 17},
             HistoryError,
             r"lake.sales has no snapshot 17\n  it may have expired; there are \d+, \d+, \d+;",
         ),
-        ({"tag": "frist"}, HistoryError, r"no branch or tag 'frist'.*\n  did you mean first"),
-        ({"tag": "first", "snapshot": 3}, HistoryError, "is read at one point, not at 3 and first"),
-        ({"timestamp": "yesterday"}, HistoryError, "'yesterday' is not a time"),
+        ({"at": "frist"}, HistoryError, r"no branch or tag 'frist'.*\n  did you mean first"),
+        ({"at": "yesterday"}, HistoryError, "no branch or tag 'yesterday', and that is no snapshot id or time"),
     ],
 )
 def test_what_is_asked_wrongly_is_an_error_that_helps(
@@ -129,7 +128,7 @@ def test_what_is_asked_wrongly_is_an_error_that_helps(
 def test_a_table_without_snapshots_has_columns_and_no_rows(lake: Lake) -> None:
     lake.catalog.create_table("lake.empty", SCHEMA)
     scan = lake.table("lake.empty").scan("id > 1")
-    assert (scan.read_all().num_rows, scan.schema.names, scan.count()) == (
+    assert (scan.to_arrow().num_rows, scan.schema.names, scan.count()) == (
         0,
         ["id", "country", "amount", "at", "key"],
         0,
@@ -138,7 +137,7 @@ def test_a_table_without_snapshots_has_columns_and_no_rows(lake: Lake) -> None:
 
 def test_every_library_gets_the_same_rows(sales: LakeTable) -> None:
     scan = sales.scan("country != 'SE'", ["id", "amount", "key", "at"], ordered=True)
-    expected = scan.read_all()["id"].to_pylist()
+    expected = scan.to_arrow()["id"].to_pylist()
     assert sorted(expected) == [0, 2, 3, 5, 6, 8]
     assert scan.to_polars()["id"].to_list() == expected
     assert scan.to_pandas()["id"].tolist() == expected
@@ -170,7 +169,7 @@ WHERES += ["\"at\" = TIMESTAMPTZ '2024-01-18 00:00:00+00'", "key = '00000000-000
 
 @pytest.mark.parametrize("where", WHERES)
 def test_duckdb_filters_through_the_scan_as_it_does_by_itself(sales: LakeTable, where: str) -> None:
-    con, table = duckdb.connect(), sales.scan().read_all()
+    con, table = duckdb.connect(), sales.scan().to_arrow()
     con.register("plain", table)
     sql = f"SELECT id FROM {{}} WHERE {where} ORDER BY id"
     con.register("scanned", ScanDataset.of(sales.scan()))
@@ -181,9 +180,9 @@ def test_duckdb_filters_through_the_scan_as_it_does_by_itself(sales: LakeTable, 
 
 
 def test_appends_between_two_points_are_read(sales: LakeTable) -> None:
-    assert ids(sales.appends("first").read_all()) == [6, 7, 8]
-    assert ids(sales.appends("first", "dev").read_all()) == [9]
-    assert ids(sales.appends(None, filter="id < 2").read_all()) == [0, 1]
+    assert ids(sales.appends("first").to_arrow()) == [6, 7, 8]
+    assert ids(sales.appends("first", "dev").to_arrow()) == [9]
+    assert ids(sales.appends(None, filter="id < 2").to_arrow()) == [0, 1]
     with pytest.raises(ScanError, match="is no ancestor of"):
         sales.appends("dev")
 
@@ -195,7 +194,7 @@ def test_appends_from_the_start_are_refused_once_the_start_has_expired(lake: Lak
     first, second, _ = (one.snapshot_id for one in table.snapshots())
     table.maintenance.expire_snapshots().by_ids([first]).commit()
     found = lake.table("lake.old")
-    assert ids(found.appends(second).read_all()) == [2]
+    assert ids(found.appends(second).to_arrow()) == [2]
     with pytest.raises(ScanError, match=rf"before snapshot {second} is not told any more.*\n  start at {second}"):
         found.appends(None)
 
@@ -205,14 +204,14 @@ def changed(lake: Lake) -> LakeTable:
     """Since tag `before`: 7 came, 1 went, 2 has another amount; everything was rewritten on the way."""
     table = lake.catalog.create_table("lake.changed", SCHEMA)
     table.append(rows(1, 2, 3))
-    lake.table("lake.changed").create_ref("before", "tag")
+    lake.table("lake.changed").create_tag("before")
     table.refresh()
     table.overwrite(pa.concat_tables([rows(2, amount=9.0), rows(3, 7)]))
     return lake.table("lake.changed")
 
 
 def told(found: pa.RecordBatchReader) -> list[tuple[Any, ...]]:
-    return sorted((row["_change_type"], row["id"], row.get("amount")) for row in found.read_all().to_pylist())
+    return sorted((row["_change_type"], row["id"], row.get("amount")) for row in found.to_arrow().to_pylist())
 
 
 def test_changes_by_key_are_inserts_deletes_and_updates(changed: LakeTable) -> None:
@@ -243,6 +242,6 @@ def test_changes_without_a_key_are_inserts_and_deletes(changed: LakeTable) -> No
 
 def test_a_key_that_tells_no_rows_apart_is_refused(changed: LakeTable) -> None:
     with pytest.raises(ScanError, match="is the key of 3 rows"):
-        changed.changes("before", key=["at"]).read_all()
+        changed.changes("before", key=["at"]).to_arrow()
     with pytest.raises(ScanError, match=r"has no column 'idd'\n  did you mean id"):
         changed.changes("before", key=["idd"])

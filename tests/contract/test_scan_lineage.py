@@ -14,7 +14,7 @@ COLUMNS = ("id", "_row_id", "_last_updated_sequence_number")
 def lineage(kept: Kept3, where: str = "id >= 0") -> Lineage:
     """As a scan tells it, in a table and in a stream."""
     scan = Lake(catalog=kept.catalog).table(kept.name).scan(where, COLUMNS)
-    found, streamed = scan.read_all().to_pylist(), [row for batch in scan.batches() for row in batch.to_pylist()]
+    found, streamed = scan.to_arrow().to_pylist(), [row for batch in scan.iter_batches() for row in batch.to_pylist()]
     assert sorted(found, key=str) == sorted(streamed, key=str)
     return {number: (row_id, changed) for number, row_id, changed in (row.values() for row in found)}
 

@@ -48,7 +48,7 @@ def rows(*ids: int, v: str | None = "a") -> list[dict[str, Any]]:
 
 
 def ids(catalog: FrazilCatalog, name: str, *, branch: str = "main") -> list[int]:
-    return sorted(Lake(catalog=catalog).table(name).scan(branch=branch, columns=["id"]).read_all()["id"].to_pylist())
+    return sorted(Lake(catalog=catalog).table(name).scan(at=branch, columns=["id"]).to_arrow()["id"].to_pylist())
 
 
 def test_a_table_that_was_made_anew_under_an_open_sink_is_named_so(catalog: FrazilCatalog, name: str) -> None:

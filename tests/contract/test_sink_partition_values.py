@@ -86,7 +86,7 @@ def wrong_values(catalog: FrazilCatalog, duck: duckdb.DuckDBPyConnection, expect
         "duckdb": duck.sql(
             f"SELECT * FROM iceberg_scan('{table.metadata_location.removeprefix('file://')}')"
         ).to_arrow_table(),
-        "frazil": Lake(catalog=catalog).table(NAME).scan().read_all(),
+        "frazil": Lake(catalog=catalog).table(NAME).scan().to_arrow(),
     }
     return {name: wrong_rows(rows, expected) for name, rows in found.items()}
 
@@ -103,7 +103,7 @@ def test_every_value_reads_back_in_every_reader(
 
 def ids_where(catalog: FrazilCatalog, value: Any) -> list[int]:
     """The rows that our own scan finds by a filter, after it has skipped files by their partition."""
-    return sorted(Lake(catalog=catalog).table(NAME).scan(equals(value), ["id"]).read_all()["id"].to_pylist())
+    return sorted(Lake(catalog=catalog).table(NAME).scan(equals(value), ["id"]).to_arrow()["id"].to_pylist())
 
 
 def equals(value: Any) -> BooleanExpression:

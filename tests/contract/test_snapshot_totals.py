@@ -91,7 +91,7 @@ def roll_back(catalog: FrazilCatalog, table: Table) -> None:
     forgetful = table.refresh().current_snapshot()
     assert forgetful is not None
     append(catalog, table)
-    Lake(catalog=catalog).table(".".join(table.name())).rollback(to=forgetful.snapshot_id, with_progress=False)
+    Lake(catalog=catalog).table(".".join(table.name())).rollback(forgetful.snapshot_id, with_progress=False)
 
 
 def rewrite(catalog: FrazilCatalog, table: Table) -> None:
@@ -162,5 +162,5 @@ def test_an_emptied_table_says_zero(catalog: FrazilCatalog) -> None:
     table = make(catalog)
     first = table.metadata.snapshots[0]
     table.delete()
-    Lake(catalog=catalog).table(".".join(table.name())).rollback(to=first.snapshot_id)
+    Lake(catalog=catalog).table(".".join(table.name())).rollback(first.snapshot_id)
     assert stated(table) == counted(table)

@@ -40,7 +40,7 @@ class World:
     def check(self, *, may_add: bool = True) -> None:
         """The rows are those of the model; and those that upkeep has moved are known by their ids."""
         columns = ["id", "day", *(["_row_id", "_last_updated_sequence_number"] if isinstance(self.kept, Kept3) else [])]
-        found = Lake(catalog=self.kept.catalog).table(self.kept.name).scan(columns=columns).read_all().to_pylist()
+        found = Lake(catalog=self.kept.catalog).table(self.kept.name).scan(columns=columns).to_arrow().to_pylist()
         assert Counter((row["id"], row["day"]) for row in found) == self.rows
         self.past[self.kept.head()] = self.rows.copy()
         if isinstance(self.kept, Kept3):

@@ -67,8 +67,8 @@ def test_a_quarantine_tells_of_its_table_as_long_as_that_can_be_rolled_back(cata
     keep(kept)
     keep(beside)
     held = Lake(catalog=catalog).table(kept.name)
-    assert held.plan_rollback(to=wanted).progress_known
-    held.rollback(to=wanted, with_progress=True)
+    assert held.plan_rollback(wanted).progress_known
+    held.rollback(wanted, with_progress=True)
     assert (kept.ids(), beside.live.scan().to_arrow().num_rows) == ([1, 2], 2)
 
 
@@ -82,7 +82,7 @@ def test_after_upkeep_a_table_can_be_rolled_back_with_its_progress(catalog: Fraz
     compacted = kept.head()
     with frazil.sinks.open(kept.name, name="s", catalog=catalog) as sink:
         sink.write(rows([6]), position=7)
-    Lake(catalog=catalog).table(kept.name).rollback(to=compacted, with_progress=True)
+    Lake(catalog=catalog).table(kept.name).rollback(compacted, with_progress=True)
     with frazil.sinks.open(kept.name, name="s", catalog=catalog) as sink:
         assert sink.offset == 6
     assert (kept.ids(), audit(kept.live.metadata).problems) == (list(range(6)), ())

@@ -83,7 +83,7 @@ class Kept:
 
     def scan(self) -> pa.Table:
         """The rows as our own scan reads them: PyIceberg knows no equality deletes."""
-        return Lake(catalog=self.catalog).table(self.name).scan().read_all()
+        return Lake(catalog=self.catalog).table(self.name).scan().to_arrow()
 
     def scanned(self) -> list[int]:
         return sorted(self.scan()["id"].to_pylist())

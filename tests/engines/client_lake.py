@@ -79,7 +79,7 @@ class ClientLake:
         if self.store:
             flags |= {"s3.access_key_id": self.store.key or "", "s3.secret_access_key": self.store.secret or ""}
         lake = Lake(load_settings(flags=flags, environ={}, folder=self.folder))
-        assert _sorted(lake.table(table).scan().read_all().to_pylist()) == by_pyiceberg
+        assert _sorted(lake.table(table).scan().to_arrow().to_pylist()) == by_pyiceberg
         return by_pyiceberg
 
 

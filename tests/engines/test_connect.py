@@ -225,8 +225,8 @@ def test_a_snapshot_and_a_time_are_the_same_rows_in_every_engine(stage: Stage, s
     assert stage.trino(f"SELECT sum(id) FROM iceberg.{name} FOR VERSION AS OF {first}") == [[3]]
     assert stage.trino(f"SELECT sum(id) FROM iceberg.{name} FOR TIMESTAMP AS OF {time} UTC'") == [[3]]
     for point in (first, then):
-        assert stage.table("travel").scan(at=point).read_all()["id"].to_pylist() == [1, 2]
-        assert stage.lake.query(f"SELECT sum(id) AS s FROM {name}", at=point).read_all().to_pylist() == [{"s": 3}]
+        assert stage.table("travel").scan(at=point).to_arrow()["id"].to_pylist() == [1, 2]
+        assert stage.lake.sql(f"SELECT sum(id) AS s FROM {name}", at=point).to_arrow().to_pylist() == [{"s": 3}]
     assert live.scan(snapshot_id=first).to_arrow()["id"].to_pylist() == [1, 2]
 
 
@@ -239,7 +239,7 @@ def test_files_that_a_rollback_brought_back_outlive_the_expiry_of_what_it_undid(
     stage.trino("DELETE FROM iceberg.connected.kept WHERE id = 1")
     # the good snapshot's file is removed, a bad one takes its place
     stage.trino("ALTER TABLE iceberg.connected.kept EXECUTE optimize")
-    stage.table("kept").rollback(to=good.snapshot_id)
+    stage.table("kept").rollback(good.snapshot_id)
     with_zero = "SET SESSION iceberg.expire_snapshots_min_retention = '0s'"
     expire(stage, with_zero, "ALTER TABLE iceberg.connected.kept EXECUTE expire_snapshots(retention_threshold => '0s')")
     assert len(stage.catalog.load_table("connected.kept").snapshots()) == 1
@@ -268,10 +268,10 @@ def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(
     spark.sql(f"INSERT INTO lake.connected.{name} SELECT /*+ COALESCE(1) */ id, concat('n', id) FROM range(10)")
     spark.sql(f"DELETE FROM lake.connected.{name} WHERE id IN (3, 5)")
     table = stage.table(name)
-    whole, deleted = (entry.snapshot_id for entry in reversed(table.log()))
+    whole, deleted = (entry.snapshot_id for entry in reversed(table.history()))
     found = table.diff_rows(whole, deleted, key=["id"])
     assert ([row.key["id"] for row in found.rows], found.removed, found.added) == ([3, 5], 2, 0)
-    assert (table.diff(whole, deleted).sum("+", deletes=True).rows, table.log()[0].total_deletes) == (2, 2)
+    assert (table.diff(whole, deleted).sum("+", deletes=True).rows, table.history()[0].total_deletes) == (2, 2)
     spark.sql(f"INSERT INTO lake.connected.{name} VALUES (10, 'n10')")
     ids = f"SELECT id, {row_id} FROM lake.connected.{name}"
     before = (
@@ -279,10 +279,10 @@ def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(
         if version == 2
         else spark.sql(f"{ids} WHERE id < 10 ORDER BY id")
     )
-    table.rollback(to=deleted)
+    table.rollback(deleted)
     spark.sql(f"REFRESH TABLE lake.connected.{name}")
     assert spark.sql(f"{ids} ORDER BY id") == before
-    table.rollback(to=whole)
+    table.rollback(whole)
     spark.sql(f"REFRESH TABLE lake.connected.{name}")
     assert [row[0] for row in spark.sql(f"{ids} ORDER BY id")] == list(range(10))
     spark.sql(f"INSERT INTO lake.connected.{name} VALUES (11, 'n11')")
@@ -290,10 +290,8 @@ def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(
     expected = [*range(1, 10), 11]
     assert [row[0] for row in spark.sql(f"{ids} ORDER BY id")] == expected
     assert len({row[1] for row in spark.sql(ids)}) == len(expected)
-    assert sorted(table.scan().read_all()["id"].to_pylist()) == expected
-    assert stage.lake.query(f"SELECT sum(id) AS s FROM connected.{name}").read_all().to_pylist() == [
-        {"s": sum(expected)}
-    ]
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == expected
+    assert stage.lake.sql(f"SELECT sum(id) AS s FROM connected.{name}").to_arrow().to_pylist() == [{"s": sum(expected)}]
 
 
 def test_a_query_on_trino_travels_in_time_and_writes_only_when_told(stage: Stage) -> None:
@@ -302,13 +300,12 @@ def test_a_query_on_trino_travels_in_time_and_writes_only_when_told(stage: Stage
     lake = Lake(stage.project.settings, catalog=stage.catalog)
     first = stage.table("asked").load().snapshots()[-1].snapshot_id
     with pytest.raises(QueryError, match=r"this would change something.*\n  --write lets it"):
-        lake.query("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino")
-    lake.query("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino", write=True).read_all()
+        lake.sql("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino")
+    lake.sql("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino", write=True).to_arrow()
     asked = [
-        lake.query("SELECT * FROM connected.asked ORDER BY id", engine="trino", at=at).read_all()
-        for at in (None, first)
+        lake.sql("SELECT * FROM connected.asked ORDER BY id", engine="trino", at=at).to_arrow() for at in (None, first)
     ]
     assert [found["id"].to_pylist() for found in asked] == [[1, 2], [1]]
-    assert asked[1].to_pylist() == stage.table("asked").scan(snapshot=first).read_all().to_pylist()
+    assert asked[1].to_pylist() == stage.table("asked").scan(at=first).to_arrow().to_pylist()
     with pytest.raises(QueryError, match=r"Trino says: .*'idd' cannot be resolved"):
-        lake.query("SELECT idd FROM connected.asked", engine="trino")
+        lake.sql("SELECT idd FROM connected.asked", engine="trino")

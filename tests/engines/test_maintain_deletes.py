@@ -120,7 +120,7 @@ def lineage_here(catalog: FrazilCatalog) -> dict[int, tuple[int, int, int]]:
         Lake(catalog=catalog)
         .table(VECTORS)
         .scan(columns=["id", "n", "_row_id", "_last_updated_sequence_number"])
-        .read_all()
+        .to_arrow()
     )
     return {row["id"]: tuple(row.values())[1:] for row in found.to_pylist()}
 

@@ -86,7 +86,7 @@ def test_a_scan_has_the_rows_that_spark_has(stage: Stage, version: int) -> None:
     for where in WHERES:
         columns = ["id", "country", "total", "tags", "note"]
         spark = stage.spark.sql(f"SELECT {', '.join(columns)} FROM lake.{name} WHERE {where} ORDER BY id")
-        ours = stage.lake.table(name).scan(where, columns).read_all().sort_by("id").to_pylist()
+        ours = stage.lake.table(name).scan(where, columns).to_arrow().sort_by("id").to_pylist()
         assert [tuple(row.values()) for row in ours] == spark
         assert stage.lake.table(name).scan(where).count() == len(spark) > 0
 

@@ -181,7 +181,7 @@ class Zoo:
         return (
             self._lake.table(f"{NAMESPACE}.{query.table}")
             .scan(query.filter, query.columns, at=named[query.by])
-            .read_all()
+            .to_arrow()
         )
 
     # --- frames ------------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ class IcebergLake(Lake):
         if not choices:
             return None
         old, then = chance.choice(choices)
-        plan = FrazilLake(catalog=self.catalog).table(self.job.table).plan_rollback(to=old.snapshot_id)
+        plan = FrazilLake(catalog=self.catalog).table(self.job.table).plan_rollback(old.snapshot_id)
         if with_progress and not plan.progress_known:  # the quarantine's has expired
             return None
         perform_rollback(self.catalog, plan, with_progress=with_progress)

@@ -30,7 +30,7 @@ def log(context: Context, table: str, ref: str, limit: int | None, everything: b
     """
     from frazil.lake import Lake
 
-    entries = Lake(context.settings, catalog=context.catalog).table(table).log(ref=ref, all=everything, limit=limit)
+    entries = Lake(context.settings, catalog=context.catalog).table(table).history(ref=ref, all=everything, limit=limit)
     if output == "json":
         click.echo(to_json([as_json(entry) for entry in entries]))
     elif entries:

@@ -70,16 +70,17 @@ def query(
         raise QueryError(
             "an Arrow stream is no text for a terminal", hint="send it to a file or a program: > rows.arrow"
         )
-    result = Lake(context.settings, catalog=context.catalog).query(
-        sql, at=given[0] if given else None, engine=engine, write=write
-    )
+    lake = Lake(context.settings, catalog=context.catalog)
+    result = lake.sql(sql, at=given[0] if given else None, engine=engine, write=write).to_batches()
     printers: dict[str, Callable[[pa.RecordBatchReader], None]] = {"table": _print_table, "json": _print_json}
     printers |= {"csv": _print_csv, "arrow": _write_arrow}
     printers[output](result)
 
 
 def _print_table(result: pa.RecordBatchReader) -> None:
-    numbers = [field.name for field in result.schema if _is_number(field.type)]
+    from frazil.lake import is_number
+
+    numbers = [field.name for field in result.schema if is_number(field.type)]
     if sys.stdout.isatty():
         click.echo_via_pager(_pages(result, numbers))
         return
@@ -140,9 +141,3 @@ def _rows(result: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
     """The rows as dicts, one after the other."""
     for batch in result:
         yield from batch.to_pylist()
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -54,7 +54,8 @@ def _list(kind: RefKind) -> Callable[..., None]:
     @OUTPUT
     @click.pass_obj
     def run(context: Context, table: str, output: str) -> None:
-        refs = _lake(context).table(table).refs(kind)
+        live = _lake(context).table(table)
+        refs = live.branches() if kind == "branch" else live.tags()
         if output == "json":
             click.echo(to_json([asdict(ref) for ref in refs]))
         elif refs:
@@ -88,7 +89,9 @@ def show_age(milliseconds: int) -> str:
 def _create(context: Context, table: str, name: str, kind: RefKind, at: str, **rules: int | None) -> None:
     from frazil.history import Retention
 
-    point = _lake(context).table(table).create_ref(name, kind, at=at, retention=Retention(**rules))
+    live = _lake(context).table(table)
+    create = live.create_branch if kind == "branch" else live.create_tag
+    point = create(name, at=at, retention=Retention(**rules))
     click.echo(f"{kind} '{name}' of {table} is at snapshot {point.snapshot.snapshot_id}")
 
 

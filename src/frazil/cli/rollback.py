@@ -39,7 +39,11 @@ def rollback(
     from frazil.history import perform_rollback
     from frazil.lake import Lake
 
-    plan = Lake(context.settings, catalog=context.catalog).table(table).plan_rollback(to=to, at=at, ref=ref)
+    if (to is None) == (at is None):
+        raise HistoryError("a rollback needs a snapshot or a time, and not both", hint="--to SNAPSHOT, or --at TIME")
+    target = to if to is not None else at
+    assert target is not None
+    plan = Lake(context.settings, catalog=context.catalog).table(table).plan_rollback(target, ref=ref)
     for line in describe(plan):
         click.echo(line)
     chosen = _choose_progress(plan, with_progress)

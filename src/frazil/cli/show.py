@@ -3,41 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from frazil.lake import print_rows as print_rows
 
 OUTPUT = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-
-
-def print_rows(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    *,
-    right: Sequence[str] = (),
-    title: str | None = None,
-    console: Console | None = None,
-) -> None:
-    """A table; columns named in `right` are aligned as numbers."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left", pad_edge=False)
-    for column in columns:
-        table.add_column(Text(column), justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        # Text, not str: brackets in a value are no markup.
-        table.add_row(*(Text("" if value is None else str(value), overflow="fold") for value in row))
-    if console is None:
-        console = Console()
-        console = console if console.is_terminal else Console(width=240)
-    console.print(table)
 
 
 def to_json(value: Any) -> str:

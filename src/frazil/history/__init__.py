@@ -8,7 +8,7 @@ from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
     from frazil.history.diff import TableDiff, diff_points
-    from frazil.history.log import LogEntry, read_log, read_runs
+    from frazil.history.log import LogEntry, between, read_log, read_runs
     from frazil.history.refs import (
         DropPlan,
         PublishPlan,
@@ -36,6 +36,7 @@ __all__ = [
     "RowChange",
     "RowDiff",
     "TableDiff",
+    "between",
     "create_ref",
     "diff_points",
     "diff_rows",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from frazil.protocol import RUNS_SUFFIX, SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_ROLLBACK, SUMMARY_UPKEEP
-from frazil.scan.planning import MAIN, ancestors, find_ref
+from frazil.scan.planning import MAIN, Named, ancestors, find_point, find_ref, time_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -79,6 +79,27 @@ def read_log(
         )
         for one in islice(shown, limit)
     ]
+
+
+def between(
+    metadata: TableMetadata, entries: Sequence[LogEntry], since: Named | None, until: Named | None, *, table: str
+) -> list[LogEntry]:
+    """The entries after `since`, up to and including `until`: by time, or along the line of a snapshot, branch or
+    tag.
+    """
+    older = _up_to(metadata, since, entries, table=table) if since is not None else frozenset()
+    kept = _up_to(metadata, until, entries, table=table) if until is not None else None
+    return [
+        entry for entry in entries if entry.snapshot_id not in older and (kept is None or entry.snapshot_id in kept)
+    ]
+
+
+def _up_to(metadata: TableMetadata, named: Named, entries: Sequence[LogEntry], *, table: str) -> frozenset[int]:
+    """The snapshots that were there at a time, or that lead to a snapshot, branch or tag."""
+    if (time_ms := time_of(metadata, named)) is not None:
+        return frozenset(entry.snapshot_id for entry in entries if entry.time_ms <= time_ms)
+    line = ancestors(metadata, find_point(metadata, named, table=table).snapshot)
+    return frozenset(snapshot.snapshot_id for snapshot in line)
 
 
 def read_runs(catalog: FrazilCatalog, table: Table) -> dict[int, str]:

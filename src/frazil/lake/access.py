@@ -34,10 +34,21 @@ class LakeAccess:
 
     @cached_property
     def catalog(self) -> FrazilCatalog:
-        """The client of the catalog."""
-        from frazil.client import connect
+        """The client of the catalog: PyIceberg's REST catalog, with what `frazil.client` adds."""
+        from frazil.lake.connecting import open_catalog
 
-        return self._catalog or connect(self.settings)
+        return self._catalog or open_catalog(self.settings)
+
+    @property
+    def address(self) -> str:
+        """The catalog's address and warehouse, without asking it and without keys."""
+        from frazil.config import redact_url
+
+        if self._catalog is not None:
+            uri, warehouse = self._catalog.properties.get("uri", ""), self._catalog.properties.get("warehouse")
+        else:
+            uri, warehouse = self.settings.catalog.uri, self.settings.catalog.warehouse
+        return redact_url(uri) + (f", warehouse {warehouse}" if warehouse else "")
 
     def load(self, name: str) -> Table:
         """PyIceberg's table as it is now; an error names near ones when there is none of this name."""

@@ -1,51 +1,115 @@
-"""The lake in Python: what the commands about history and queries do, as calls.
+"""The Python API: a lake, its tables, and SQL over them.
 
-import frazil
+    import frazil
 
-lake = frazil.Lake()                                   # the settings that hold in this folder
-orders = lake.table("lakehouse.sales")
-orders.log()                                           # snapshots, the newest first
-orders.diff("2024-01-18", "main").files                # a time, a branch, a tag or a snapshot's id
-orders.scan("country = 'NO'", ["amount"], at="before-backfill").read_all()
-orders.scan("country = 'NO'").explain()                # what is skipped, and why
-orders.rollback(at="2024-01-18 09:00", with_progress=True)
-lake.query("SELECT country, sum(amount) FROM lakehouse.sales GROUP BY ALL", at="2024-01-18").read_all()
+    lake = frazil.connect("http://127.0.0.1:8181")        # or frazil.connect(): the settings that hold in this folder
+    lake.tables()
+    orders = lake.table("lakehouse.sales")
+    orders.scan("country = 'NO'", ["amount"], at="2024-01-18").to_arrow()
+    orders.history()
+    lake.sql("SELECT country, sum(amount) FROM lakehouse.sales GROUP BY ALL").show()
+
+`at` is a snapshot id, a timestamp, a branch or a tag, in every call that reads.
 """
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from frazil.lake.access import LakeAccess
 from frazil.lake.table import LakeTable
+from frazil.moved import warn_former
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from frazil.lake.result import Result
     from frazil.scan.planning import Named
 
 QueryEngine = Literal["duckdb", "trino", "spark"]
 
 
+def connect(uri: str | None = None, **properties: str) -> Lake:
+    """The lake of an Iceberg REST catalog.
+
+    `uri` is the catalog's address. Without it, the settings of the current folder name the catalog, as for the
+    commands: flags, environment, `frazil.toml`, then the catalog that `frazil serve` or `frazil up` runs there.
+    `properties` are PyIceberg's (`warehouse="cold"`, `token="..."`, `**{"s3.endpoint": "..."}`), and win over the
+    settings.
+
+    Raises `Unavailable` if no catalog answers. A lake is a context manager; `close()` ends its connections.
+    """
+    from frazil.lake.connecting import connection_settings
+
+    lake = Lake(connection_settings(uri, properties))
+    lake.catalog  # noqa: B018  # a wrong address is an error here, not at the first use
+    return lake
+
+
+class TableList(list[LakeTable]):
+    """The tables of a lake, by name."""
+
+    def __repr__(self) -> str:
+        """The names, one per line."""
+        noun = "table" if len(self) == 1 else "tables"
+        return "\n".join([f"{len(self)} {noun}", *(f"  {table.name}" for table in self)])
+
+
 class Lake(LakeAccess):
-    """The tables of a catalog: their history, and SQL over them."""
+    """The tables of a catalog: what they hold, what they held, and SQL over them. `frazil.connect()` gives one."""
+
+    def tables(self, namespace: str | None = None) -> TableList:
+        """All tables, or those of a namespace and the namespaces inside it, sorted by name."""
+        names = self.table_names()
+        if namespace is not None:
+            names = [name for name in names if name.startswith(f"{namespace}.")]
+        return TableList(LakeTable(self, name) for name in names)
 
     def table(self, name: str) -> LakeTable:
-        """A table by its full name, `namespace.table`. Nothing is asked of the catalog yet."""
+        """A table by its full name, `namespace.table`. The catalog is asked when the table is used."""
         return LakeTable(self, name)
+
+    def sql(
+        self, query: str, *, at: Named | None = None, engine: QueryEngine = "duckdb", write: bool = False
+    ) -> Result:
+        """The result of a query over the lake's tables.
+
+        `at` says as of when tables are read; a table in the query may say so itself: `FROM a.b AT (VERSION => 'tag')`.
+        The embedded DuckDB only reads. With `write=True`, Trino and Spark may also change tables.
+        """
+        from frazil.lake.result import Result
+
+        if engine != "duckdb":
+            from frazil.lake.engines import query_elsewhere
+
+            return Result(query_elsewhere(self, query, engine, at=at, write=write))
+        from frazil.lake.query import run_query
+
+        return Result(run_query(self, query, at=at))
+
+    def close(self) -> None:
+        """Ends the connections to the catalog."""
+        if catalog := self.__dict__.get("catalog"):  # a cached property: only if it was used
+            catalog.close()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """The catalog's address and warehouse."""
+        return f"<Lake {self.address}>"
+
+    # --- former names ------------------------------------------------------------------------------------------------
 
     def query(
         self, sql: str, *, at: Named | None = None, engine: QueryEngine = "duckdb", write: bool = False
     ) -> pa.RecordBatchReader:
-        """The result of a SELECT over the lake's tables, as an Arrow stream; `at` is when, for tables that say nothing
-        else themselves.
-
-        On the embedded DuckDB a query only reads; with `write`, Trino and Spark may be told to change something.
-        """
-        if engine != "duckdb":
-            from frazil.lake.engines import query_elsewhere
-
-            return query_elsewhere(self, sql, engine, at=at, write=write)
-        from frazil.lake.query import run_query
-
-        return run_query(self, sql, at=at)
+        """Deprecated: use `sql()`, which gives a `Result`."""
+        warn_former("Lake.query()", "Lake.sql()")
+        return self.sql(sql, at=at, engine=engine, write=write).to_batches()

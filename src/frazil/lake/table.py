@@ -1,18 +1,18 @@
-"""A table of a lake: scans, its history, and changes to its branches and tags."""
+"""A table of a lake: scans, history, branches and tags."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from frazil.errors import HistoryError
 from frazil.lake.access import LakeAccess
+from frazil.moved import former_keywords, warn_former
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from frazil.history import (
@@ -26,74 +26,64 @@ if TYPE_CHECKING:
         RowDiff,
         TableDiff,
     )
+    from frazil.lake.result import Result
     from frazil.scan import Scan
     from frazil.scan.planning import Named, Point
 
 MAIN = "main"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LakeTable:
-    """A table and its past. Points are snapshot ids, times, branches or tags."""
+    """A table and its past.
+
+    `at`, `since` and `until` take a snapshot id, a timestamp (`datetime`, `date` or ISO text, UTC unless it names a
+    zone), a branch or a tag. A text is looked up in this order: snapshot id, branch or tag, timestamp. To name a time
+    that is also the name of a branch, pass a `datetime`.
+    """
 
     lake: LakeAccess
     name: str
+
+    def __repr__(self) -> str:
+        """The name and the catalog."""
+        return f"<LakeTable {self.name} of {self.lake.address}>"
+
+    @property
+    def schema(self) -> Schema:
+        """The table's current Iceberg schema; `schema.as_arrow()` is Arrow's."""
+        return self.load().schema()
 
     def load(self) -> Table:
         """PyIceberg's table as it is now."""
         return self.lake.load(self.name)
 
-    def log(self, *, ref: str = MAIN, all: bool = False, limit: int | None = None) -> list[LogEntry]:
-        """The snapshots of a ref, the newest first; with `all`, every one that is kept."""
-        from frazil.history import read_log, read_runs
+    # --- reads -------------------------------------------------------------------------------------------------------
 
-        table = self.load()
-        runs = read_runs(self.lake.catalog, table)
-        return read_log(table.metadata, table=self.name, ref=ref, all=all, limit=limit, runs=runs)
-
-    def diff(self, before: Named, after: Named = MAIN) -> TableDiff:
-        """What changed between two points: schema, partitioning, files, rows."""
-        from frazil.history import diff_points
-
-        table = self.load()
-        return diff_points(table, self._point(table, before), self._point(table, after))
-
-    def diff_rows(self, before: Named, after: Named = MAIN, *, key: Sequence[str], limit: int | None = 20) -> RowDiff:
-        """The rows that were added, removed and changed between two points, by key; lists the first `limit` of them."""
-        from frazil.history import diff_rows
-
-        table = self.load()
-        return diff_rows(table, self._point(table, before), self._point(table, after), key=key, limit=limit)
-
+    @former_keywords(snapshot="at", timestamp="at", branch="at", tag="at")
     def scan(
         self,
         filter: str | BooleanExpression | None = None,
         columns: Sequence[str] | None = None,
         *,
         at: Named | None = None,
-        snapshot: int | None = None,
-        timestamp: str | datetime | None = None,
-        branch: str | None = None,
-        tag: str | None = None,
         limit: int | None = None,
         ordered: bool = False,
         case_sensitive: bool = True,
         workers: int | None = None,
     ) -> Scan:
-        """Rows of the table, as Arrow or whatever library reads them; nothing is read before it is asked for.
+        """Rows of the table, for any library: `to_arrow()`, `to_polars()`, `to_spark()`, ... Nothing is read before.
 
-        The filter is SQL's text (`country = 'NO' AND amount > 10`) or PyIceberg's expression. Of when: a snapshot, a
-        time, a branch or a tag, or any of these as `at`; else the newest state of main. Branches have the table's
-        columns, everything else those of its time. `ordered` gives the rows file by file in the order of the plan.
+        The filter is SQL (`country = 'NO' AND amount > 10`) or a PyIceberg expression. Without `at`, the newest state
+        of main is read. A branch has the table's current columns, a snapshot, timestamp or tag those of its time.
+        `ordered` gives the rows file by file in the order of the plan; `workers` is the number of threads.
         """
         from frazil.lake.open import open_scan
-        from frazil.scan.planning import choose
 
-        point = choose(at=at, snapshot=snapshot, timestamp=timestamp, branch=branch, tag=tag, table=self.name)
         return open_scan(
             self,
             self.lake,
-            point,
+            MAIN if at is None else at,
             filter=filter,
             columns=columns,
             case_sensitive=case_sensitive,
@@ -103,69 +93,96 @@ class LakeTable:
         )
 
     def count(self, filter: str | BooleanExpression | None = None, *, at: Named | None = None) -> int:
-        """How many rows there are, from metadata as far as that tells."""
+        """The number of rows, from metadata where that is certain."""
         return self.scan(filter, at=at).count()
 
+    @former_keywords(to="until")
     def appends(
         self,
         since: Named | None,
-        to: Named = MAIN,
+        until: Named = MAIN,
         *,
         filter: str | BooleanExpression | None = None,
         columns: Sequence[str] | None = None,
     ) -> Scan:
-        """The rows that appends have added after a point (None: from the start), up to another; what became of them
-        later is not asked.
+        """The rows that appends have added after `since` (None: from the first snapshot on), up to `until`, whatever
+        became of them later.
         """
         from frazil.lake.open import open_appends
 
-        return open_appends(self.lake, self.name, since, to, filter=filter, columns=columns)
+        return open_appends(self.lake, self.name, since, until, filter=filter, columns=columns)
 
+    @former_keywords(to="until")
     def changes(
-        self, since: Named, to: Named = MAIN, *, key: Sequence[str] = (), columns: Sequence[str] | None = None
-    ) -> pa.RecordBatchReader:
-        """What became of the rows between two points: inserts and deletes, and with a key updates, in the column
-        `_change_type`.
+        self, since: Named, until: Named = MAIN, *, key: Sequence[str] = (), columns: Sequence[str] | None = None
+    ) -> Result:
+        """The rows that changed after `since`, up to `until`: inserts and deletes, and with a key updates, in the
+        column `_change_type`.
         """
         from frazil.lake.changes import read_changes
+        from frazil.lake.result import Result
 
-        return read_changes(self.lake, self.name, since, to, key=key, columns=columns)
+        return Result(read_changes(self.lake, self.name, since, until, key=key, columns=columns))
 
-    def plan_rollback(
-        self, *, to: int | None = None, at: str | datetime | None = None, ref: str = MAIN
-    ) -> RollbackPlan:
-        """What a rollback would do; nothing is changed."""
-        from frazil.history import plan_rollback
-        from frazil.scan.planning import find_snapshot, find_time
+    # --- history -----------------------------------------------------------------------------------------------------
 
-        table = self.load()
-        if (to is None) == (at is None):
-            raise HistoryError(
-                "a rollback needs a snapshot or a time, and not both", hint="--to SNAPSHOT, or --at TIME"
-            )
-        if to is not None:
-            target = find_snapshot(table.metadata, to, table=self.name)
-        else:
-            assert at is not None
-            target = find_time(table.metadata, at, table=self.name, ref=ref)
-        return plan_rollback(self.lake.catalog, table, target, ref=ref)
-
-    def rollback(
+    def history(
         self,
         *,
-        to: int | None = None,
-        at: str | datetime | None = None,
         ref: str = MAIN,
-        with_progress: bool | None = None,
-    ) -> int:
-        """The branch has the rows of an older snapshot, as a new snapshot whose id is returned.
+        since: Named | None = None,
+        until: Named | None = None,
+        all: bool = False,
+        limit: int | None = None,
+    ) -> list[LogEntry]:
+        """The snapshots of a branch or tag, newest first: those after `since`, up to and including `until`.
 
-        Where sinks or pipelines have written since, `with_progress` must be given: True, and the source sends those
-        rows again; False, and they stay out for good.
+        With `all`, every snapshot that is kept, also those that were rolled back or are on other branches.
+        """
+        from frazil.history import between, read_log, read_runs
+
+        table = self.load()
+        runs = read_runs(self.lake.catalog, table)
+        entries = read_log(table.metadata, table=self.name, ref=ref, all=all, runs=runs)
+        return between(table.metadata, entries, since, until, table=self.name)[:limit]
+
+    @former_keywords(before="since", after="until")
+    def diff(self, since: Named, until: Named = MAIN) -> TableDiff:
+        """What changed in the schema, the partitioning, the files and the number of rows."""
+        from frazil.history import diff_points
+
+        table = self.load()
+        return diff_points(table, self._point(table, since), self._point(table, until))
+
+    @former_keywords(before="since", after="until")
+    def diff_rows(self, since: Named, until: Named = MAIN, *, key: Sequence[str], limit: int | None = 20) -> RowDiff:
+        """How many rows were added, removed and changed, by key, and the first `limit` of them."""
+        from frazil.history import diff_rows
+
+        table = self.load()
+        return diff_rows(table, self._point(table, since), self._point(table, until), key=key, limit=limit)
+
+    @former_keywords(to="at")
+    def plan_rollback(self, at: Named, *, ref: str = MAIN) -> RollbackPlan:
+        """What a rollback would do. Changes nothing."""
+        from frazil.history import plan_rollback
+        from frazil.scan.planning import find_point
+
+        table = self.load()
+        target = find_point(table.metadata, at, table=self.name, ref=ref)
+        return plan_rollback(self.lake.catalog, table, target, ref=ref)
+
+    @former_keywords(to="at")
+    def rollback(self, at: Named, *, ref: str = MAIN, with_progress: bool | None = None) -> int:
+        """Brings a branch back to an older state, as a new snapshot; returns its id.
+
+        No file is deleted, and a second rollback undoes the first. `plan_rollback` shows what it would do. If sinks or
+        pipelines have written since, `with_progress` is required: with True their sources send those rows again, with
+        False the rows stay out.
         """
         from frazil.history import perform_rollback
 
-        plan = self.plan_rollback(to=to, at=at, ref=ref)
+        plan = self.plan_rollback(at, ref=ref)
         if with_progress is None and plan.has_progress:
             hint = "with_progress=True: their rows come again; with_progress=False: they stay out for good"
             raise HistoryError(
@@ -175,34 +192,34 @@ class LakeTable:
             )
         return perform_rollback(self.lake.catalog, plan, with_progress=bool(with_progress))
 
-    def refs(self, kind: RefKind | None = None) -> list[RefInfo]:
-        """The branches and tags."""
-        from frazil.history import list_refs
+    # --- branches and tags -------------------------------------------------------------------------------------------
 
-        return list_refs(self.load().metadata, kind)
+    def branches(self) -> list[RefInfo]:
+        """The branches, main first."""
+        return self._refs("branch")
 
-    def create_ref(self, name: str, kind: RefKind, *, at: Named = MAIN, retention: Retention | None = None) -> Point:
-        """A new branch or tag at a point, which is returned."""
-        from frazil.history import create_ref
+    def tags(self) -> list[RefInfo]:
+        """The tags, by name."""
+        return self._refs("tag")
 
-        table = self.load()
-        point = self._point(table, at)
-        create_ref(self.lake.catalog, table, name, kind, point, retention=retention)
-        return point
+    def create_branch(self, name: str, *, at: Named = MAIN, retention: Retention | None = None) -> Point:
+        """Creates a branch; returns the snapshot where it begins."""
+        return self._create_ref(name, "branch", at, retention)
 
-    def drop_ref(self, name: str, kind: RefKind) -> DropPlan:
-        """The branch or tag is gone; tells what went with it."""
-        from frazil.history import perform_drop, plan_drop
+    def create_tag(self, name: str, *, at: Named = MAIN, retention: Retention | None = None) -> Point:
+        """Creates a tag; returns the snapshot that it names."""
+        return self._create_ref(name, "tag", at, retention)
 
-        table = self.load()
-        plan = plan_drop(table, name, kind)
-        perform_drop(self.lake.catalog, table, plan)
-        return plan
+    def drop_branch(self, name: str) -> DropPlan:
+        """Drops a branch; returns what went with it. Its snapshots are kept until they expire."""
+        return self._drop_ref(name, "branch")
+
+    def drop_tag(self, name: str) -> DropPlan:
+        """Drops a tag; returns what went with it."""
+        return self._drop_ref(name, "tag")
 
     def publish(self, branch: str) -> PublishPlan:
-        """Main has moved forward to a branch that has grown out of it, with the progress of the sinks that
-        wrote there.
-        """
+        """Moves main forward to a branch that began there, with the progress of the sinks that wrote to it."""
         from frazil.history import perform_publish, plan_publish
 
         table = self.load()
@@ -210,7 +227,50 @@ class LakeTable:
         perform_publish(self.lake.catalog, table, plan)
         return plan
 
+    def _refs(self, kind: RefKind | None) -> list[RefInfo]:
+        from frazil.history import list_refs
+
+        return list_refs(self.load().metadata, kind)
+
+    def _create_ref(self, name: str, kind: RefKind, at: Named, retention: Retention | None) -> Point:
+        from frazil.history import create_ref
+
+        table = self.load()
+        point = self._point(table, at)
+        create_ref(self.lake.catalog, table, name, kind, point, retention=retention)
+        return point
+
+    def _drop_ref(self, name: str, kind: RefKind) -> DropPlan:
+        from frazil.history import perform_drop, plan_drop
+
+        table = self.load()
+        plan = plan_drop(table, name, kind)
+        perform_drop(self.lake.catalog, table, plan)
+        return plan
+
     def _point(self, table: Table, named: Named) -> Point:
         from frazil.scan.planning import find_point
 
         return find_point(table.metadata, named, table=self.name)
+
+    # --- former names ------------------------------------------------------------------------------------------------
+
+    def log(self, *, ref: str = MAIN, all: bool = False, limit: int | None = None) -> list[LogEntry]:
+        """Deprecated: use `history()`."""
+        warn_former("LakeTable.log()", "history()")
+        return self.history(ref=ref, all=all, limit=limit)
+
+    def refs(self, kind: RefKind | None = None) -> list[RefInfo]:
+        """Deprecated: use `branches()` and `tags()`."""
+        warn_former("LakeTable.refs()", "branches() and tags()")
+        return self._refs(kind)
+
+    def create_ref(self, name: str, kind: RefKind, *, at: Named = MAIN, retention: Retention | None = None) -> Point:
+        """Deprecated: use `create_branch()` or `create_tag()`."""
+        warn_former("LakeTable.create_ref()", f"create_{kind}()")
+        return self._create_ref(name, kind, at, retention)
+
+    def drop_ref(self, name: str, kind: RefKind) -> DropPlan:
+        """Deprecated: use `drop_branch()` or `drop_tag()`."""
+        warn_former("LakeTable.drop_ref()", f"drop_{kind}()")
+        return self._drop_ref(name, kind)

@@ -1,17 +1,21 @@
 """A scan of a table: which rows, which columns, as of when. Nothing is read before it is asked for, in whatever form.
 
-scan = lake.table("lakehouse.sales").scan("country = 'NO'", columns=["order_id", "amount"], tag="closing-2024")
+scan = lake.table("lakehouse.sales").scan("country = 'NO'", columns=["order_id", "amount"], at="closing-2024")
 scan.count()
-scan.arrow_stream()  # batch after batch; also .read_all(), .to_polars(), .to_pandas(), .to_duckdb(), .to_daft(),
-.to_spark(session) print(scan.explain())
+scan.to_arrow()      # also to_batches(), to_polars(), to_pandas(), to_duckdb(), to_daft(), to_spark()
+print(scan.explain())
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyiceberg.expressions import AlwaysTrue
+
 from frazil.errors import ScanError
+from frazil.moved import warn_former
 from frazil.scan.planning import EngineReport, ScanReport
 from frazil.scan.reading import RowScan
 
@@ -20,12 +24,13 @@ if TYPE_CHECKING:
     import duckdb
     import pandas  # type: ignore[import-untyped]
     import polars
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.scan.engines import ScannedTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scan(RowScan):
     """Rows of a table, for any library. Every call that reads plans anew from cached manifests and reads the files of
     the same snapshot.
@@ -58,6 +63,14 @@ class Scan(RowScan):
             )
         return explain_engine(self.home, self, engine, session=session)
 
+    def __repr__(self) -> str:
+        """The table and what is read of it."""
+        columns = "all columns" if self.columns is None else ", ".join(self.columns)
+        limit = "" if self.limit is None else f", limit {self.limit:,}"
+        at = "" if self.request.snapshot_id is None else f" at snapshot {self.request.snapshot_id}"
+        where = "" if isinstance(self.request.filter, AlwaysTrue) else f", filter {self.request.filter}"
+        return f"<Scan of {self.state.name}{at}: {columns}{where}{limit}>"
+
     # --- other libraries ---------------------------------------------------------------------------------------------
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -84,8 +97,25 @@ class Scan(RowScan):
 
         return to_daft(self)
 
-    def to_spark(self, session: SparkSession) -> DataFrame:
-        """The rows as a Spark frame; its tasks read the files."""
-        from frazil.scan.engines import to_spark
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """The rows as a Spark DataFrame; its tasks read the files. Without a session, the active one is used."""
+        from frazil.scan.engines import active_session, to_spark
 
-        return to_spark(self, session)
+        return to_spark(self, session or active_session())
+
+    # --- former names ------------------------------------------------------------------------------------------------
+
+    def read_all(self) -> pa.Table:
+        """Deprecated: use `to_arrow()`."""
+        warn_former("Scan.read_all()", "to_arrow()")
+        return self.to_arrow()
+
+    def arrow_stream(self) -> pa.RecordBatchReader:
+        """Deprecated: use `to_batches()`."""
+        warn_former("Scan.arrow_stream()", "to_batches()")
+        return self.to_batches()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Deprecated: use `to_batches()`."""
+        warn_former("Scan.batches()", "to_batches()")
+        return self.iter_batches()

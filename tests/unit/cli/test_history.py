@@ -79,7 +79,7 @@ def test_log_prints_a_line_a_snapshot(shell: Shell) -> None:
     assert shell.said("log", past.name) == f"{past.name} has no snapshots yet\n"
     with past.sink("orders") as sink:
         _, last = past.fill(sink, 3, 5)
-    past.table.create_ref("v1", "tag")
+    past.table.create_tag("v1")
     newest = [cell.strip() for cell in shell.said("log", past.name).splitlines()[3].split("  ") if cell.strip()]
     assert (newest[0], newest[2:6]) == (str(last), ["append", "+2", "+1", "5"])
     assert newest[6:] == ["2", "orders/part-0 commit 2", "main, tag: v1"]

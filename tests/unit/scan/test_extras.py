@@ -26,12 +26,12 @@ WHERE = ["_pos", "id", "_file"]
 
 
 def whole(scan: Scan) -> Rows:
-    found: Rows = scan.read_all().to_pylist()
+    found: Rows = scan.to_arrow().to_pylist()
     return found
 
 
 def streamed(scan: Scan) -> Rows:
-    return [row for batch in scan.batches() for row in batch.to_pylist()]
+    return [row for batch in scan.iter_batches() for row in batch.to_pylist()]
 
 
 def places(table: RealTable, *ids: int) -> Rows:
@@ -64,13 +64,13 @@ def test_a_tables_own_column_of_that_name_is_meant(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "_pos", LongType()), NestedField(2, "n", LongType()))
     kinds = pa.schema([field("_pos", pa.int64(), 1), field("n", pa.int64(), 2)])
     table = table_of(tmp_path, schema, pa.table([[7], [1]], schema=kinds))
-    assert scan_of(table, columns=["_pos"]).read_all().to_pylist() == [{"_pos": 7}]
+    assert scan_of(table, columns=["_pos"]).to_arrow().to_pylist() == [{"_pos": 7}]
 
 
 def test_a_column_that_was_called_so_when_its_file_was_written_is_no_position(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "renamed", LongType()))
     table = table_of(tmp_path, schema, pa.table([[7, 8]], schema=pa.schema([field("_pos", pa.int64(), 1)])))
-    assert scan_of(table, columns=["_pos", "renamed"]).read_all().to_pylist() == [
+    assert scan_of(table, columns=["_pos", "renamed"]).to_arrow().to_pylist() == [
         {"_pos": 0, "renamed": 7},
         {"_pos": 1, "renamed": 8},
     ]

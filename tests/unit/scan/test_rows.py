@@ -174,8 +174,8 @@ def test_predicates_and_columns_reach_into_structs(tmp_path: Path) -> None:
         Schema(NestedField(1, "s", inner)),
         pa.Table.from_pylist(rows, schema=pa.schema([field("s", kind, 1)])),
     )
-    assert scan_of(table, GreaterThan("s.x", 1), columns=["s.y"]).read_all().to_pylist() == [{"s": {"y": "b"}}]
-    assert [row["s"] for row in scan_of(table, IsNull("s.x"), ordered=True).read_all().to_pylist()] == [
+    assert scan_of(table, GreaterThan("s.x", 1), columns=["s.y"]).to_arrow().to_pylist() == [{"s": {"y": "b"}}]
+    assert [row["s"] for row in scan_of(table, IsNull("s.x"), ordered=True).to_arrow().to_pylist()] == [
         None,
         {"x": None, "y": "c"},
     ]
@@ -217,7 +217,7 @@ def test_equality_deletes_compare_columns_that_were_dropped_since(tmp_path: Path
         {"type": "struct", "schema-id": 1, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
     )
     metadata["current-schema-id"] = 1
-    found = Scan(TableState("lake.made", metadata), Source.of(table.io), ScanRequest()).read_all()
+    found = Scan(TableState("lake.made", metadata), Source.of(table.io), ScanRequest()).to_arrow()
     assert found.to_pylist() == [{"id": 0}, {"id": 1}, {"id": 3}]
 
 
@@ -226,14 +226,14 @@ def test_a_row_group_whose_rows_are_all_deleted_is_not_read(tmp_path: Path) -> N
     table.delete([MadeDelete("positions", NONE, (), 0, positions={table.files[0].path: [2, 3, 4]})])
     report = scan_of(table, LessThan("id", 5)).explain()
     assert report.layer("row groups").by_term == {"deleted rows": 1}
-    assert scan_of(table, LessThan("id", 5)).read_all()["id"].to_pylist() == [0, 1]
+    assert scan_of(table, LessThan("id", 5)).to_arrow()["id"].to_pylist() == [0, 1]
 
 
 def test_row_groups_are_pruned_also_where_rows_are_deleted(tmp_path: Path) -> None:
     table = numbered(tmp_path, 1, rows=8)
     table.delete([MadeDelete("positions", NONE, (), 0, positions={table.files[0].path: [4]})])
     scan = scan_of(table, And(GreaterThan("id", 3), LessThan("id", 6)))
-    assert (scan.read_all()["id"].to_pylist(), scan.explain().layer("row groups").skipped) == ([5], 3)
+    assert (scan.to_arrow()["id"].to_pylist(), scan.explain().layer("row groups").skipped) == ([5], 3)
 
 
 def test_a_damaged_deletion_vector_is_named(tmp_path: Path) -> None:
@@ -280,8 +280,8 @@ def test_a_table_that_is_read_at_once_has_the_rows_of_its_stream(tmp_path: Path,
     table.delete([MadeDelete(kind, NONE, (), 0, positions={path: [2, 7]}, columns=("name",), values=values)])
     for expr in (None, GreaterThan("id", 7), In("id", [12, 13]), LessThan("id", 12)):
         scan = scan_of(table, expr, ordered=True)
-        found = scan.read_all()
-        assert found == pa.Table.from_batches(scan.batches(), schema=scan.schema)
+        found = scan.to_arrow()
+        assert found == pa.Table.from_batches(scan.iter_batches(), schema=scan.schema)
         assert not {12, 17} & set(found["id"].to_pylist())
 
 
@@ -326,18 +326,18 @@ def test_a_count_reads_what_it_must(tmp_path: Path) -> None:
 
 def test_rows_come_in_order_when_asked(tmp_path: Path) -> None:
     table = numbered(tmp_path, 20)
-    found = scan_of(table, columns=["id"], ordered=True, workers=4).read_all()
+    found = scan_of(table, columns=["id"], ordered=True, workers=4).to_arrow()
     assert found["id"].to_pylist() == list(range(80))
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 80, 100])
 def test_a_limit_stops_the_reading(tmp_path: Path, limit: int) -> None:
     scan = scan_of(numbered(tmp_path, 20), limit=limit, ordered=True)
-    assert scan.read_all()["id"].to_pylist() == list(range(min(limit, 80)))
+    assert scan.to_arrow()["id"].to_pylist() == list(range(min(limit, 80)))
 
 
 def test_a_stream_that_is_given_up_leaves_no_thread(tmp_path: Path) -> None:
-    batches = scan_of(numbered(tmp_path, 20)).batches()
+    batches = scan_of(numbered(tmp_path, 20)).iter_batches()
     next(batches)
     batches.close()
     assert not [one for one in threading.enumerate() if one.name.startswith("frazil-scan")]
@@ -349,7 +349,7 @@ def test_columns_come_in_the_order_in_which_they_are_named(tmp_path: Path) -> No
 
 def test_rows_without_columns_are_still_rows(tmp_path: Path) -> None:
     scan = scan_of(numbered(tmp_path), GreaterThan("id", 1), columns=[])
-    assert (sum(batch.num_rows for batch in scan.batches()), scan.schema.names) == (10, [])
+    assert (sum(batch.num_rows for batch in scan.iter_batches()), scan.schema.names) == (10, [])
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_a_data_file_that_is_missing_is_named(tmp_path: Path) -> None:
     table = numbered(tmp_path)
     Path(table.files[1].path).unlink()
     with pytest.raises(DataFileMissing, match=r"cannot read .*f1\.parquet: there is no such file"):
-        scan_of(table).read_all()
+        scan_of(table).to_arrow()
 
 
 @pytest.mark.parametrize("damage", ["empty", "text", "cut", "pages"])
@@ -385,7 +385,7 @@ def test_a_parquet_file_that_is_damaged_is_named(tmp_path: Path, damage: str) ->
     }
     place.write_bytes(contents[damage])
     with pytest.raises(DataFileUnreadable, match=r"cannot read .*f0\.parquet: "):
-        scan_of(table).read_all()
+        scan_of(table).to_arrow()
 
 
 @pytest.mark.parametrize("kind", [FileFormat.ORC, FileFormat.AVRO])
@@ -395,7 +395,7 @@ def test_a_data_file_of_a_kind_that_is_not_read_is_named_before_it_is_opened(tmp
         [MadeFile(str(tmp_path / "f0.data"), [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}], NONE, (), Stats(), kind)]
     )
     scan = scan_of(table, EqualTo("name", "x"))
-    for ask in (scan.read_all, scan.explain, scan.count):
+    for ask in (scan.to_arrow, scan.explain, scan.count):
         with pytest.raises(
             DataFileUnreadable, match=rf"cannot read .*/f0\.data: it is {kind.value}, and only Parquet is read here"
         ) as caught:
@@ -407,4 +407,4 @@ def test_a_manifest_that_is_missing_is_named(tmp_path: Path) -> None:
     table = numbered(tmp_path)
     (tmp_path / "m1.avro").unlink()
     with pytest.raises(ManifestUnreadable, match=r"m1\.avro: there is no such file"):
-        scan_of(table).read_all()
+        scan_of(table).to_arrow()

@@ -9,13 +9,15 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.scan.engines.duck import connect_closed, first_line, import_duckdb, literal, s3_address
     from frazil.scan.engines.engine_plans import ScannedTable, explain_engine
-    from frazil.scan.engines.frames import to_daft, to_duckdb, to_pandas, to_polars, without_extensions
+    from frazil.scan.engines.frames import as_polars, to_daft, to_duckdb, to_pandas, to_polars, without_extensions
     from frazil.scan.engines.pushdown import ScanDataset
-    from frazil.scan.engines.spark import run_sql, to_spark
+    from frazil.scan.engines.spark import active_session, run_sql, to_spark
 
 __all__ = [
     "ScanDataset",
     "ScannedTable",
+    "active_session",
+    "as_polars",
     "connect_closed",
     "explain_engine",
     "first_line",

@@ -20,18 +20,23 @@ if TYPE_CHECKING:
 
 def to_pandas(scan: RowScan) -> pandas.DataFrame:
     """The rows as a pandas frame."""
-    return scan.read_all().to_pandas()
+    return scan.to_arrow().to_pandas()
 
 
 def to_polars(scan: RowScan) -> polars.DataFrame:
     """The rows as a Polars frame; UUIDs as their bytes."""
+    return as_polars(scan.to_arrow())
+
+
+def as_polars(rows: pa.Table) -> polars.DataFrame:
+    """An Arrow table as a Polars DataFrame; UUIDs as their bytes."""
     try:
         import polars
     except ImportError as exc:
         raise MissingExtra("polars", extra="polars") from exc
-    found = polars.from_arrow(without_extensions(scan.read_all()))
-    assert isinstance(found, polars.DataFrame)
-    return found
+    frame = polars.from_arrow(without_extensions(rows))
+    assert isinstance(frame, polars.DataFrame)
+    return frame
 
 
 def to_duckdb(scan: RowScan, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
@@ -49,7 +54,7 @@ def to_daft(scan: RowScan) -> daft.DataFrame:
         import daft
     except ImportError as exc:
         raise MissingExtra("daft", extra="daft") from exc
-    return daft.from_arrow(without_extensions(scan.read_all()))
+    return daft.from_arrow(without_extensions(scan.to_arrow()))
 
 
 def without_extensions(table: pa.Table) -> pa.Table:

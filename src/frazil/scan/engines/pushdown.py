@@ -87,7 +87,7 @@ class _Asked:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in self._scan.batches():
+            for batch in self._scan.iter_batches():
                 found = batch if self._filter is None else batch.filter(self._filter)
                 if found.num_rows:
                     yield found

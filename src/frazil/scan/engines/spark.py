@@ -53,7 +53,7 @@ def to_spark(scan: RowScan, session: SparkSession) -> DataFrame:
 
     wanted = _pyarrow_schema_ensure_small_types(without_extensions(scan.schema.empty_table()).schema)
     if scan.limit is not None:
-        return session.createDataFrame(without_extensions(scan.read_all()).cast(wanted))
+        return session.createDataFrame(without_extensions(scan.to_arrow()).cast(wanted))
     parts = split(scan, session.sparkContext.defaultParallelism * TASKS_A_CORE)
 
     def read(number: int) -> Iterator[pa.RecordBatch]:
@@ -63,6 +63,16 @@ def to_spark(scan: RowScan, session: SparkSession) -> DataFrame:
     if not parts:
         return session.createDataFrame([], from_arrow_schema(wanted))
     return spread(session, len(parts), read, from_arrow_schema(wanted))
+
+
+def active_session() -> SparkSession:
+    """The Spark session of this process."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise QueryError("there is no active Spark session", hint="pass one: to_spark(session)")
+    return session
 
 
 def split(scan: RowScan, most: int) -> list[Part]:

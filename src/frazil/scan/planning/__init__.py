@@ -19,13 +19,13 @@ if TYPE_CHECKING:
         Named,
         Point,
         ancestors,
-        choose,
         find_point,
         find_ref,
         find_snapshot,
         find_time,
         schema_at,
         show_time,
+        time_of,
     )
     from frazil.scan.planning.prune import skip_mask
     from frazil.scan.planning.select import parse_filter, select_fields
@@ -64,7 +64,6 @@ __all__ = [
     "as_list",
     "bind_filter",
     "check_column",
-    "choose",
     "default_workers",
     "filter_to_json",
     "find_point",
@@ -79,6 +78,7 @@ __all__ = [
     "show_time",
     "skip_mask",
     "sure_mask",
+    "time_of",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Literal
 
 from frazil.errors import HistoryError
@@ -21,7 +21,7 @@ MAIN = "main"
 SHOWN = 5  # snapshots that an error names
 TIME_HINT = "write 2024-01-18, or '2024-01-18 09:30:00' (UTC unless it says +02:00)"
 Kind = Literal["snapshot", "time", "branch", "tag"]
-Named = int | str | datetime  # how callers name a point
+Named = int | str | date  # how callers name a point; a datetime is a date, too
 
 
 @dataclass(frozen=True)
@@ -40,42 +40,22 @@ class Point:
         )
 
 
-def choose(
-    *,
-    at: Named | None,
-    snapshot: int | None,
-    timestamp: str | datetime | None,
-    branch: str | None,
-    tag: str | None,
-    table: str,
-) -> Named:
-    """The one point that is given; main when there is none.
-
-    >>> choose(at=None, snapshot=None, timestamp=None, branch=None, tag="v1", table="t"), choose(at=None, snapshot=None, timestamp=None,
-    ...     branch=None, tag=None, table="t")
-    ('v1', 'main')
-    """  # noqa: E501
-    given = [one for one in (at, snapshot, _as_time(timestamp), branch, tag) if one is not None]
-    if len(given) > 1:
-        hint = "at=, snapshot=, timestamp=, branch= and tag= exclude each other"
-        raise HistoryError(
-            f"{table} is read at one point, not at {' and '.join(map(str, given))}", hint=hint, table=table
-        )
-    return given[0] if given else MAIN
-
-
-def _as_time(when: str | datetime | None) -> datetime | None:
-    if not isinstance(when, str):
-        return when
+def time_of(metadata: TableMetadata, named: Named) -> int | None:
+    """Milliseconds since the epoch if the reference is a time, and not a snapshot id, a branch or a tag."""
+    if isinstance(named, date):
+        return to_ms(named)
+    text = str(named).strip()
+    if text.isdigit() or text in metadata.refs:
+        return None
     try:
-        return datetime.fromtimestamp(parse_time(when) / 1000, UTC)
-    except ValueError as exc:
-        raise HistoryError(f"'{when}' is not a time", hint=TIME_HINT) from exc
+        return parse_time(text)
+    except ValueError:
+        return None
 
 
 def find_point(metadata: TableMetadata, named: Named, *, table: str, ref: str = MAIN) -> Point:
-    """The point that is meant: a snapshot id, a branch or tag, or else a time on the line of `ref`."""
-    if isinstance(named, datetime):
+    """The snapshot that is meant: a snapshot id, a branch or tag, or else a time on the line of `ref`."""
+    if isinstance(named, date):
         return _at_time(metadata, to_ms(named), str(named), table=table, ref=ref)
     text = str(named).strip()
     if text.isdigit() and (snapshot := metadata.snapshot_by_id(int(text))):
@@ -119,7 +99,7 @@ def find_ref(metadata: TableMetadata, name: str, *, table: str) -> Point:
     return Point(snapshot, name, "branch" if ref.snapshot_ref_type.value == "branch" else "tag")
 
 
-def find_time(metadata: TableMetadata, when: str | datetime, *, table: str, ref: str = MAIN) -> Point:
+def find_time(metadata: TableMetadata, when: str | date, *, table: str, ref: str = MAIN) -> Point:
     """What a ref held at a time."""
     if isinstance(when, str):
         try:
@@ -138,9 +118,14 @@ def parse_time(text: str) -> int:
     return to_ms(datetime.fromisoformat(text.removesuffix(" UTC")))
 
 
-def to_ms(when: datetime) -> int:
-    """Milliseconds since the epoch; without a zone it is UTC."""
-    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+def to_ms(when: date) -> int:
+    """Milliseconds since the epoch; without a zone it is UTC, and a date is its midnight.
+
+    >>> to_ms(date(2024, 1, 18)), to_ms(datetime(2024, 1, 18, 1))
+    (1705536000000, 1705539600000)
+    """
+    moment = when if isinstance(when, datetime) else datetime(when.year, when.month, when.day)
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = aware - datetime(1970, 1, 1, tzinfo=UTC)
     return since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
 

@@ -99,10 +99,6 @@ class RowScan:
 
     # --- Arrow -------------------------------------------------------------------------------------------------------
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, a batch at a time, in bounded memory."""
-        return self._read(whole=False)
-
     def _read(self, *, whole: bool) -> Iterator[pa.RecordBatch]:
         planner, left = self.planner(), self.limit
         if left == 0:
@@ -117,17 +113,21 @@ class RowScan:
             left = None if left is None else left - batch.num_rows
             yield batch
 
-    def arrow_stream(self) -> pa.RecordBatchReader:
-        """The rows as an Arrow stream."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+    def iter_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as a generator of batches; closing it ends the threads that read ahead."""
+        return self._read(whole=False)
 
-    def read_all(self) -> pa.Table:
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream, batch by batch, in bounded memory."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.iter_batches())
+
+    def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return pa.Table.from_batches(self._read(whole=self.limit is None), schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Lets every library that takes Arrow streams read the scan itself."""
-        return self.arrow_stream().__arrow_c_stream__(requested_schema)
+        return self.to_batches().__arrow_c_stream__(requested_schema)
 
     # -----------------------------------------------------------------------------------------------------------------
 
