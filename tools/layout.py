@@ -40,6 +40,7 @@ LAYOUT = (
     Package("puffin", "Puffin files: sketches, deletion vectors, indexes"),
     Package("processes", "child processes that end with their parent"),
     Package("artifacts", "the cache folder, jars by Ivy, Java, pinned hashes, downloads with progress"),
+    Package("pyiceberg_compat", "the private names of PyIceberg that we touch, each with its reason"),
     Package(
         "client",
         "the REST client on top of PyIceberg: several tables in one commit, idempotency keys, ETags, commit outcomes",

@@ -14,7 +14,6 @@ from typing import Any
 import requests
 from pydantic import Field
 from pyiceberg.catalog.rest import (
-    _RETRY_ARGS,
     PAGE_SIZE,
     SNAPSHOT_LOADING_MODE,
     Capability,
@@ -22,18 +21,14 @@ from pyiceberg.catalog.rest import (
     Endpoints,
     HttpMethod,
     ListNamespaceResponse,
-    RestCatalog,
     TableResponse,
 )
-from pyiceberg.catalog.rest.response import _handle_non_200_response
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.io import FileIO
-from pyiceberg.table import CommitTableRequest, CommitTableResponse, StagedTable, Table
+from pyiceberg.table import CommitTableRequest, CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import IcebergBaseModel, Identifier
 from requests import HTTPError, Response, Session
-from tenacity import retry
 
 from frazil.client.changes import Change
 from frazil.client.endings import end_commit, lost_its_metadata, what_it_said
@@ -43,6 +38,7 @@ from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
 from frazil.errors import ReferencesUnknown, TableBroken, Unavailable
 from frazil.properties import safe_properties
+from frazil.pyiceberg_compat import OpenRestCatalog, raise_for_answer, retried
 
 logger = logging.getLogger("frazil.client")
 
@@ -79,7 +75,7 @@ def catalog_properties(settings: Settings) -> dict[str, str]:
     return {**{key: value for key, value in values.items() if value is not None}, **catalog.properties}
 
 
-class FrazilCatalog(RestCatalog):
+class FrazilCatalog(OpenRestCatalog):
     """A REST catalog as PyIceberg's `load_catalog` gives it; see `frazil.client` for what it adds and promises.
 
     PyIceberg makes one, too, from `py-catalog-impl: frazil.client.FrazilCatalog` in `.pyiceberg.yaml`.
@@ -95,7 +91,7 @@ class FrazilCatalog(RestCatalog):
 
     def transaction(self) -> CatalogTransaction:
         """A block whose changes to several tables happen together or not at all."""
-        self._check_endpoint(COMMIT_TRANSACTION)
+        self.require_endpoint(COMMIT_TRANSACTION)
         return CatalogTransaction(self)
 
     # --- commits -----------------------------------------------------------------------------------------------------
@@ -114,7 +110,7 @@ class FrazilCatalog(RestCatalog):
         retries.
         """
         change = Change(table.name(), requirements, updates)
-        path = Endpoints.update_table.format(**self._split_identifier_for_path(change.identifier))
+        path = Endpoints.update_table.format(**self.path_of(change.identifier))
         response = self._commit(path, change.request, [change])
         if response is not None:
             committed = CommitTableResponse.model_validate_json(response.text)
@@ -122,15 +118,13 @@ class FrazilCatalog(RestCatalog):
                 update={"metadata": self._without_unsafe(committed.metadata, change.identifier)}
             )
         fresh = self.load_table(change.identifier)
-        return CommitTableResponse(**{"metadata": fresh.metadata, "metadata-location": fresh.metadata_location})
+        return CommitTableResponse.model_validate(
+            {"metadata": fresh.metadata, "metadata-location": fresh.metadata_location}
+        )
 
     def _commit(self, path: str, request: IcebergBaseModel, changes: Sequence[Change]) -> Response | None:
         body = request.model_dump_json().encode()
-        return end_commit(lambda: self._session.post(self.url(path), data=body), self._look, changes)
-
-    @staticmethod
-    def _delete_old_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:
-        """Deletes nothing: the server deletes old metadata files, and knows which of them another table needs."""
+        return end_commit(lambda: self.session.post(self.url(path), data=body), self._look, changes)
 
     def _look(self, identifier: Identifier) -> TableMetadata | None:
         try:
@@ -155,7 +149,7 @@ class FrazilCatalog(RestCatalog):
             if other_than is not None:
                 body["other-than"] = {"namespace": list(other_than[:-1]), "name": other_than[-1]}
             try:
-                response = self._session.post(self.url("tables/references"), json=body)
+                response = self.session.post(self.url("tables/references"), json=body)
             except (requests.RequestException, Unavailable) as exc:
                 raise ReferencesUnknown("the catalog", self.url("tables/references"), str(exc)) from exc
             if response.status_code in UNKNOWN_ROUTE and "References request" not in response.text:
@@ -172,18 +166,18 @@ class FrazilCatalog(RestCatalog):
 
     # --- loads -------------------------------------------------------------------------------------------------------
 
-    @retry(**_RETRY_ARGS)  # type: ignore[call-overload, untyped-decorator]  # a dict of arguments, as PyIceberg passes it
+    @retried
     def load_table(self, identifier: str | Identifier) -> Table:
         """The table as it is now; one that has not changed since the last load is neither sent nor parsed again.
 
         Threads that load one table at the same time share a request. `NoSuchTableError`: there is none of this name.
         `TableBroken`: there is, and the catalog cannot read its metadata.
         """
-        self._check_endpoint(Capability.V1_LOAD_TABLE)
-        url = self.url(Endpoints.load_table, **self._split_identifier_for_path(identifier))
+        self.require_endpoint(Capability.V1_LOAD_TABLE)
+        url = self.url(Endpoints.load_table, **self.path_of(identifier))
         name = self.identifier_to_tuple(identifier)
         loaded = self._loading.ask(url, lambda: self._fetch_table(url, name))
-        return self._response_to_table(name, loaded)
+        return self.to_table(name, loaded)
 
     def load_tables(self, identifiers: Iterable[str | Identifier]) -> list[Table]:
         """The tables as they are now, in the order of their names; several are loaded at a time, and each once however
@@ -218,7 +212,7 @@ class FrazilCatalog(RestCatalog):
 
     def _fetch_table(self, url: str, name: Identifier) -> TableResponse:
         mode, known = self.properties.get(SNAPSHOT_LOADING_MODE), self._loaded.get(url)
-        response = self._session.get(
+        response = self.session.get(
             url, params={"snapshots": mode} if mode else {}, headers={"If-None-Match": known[0]} if known else {}
         )
         if response.status_code == requests.codes.not_modified and known:
@@ -228,8 +222,8 @@ class FrazilCatalog(RestCatalog):
         except HTTPError as exc:
             if self._is_broken(response, url):
                 raise TableBroken(".".join(name), what_it_said(response)) from exc
-            _handle_non_200_response(exc, {404: NoSuchTableError})
-        loaded = self._safe_response(TableResponse.model_validate_json(response.text), name)
+            raise_for_answer(exc, {404: NoSuchTableError})
+        loaded = self.check_response(TableResponse.model_validate_json(response.text), name)
         self._remember(url, response.headers.get("ETag"), loaded)
         return loaded
 
@@ -237,7 +231,7 @@ class FrazilCatalog(RestCatalog):
         """Whether the table is there, and its metadata is not. A catalog may use one type of 404 for both, so it is
         asked once more.
         """
-        return response.status_code == 422 or (lost_its_metadata(response) and self._session.head(url).ok)
+        return response.status_code == 422 or (lost_its_metadata(response) and self.session.head(url).ok)
 
     def _remember(self, url: str, tag: str | None, loaded: TableResponse) -> None:
         with self._loaded_lock:
@@ -248,17 +242,7 @@ class FrazilCatalog(RestCatalog):
             while len(self._loaded) > CACHED_TABLES:
                 self._loaded.popitem(last=False)
 
-    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
-        return super()._response_to_table(identifier_tuple, self._safe_response(table_response, identifier_tuple))
-
-    def _response_to_staged_table(
-        self, identifier_tuple: tuple[str, ...], table_response: TableResponse
-    ) -> StagedTable:
-        return super()._response_to_staged_table(
-            identifier_tuple, self._safe_response(table_response, identifier_tuple)
-        )
-
-    def _safe_response(self, response: TableResponse, identifier: Identifier) -> TableResponse:
+    def check_response(self, response: TableResponse, identifier: Identifier) -> TableResponse:
         metadata = self._without_unsafe(response.metadata, identifier)
         return response if metadata is response.metadata else response.model_copy(update={"metadata": metadata})
 
@@ -277,23 +261,23 @@ class FrazilCatalog(RestCatalog):
 
     # --- namespaces --------------------------------------------------------------------------------------------------
 
-    @retry(**_RETRY_ARGS)  # type: ignore[call-overload, untyped-decorator]  # a dict of arguments, as PyIceberg passes it
+    @retried
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """The namespaces right below one, or at the top. PyIceberg encodes the parent's name twice, so that `my space`
         is not found.
         """
-        self._check_endpoint(Capability.V1_LIST_NAMESPACES)
-        parent = self._namespace_separator.join(self.identifier_to_tuple(namespace))
+        self.require_endpoint(Capability.V1_LIST_NAMESPACES)
+        parent = self.namespace_separator.join(self.identifier_to_tuple(namespace))
         params = {
             key: value for key, value in (("parent", parent), ("pageSize", self.properties.get(PAGE_SIZE))) if value
         }
         namespaces: list[Identifier] = []
         while True:
-            response = self._session.get(self.url(Endpoints.list_namespaces), params=params)
+            response = self.session.get(self.url(Endpoints.list_namespaces), params=params)
             try:
                 response.raise_for_status()
             except HTTPError as exc:
-                _handle_non_200_response(exc, {404: NoSuchNamespaceError})
+                raise_for_answer(exc, {404: NoSuchNamespaceError})
             page = ListNamespaceResponse.model_validate_json(response.text)
             namespaces += page.namespaces
             if not page.next_page_token:
@@ -302,14 +286,12 @@ class FrazilCatalog(RestCatalog):
 
     # --- the session -------------------------------------------------------------------------------------------------
 
-    def _create_session(self) -> Session:
-        session = super()._create_session()
+    def prepare_session(self, session: Session) -> None:
         session.hooks["response"].append(self._note_promise)
         transport = Transport(keys=self._server_answers_keys)
         # a signing adapter that PyIceberg mounted on the catalog's own URL stays in front
         for scheme in ("http://", "https://"):
             session.mount(scheme, transport)
-        return session
 
     def _note_promise(self, response: Response, **_: object) -> None:
         """The configuration says whether the server answers a repeated key once; PyIceberg drops that field."""

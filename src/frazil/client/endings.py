@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import requests
-from pyiceberg.catalog.rest.response import ErrorResponse, _handle_non_200_response
+from pyiceberg.catalog.rest.response import ErrorResponse
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
@@ -19,6 +19,7 @@ from frazil.client.changes import Change, Verdict, judge, judge_all
 from frazil.client.transport import was_repeated
 from frazil.errors import CommitConflict, CommitUnknown, TableBroken
 from frazil.logs import describe_error
+from frazil.pyiceberg_compat import raise_for_answer
 
 log = logging.getLogger("frazil.client")
 
@@ -138,4 +139,4 @@ def _raise_as_pyiceberg_does(response: Response) -> None:
     try:
         response.raise_for_status()
     except HTTPError as exc:
-        _handle_non_200_response(exc, {404: NoSuchTableError})
+        raise_for_answer(exc, {404: NoSuchTableError})

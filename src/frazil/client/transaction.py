@@ -7,11 +7,12 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.table import CreateTableTransaction, Table, Transaction
-from pyiceberg.table.update import AssertCreate, AssertRefSnapshotId, AssertTableUUID, TableRequirement, TableUpdate
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.update import AssertCreate, AssertTableUUID
 from pyiceberg.typedef import Identifier
 
 from frazil.client.changes import Change
+from frazil.pyiceberg_compat import OpenCreateTransaction, OpenTransaction, staged_table
 
 
 class CommittingCatalog(Protocol):
@@ -57,12 +58,12 @@ class CatalogTransaction:
         if key in self._members:
             raise ValueError(f"{'.'.join(key)} is part of this transaction already")
         staged = self._catalog.create_table_transaction(key, schema, **options)
-        self._members[key] = _NewMember(staged._table)
+        self._members[key] = _NewMember(staged_table(staged))
         return self._members[key]
 
     def changes(self) -> list[Change]:
         """What would be committed now."""
-        return [member.change(identifier) for identifier, member in self._members.items() if member._updates]
+        return [member.change(identifier) for identifier, member in self._members.items() if member.updates]
 
     def __enter__(self) -> CatalogTransaction:
         return self
@@ -79,33 +80,23 @@ class CatalogTransaction:
             raise ValueError("this transaction has ended; open another with catalog.transaction()")
 
 
-class _Member(Transaction):
+class _Member(OpenTransaction):
     """PyIceberg's transaction on one table, whose commit is left to the transaction that it belongs to."""
 
     def change(self, identifier: Identifier) -> Change:
         return Change(
-            identifier, (AssertTableUUID(uuid=self._table.metadata.table_uuid), *self._requirements), self._updates
+            identifier, (AssertTableUUID(uuid=self.table.metadata.table_uuid), *self.requirements), self.updates
         )
 
     def commit_transaction(self) -> Table:
-        return self._table
-
-    def _stage(self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...] = ()) -> Transaction:
-        guarded = {
-            requirement.ref for requirement in self._requirements if isinstance(requirement, AssertRefSnapshotId)
-        }
-        super()._stage(updates, requirements)
-        # PyIceberg keeps one requirement of a kind: a second branch in the same transaction would go unguarded.
-        guards = [requirement for requirement in requirements if isinstance(requirement, AssertRefSnapshotId)]
-        self._requirements += tuple(g for g in guards if g.ref not in guarded and g not in self._requirements)
-        return self
+        return self.table
 
 
-class _NewMember(CreateTableTransaction):
+class _NewMember(OpenCreateTransaction):
     """The same for a table that is created."""
 
     def change(self, identifier: Identifier) -> Change:
-        return Change(identifier, (AssertCreate(),), self._updates)
+        return Change(identifier, (AssertCreate(),), self.updates)
 
     def commit_transaction(self) -> Table:
-        return self._table
+        return self.table

@@ -15,6 +15,7 @@ from pyiceberg.table.update import AddSchemaUpdate, AssertCreate, TableRequireme
 
 from frazil.errors import CatalogError, ChangeRefused, CheckError, CommitConflict, DeclarationError, StalePlan
 from frazil.protocol import PROPERTY_PROJECT
+from frazil.pyiceberg_compat import staged_table, staged_updates
 from frazil.tables.compare import compare
 from frazil.tables.declare import Table
 from frazil.tables.diff import diff
@@ -155,9 +156,9 @@ def _create(step: CreateTable, catalog: Catalog, owner: str | None) -> None:
         # PyIceberg drops the defaults of columns on its way to create_table; a staged table is completed by hand.
         staged = catalog.create_table_transaction(tuple(step.name.split(".")), schema, **options)
         updates = tuple(
-            AddSchemaUpdate(schema=schema) if isinstance(u, AddSchemaUpdate) else u for u in staged._updates
+            AddSchemaUpdate(schema=schema) if isinstance(u, AddSchemaUpdate) else u for u in staged_updates(staged)
         )
-        catalog.commit_table(staged._table, (AssertCreate(),), updates)
+        catalog.commit_table(staged_table(staged), (AssertCreate(),), updates)
     except (TableAlreadyExistsError, CommitConflict, CommitFailedException) as exc:
         raise StalePlan(step.name, ["the table itself: it is there already"]) from exc
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import _pyarrow_schema_ensure_small_types
 
 from frazil.errors import QueryError
+from frazil.pyiceberg_compat import with_small_types
 from frazil.scan.engines.frames import without_extensions
 from frazil.scan.manifests import Manifest
 from frazil.scan.planning import DeleteFile, Files, FileTask, Planner, ScanRequest, Source, TableState, select_fields
@@ -51,7 +51,7 @@ def to_spark(scan: RowScan, session: SparkSession) -> DataFrame:
 
     from frazil.spark import spread
 
-    wanted = _pyarrow_schema_ensure_small_types(without_extensions(scan.schema.empty_table()).schema)
+    wanted = with_small_types(without_extensions(scan.schema.empty_table()).schema)
     if scan.limit is not None:
         return session.createDataFrame(without_extensions(scan.to_arrow()).cast(wanted))
     parts = split(scan, session.sparkContext.defaultParallelism * TASKS_A_CORE)

@@ -46,6 +46,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, FixedType, IcebergType, PrimitiveType
 
 from frazil.errors import ScanError
+from frazil.pyiceberg_compat import ids_by_name
 
 UNARY: dict[str, Any] = {"is-null": IsNull, "not-null": NotNull, "is-nan": IsNaN, "not-nan": NotNaN}
 COMPARISONS: dict[str, Any] = {"lt": LessThan, "lt-eq": LessThanOrEqual, "gt": GreaterThan, "gt-eq": GreaterThanOrEqual}
@@ -123,7 +124,7 @@ def check_column(name: str, schema: Schema, *, table: str, case_sensitive: bool 
     try:
         field = schema.find_field(name, case_sensitive)
     except ValueError:
-        ids = schema._name_to_id
+        ids = ids_by_name(schema)
         known = sorted(ids, key=lambda one: (one.count("."), ids[one]))
         short = name.lower()[:NAME_LENGTH]
         near = difflib.get_close_matches(short, [one.lower() for one in known], n=2, cutoff=0.6)

@@ -15,6 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import UnknownTransform, VoidTransform
 from pyiceberg.types import IcebergType, NestedField, StringType, UnknownType
 
+from frazil.pyiceberg_compat import fields_by_id
 from frazil.scan.manifests import Manifest, stored_type
 
 
@@ -22,7 +23,7 @@ def partition_fields(spec: PartitionSpec, schema: Schema) -> tuple[NestedField, 
     """The partition fields with the types that they have by this schema; unknown where the column or the
     transform is.
     """
-    known = schema._lazy_id_to_field
+    known = fields_by_id(schema)
     return tuple(
         NestedField(field.field_id, field.name, _kind(field, known.get(field.source_id)), required=False)
         for field in spec.fields

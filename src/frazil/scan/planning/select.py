@@ -12,6 +12,7 @@ from pyiceberg.types import NestedField
 from pyparsing import ParseException
 
 from frazil.errors import ScanError
+from frazil.pyiceberg_compat import ids_by_name
 from frazil.scan.planning.filters import check_column
 
 NO_EXTRAS: Mapping[str, NestedField] = {}
@@ -30,7 +31,7 @@ def select_fields(
     """
     if columns is None:
         return tuple(schema.fields)
-    beside = {name: extras[name] for name in columns if name in extras and name not in schema._name_to_id}
+    beside = {name: extras[name] for name in columns if name in extras and name not in ids_by_name(schema)}
     names = [
         name if name in beside else check_column(name, schema, table=table, case_sensitive=case_sensitive)
         for name in columns

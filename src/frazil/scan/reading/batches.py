@@ -15,6 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField, StructType
 
+from frazil.pyiceberg_compat import fields_by_id
 from frazil.scan.manifests import REAL
 from frazil.scan.planning import TableState
 from frazil.scan.reading.project import Convert, FileColumn, converter, missing
@@ -139,7 +140,7 @@ def identity_values(spec: PartitionSpec, partition: Sequence[object], schema: Sc
     found: dict[int, Any] = {}
     for one, value in zip(spec.fields, partition, strict=True):
         if isinstance(one.transform, IdentityTransform):
-            kind = schema._lazy_id_to_field.get(one.source_id)
+            kind = fields_by_id(schema).get(one.source_id)
             is_nan = value == "NaN" and kind is not None and isinstance(kind.field_type, REAL)
             found[one.source_id] = math.nan if is_nan else value
     return found

@@ -17,7 +17,7 @@ from deltalake import Schema as DeltaSchema
 from deltalake.transaction import AddAction
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids, schema_to_pyarrow
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
@@ -34,6 +34,7 @@ from pyiceberg.types import (
 
 from frazil.errors import PartitionSpecError, SchemaMismatch, SinkError
 from frazil.protocol import QUARANTINE_SUFFIX
+from frazil.pyiceberg_compat import schema_without_ids
 from frazil.sinks.delta.log import DeltaLog, create_empty, now_ms
 from frazil.write.commit import SCHEMA as QUARANTINE_SCHEMA
 from frazil.write.commit import (
@@ -245,7 +246,7 @@ class DeltaTarget:
             )
         check_new_names(self._layout.arrow, wanted, table=self.uri)
         # The types that the sink writes: no 32-bit or view variants, times in microseconds.
-        plain = arrow_schema(assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(wanted)))
+        plain = arrow_schema(assign_fresh_schema_ids(schema_without_ids(wanted)))
         table = self._log.load()
         table.alter.add_columns(
             list(DeltaSchema.from_arrow(pa.schema([one.remove_metadata() for one in plain])).fields)
@@ -334,7 +335,7 @@ def delta_layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) 
     configuration = table.metadata().configuration
     derived = {key.removeprefix(DERIVED): text for key, text in configuration.items() if key.startswith(DERIVED)}
     arrow = pa.schema([one for one in pa.schema(table.schema().to_arrow()) if one.name not in derived])
-    schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(arrow))
+    schema = assign_fresh_schema_ids(schema_without_ids(arrow))
     spec = partition_spec(schema, [derived.get(name, name) for name in table.metadata().partition_columns])
     named = zip(spec.fields, table.metadata().partition_columns, strict=True)
     spec = PartitionSpec(*[one.model_copy(update={"name": name}) for one, name in named])

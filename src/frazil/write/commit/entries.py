@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pyiceberg.conversions import to_bytes
@@ -19,18 +18,24 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
     ManifestWriter,
-    ManifestWriterV2,
     write_manifest,
 )
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType
 
 from frazil.errors import SinkError
+from frazil.pyiceberg_compat import (
+    DeleteManifestWriter,
+    ManifestWriterV3,
+    fields_by_id,
+    in_blocks,
+    partition_fields_of,
+    partitions_of,
+)
 from frazil.write.commit import format3
 from frazil.write.files import avro_codec, new_metadata_file, writing
 
 if TYPE_CHECKING:
-    from pyiceberg.avro.file import AvroOutputFile
     from pyiceberg.io import FileIO
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
@@ -39,50 +44,6 @@ if TYPE_CHECKING:
 
 
 LOWER_BOUND, UPPER_BOUND = 2, 3  # places in a partition field's summary
-BLOCK_ENTRIES = 250  # some 64 KB before they are packed, as Java has it
-
-
-class _Blocks:
-    """What a manifest writer of PyIceberg writes to. It makes a block of each entry, which packs badly: files are ten
-    times as large.
-    """
-
-    def __init__(self, file: AvroOutputFile[ManifestEntry]) -> None:
-        self._file = file
-        self._waiting: list[ManifestEntry] = []
-
-    def write_block(self, entries: list[ManifestEntry]) -> None:
-        """Takes the entries; they are written when there are enough for a block."""
-        self._waiting += entries
-        if len(self._waiting) >= BLOCK_ENTRIES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Writes what waits."""
-        if self._waiting:
-            self._file.write_block(self._waiting)
-            self._waiting = []
-
-
-@contextmanager
-def _in_blocks(writer: ManifestWriter) -> Iterator[None]:
-    file = writer._writer
-    blocks = _Blocks(file)
-    writer._writer = blocks  # type: ignore[assignment]
-    try:
-        yield
-        blocks.flush()
-    finally:
-        writer._writer = file  # which closes itself
-
-
-class _DeleteManifestWriter(ManifestWriterV2):
-    def content(self) -> ManifestContent:
-        return ManifestContent.DELETES
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
 
 
 def write_entries(
@@ -95,7 +56,7 @@ def write_entries(
 ) -> ManifestFile:
     """A new manifest with these entries."""
     location = new_metadata_file(table, f"{uuid.uuid4()}-m0.avro")
-    with writing(location), _writer(table, location, spec_id, content, snapshot_id) as writer, _in_blocks(writer):
+    with writing(location), _writer(table, location, spec_id, content, snapshot_id) as writer, in_blocks(writer):
         for entry in entries:
             writer.add_entry(entry)
     return _with_ordered_zeros(writer.to_manifest_file(), writer)
@@ -107,13 +68,13 @@ def _with_ordered_zeros(manifest: ManifestFile, writer: ManifestWriter) -> Manif
     Python calls both equal, so PyIceberg may put -0.0 as the upper bound of files that hold 0.0; Java would then skip
     the manifest.
     """
-    for place, field in enumerate(writer._spec.partition_type(writer._schema).fields):
+    for place, field in enumerate(partition_fields_of(writer)):
         if not isinstance(field.field_type, FloatType | DoubleType):
             continue
         summary = manifest.partitions[place] if manifest.partitions else None
         for bound, zero in ((LOWER_BOUND, -0.0), (UPPER_BOUND, 0.0)):
             if summary is not None and summary[bound] is not None and _is_zero(summary[bound]):
-                has_it = any(_is_same_zero(partition[place], zero) for partition in writer._partitions)
+                has_it = any(_is_same_zero(partition[place], zero) for partition in partitions_of(writer))
                 summary[bound] = to_bytes(field.field_type, zero if has_it else -zero)
     return manifest
 
@@ -141,7 +102,7 @@ def _restore_doubles(table: Table, spec_id: int, entries: Sequence[ManifestEntry
     partition have its value, so the bounds of the column tell what it was.
     """
     for place, one in enumerate(table.metadata.specs()[spec_id].fields):
-        sources = [field for schema in table.metadata.schemas if (field := schema._lazy_id_to_field.get(one.source_id))]
+        sources = [field for schema in table.metadata.schemas if (field := fields_by_id(schema).get(one.source_id))]
         is_double = any(isinstance(field.field_type, DoubleType) for field in sources)
         if not isinstance(one.transform, IdentityTransform) or not is_double:
             continue
@@ -208,7 +169,7 @@ def _writer(table: Table, location: str, spec_id: int, content: ManifestContent,
     schema = schema_of(metadata, spec)
     codec = avro_codec(metadata.properties)
     if metadata.format_version >= 3:
-        return format3.ManifestWriterV3(spec, schema, output, snapshot_id, codec, content=content)
+        return ManifestWriterV3(spec, schema, output, snapshot_id, codec, content=content)
     if content == ManifestContent.DELETES:
-        return _DeleteManifestWriter(spec, schema, output, snapshot_id, codec)
+        return DeleteManifestWriter(spec, schema, output, snapshot_id, codec)
     return write_manifest(metadata.format_version, spec, schema, output, snapshot_id, codec)

@@ -26,12 +26,11 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    ManifestWriterV2,
     PartitionFieldSummary,
-    _inherit_from_manifest,
 )
 from pyiceberg.schema import Schema
 
+from frazil.pyiceberg_compat import copy_manifest, inherit_from_manifest
 from frazil.scan.reading import ROW_ID, UPDATED
 from frazil.write.commit.avro import ExactAvroFile
 from frazil.write.files import avro_codec, new_metadata_file, writing
@@ -39,12 +38,10 @@ from frazil.write.files import avro_codec, new_metadata_file, writing
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
-    from pyiceberg.typedef import TableVersion
 
 LIST_SCHEMA, ENTRY_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[3], MANIFEST_ENTRY_SCHEMAS[3]
 SEQUENCE, MIN_SEQUENCE, MANIFEST_FIRST_ROW = 4, 5, 15  # places in a manifest's record
-# places in a data file's record, and how many there are
-FILE_FIRST_ROW, REFERENCED, OFFSET, FILE_FIELDS = 16, 17, 18, 20
+FILE_FIRST_ROW, REFERENCED, OFFSET = 16, 17, 18  # places in a data file's record
 
 
 def with_lineage(schema: Schema) -> Schema:
@@ -83,7 +80,7 @@ def read_live_entries(io: FileIO, manifest: ManifestFile, schema: Schema) -> lis
         io.new_input(manifest.manifest_path), schema, read_types=kinds, read_enums=enums
     ) as reader:
         return [
-            _inherit_from_manifest(entry, manifest) for entry in reader if entry.status != ManifestEntryStatus.DELETED
+            inherit_from_manifest(entry, manifest) for entry in reader if entry.status != ManifestEntryStatus.DELETED
         ]
 
 
@@ -101,37 +98,6 @@ def _inherit_row_ids(files: Sequence[DataFile], manifest: ManifestFile) -> None:
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
-
-
-class ManifestWriterV3(ManifestWriterV2):
-    """Writes a manifest of data files, or of delete files."""
-
-    def __init__(self, *given: Any, content: ManifestContent = ManifestContent.DATA) -> None:
-        super().__init__(*given)
-        self._content = content
-
-    def content(self) -> ManifestContent:
-        return self._content
-
-    @property
-    def version(self) -> TableVersion:
-        return 3
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "data" if self._content == ManifestContent.DATA else "deletes"}
-
-    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        schema = self._with_partition(3)
-        return AvroOutputFile(self._output_file, schema, "manifest_entry", record_schema=schema, metadata=self._meta)
-
-    def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
-        missing = FILE_FIELDS - len(entry.data_file)
-        entry.data_file._data.extend([None] * missing)  # one that was described in the words of format 2
-        return super().prepare_entry(entry)
-
-    def to_manifest_file(self) -> ManifestFile:
-        return ManifestFile(*super().to_manifest_file()._data, None)
 
 
 @dataclass(frozen=True)
@@ -176,7 +142,7 @@ def write_list_v3(
 
 
 def _prepare(manifest: ManifestFile, *, snapshot_id: int, sequence: int) -> ManifestFile:
-    made = ManifestFile(*manifest._data, *[None] * (MANIFEST_FIRST_ROW + 1 - len(manifest)))
+    made = copy_manifest(manifest, length=MANIFEST_FIRST_ROW + 1)
     for place in (SEQUENCE, MIN_SEQUENCE):
         if made[place] == UNASSIGNED_SEQ:
             assert made.added_snapshot_id == snapshot_id  # only what this commit has written has no number yet

@@ -21,6 +21,7 @@ from pyiceberg.manifest import (
 )
 
 from frazil.protocol import PROPERTY_MANIFEST_BYTES
+from frazil.pyiceberg_compat import copy_manifest
 from frazil.write.commit.entries import as_added, as_deleted, as_existing, read_entries, write_entries
 from frazil.write.files import WrittenFile, avro_codec, new_metadata_file, writing
 
@@ -77,7 +78,7 @@ def write_list(
     ):
         # PyIceberg puts the sequence number into what it is given: the next attempt, with another number, would find
         # this one there.
-        writer.add_manifests([ManifestFile(*manifest._data) for manifest in manifests])
+        writer.add_manifests([copy_manifest(manifest) for manifest in manifests])
     return location
 
 
