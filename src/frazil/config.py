@@ -230,8 +230,8 @@ def load_settings(
         layers.insert(0, (str(stack_folder / SERVED_FILE), {"catalog": {"uri": served.uri}}))
     merged: Tree = {}
     sources: dict[str, str] = {}
-    for source, given in layers:
-        tree = _flatten_free(given, source)
+    for source, layer in layers:
+        tree = _flatten_free(layer, source)
         _merge(merged, tree)
         for key, _ in _leaves(tree):
             sources[key] = f"FRAZIL_{key.upper().replace('.', '__')}" if source == "environment" else source
@@ -319,8 +319,8 @@ def _read_toml(folder: Path, environ: Mapping[str, str]) -> tuple[Path | None, T
 
 def _env_tree(environ: Mapping[str, str]) -> Tree:
     """`FRAZIL_STACK__PORTS__KAFKA=1` as {"stack": {"ports": {"kafka": "1"}}}; names without `__` are not settings."""
-    found = {k[7:].lower().replace("__", "."): v for k, v in environ.items() if k.startswith("FRAZIL_") and "__" in k}
-    return _dotted_tree(found)
+    values = {k[7:].lower().replace("__", "."): v for k, v in environ.items() if k.startswith("FRAZIL_") and "__" in k}
+    return _dotted_tree(values)
 
 
 def _dotted_tree(values: Mapping[str, str]) -> Tree:
@@ -499,8 +499,8 @@ def _explain(exc: ValidationError, sources: Mapping[str, str]) -> ConfigError:
         near = difflib.get_close_matches(key, sorted(known_keys()), n=1)
         hint = f"did you mean '{near[0]}'?" if near else "frazil config lists all settings"
         return ConfigError(f"unknown setting '{key}' ({source})", hint=hint, option=key)
-    found = "" if is_secret(key) or isinstance(fault["input"], dict | list) else f", found {fault['input']!r}"
-    return ConfigError(f"setting '{key}' ({source}): {fault['msg']}{found}", option=key)
+    got = "" if is_secret(key) or isinstance(fault["input"], dict | list) else f", found {fault['input']!r}"
+    return ConfigError(f"setting '{key}' ({source}): {fault['msg']}{got}", option=key)
 
 
 def known_keys() -> list[str]:

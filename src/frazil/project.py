@@ -26,9 +26,9 @@ class Project:
 
     def pipeline(self, name: str) -> Pipeline:
         """The pipeline of that name."""
-        for found in self.pipelines:
-            if found.name == name:
-                return found
+        for candidate in self.pipelines:
+            if candidate.name == name:
+                return candidate
         known = ", ".join(p.name for p in self.pipelines) or "none"
         raise ProjectError(
             f"{self.folder / FILE_NAME} declares no pipeline '{name}'; it declares: {known}",
@@ -50,10 +50,10 @@ def load_project(folder: Path) -> Project:
     return Project(folder.resolve(), tables, pipelines)
 
 
-def _tables(path: Path, found: list[Table]) -> tuple[Table, ...]:
+def _tables(path: Path, tables: list[Table]) -> tuple[Table, ...]:
     """The tables, each once: two variables may hold the same one, two declarations may not share a name."""
     by_name: dict[str, Table] = {}
-    for table in found:
+    for table in tables:
         if by_name.setdefault(table.name, table) is not table:
             raise ProjectError(
                 f"{path} declares table '{table.name}' twice",

@@ -59,30 +59,30 @@ class BlobInfo:
     properties: Mapping[str, str]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> BlobInfo:
+    def of(cls, blob: Mapping[str, Any]) -> BlobInfo:
         """A blob as the footer has it."""
         return cls(
-            type=found["type"],
-            fields=tuple(found["fields"]),
-            snapshot_id=found["snapshot-id"],
-            sequence_number=found["sequence-number"],
-            offset=found["offset"],
-            length=found["length"],
-            codec=found.get("compression-codec"),
-            properties=found.get("properties") or {},
+            type=blob["type"],
+            fields=tuple(blob["fields"]),
+            snapshot_id=blob["snapshot-id"],
+            sequence_number=blob["sequence-number"],
+            offset=blob["offset"],
+            length=blob["length"],
+            codec=blob.get("compression-codec"),
+            properties=blob.get("properties") or {},
         )
 
     def to_json(self) -> dict[str, Any]:
         """The blob as the footer has it."""
-        found = {
+        blob = {
             "type": self.type,
             "fields": list(self.fields),
             "snapshot-id": self.snapshot_id,
             "sequence-number": self.sequence_number,
         }
-        found |= {"offset": self.offset, "length": self.length}
-        found |= {"compression-codec": self.codec} if self.codec else {}
-        return found | ({"properties": dict(self.properties)} if self.properties else {})
+        blob |= {"offset": self.offset, "length": self.length}
+        blob |= {"compression-codec": self.codec} if self.codec else {}
+        return blob | ({"properties": dict(self.properties)} if self.properties else {})
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class PuffinReader:
         self._source = source
         try:
             size = len(source)
-            found = json.loads(self._read_footer(size))
-            self.blobs = tuple(BlobInfo.of(one) for one in found["blobs"])
-            self.properties: dict[str, str] = found.get("properties") or {}
+            footer = json.loads(self._read_footer(size))
+            self.blobs = tuple(BlobInfo.of(blob) for blob in footer["blobs"])
+            self.properties: dict[str, str] = footer.get("properties") or {}
         except FileNotFoundError as exc:
             raise DataFileMissing(source.location) from exc
         except (KeyError, ValueError) as exc:
@@ -167,10 +167,10 @@ class PuffinReader:
 
     def read_stored(self, info: BlobInfo) -> bytes:
         """The blob's bytes as they are in the file."""
-        found = self._read_range(info.offset, info.length)
-        if len(found) < info.length:
+        data = self._read_range(info.offset, info.length)
+        if len(data) < info.length:
             raise self._damaged(f"it ends inside the blob {info.type}")
-        return found
+        return data
 
     def _read_footer(self, size: int) -> bytes:
         """The footer's payload: magic, payload, its size, flags, magic."""
@@ -181,10 +181,10 @@ class PuffinReader:
         start = size - TAIL - length - len(MAGIC)
         if length < 0 or start < len(MAGIC) or flags & ~FOOTER_COMPRESSED:
             raise self._damaged("its last bytes do not fit a Puffin file")
-        found = self._read_range(start, len(MAGIC) + length)
-        if found[: len(MAGIC)] != MAGIC:
+        data = self._read_range(start, len(MAGIC) + length)
+        if data[: len(MAGIC)] != MAGIC:
             raise self._damaged("no footer begins where it should")
-        payload = found[len(MAGIC) :]
+        payload = data[len(MAGIC) :]
         return _decompress(payload, LZ4) if flags & FOOTER_COMPRESSED else payload
 
     def _read_range(self, start: int, length: int) -> bytes:
@@ -223,14 +223,14 @@ def add_blobs(table: Table, blobs: Sequence[Blob], *, snapshot_id: int | None = 
         for blob in blobs:
             writer.add(blob, snapshot_id=snapshot.snapshot_id, sequence_number=snapshot.sequence_number or 0)
     assert writer.written is not None
-    named = [one.to_json() for one in writer.written.blobs if one.type in NAMED_IN_METADATA]
+    named = [blob.to_json() for blob in writer.written.blobs if blob.type in NAMED_IN_METADATA]
     about = {"snapshot-id": snapshot.snapshot_id, "statistics-path": path, "file-size-in-bytes": writer.written.size}
-    made = StatisticsFile.model_validate(
+    statistics = StatisticsFile.model_validate(
         about | {"file-footer-size-in-bytes": writer.written.footer_size, "blob-metadata": named}
     )
     with table.update_statistics() as update:
-        update.set_statistics(made)
-    return made
+        update.set_statistics(statistics)
+    return statistics
 
 
 def read_blobs(
@@ -244,9 +244,9 @@ def read_blobs(
 
 
 def _stored(table: Table, snapshot_id: int | None) -> Iterator[tuple[PuffinReader, BlobInfo]]:
-    for one in table.metadata.statistics:
-        if one.snapshot_id == snapshot_id:
-            reader = PuffinReader(table.io.new_input(one.statistics_path))
+    for statistic in table.metadata.statistics:
+        if statistic.snapshot_id == snapshot_id:
+            reader = PuffinReader(table.io.new_input(statistic.statistics_path))
             yield from ((reader, info) for info in reader.blobs)
 
 

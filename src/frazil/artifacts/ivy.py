@@ -137,8 +137,8 @@ def explain(output: str, coordinates: Sequence[Coordinate], *, java: Java, log: 
     text = re.sub(r"^\.{2,}.*$", "", output, flags=re.MULTILINE)  # the rows of dots that it draws
     artifact = _unresolved(text) or ", ".join(map(str, coordinates))
     for pattern, reason, hint in _REASONS:
-        if found := re.search(pattern, text):
-            return DownloadError(artifact, reason.format(found=found[0], java=java.home), hint=hint)
+        if match := re.search(pattern, text):
+            return DownloadError(artifact, reason.format(found=match[0], java=java.home), hint=hint)
     errors = re.search(r"(?s):::: (?:ERRORS|WARNINGS)\s+(.*?)\n", text)
     reason = (
         errors[1].strip()
@@ -154,8 +154,8 @@ def _unresolved(text: str) -> str | None:
     >>> _unresolved(":: org.x#lib;9: not found\\n\\t:: org.y#lib;2!lib.jar")
     'org.x:lib:9, org.y:lib:2'
     """
-    found = re.findall(r":: ([\w.+-]+)#([\w.+-]+);([\w.+-]+)(?:!\S+)?(?:: |$)", text, flags=re.MULTILINE)
-    return ", ".join(dict.fromkeys(":".join(parts) for parts in found)) or None
+    matches = re.findall(r":: ([\w.+-]+)#([\w.+-]+);([\w.+-]+)(?:!\S+)?(?:: |$)", text, flags=re.MULTILINE)
+    return ", ".join(dict.fromkeys(":".join(parts) for parts in matches)) or None
 
 
 _NETWORK_HINT = (

@@ -51,7 +51,8 @@ def resolve_jars(
         show = on_progress or show_progress()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             each = pool.map(
-                lambda one: resolve_jars([one], ivy_settings=ivy_settings, on_progress=show), dict.fromkeys(coordinates)
+                lambda coordinate: resolve_jars([coordinate], ivy_settings=ivy_settings, on_progress=show),
+                dict.fromkeys(coordinates),
             )
             return [file for files in each for file in files]
     wanted = sorted({Coordinate.parse(text) for text in coordinates})
@@ -61,8 +62,8 @@ def resolve_jars(
     def build(work: Work) -> Path:
         java = find_java(JavaNeed.JARS, on_progress=on_progress)
         with watch_folder(work.folder, _title(wanted), on_progress, total_bytes=total_bytes):
-            found = run_ivy(wanted, java=java, work=work, transitive=transitive, settings=settings)
-        folder = _collect(found, wanted, work.folder)
+            paths = run_ivy(wanted, java=java, work=work, transitive=transitive, settings=settings)
+        folder = _collect(paths, wanted, work.folder)
         hashes = {name: pins.sha256_of(folder / name) for name in _listed_names(folder)}
         try:
             pins.check_download(", ".join(map(str, wanted)), hashes, pinned)
@@ -154,12 +155,12 @@ def _remove_empty_folders(folder: Path) -> None:
 # --- the manifest ----------------------------------------------------------------------------------------------------
 
 
-def _collect(found: Sequence[Path], wanted: Sequence[Coordinate], work: Path) -> Path:
+def _collect(paths: Sequence[Path], wanted: Sequence[Coordinate], work: Path) -> Path:
     """A folder with all files side by side and the manifest that lists them with their sizes."""
     folder = work / "whole"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    names = [_place(file, folder, work) for file in found]
+    names = [_place(file, folder, work) for file in paths]
     files = {name: (folder / name).stat().st_size for name in names}
     manifest = {"coordinates": [str(c) for c in wanted], "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -187,8 +188,8 @@ def _listed_names(folder: Path) -> list[str]:
     return list(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"])
 
 
-def _site_settings(given: Path | None) -> Path | None:
-    named = given or (Path(value) if (value := os.environ.get("FRAZIL_IVY_SETTINGS")) else None)
+def _site_settings(path: Path | None) -> Path | None:
+    named = path or (Path(value) if (value := os.environ.get("FRAZIL_IVY_SETTINGS")) else None)
     if named is None:
         return None
     if not named.expanduser().is_file():

@@ -137,16 +137,16 @@ class CatalogApp:
             return None
         started = time.perf_counter()
         path, _, query = url.partition(b"?")
-        found = dict(headers)
-        if len(found) != len(headers):
+        header_map = dict(headers)
+        if len(header_map) != len(headers):
             return None  # a header twice: looked at where there is time
         route: Route | None = None
         try:
-            self.ctx.hosts.check(found)
+            self.ctx.hosts.check(header_map)
             route, variables = self._router.find(method.decode(), path)
-            if not route.quick or b"content-length" in found or b"transfer-encoding" in found:
+            if not route.quick or b"content-length" in header_map or b"transfer-encoding" in header_map:
                 return None
-            response = route.run(self.ctx, Request(method.decode(), "", variables, query, found, inline=True))
+            response = route.run(self.ctx, Request(method.decode(), "", variables, query, header_map, inline=True))
         except (UnknownRoute, MethodNotAllowed, WouldBlock):
             return None
         except CatalogError as exc:
@@ -155,7 +155,7 @@ class CatalogApp:
             response = problem_response(exc)
         except Exception:
             return None
-        request_id = self._request_id(found)
+        request_id = self._request_id(header_map)
         self._count(route, method.decode(), path.decode("ascii", "replace"), response.status, started, request_id)
         return Response(
             response.status, b"" if method == b"HEAD" else response.body, _with_length(response, request_id)
@@ -194,9 +194,14 @@ class CatalogApp:
 
     def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
         """The client's own id, if it is short and printable; else a new one."""
-        given = headers.get(b"x-request-id")
-        if given is not None and len(given) <= 128 and given.isascii() and given.decode().isprintable():
-            return given
+        request_id = headers.get(b"x-request-id")
+        if (
+            request_id is not None
+            and len(request_id) <= 128
+            and request_id.isascii()
+            and request_id.decode().isprintable()
+        ):
+            return request_id
         return f"{self._run_id}-{next(self._numbers):x}".encode()
 
     async def _answer(

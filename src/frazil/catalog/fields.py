@@ -14,12 +14,12 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 
-def _wrong(where: str, field: str, expected: str, found: Any) -> BadRequest:
-    shown = repr(found)
+def _wrong(where: str, field: str, expected: str, value: Any) -> BadRequest:
+    shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     return BadRequest(
         f"{where}: '{field}' must be {expected}, found {shown}"
-        if found is not None
+        if value is not None
         else f"{where}: '{field}' is missing"
     )
 

@@ -93,23 +93,25 @@ class Guard:
                 self._versions.move_to_end(location)
                 return replace(self._versions[location], label=pointer.label)  # one file, maybe two tables
         try:
-            made = TableFiles.of_json(pointer.label, location, self._metadata(pointer))
+            table_files = TableFiles.of_json(pointer.label, location, self._metadata(pointer))
         except CatalogError as exc:
             raise ReferencesUnknown(pointer.label, location, exc.message) from exc
         with self._lock:
             if location not in self._versions:
-                self._versions[location] = made
-                self._paths += len(made)
+                self._versions[location] = table_files
+                self._paths += len(table_files)
             while self._paths > MOST_PATHS and len(self._versions) > 1:
                 self._paths -= len(self._versions.popitem(last=False)[1])
-        return made
+        return table_files
 
     def _metadata(self, pointer: Pointer) -> Json:
         version = self._files.cache.peek(pointer.metadata_location)
         if version is not None:
             return version.metadata
-        found = parse_file(pointer.metadata_location, self._files.read_bytes(pointer.metadata_location), self._limits)
-        return (normalise_view if pointer.kind == "view" else normalise)(found, pointer.metadata_location)
+        metadata = parse_file(
+            pointer.metadata_location, self._files.read_bytes(pointer.metadata_location), self._limits
+        )
+        return (normalise_view if pointer.kind == "view" else normalise)(metadata, pointer.metadata_location)
 
     def _open(self, pointer: Pointer) -> References:
         if pointer.warehouse not in {warehouse.name for warehouse in self._warehouses}:
@@ -130,10 +132,10 @@ class Guard:
 
     def keeps_metadata_in(self, pointer: Pointer, folder: Place) -> bool:
         """Whether a folder lies in the location of a table, and is not where a warehouse begins."""
-        own = [parse_location(one) for one in self.files_of(pointer).folders]
+        own = [parse_location(folder) for folder in self.files_of(pointer).folders]
         if any(folder.real.contains(root.real) for root in roots(self._warehouses)):
             return False
-        return any(one.contains(folder) and one.real.contains(folder.real) for one in own)
+        return any(own_folder.contains(folder) and own_folder.real.contains(folder.real) for own_folder in own)
 
     # --- what is a table's own ---------------------------------------------------------------------------------------
 
@@ -210,13 +212,13 @@ def roots(warehouses: Warehouses) -> list[Place]:
     return [*(warehouse.place for warehouse in warehouses), *warehouses.allowed]
 
 
-def overlap(one: Place, other: Place) -> bool:
+def overlap(first: Place, other: Place) -> bool:
     """Whether one place lies in the other, also when symbolic links are followed.
 
     >>> overlap(parse_location("s3://b/t/data"), parse_location("s3a://b/t")), overlap(parse_location("s3://b/t"), parse_location("s3://b/t2"))
     (True, False)
     """
-    return any(a.contains(b) or b.contains(a) for a, b in ((one, other), (one.real, other.real)))
+    return any(a.contains(b) or b.contains(a) for a, b in ((first, other), (first.real, other.real)))
 
 
 def read_or_missing(files: MetadataFiles, location: str) -> bytes:

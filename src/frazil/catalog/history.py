@@ -23,8 +23,8 @@ def number_of(location: str) -> int | None:
     >>> number_of("s3://b/t/metadata/00042-x.metadata.json"), number_of("s3://b/t/metadata/snap-1.avro")
     (42, None)
     """
-    found = _NAME.fullmatch(location.rpartition("/")[2])
-    return int(found[1]) if found else None
+    match = _NAME.fullmatch(location.rpartition("/")[2])
+    return int(match[1]) if match else None
 
 
 def list_metadata_files(files: MetadataFiles, current: str) -> list[Entry]:
@@ -70,10 +70,10 @@ def ancestry(files: MetadataFiles, current: str) -> Ancestry:
 def uuid_in(files: MetadataFiles, location: str) -> str | None:
     """The UUID of the table or view that a metadata file says it is of; None when it does not say."""
     try:
-        found = parse_file(location, files.read_bytes(location))
+        metadata = parse_file(location, files.read_bytes(location))
     except (MetadataCorrupt, MetadataMissing, Unavailable):
         return None
-    uuid = found.get("table-uuid") or found.get("view-uuid")
+    uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
     return str(uuid) if uuid else None
 
 

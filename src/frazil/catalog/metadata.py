@@ -86,12 +86,12 @@ class Version:
 
     def packed(self, which: str = "all") -> bytes:
         """The reply in gzip, made once."""
-        found = self._packed.get(which)
-        if found is None:
+        body = self._packed.get(which)
+        if body is None:
             with self._lock:  # one thread packs, the others wait for it
-                found = self._packed.get(which) or pack(self.reply if which == "all" else self.refs_reply())
-                self._packed[which] = found
-        return found
+                body = self._packed.get(which) or pack(self.reply if which == "all" else self.refs_reply())
+                self._packed[which] = body
+        return body
 
     def is_packed(self, which: str = "all") -> bool:
         return which in self._packed
@@ -247,21 +247,21 @@ def parse_like(content: bytes, like: Version) -> Json | None:
         return None
     more = content[inside + len(known) : -2]
     try:
-        found: Json = orjson.loads(content[:start] + b"}")
+        document: Json = orjson.loads(content[:start] + b"}")
         added = orjson.loads(b"[" + more[1:] + b"]") if more[:1] == b"," else []
     except orjson.JSONDecodeError:
         return None
     if more and not added:
         return None
-    return {**found, "snapshots": [*like.metadata["snapshots"], *added]}
+    return {**document, "snapshots": [*like.metadata["snapshots"], *added]}
 
 
-def normalise(found: Json, location: str, *, known_snapshots: int = 0) -> Json:
+def normalise(document: Json, location: str, *, known_snapshots: int = 0) -> Json:
     """Metadata as commits work on it: what older versions leave out or name otherwise is filled in, and the types are
     checked.
     """
     try:
-        metadata = _normalise(found)
+        metadata = _normalise(document)
         check_table(metadata, known_snapshots=known_snapshots)
         return metadata
     except RecursionError as exc:
@@ -281,44 +281,44 @@ _DEFAULTS: tuple[tuple[str, Any], ...] = (
 )
 
 
-def _normalise(found: Json) -> Json:
-    version = found["format-version"]
+def _normalise(document: Json) -> Json:
+    version = document["format-version"]
     if type(version) is not int or not 1 <= version <= MAX_FORMAT_VERSION:
         raise ValueError(f"format version {version!r} is not supported")
-    out = {k: v for k, v in found.items() if k not in ("schema", "partition-spec")}
-    _fill_shape(out, found)
+    out = {k: v for k, v in document.items() if k not in ("schema", "partition-spec")}
+    _fill_shape(out, document)
     for key, default in _DEFAULTS:
         if out.get(key) is None:
             out[key] = type(default)()
     out["properties"] = text_properties(out["properties"])
-    out["table-uuid"] = str(found["table-uuid"])
-    out["location"] = str(found["location"]).rstrip("/")
-    out["last-sequence-number"] = found.get("last-sequence-number") or 0
-    out["next-row-id"] = found.get("next-row-id") or 0
-    out["last-updated-ms"] = int(found["last-updated-ms"])
-    out["last-column-id"] = int(found["last-column-id"])
+    out["table-uuid"] = str(document["table-uuid"])
+    out["location"] = str(document["location"]).rstrip("/")
+    out["last-sequence-number"] = document.get("last-sequence-number") or 0
+    out["next-row-id"] = document.get("next-row-id") or 0
+    out["last-updated-ms"] = int(document["last-updated-ms"])
+    out["last-column-id"] = int(document["last-column-id"])
     _fill_refs(out)
     return out
 
 
-def _fill_shape(out: Json, found: Json) -> None:
+def _fill_shape(out: Json, document: Json) -> None:
     """Schemas, specs and sort orders; the first edition of version 1 has one of each, without ids."""
-    if "schemas" not in found:
-        out["schemas"] = [{"schema-id": 0, **found["schema"]}]
+    if "schemas" not in document:
+        out["schemas"] = [{"schema-id": 0, **document["schema"]}]
         out["current-schema-id"] = out["schemas"][0]["schema-id"]
-    if "partition-specs" not in found:
+    if "partition-specs" not in document:
         out["partition-specs"], out["default-spec-id"] = (
-            [{"spec-id": 0, "fields": _with_field_ids(found.get("partition-spec", []))}],
+            [{"spec-id": 0, "fields": _with_field_ids(document.get("partition-spec", []))}],
             0,
         )
-    elif found["format-version"] == 1:  # there, the ids of partition fields are optional
+    elif document["format-version"] == 1:  # there, the ids of partition fields are optional
         out["partition-specs"] = [
-            {**spec, "fields": _with_field_ids(spec["fields"])} for spec in found["partition-specs"]
+            {**spec, "fields": _with_field_ids(spec["fields"])} for spec in document["partition-specs"]
         ]
-    if found.get("last-partition-id") is None:
+    if document.get("last-partition-id") is None:
         ids = [f["field-id"] for s in out["partition-specs"] for f in s["fields"]]
         out["last-partition-id"] = max(ids, default=schemas.FIRST_PARTITION_ID - 1)
-    if "sort-orders" not in found:
+    if "sort-orders" not in document:
         out["sort-orders"], out["default-sort-order-id"] = [{"order-id": 0, "fields": []}], 0
     next(s for s in out["schemas"] if s["schema-id"] == out["current-schema-id"])
     next(s for s in out["partition-specs"] if s["spec-id"] == out["default-spec-id"])

@@ -88,16 +88,16 @@ def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
 
 def _operation(route: Route) -> dict[str, Any]:
     summary, body, status, answer = OPERATIONS[route.operation]
-    found: dict[str, Any] = {"operationId": route.operation, "summary": summary, "parameters": _parameters(route)}
+    description: dict[str, Any] = {"operationId": route.operation, "summary": summary, "parameters": _parameters(route)}
     if body is not None:
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(body)}}}
+        description["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(body)}}}
     ok: dict[str, Any] = {"description": "Success"}
     if answer is not None:
         ok["content"] = {"application/json": {"schema": ref(answer)}}
-    found["responses"] = {str(status): ok, "default": _error()}
+    description["responses"] = {str(status): ok, "default": _error()}
     if route.operation == "loadTable":
-        found["responses"]["304"] = {"description": "The client has it already"}
-    return found
+        description["responses"]["304"] = {"description": "The client has it already"}
+    return description
 
 
 def _error() -> dict[str, Any]:
@@ -109,13 +109,15 @@ def _error() -> dict[str, Any]:
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
     names = re.findall(r"\{([^}]+)\}", route.template)
-    found = [{"name": n, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for n in names]
-    found += [{"name": n, "in": "query", "schema": _KINDS.get(n, TEXT)} for n in _QUERY.get(route.operation, ())]
+    parameters = [
+        {"name": n, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for n in names
+    ]
+    parameters += [{"name": n, "in": "query", "schema": _KINDS.get(n, TEXT)} for n in _QUERY.get(route.operation, ())]
     if route.writes:
-        found.append({"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "format": "uuid"}})
+        parameters.append({"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "format": "uuid"}})
     if route.operation == "loadTable":
-        found.append({"name": "If-None-Match", "in": "header", "schema": TEXT})
-    return found
+        parameters.append({"name": "If-None-Match", "in": "header", "schema": TEXT})
+    return parameters
 
 
 def document_bytes(routes: tuple[Route, ...]) -> bytes:

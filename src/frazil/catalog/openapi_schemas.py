@@ -26,8 +26,8 @@ def many(items: Schema, **more: Any) -> Schema:
 
 def record(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
     """An object with these fields; others are ignored."""
-    found: Schema = {"type": "object", "properties": {**required, **(optional or {})}}
-    return {**found, "required": list(required)} if required else found
+    schema: Schema = {"type": "object", "properties": {**required, **(optional or {})}}
+    return {**schema, "required": list(required)} if required else schema
 
 
 def _tagged(

@@ -101,7 +101,9 @@ def check_type(headers: Headers) -> None:
     """
     kind = headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
     if kind != b"application/json":
-        found = kind.decode("latin-1")[:100]
+        content_type = kind.decode("latin-1")[:100]
         raise UnsupportedBody(
-            f"The Content-Type must be application/json, found {found!r}" if found else "The Content-Type is missing"
+            f"The Content-Type must be application/json, found {content_type!r}"
+            if content_type
+            else "The Content-Type is missing"
         )

@@ -222,8 +222,8 @@ def store_missing_places(database: Database, files: MetadataFiles) -> int:
     return len(missing) - unread
 
 
-def _batches(found: Iterator[tuple[Unplaced, list[str], bool]]) -> Iterator[list[tuple[Unplaced, list[str], bool]]]:
-    while batch := list(itertools.islice(found, STORE_AT_ONCE)):
+def _batches(unplaced: Iterator[tuple[Unplaced, list[str], bool]]) -> Iterator[list[tuple[Unplaced, list[str], bool]]]:
+    while batch := list(itertools.islice(unplaced, STORE_AT_ONCE)):
         yield batch
 
 
@@ -277,15 +277,15 @@ class Overlap:
 
 def find_overlaps(sql: Sql) -> list[Overlap]:
     """The overlaps that are there: made by older versions, or allowed by the operator."""
-    found: dict[tuple[str, str], Overlap] = {}
+    overlaps: dict[tuple[str, str], Overlap] = {}
     around: list[Occupant] = []
     for occupant in store.list_all(sql):
         around = [outer for outer in around if occupant.place.startswith(outer.place)]
         for outer in around:
             if str(outer) != str(occupant):
-                found.setdefault((str(outer), str(occupant)), Overlap(outer, occupant))
+                overlaps.setdefault((str(outer), str(occupant)), Overlap(outer, occupant))
         around.append(occupant)
-    return list(found.values())
+    return list(overlaps.values())
 
 
 def report_overlaps(database: Database) -> None:

@@ -43,9 +43,9 @@ class Plan:
 
     @property
     def result(self) -> Version:
-        found = self.new or self.base
-        assert found is not None, "a plan has a base or a new version"
-        return found
+        metadata = self.new or self.base
+        assert metadata is not None, "a plan has a base or a new version"
+        return metadata
 
 
 def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) -> Plan:
@@ -151,8 +151,8 @@ def metadata_location(metadata: Json, previous: str | None, uuid: str) -> str:
     """
     number = 0
     if previous is not None:
-        found = _NUMBER.match(previous.rpartition("/")[2])
-        number = int(found[1]) + 1 if found else 1
+        match = _NUMBER.match(previous.rpartition("/")[2])
+        number = int(match[1]) + 1 if match else 1
     folder = metadata["properties"].get(METADATA_PATH, f"{metadata['location']}/metadata").rstrip("/")
     packed = ".gz" if metadata["properties"].get("write.metadata.compression-codec", "none").lower() == "gzip" else ""
     return f"{folder}/{number:05d}-{uuid}{packed}.metadata.json"

@@ -183,10 +183,12 @@ def _swap(ctx: Context, sql: Sql, warehouse: Warehouse, plan: Plan, claiming: Se
 def _look_again(ctx: Context, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
     """The response, if the pointers show that the commit went through; else the doubt remains, and is said."""
     try:
-        found = [relations.find(ctx.database.read(), warehouse.name, plan.name) for plan in plans]
+        relations_now = [relations.find(ctx.database.read(), warehouse.name, plan.name) for plan in plans]
     except Unavailable:
-        found = [None]
-    if [relation and relation.metadata_location for relation in found] == [plan.result.location for plan in plans]:
+        relations_now = [None]
+    if [relation and relation.metadata_location for relation in relations_now] == [
+        plan.result.location for plan in plans
+    ]:
         return response
     names = ", ".join(str(plan.name) for plan in plans)
     raise CommitUnknown(

@@ -103,7 +103,9 @@ class Purge:
             )
 
     def _named(self) -> Iterator[str]:
-        lists = dict.fromkeys(one["manifest-list"] for one in self.metadata["snapshots"] if "manifest-list" in one)
+        lists = dict.fromkeys(
+            snapshot["manifest-list"] for snapshot in self.metadata["snapshots"] if "manifest-list" in snapshot
+        )
         if self.metadata["properties"].get(PROPERTY_GC_ENABLED, "true").lower() != "false":
             yield from self._data_files(lists)
         yield from lists
@@ -137,11 +139,11 @@ class Purge:
         if not self.own.contain(path):
             return []
         try:
-            found: list[str] = cache.manifest(path).columns["path"].to_pylist()
+            paths: list[str] = cache.manifest(path).columns["path"].to_pylist()
         except (FrazilError, OSError, ValueError) as exc:
             self._unreadable(path, exc)
             return []
-        return found
+        return paths
 
     def _unreadable(self, path: str, exc: Exception) -> None:
         reason = exc.message if isinstance(exc, CatalogError) else str(exc)

@@ -105,8 +105,8 @@ def _check_type(kind: Any, where: str, seen: dict[int, Json], depth: int) -> Non
 def _check_primitive(kind: str, where: str) -> None:
     if kind in _PLAIN_TYPES or _GEO.fullmatch(kind):
         return
-    if found := _DECIMAL.fullmatch(kind):
-        precision, scale = int(found[1]), int(found[2])
+    if match := _DECIMAL.fullmatch(kind):
+        precision, scale = int(match[1]), int(match[2])
         if not 1 <= precision <= 38 or scale > precision:
             raise BadRequest(f"{where}: {kind} has a precision outside 1-38, or a scale above it")
         return
@@ -161,39 +161,43 @@ def highest_id(schema: Json) -> int:
     return max((field["id"] for _, field in walk(schema)), default=0)
 
 
-def same_schema(one: Json, two: Json) -> bool:
+def same_schema(first: Json, two: Json) -> bool:
     """Whether two schemas are equal but for their own ids."""
-    if set(one.get("identifier-field-ids") or ()) != set(two.get("identifier-field-ids") or ()):
+    if set(first.get("identifier-field-ids") or ()) != set(two.get("identifier-field-ids") or ()):
         return False
-    return _same_type(one, two)
+    return _same_type(first, two)
 
 
 _STRUCT_FIELD = (("doc", None), ("initial-default", None), ("write-default", None))
 
 
-def _same_type(one: Any, two: Any) -> bool:
-    if isinstance(one, str) or isinstance(two, str):
-        return one == two or (
-            isinstance(one, str) and isinstance(two, str) and one.replace(" ", "") == two.replace(" ", "")
+def _same_type(first: Any, two: Any) -> bool:
+    if isinstance(first, str) or isinstance(two, str):
+        return first == two or (
+            isinstance(first, str) and isinstance(two, str) and first.replace(" ", "") == two.replace(" ", "")
         )
-    if one["type"] != two["type"]:
+    if first["type"] != two["type"]:
         return False
-    if one["type"] == "struct":
-        pairs = zip(one["fields"], two["fields"], strict=False)
-        return len(one["fields"]) == len(two["fields"]) and all(_same_field(a, b) for a, b in pairs)
-    parts = ("element",) if one["type"] == "list" else ("key", "value")
+    if first["type"] == "struct":
+        pairs = zip(first["fields"], two["fields"], strict=False)
+        return len(first["fields"]) == len(two["fields"]) and all(_same_field(a, b) for a, b in pairs)
+    parts = ("element",) if first["type"] == "list" else ("key", "value")
     return all(
-        one[f"{p}-id"] == two[f"{p}-id"]
-        and one.get(f"{p}-required") == two.get(f"{p}-required")
-        and _same_type(one[p], two[p])
+        first[f"{p}-id"] == two[f"{p}-id"]
+        and first.get(f"{p}-required") == two.get(f"{p}-required")
+        and _same_type(first[p], two[p])
         for p in parts
     )
 
 
-def _same_field(one: Json, two: Json) -> bool:
-    if one["id"] != two["id"] or one["name"] != two["name"] or one.get("required", False) != two.get("required", False):
+def _same_field(first: Json, two: Json) -> bool:
+    if (
+        first["id"] != two["id"]
+        or first["name"] != two["name"]
+        or first.get("required", False) != two.get("required", False)
+    ):
         return False
-    return all(one.get(k, d) == two.get(k, d) for k, d in _STRUCT_FIELD) and _same_type(one["type"], two["type"])
+    return all(first.get(k, d) == two.get(k, d) for k, d in _STRUCT_FIELD) and _same_type(first["type"], two["type"])
 
 
 # --- fresh ids -------------------------------------------------------------------------------------------------------
@@ -258,8 +262,8 @@ def check_spec(spec: Json, where: str) -> list[Json]:
         names.add(name)
         fields.integer_or_none(field, "field-id", where)
         _check_term(field, f"{where}, partition field '{name}'")
-    found: list[Json] = spec["fields"]
-    return found
+    spec_fields: list[Json] = spec["fields"]
+    return spec_fields
 
 
 def check_order(order: Json, where: str) -> list[Json]:
@@ -276,8 +280,8 @@ def check_order(order: Json, where: str) -> list[Json]:
                 f"{where}: 'null-order' must be nulls-first or nulls-last, found {field.get('null-order')!r}",
                 got=field.get("null-order"),
             )
-    found: list[Json] = order["fields"]
-    return found
+    order_fields: list[Json] = order["fields"]
+    return order_fields
 
 
 def _check_term(field: Json, where: str) -> None:
@@ -318,12 +322,12 @@ def check_terms(schema: Json, terms: list[Json], what: str) -> None:
 
 
 def _reachable(struct: Json) -> dict[int, Any]:
-    found: dict[int, Any] = {}
+    reachable: dict[int, Any] = {}
     for field in struct["fields"]:
-        found[field["id"]] = field["type"]
+        reachable[field["id"]] = field["type"]
         if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
-            found.update(_reachable(field["type"]))
-    return found
+            reachable.update(_reachable(field["type"]))
+    return reachable
 
 
 def _can_transform(transform: str, kind: str) -> bool:
@@ -343,12 +347,12 @@ def _can_transform(transform: str, kind: str) -> bool:
     return base not in {"variant", "geometry", "geography", "unknown"}
 
 
-def same_spec(one: list[Json], two: list[Json]) -> bool:
+def same_spec(first: list[Json], two: list[Json]) -> bool:
     """Whether two specs partition alike: the same columns, transforms and names in the same order."""
     keys = ("source-id", "transform", "name")
-    return len(one) == len(two) and all(a[k] == b[k] for a, b in zip(one, two, strict=True) for k in keys)
+    return len(first) == len(two) and all(a[k] == b[k] for a, b in zip(first, two, strict=True) for k in keys)
 
 
-def same_order(one: list[Json], two: list[Json]) -> bool:
+def same_order(first: list[Json], two: list[Json]) -> bool:
     keys = ("source-id", "transform", "direction", "null-order")
-    return len(one) == len(two) and all(a[k] == b[k] for a, b in zip(one, two, strict=True) for k in keys)
+    return len(first) == len(two) and all(a[k] == b[k] for a, b in zip(first, two, strict=True) for k in keys)

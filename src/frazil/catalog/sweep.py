@@ -49,18 +49,18 @@ def find_orphans(ctx: Context, *, older_than_ms: int) -> list[Orphan]:
     listed = _list(ctx, before)
     after = ctx.guard.pointers()
     now, since = ctx.clock(), versions.kept_since_ms(ctx.database.read())
-    old = [one for one in listed if now - one.entry.modified_ms >= older_than_ms and one.entry.modified_ms >= since]
+    old = [file for file in listed if now - file.entry.modified_ms >= older_than_ms and file.entry.modified_ms >= since]
     known = [ancestry(ctx.files, location) for location in _roots(ctx, old, [*before, *after])]
-    never = [one for one in old if not _may_have_been_current(one, known) and _is_of(ctx, one)]
-    candidates = Candidates(one.entry.location for one in never)
+    never = [file for file in old if not _may_have_been_current(file, known) and _is_of(ctx, file)]
+    candidates = Candidates(file.entry.location for file in never)
     ctx.guard.spare_named(candidates, after)
     left = {*candidates.left}
-    found = [
-        Orphan(one.table.label, one.entry.location, one.entry.bytes, now - one.entry.modified_ms)
-        for one in never
-        if one.entry.location in left
+    orphans = [
+        Orphan(file.table.label, file.entry.location, file.entry.bytes, now - file.entry.modified_ms)
+        for file in never
+        if file.entry.location in left
     ]
-    return sorted(found, key=lambda orphan: -orphan.age_ms)
+    return sorted(orphans, key=lambda orphan: -orphan.age_ms)
 
 
 def _list(ctx: Context, pointers: Sequence[Pointer]) -> list[_Listed]:
@@ -88,12 +88,14 @@ def _roots(ctx: Context, files: Sequence[_Listed], pointers: Iterable[Pointer]) 
     """
     if not files:
         return []
-    uuids = {one.table.uuid for one in files}
-    folders = {_folder(one.entry.location) for one in files}
+    uuids = {file.table.uuid for file in files}
+    folders = {_folder(file.entry.location) for file in files}
     former = [
         where for where, uuid in versions.all_former(ctx.database.read()) if uuid in uuids or _folder(where) in folders
     ]
-    current = [where for one in pointers for where in (one.metadata_location, one.previous_location) if where]
+    current = [
+        where for pointer in pointers for where in (pointer.metadata_location, pointer.previous_location) if where
+    ]
     return list(dict.fromkeys((*current, *former)))
 
 

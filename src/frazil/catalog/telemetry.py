@@ -68,19 +68,19 @@ class Telemetry:
 
     def counts(self) -> Counts:
         """All series of this process."""
-        found: Counts = {"frazil_requests_in_flight": self.in_flight, **self._gauges()}
+        numbers: Counts = {"frazil_requests_in_flight": self.in_flight, **self._gauges()}
         for (operation, status), number in list(self._statuses.items()):
-            found[f'frazil_requests_total{{operation="{operation}",status="{status}"}}'] = number
+            numbers[f'frazil_requests_total{{operation="{operation}",status="{status}"}}'] = number
         for outcome, number in list(self._commits.items()):
-            found[f'frazil_commits_total{{outcome="{outcome}"}}'] = number
+            numbers[f'frazil_commits_total{{outcome="{outcome}"}}'] = number
         for operation, times in list(self._times.items()):
             total = 0.0
             for limit, inside in zip((*BUCKETS, "+Inf"), times, strict=False):
                 total += inside
-                found[f'frazil_request_seconds_bucket{{operation="{operation}",le="{limit}"}}'] = total
-            found[f'frazil_request_seconds_count{{operation="{operation}"}}'] = times[-2]
-            found[f'frazil_request_seconds_sum{{operation="{operation}"}}'] = times[-1]
-        return found
+                numbers[f'frazil_request_seconds_bucket{{operation="{operation}",le="{limit}"}}'] = total
+            numbers[f'frazil_request_seconds_count{{operation="{operation}"}}'] = times[-2]
+            numbers[f'frazil_request_seconds_sum{{operation="{operation}"}}'] = times[-1]
+        return numbers
 
     def render(self) -> str:
         """The counts of the whole server as Prometheus reads them."""

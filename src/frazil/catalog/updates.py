@@ -198,9 +198,9 @@ def _set_default_sort_order(draft: Draft, update: Json, where: str) -> None:
 
 
 def _last_or_given(update: Json, name: str, last: int | None, what: str, where: str) -> int:
-    given = fields.integer(update, name, where)
-    if given != LAST_ADDED:
-        return given
+    schema_id = fields.integer(update, name, where)
+    if schema_id != LAST_ADDED:
+        return schema_id
     if last is None:
         raise InvalidChange(f"Cannot set last added {what}: no {what} has been added")
     return last
@@ -224,10 +224,10 @@ def _remove_schemas(draft: Draft, update: Json, where: str) -> None:
 
 def current_schema(metadata: Json) -> Json:
     wanted = metadata["current-schema-id"]
-    found: Json | None = next((s for s in metadata["schemas"] if s["schema-id"] == wanted), None)
-    if found is None:
+    schema: Json | None = next((s for s in metadata["schemas"] if s["schema-id"] == wanted), None)
+    if schema is None:
         raise InvalidChange(f"The table has no schema {wanted}: add one and set it as current first")
-    return found
+    return schema
 
 
 # --- snapshots and refs ----------------------------------------------------------------------------------------------

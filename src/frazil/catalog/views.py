@@ -124,7 +124,7 @@ def _check_version(version: Json, where: str) -> None:
 
 
 def _dialects(representations: Sequence[Json], where: str) -> set[str]:
-    found: set[str] = set()
+    dialects: set[str] = set()
     for representation in representations:
         if representation.get("type") != "sql":
             raise BadRequest(
@@ -133,16 +133,16 @@ def _dialects(representations: Sequence[Json], where: str) -> set[str]:
             )
         fields.text(representation, "sql", where)
         dialect = fields.text(representation, "dialect", where).lower()
-        if dialect in found:
+        if dialect in dialects:
             raise InvalidChange(f"Invalid view version: Cannot add multiple queries for dialect {dialect}")
-        found.add(dialect)
-    return found
+        dialects.add(dialect)
+    return dialects
 
 
-def _same_version(one: Json, two: Json) -> bool:
+def _same_version(first: Json, two: Json) -> bool:
     """Whether two versions behave alike, whenever they were made."""
     return all(
-        one.get(k) == two.get(k)
+        first.get(k) == two.get(k)
         for k in ("summary", "representations", "default-catalog", "default-namespace", "schema-id")
     )
 
@@ -258,8 +258,8 @@ def _expire(metadata: Json, keep: int) -> None:
 
 
 def current_version(metadata: Json) -> Json:
-    found: Json = next(v for v in metadata["versions"] if v["version-id"] == metadata["current-version-id"])
-    return found
+    version: Json = next(v for v in metadata["versions"] if v["version-id"] == metadata["current-version-id"])
+    return version
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -277,17 +277,21 @@ def view_version(location: str, metadata: Json, *, rule: PropertyRule = STRICT) 
     )
 
 
-def normalise_view(found: Json, location: str) -> Json:
+def normalise_view(document: Json, location: str) -> Json:
     """View metadata as commits work on it."""
     try:
-        out = {**found, "properties": found.get("properties") or {}, "location": str(found["location"]).rstrip("/")}
+        out = {
+            **document,
+            "properties": document.get("properties") or {},
+            "location": str(document["location"]).rstrip("/"),
+        }
         if (
-            found["format-version"] != 1
-            or not isinstance(found["view-uuid"], str)
-            or not isinstance(found["schemas"], list)
+            document["format-version"] != 1
+            or not isinstance(document["view-uuid"], str)
+            or not isinstance(document["schemas"], list)
         ):
             raise ValueError("it is not view metadata of version 1")
-        out["version-log"] = list(found["version-log"])
+        out["version-log"] = list(document["version-log"])
         out["properties"] = text_properties(out["properties"])
         check_view(out)
         current_version(out)

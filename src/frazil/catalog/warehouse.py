@@ -203,10 +203,10 @@ class MetadataFiles:
                 location, normalise_view(parse_file(location, content, limits), location), rule=self.rule
             )
         older = self.cache.neighbour(location)
-        found = parse_like(content, older) if older is not None and older.snapshots_at > 0 else None
-        known = len(older.metadata["snapshots"]) if older is not None and found else 0
-        metadata = normalise(found or parse_file(location, content, limits), location, known_snapshots=known)
-        return table_version(location, metadata, older if found else None, rule=self.rule)
+        version = parse_like(content, older) if older is not None and older.snapshots_at > 0 else None
+        known = len(older.metadata["snapshots"]) if older is not None and version else 0
+        metadata = normalise(version or parse_file(location, content, limits), location, known_snapshots=known)
+        return table_version(location, metadata, older if version else None, rule=self.rule)
 
     def _look(self, version: Version, *, inline: bool) -> None:
         place = version.place

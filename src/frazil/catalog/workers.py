@@ -83,8 +83,8 @@ class _Supervisor:
 
 
 def _work(listener_fd: int, lifeline: int) -> None:
-    found = json.loads(sys.stdin.read())
-    options = ServerOptions(**{**found, "limits": Limits(**found["limits"])})
+    document = json.loads(sys.stdin.read())
+    options = ServerOptions(**{**document, "limits": Limits(**document["limits"])})
     threading.Thread(target=_watch, args=(lifeline,), daemon=True, name="frazil-lifeline").start()
     serve_here(options, socket.socket(fileno=listener_fd))
 

@@ -74,15 +74,15 @@ def overlaps(context: Context, database: str | None, output: str) -> None:
     opened = open_database(url)
     try:
         check_schema(opened, url)
-        found = find_overlaps(opened.read())
+        overlapping = find_overlaps(opened.read())
     finally:
         opened.close()
     if output == "json":
-        click.echo(json.dumps({"overlaps": [asdict(overlap) for overlap in found]}, indent=2))
+        click.echo(json.dumps({"overlaps": [asdict(overlap) for overlap in overlapping]}, indent=2))
         return
-    for overlap in found:
+    for overlap in overlapping:
         click.echo(f"{overlap.inner} ({overlap.inner.place}) lies in {overlap.outer} ({overlap.outer.place})")
-    click.echo(f"{len(found)} overlaps")
+    click.echo(f"{len(overlapping)} overlaps")
 
 
 @catalog.command()
@@ -153,7 +153,7 @@ def parse_age(text: str) -> int:
     >>> parse_age("24h"), parse_age("30m"), parse_age("0m")
     (86400000, 1800000, 0)
     """
-    found = re.fullmatch(r"(\d{1,6})([mhd])", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if match is None:
         raise ConfigError(f"--older-than '{text}' is not an age", hint="30m, 24h or 7d")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]

@@ -48,5 +48,5 @@ class Context:
         """The settings with a command's own flags on top; `server__port=1` is `server.port`, and None means
         not given.
         """
-        given = {key.replace("__", "."): str(value) for key, value in flags.items() if value is not None}
-        return load_settings(flags={**self.overrides, **given}, profile=self.profile)
+        values = {key.replace("__", "."): str(value) for key, value in flags.items() if value is not None}
+        return load_settings(flags={**self.overrides, **values}, profile=self.profile)

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from frazil.config import Settings
 
 
-def is_delta(name: str, given: bool) -> bool:
+def is_delta(name: str, flag: bool) -> bool:
     """Whether a name is the address of a Delta table: it was said so, or it is a path.
 
     >>> is_delta("lake.sales", False), is_delta("s3://lake/sales", False), is_delta("./sales", False), is_delta("sales", True)
     (False, True, True, True)
     """  # noqa: E501
-    return given or "/" in name
+    return flag or "/" in name
 
 
 def delta_options(settings: Settings, uri: str) -> dict[str, str]:

@@ -42,35 +42,35 @@ def diff(
     from frazil.lake import Lake
 
     live = Lake(context.settings, catalog=context.catalog).table(table)
-    found = live.diff(before, after)
+    difference = live.diff(before, after)
     rows = live.diff_rows(before, after, key=[name.strip() for name in key.split(",")], limit=limit) if key else None
     if output == "json":
-        click.echo(to_json(as_json(found, rows)))
+        click.echo(to_json(as_json(difference, rows)))
         return
-    for line in [*describe(table, found, files=files), *(describe_rows(rows) if rows else [])]:
+    for line in [*describe(table, difference, files=files), *(describe_rows(rows) if rows else [])]:
         click.echo(line)
 
 
-def describe(table: str, found: TableDiff, *, files: bool = False) -> Iterator[str]:
+def describe(table: str, diff: TableDiff, *, files: bool = False) -> Iterator[str]:
     """The differences, a line each."""
-    yield f"{table}: {found.before} -> {found.after}"
-    if found.is_empty:
+    yield f"{table}: {diff.before} -> {diff.after}"
+    if diff.is_empty:
         yield "no difference"
         return
-    yield from (f"  {change}" for change in (*found.schema, *found.partitioning))
+    yield from (f"  {change}" for change in (*diff.schema, *diff.partitioning))
     for deletes, noun in ((False, "data file"), (True, "delete file")):
         for sign in "+-":
-            total = found.sum(sign, deletes=deletes)
+            total = diff.sum(sign, deletes=deletes)
             if total.files:
                 yield f"  {sign} {count(total.files, noun)}, {count(total.rows, 'row')}, {size(total.bytes)}"
     if files:
-        for file in found.files:
+        for file in diff.files:
             yield (
                 f"    {file.sign} {file.path}  {count(file.rows, 'row')}{', deletes' if file.deletes else ''}  "
                 f"{file.partition}"
             ).rstrip()
-    if found.rows_before is not None and found.rows_after is not None:
-        yield f"  rows in data files: {found.rows_before:,} -> {found.rows_after:,}"
+    if diff.rows_before is not None and diff.rows_after is not None:
+        yield f"  rows in data files: {diff.rows_before:,} -> {diff.rows_after:,}"
 
 
 def describe_rows(rows: RowDiff) -> Iterator[str]:
@@ -94,16 +94,16 @@ def _describe_row(row: RowChange) -> str:
     )
 
 
-def as_json(found: TableDiff, rows: RowDiff | None) -> dict[str, Any]:
+def as_json(diff: TableDiff, rows: RowDiff | None) -> dict[str, Any]:
     """The same for programs."""
     value: dict[str, Any] = {
-        "before": point_as_json(found.before),
-        "after": point_as_json(found.after),
-        "schema": [asdict(change) for change in found.schema],
-        "partitioning": [asdict(change) for change in found.partitioning],
-        "files": [asdict(file) for file in found.files],
-        "rows_before": found.rows_before,
-        "rows_after": found.rows_after,
+        "before": point_as_json(diff.before),
+        "after": point_as_json(diff.after),
+        "schema": [asdict(change) for change in diff.schema],
+        "partitioning": [asdict(change) for change in diff.partitioning],
+        "files": [asdict(file) for file in diff.files],
+        "rows_before": diff.rows_before,
+        "rows_after": diff.rows_after,
     }
     return {**value, "rows": asdict(rows)} if rows else value
 

@@ -32,11 +32,11 @@ def _table(checks: list[Check]) -> Table:
     table = Table("", "", "", "found", box=None, header_style="bold", show_header=False, padding=(0, 1))
     section = ""
     for check in checks:
-        found = Text(check.found)
+        text = Text(check.found)
         if check.mend:
-            found.append(f"\n→ {check.mend}", "cyan")
+            text.append(f"\n→ {check.mend}", "cyan")
         table.add_row(
-            Text("" if check.section == section else check.section, "bold"), _SIGNS[check.state], check.subject, found
+            Text("" if check.section == section else check.section, "bold"), _SIGNS[check.state], check.subject, text
         )
         section = check.section
     return table

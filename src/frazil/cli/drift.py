@@ -30,8 +30,8 @@ def drift(context: Context, tables: Sequence[str], detailed_exitcode: bool, outp
         chosen = choose_tables(load_project(Path.cwd()), tables)
         loaded = list(zip(chosen, find_tables(context.catalog, [table.identifier for table in chosen]), strict=True))
         errors = {table.name: live for table, live in loaded if isinstance(live, Exception)}
-        found = {table.name: find_drift(table, live) for table, live in loaded if not isinstance(live, Exception)}
-        changed = {name: changes for name, changes in found.items() if changes}
+        drifts = {table.name: find_drift(table, live) for table, live in loaded if not isinstance(live, Exception)}
+        changed = {name: changes for name, changes in drifts.items() if changes}
         _show(changed, output, all_loaded=not errors)
         if errors:
             raise all_of(errors)

@@ -31,36 +31,36 @@ def import_(context: Context, names: Sequence[str], out: Path | None) -> None:
             f"{out} exists, and import overwrites nothing", hint="name another file, and take over what you want"
         )
     catalog = context.catalog
-    found = catalog.load_tables(_find(catalog, names))
-    if not found:
+    tables = catalog.load_tables(_find(catalog, names))
+    if not tables:
         raise ProjectError("the catalog has no tables to import")
-    code = write_module(found)
+    code = write_module(tables)
     if out is None:
         click.echo(code, nl=False)
         return
     out.write_text(code, encoding="utf-8")
-    click.echo(f"{len(found)} tables are declared in {out}")
+    click.echo(f"{len(tables)} tables are declared in {out}")
 
 
 def _find(catalog: FrazilCatalog, names: Sequence[str]) -> list[tuple[str, ...]]:
     """The tables of these names and in these namespaces; all, if nothing is named."""
     if not names:
         return [table for namespace in _all_namespaces(catalog) for table in _tables(catalog, namespace)]
-    found: list[tuple[str, ...]] = []
+    identifiers: list[tuple[str, ...]] = []
     for name in names:
         identifier = tuple(name.split("."))
         if len(identifier) > 1 and catalog.table_exists(identifier):
-            found.append(identifier)
+            identifiers.append(identifier)
         elif catalog.namespace_exists(identifier):
-            found += _tables(catalog, identifier)
+            identifiers += _tables(catalog, identifier)
         else:
             raise ProjectError(f"the catalog has no table and no namespace '{name}'")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(identifiers))
 
 
 def _all_namespaces(catalog: FrazilCatalog, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     children = sorted(catalog.list_namespaces(parent))
-    return [found for child in children for found in (child, *_all_namespaces(catalog, child))]
+    return [namespace for child in children for namespace in (child, *_all_namespaces(catalog, child))]
 
 
 def _tables(catalog: FrazilCatalog, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -184,7 +184,7 @@ class Session:
             click.echo(line)
 
 
-def _sum(told: Sequence[dict[str, Any]], *, would: bool) -> str:
+def _sum(entries: Sequence[dict[str, Any]], *, would: bool) -> str:
     """What all steps save together.
 
     >>> told = [{"step": "compact", "files": 9, "done": True}, {"step": "expire", "files": 10, "bytes": 2000, "snapshots": 3}]
@@ -193,10 +193,10 @@ def _sum(told: Sequence[dict[str, Any]], *, would: bool) -> str:
     >>> _sum(told, would=False)
     'saved: 9 files that readers open, 0 files on disk (0 B), 0 snapshots'
     """  # noqa: E501
-    told = [entry for entry in told if would or entry.get("done")]
-    live = sum(entry.get("files", 0) for entry in told if entry.get("step") not in REMOVING)
-    gone = sum(entry.get("files", 0) for entry in told if entry.get("step") in REMOVING)
-    free, snapshots = (sum(entry.get(key, 0) for entry in told) for key in ("bytes", "snapshots"))
+    entries = [entry for entry in entries if would or entry.get("done")]
+    live = sum(entry.get("files", 0) for entry in entries if entry.get("step") not in REMOVING)
+    gone = sum(entry.get("files", 0) for entry in entries if entry.get("step") in REMOVING)
+    free, snapshots = (sum(entry.get(key, 0) for entry in entries) for key in ("bytes", "snapshots"))
     said = (
         f"{count(live, 'file')} that readers open, {count(gone, 'file')} on disk ({size(free)}), "
         f"{count(snapshots, 'snapshot')}"
@@ -209,23 +209,23 @@ def _as_entry(report: StepReport) -> dict[str, Any]:
     return {"files": report.files, "bytes": report.bytes, "snapshots": report.snapshots, **said}
 
 
-def _choose(context: Context, given: Sequence[str]) -> list[Identifier]:
+def _choose(context: Context, names: Sequence[str]) -> list[Identifier]:
     """The tables that are meant, each once and in order."""
     from frazil.project import FILE_NAME, load_project
     from frazil.upkeep import every_table
 
     catalog = context.catalog
-    if given:
-        for name in given:
+    if names:
+        for name in names:
             if "." not in name or not catalog.table_exists(name):
                 raise NoSuchTable(name)
-        return [tuple(name.split(".")) for name in dict.fromkeys(given)]
+        return [tuple(name.split(".")) for name in dict.fromkeys(names)]
     live = list(every_table(catalog))
     if not (Path.cwd() / FILE_NAME).exists():
         return sorted(live)
     declared = {table.identifier for table in load_project(Path.cwd()).tables}
-    beside = {(*name[:-1], f"{name[-1]}{suffix}") for name in declared for suffix in COMPANION_SUFFIXES}
-    return sorted(name for name in live if name in declared | beside)
+    companions = {(*name[:-1], f"{name[-1]}{suffix}") for name in declared for suffix in COMPANION_SUFFIXES}
+    return sorted(name for name in live if name in declared | companions)
 
 
 @contextmanager

@@ -127,13 +127,13 @@ def find_undeclared(project: Project, chosen: Sequence[Table], catalog: FrazilCa
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     declared = {table.name for table in project.tables}
-    found: set[str] = set()
+    undeclared: set[str] = set()
     for namespace in sorted({table.namespace for table in chosen}):
         try:
-            found |= {".".join(identifier) for identifier in catalog.list_tables(namespace)}
+            undeclared |= {".".join(identifier) for identifier in catalog.list_tables(namespace)}
         except NoSuchNamespaceError:
             continue
-    return sorted(name for name in found if name.partition("__")[0] not in declared and name not in declared)
+    return sorted(name for name in undeclared if name.partition("__")[0] not in declared and name not in declared)
 
 
 def _as_text(steps: Sequence[Step], undeclared: Sequence[str], count: int) -> str:

@@ -39,15 +39,15 @@ def list_(context: Context, name: str | None, delta: bool, output: str) -> None:
 
     NAME is a namespace, a table or a Delta table; without it, the whole catalog is looked at.
     """
-    found = _holdings(context, name, delta)
+    holdings = _holdings(context, name, delta)
     if output == "json":
-        click.echo(to_json([_holding_as_json(one) for one in found]))
+        click.echo(to_json([_holding_as_json(holding) for holding in holdings]))
         return
-    if not found:
+    if not holdings:
         click.echo(f"nothing was ever quarantined in {name or 'this catalog'}")
         return
     print_rows(
-        ("table", "rows", "oldest (UTC)", "newest (UTC)", "reasons"), map(_holding_as_row, found), right=("rows",)
+        ("table", "rows", "oldest (UTC)", "newest (UTC)", "reasons"), map(_holding_as_row, holdings), right=("rows",)
     )
 
 
@@ -183,18 +183,20 @@ def _open(context: Context, name: str, delta: bool) -> IcebergQuarantine | Delta
 
 def _holdings(context: Context, name: str | None, delta: bool) -> list[Holding]:
     if name is not None and is_delta(name, delta):
-        return [one for one in [_open(context, name, delta).holding()] if one is not None]
+        return [holding for holding in [_open(context, name, delta).holding()] if holding is not None]
     from frazil.lake import Lake
     from frazil.quarantine import IcebergQuarantine
 
     known = Lake(context.settings, catalog=context.catalog).table_names()
     plain = (name or "").removesuffix(QUARANTINE_SUFFIX)
-    inside = [one for one in known if name is None or one.startswith(f"{plain}.")]
+    inside = [name_ for name_ in known if name is None or name_.startswith(f"{plain}.")]
     if name is not None and not inside and not context.catalog.namespace_exists(plain):
-        return [one for one in [_open(context, plain, delta).holding()] if one is not None]
-    beside = [one.removesuffix(QUARANTINE_SUFFIX) for one in inside if one.endswith(QUARANTINE_SUFFIX)]
-    found = [IcebergQuarantine(context.catalog, tuple(one.split("."))).holding() for one in beside]
-    return [one for one in found if one is not None]
+        return [holding for holding in [_open(context, plain, delta).holding()] if holding is not None]
+    tables = [
+        table_name.removesuffix(QUARANTINE_SUFFIX) for table_name in inside if table_name.endswith(QUARANTINE_SUFFIX)
+    ]
+    holdings = [IcebergQuarantine(context.catalog, tuple(table.split("."))).holding() for table in tables]
+    return [holding for holding in holdings if holding is not None]
 
 
 def _rules(table: str, checks: Sequence[str], extra_fields: Any, *, append: bool) -> Rules:
@@ -203,7 +205,9 @@ def _rules(table: str, checks: Sequence[str], extra_fields: Any, *, append: bool
     from frazil.quarantine import Rules
 
     declared = load_project(Path.cwd()).tables if (Path.cwd() / FILE_NAME).exists() else ()
-    own = next((tuple(getattr(one, "checks", ())) for one in declared if one.name == table), None)
+    own = next(
+        (tuple(getattr(declaration, "checks", ())) for declaration in declared if declaration.name == table), None
+    )
     return Rules(None if own is None and not checks else (*(own or ()), *checks), extra_fields, append)
 
 
@@ -218,27 +222,27 @@ def _row_as_lines(row: HeldRow) -> list[str]:
     ]
 
 
-def _holding_as_row(one: Holding) -> tuple[object, ...]:
+def _holding_as_row(holding: Holding) -> tuple[object, ...]:
     from frazil.quarantine import TOP_REASONS
 
-    top = list(one.reasons.items())[:TOP_REASONS]
-    more = [f"and {len(one.reasons) - TOP_REASONS} other reasons"] if len(one.reasons) > TOP_REASONS else []
+    top = list(holding.reasons.items())[:TOP_REASONS]
+    more = [f"and {len(holding.reasons) - TOP_REASONS} other reasons"] if len(holding.reasons) > TOP_REASONS else []
     return (
-        one.table,
-        f"{one.rows:,}",
-        _time(one.oldest),
-        _time(one.newest),
+        holding.table,
+        f"{holding.rows:,}",
+        _time(holding.oldest),
+        _time(holding.newest),
         "\n".join([*(f"{n:,} x {text}" for text, n in top), *more]),
     )
 
 
-def _holding_as_json(one: Holding) -> dict[str, object]:
+def _holding_as_json(holding: Holding) -> dict[str, object]:
     return {
-        "table": one.table,
-        "rows": one.rows,
-        "oldest": one.oldest,
-        "newest": one.newest,
-        "reasons": dict(one.reasons),
+        "table": holding.table,
+        "rows": holding.rows,
+        "oldest": holding.oldest,
+        "newest": holding.newest,
+        "reasons": dict(holding.reasons),
     }
 
 
@@ -279,8 +283,8 @@ def _result_as_text(table: str, result: ReplayResult) -> str:
     return lines + gone
 
 
-def _reasons(found: Mapping[str, int]) -> str:
-    return "".join(f"\n{number:>8,} x {text}" for text, number in found.items())
+def _reasons(counts: Mapping[str, int]) -> str:
+    return "".join(f"\n{number:>8,} x {text}" for text, number in counts.items())
 
 
 def _time(moment: Any) -> str:

@@ -58,8 +58,8 @@ def query(
     """
     from frazil.lake import Lake
 
-    given = [point for point in (at, snapshot, ref) if point is not None]
-    if len(given) > 1:
+    points = [point for point in (at, snapshot, ref) if point is not None]
+    if len(points) > 1:
         raise QueryError(
             "--at, --snapshot and --ref exclude each other",
             hint="inside the query, tables can differ: a.b AT (VERSION => 'tag')",
@@ -71,7 +71,7 @@ def query(
             "an Arrow stream is no text for a terminal", hint="send it to a file or a program: > rows.arrow"
         )
     lake = Lake(context.settings, catalog=context.catalog)
-    result = lake.sql(sql, at=given[0] if given else None, engine=engine, write=write).to_batches()
+    result = lake.sql(sql, at=points[0] if points else None, engine=engine, write=write).to_batches()
     printers: dict[str, Callable[[pa.RecordBatchReader], None]] = {"table": _print_table, "json": _print_json}
     printers |= {"csv": _print_csv, "arrow": _write_arrow}
     printers[output](result)

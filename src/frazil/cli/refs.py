@@ -27,10 +27,10 @@ def parse_age(text: str) -> int:
     >>> parse_age("24h"), parse_age("30m")
     (86400000, 1800000)
     """
-    found = re.fullmatch(r"([1-9]\d{0,6})([mhd])", text)
-    if found is None:
+    match = re.fullmatch(r"([1-9]\d{0,6})([mhd])", text)
+    if match is None:
         raise click.BadParameter(f"'{text}' is not an age: 30m, 24h or 7d")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _lake(context: Context) -> Lake:

@@ -146,10 +146,10 @@ def _offsets(offsets: Mapping[str, int]) -> str:
     return ", ".join([*shown[:4], *(["..."] if len(shown) > 4 else [])]) or "the beginning"
 
 
-def _choose_progress(plan: RollbackPlan, given: bool | None) -> bool:
+def _choose_progress(plan: RollbackPlan, keep: bool | None) -> bool:
     """Whether progress goes back: as given, as answered, or nobody's question."""
-    if given is not None or not plan.has_progress:
-        return bool(given)
+    if keep is not None or not plan.has_progress:
+        return bool(keep)
     if not sys.stdin.isatty():
         raise HistoryError(
             f"{plan.table}: sinks or pipelines have written since; nothing was changed",

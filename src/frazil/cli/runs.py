@@ -63,11 +63,11 @@ def _wanted(name: str | None) -> list[tuple[Table, str | None]]:
             raise ProjectError(
                 f"no pipeline is declared in {Path.cwd() / FILE_NAME}", hint="name a table: frazil runs lakehouse.sales"
             )
-        return [(target, None) for target in {one.target.name: one.target for one in declared}.values()]
-    if found := next((one for one in declared if one.name == name), None):
-        return [(found.target, found.name)]
+        return [(target, None) for target in {pipeline.target.name: pipeline.target for pipeline in declared}.values()]
+    if match := next((pipeline for pipeline in declared if pipeline.name == name), None):
+        return [(match.target, match.name)]
     if "." not in name:
-        known = ", ".join(one.name for one in declared) or "none"
+        known = ", ".join(pipeline.name for pipeline in declared) or "none"
         raise ProjectError(
             f"there is no pipeline '{name}'; declared are: {known}",
             hint="or name a table: frazil runs lakehouse.sales",

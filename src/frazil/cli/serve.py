@@ -127,14 +127,14 @@ def _record(context: Context, uri: str, warehouses: Mapping[str, str]) -> None:
     record_served(folder, Served("serve", uri, os.getpid(), places))
 
 
-def parse_warehouses(given: Sequence[str]) -> dict[str, str]:
+def parse_warehouses(texts: Sequence[str]) -> dict[str, str]:
     """
     >>> parse_warehouses(["lake", "cold=s3://b/c"])
     {'default': 'lake', 'cold': 's3://b/c'}
     """
-    found: dict[str, str] = {}
-    for text in given:
+    warehouses: dict[str, str] = {}
+    for text in texts:
         name, sign, location = text.partition("=")
         named = bool(sign) and "/" not in name and ":" not in name
-        found[name if named else "default"] = location if named else text
-    return found
+        warehouses[name if named else "default"] = location if named else text
+    return warehouses

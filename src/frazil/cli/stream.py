@@ -58,10 +58,10 @@ def show_waiting(context: Context, project: Project, pipeline: Pipeline) -> None
     from frazil.pipelines.stream import waiting
 
     with pipeline_session(context, project, pipeline) as spark:
-        found = waiting(pipeline, spark=spark, catalog=context.catalog)
-    total = sum(end - start for start, end in found.values())
+        lag = waiting(pipeline, spark=spark, catalog=context.catalog)
+    total = sum(end - start for start, end in lag.values())
     click.echo(f"{pipeline.name}: would read {total:,} messages at most into {pipeline.target.name}")
-    for partition, (start, end) in found.items():
+    for partition, (start, end) in lag.items():
         click.echo(f"  {partition:<24} offsets {start:,} to {end - 1:,}")
 
 
@@ -113,12 +113,12 @@ def _showing(progress: StreamProgress) -> Iterator[Callable[[StreamProgress], No
         with console.status(f"{progress.pipeline}: waiting for messages") as status:
             yield lambda now: status.update(now.line() if now.batches else f"{now.pipeline}: waiting for messages")
         return
-    told = 0
+    shown_batches = 0
 
     def show(now: StreamProgress) -> None:
-        nonlocal told
-        if now.batches > told:
-            told = now.batches
+        nonlocal shown_batches
+        if now.batches > shown_batches:
+            shown_batches = now.batches
             click.echo(now.line(), err=True)
 
     yield show
@@ -162,8 +162,8 @@ def describe(progress: StreamProgress) -> str:
         batches += " of changes to"
     else:
         batches += " are in"
-    aside = f", {progress.quarantined:,} in {progress.table}{QUARANTINE_SUFFIX}" if progress.quarantined else ""
+    quarantined = f", {progress.quarantined:,} in {progress.table}{QUARANTINE_SUFFIX}" if progress.quarantined else ""
     return (
-        f"{progress.pipeline}: {progress.outcome()} in {batches} {progress.table}{aside}, snapshot "
+        f"{progress.pipeline}: {progress.outcome()} in {batches} {progress.table}{quarantined}, snapshot "
         f"{progress.snapshot_id}"
     )

@@ -67,6 +67,6 @@ def driver_arguments(
     ['--profile', 'prod', '--set', 'spark.master=yarn', 'stream', 'uplink', '--interval', '5.0']
     """
     chosen = ["--profile", profile] if profile else []
-    given = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
+    arguments = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
     options = [*(["--interval", str(interval)] if interval else []), *(["--adopt"] if adopt else [])]
-    return [*chosen, *given, "stream" if stream else "run", name, *options]
+    return [*chosen, *arguments, "stream" if stream else "run", name, *options]

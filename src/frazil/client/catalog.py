@@ -142,7 +142,7 @@ class FrazilCatalog(OpenRestCatalog):
         None: the server is not Frazil's, and does not know. `ReferencesUnknown`: a table cannot be read, and may lead
         to any of them.
         """
-        found: dict[str, str] = {}
+        references: dict[str, str] = {}
         token: list[str] | None = None
         while True:
             body: dict[str, Any] = {"files": list(files), "page-token": token}
@@ -159,10 +159,10 @@ class FrazilCatalog(OpenRestCatalog):
             page = response.json()
             if page.get("unknown"):
                 raise ReferencesUnknown("a table", "the catalog's answer", page["unknown"])
-            found |= {one["file"]: one["table"] for one in page["referenced"]}
+            references |= {reference["file"]: reference["table"] for reference in page["referenced"]}
             token = page.get("next-page-token")
             if not token:
-                return found
+                return references
 
     # --- loads -------------------------------------------------------------------------------------------------------
 
@@ -185,10 +185,10 @@ class FrazilCatalog(OpenRestCatalog):
 
         One that is not there is PyIceberg's `NoSuchTableError`, which names it.
         """
-        found = self.load_each(identifiers)
-        if errors := [one for one in found if isinstance(one, Exception)]:
+        loaded = self.load_each(identifiers)
+        if errors := [table for table in loaded if isinstance(table, Exception)]:
             raise errors[0]
-        return [one for one in found if isinstance(one, Table)]
+        return [table for table in loaded if isinstance(table, Table)]
 
     def load_each(self, identifiers: Iterable[str | Identifier]) -> list[Table | Exception]:
         """As `load_tables`, with the error in the place of a table that could not be loaded: it does not hide the
@@ -197,11 +197,11 @@ class FrazilCatalog(OpenRestCatalog):
         names = [self.identifier_to_tuple(identifier) for identifier in identifiers]
         wanted = list(dict.fromkeys(names))
         if len(wanted) < 2:
-            found = {name: self._load_or_error(name) for name in wanted}
+            loaded = {name: self._load_or_error(name) for name in wanted}
         else:
             with ThreadPoolExecutor(min(LOADS_AT_A_TIME, len(wanted)), thread_name_prefix="load-tables") as threads:
-                found = dict(zip(wanted, threads.map(self._load_or_error, wanted), strict=True))
-        return [found[name] for name in names]
+                loaded = dict(zip(wanted, threads.map(self._load_or_error, wanted), strict=True))
+        return [loaded[name] for name in names]
 
     def _load_or_error(self, identifier: Identifier) -> Table | Exception:
         try:

@@ -69,9 +69,9 @@ class Change:
     def moved_refs(self) -> dict[str, int | None]:
         """Where the change itself puts refs; None for those that it removes."""
         moved: dict[str, int | None] = {
-            one.ref_name: one.snapshot_id for one in self.updates if isinstance(one, SetSnapshotRefUpdate)
+            update.ref_name: update.snapshot_id for update in self.updates if isinstance(update, SetSnapshotRefUpdate)
         }
-        return moved | {one.ref_name: None for one in self.updates if isinstance(one, RemoveSnapshotRefUpdate)}
+        return moved | {update.ref_name: None for update in self.updates if isinstance(update, RemoveSnapshotRefUpdate)}
 
     def is_outrun_by(self, metadata: TableMetadata) -> bool:
         """Whether a ref that the change builds on was moved by others, and not by the change: then it can never be

@@ -36,18 +36,22 @@ def variables(to: Connection, *, show_secrets: bool = False) -> str:
     export AWS_DEFAULT_REGION='us-east-1'
     export AWS_ALLOW_HTTP='true'
     """  # noqa: E501
-    found: dict[str, str | None] = {"FRAZIL_CATALOG__URI": to.uri, "FRAZIL_CATALOG__WAREHOUSE": to.warehouse}
+    environment: dict[str, str | None] = {"FRAZIL_CATALOG__URI": to.uri, "FRAZIL_CATALOG__WAREHOUSE": to.warehouse}
     if to.s3:
         is_plain = (to.s3.endpoint or "").startswith("http://")
-        found |= {"AWS_ENDPOINT_URL": to.s3.endpoint, "AWS_REGION": to.s3.region, "AWS_DEFAULT_REGION": to.s3.region}
-        found |= {"AWS_ALLOW_HTTP": "true"} if is_plain else {}
+        environment |= {
+            "AWS_ENDPOINT_URL": to.s3.endpoint,
+            "AWS_REGION": to.s3.region,
+            "AWS_DEFAULT_REGION": to.s3.region,
+        }
+        environment |= {"AWS_ALLOW_HTTP": "true"} if is_plain else {}
     head = ""
     if show_secrets:
-        found |= {TOKEN_VARIABLE: to.token}
-        found |= {KEY_VARIABLE: to.s3.key, SECRET_VARIABLE: to.s3.secret} if to.s3 else {}
+        environment |= {TOKEN_VARIABLE: to.token}
+        environment |= {KEY_VARIABLE: to.s3.key, SECRET_VARIABLE: to.s3.secret} if to.s3 else {}
     elif to.s3:
         head = f"# the keys: set {KEY_VARIABLE} and {SECRET_VARIABLE}, or say --show-secrets\n"
-    lines = [f"export {name}={_shell(value)}\n" for name, value in found.items() if value is not None]
+    lines = [f"export {name}={_shell(value)}\n" for name, value in environment.items() if value is not None]
     return _left_out(to, show_secrets) + head + "".join(lines)
 
 
@@ -77,12 +81,12 @@ def _environment(to: Connection, show_secrets: bool) -> str:
 
 
 def _pyiceberg(to: Connection, show_secrets: bool) -> str:
-    found: dict[str, str] = {"type": repr("rest"), "uri": repr(to.uri)}
-    found |= {"warehouse": repr(to.warehouse)} if to.warehouse else {}
+    properties: dict[str, str] = {"type": repr("rest"), "uri": repr(to.uri)}
+    properties |= {"warehouse": repr(to.warehouse)} if to.warehouse else {}
     if to.token:
-        found["token"] = repr(to.token) if show_secrets else f'os.environ["{TOKEN_VARIABLE}"]'
-    found |= {key: repr(value) for key, value in (to.properties or {}).items()} if show_secrets else {}
-    return "{" + ", ".join(f"{key!r}: {value}" for key, value in found.items()) + "}"
+        properties["token"] = repr(to.token) if show_secrets else f'os.environ["{TOKEN_VARIABLE}"]'
+    properties |= {key: repr(value) for key, value in (to.properties or {}).items()} if show_secrets else {}
+    return "{" + ", ".join(f"{key!r}: {value}" for key, value in properties.items()) + "}"
 
 
 def ibis(to: Connection, *, show_secrets: bool = False) -> str:
@@ -95,23 +99,23 @@ def ibis(to: Connection, *, show_secrets: bool = False) -> str:
         if not line.startswith(("--", "INSTALL", "LOAD"))
     ]
     # getenv() is a function of DuckDB's shell: Python puts the values in.
-    made = [f"    {_python_text(line)},\n" for line in statements]
+    lines = [f"    {_python_text(line)},\n" for line in statements]
     return (
         f'{_left_out(to, show_secrets)}"""Ibis on the catalog {to.name!r}, through DuckDB."""\n\nimport os  # noqa: F401\n\nimport ibis\n\n'  # noqa: E501
         'con = ibis.duckdb.connect()\nfor extension in ("httpfs", "avro", "iceberg"):\n    '
         "con.load_extension(extension)\n"
-        f"for statement in (\n{''.join(made)}):\n    con.raw_sql(statement)\n\n\n"
+        f"for statement in (\n{''.join(lines)}):\n    con.raw_sql(statement)\n\n\n"
         'def table(name: str) -> ibis.Table:\n    """A table by its full name."""\n    namespace, _, short = name.rpartition(".")\n'  # noqa: E501
         f"    return con.table(short, database=({to.name!r}, namespace))\n"
     )
 
 
 def _python_text(statement: str) -> str:
-    made = repr(statement)
+    text = repr(statement)
     for variable in (KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE):
-        made = made.replace(f"getenv(\\'{variable}\\')", f"getenv('{variable}')")
-        made = made.replace(f"getenv('{variable}')", f"""'" + os.environ["{variable}"] + "'""")
-    return made
+        text = text.replace(f"getenv(\\'{variable}\\')", f"getenv('{variable}')")
+        text = text.replace(f"getenv('{variable}')", f"""'" + os.environ["{variable}"] + "'""")
+    return text
 
 
 def dlt(to: Connection, *, show_secrets: bool = False) -> str:
@@ -169,10 +173,10 @@ def sail(to: Connection, *, show_secrets: bool = False) -> str:
         )
     lines = [f"export SAIL_CATALOG__LIST='[{{{listed}}}]'\n"]
     if to.s3:
-        found = {"AWS_ENDPOINT": to.s3.endpoint, "AWS_REGION": to.s3.region}
-        found |= {"AWS_ALLOW_HTTP": "true"} if (to.s3.endpoint or "").startswith("http://") else {}
-        found |= {KEY_VARIABLE: to.s3.key, SECRET_VARIABLE: to.s3.secret} if show_secrets else {}
-        lines += [f"export {name}={_shell(value)}\n" for name, value in found.items() if value]
+        environment = {"AWS_ENDPOINT": to.s3.endpoint, "AWS_REGION": to.s3.region}
+        environment |= {"AWS_ALLOW_HTTP": "true"} if (to.s3.endpoint or "").startswith("http://") else {}
+        environment |= {KEY_VARIABLE: to.s3.key, SECRET_VARIABLE: to.s3.secret} if show_secrets else {}
+        lines += [f"export {name}={_shell(value)}\n" for name, value in environment.items() if value]
     note = "" if show_secrets or not to.s3 else f"# the keys: export {KEY_VARIABLE}=... {SECRET_VARIABLE}=...\n"
     return _left_out(to, show_secrets) + note + "".join(lines)
 
@@ -278,19 +282,19 @@ def kafka_connect(to: Connection, *, show_secrets: bool = False) -> str:
 
 def _java(to: Connection, show_secrets: bool) -> dict[str, str]:
     """The properties of Iceberg's Java catalog; the AWS SDK takes the keys from the environment."""
-    found = {"catalog-type": "rest", "uri": to.uri}
-    found |= {"warehouse": to.warehouse} if to.warehouse else {}
-    found |= {"token": to.token} if to.token and show_secrets else {}
+    properties = {"catalog-type": "rest", "uri": to.uri}
+    properties |= {"warehouse": to.warehouse} if to.warehouse else {}
+    properties |= {"token": to.token} if to.token and show_secrets else {}
     if to.s3:
-        found |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": to.s3.region}
-        found |= {"s3.endpoint": to.s3.endpoint} if to.s3.endpoint else {}
-        found |= {"s3.path-style-access": str(to.s3.path_style).lower()}
-        found |= (
+        properties |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": to.s3.region}
+        properties |= {"s3.endpoint": to.s3.endpoint} if to.s3.endpoint else {}
+        properties |= {"s3.path-style-access": str(to.s3.path_style).lower()}
+        properties |= (
             {"s3.access-key-id": to.s3.key, "s3.secret-access-key": to.s3.secret}
             if show_secrets and to.s3.key and to.s3.secret
             else {}
         )
-    return found | (dict(to.properties or {}) if show_secrets else {})
+    return properties | (dict(to.properties or {}) if show_secrets else {})
 
 
 def _java_keys(to: Connection, show_secrets: bool, mark: str) -> str:
@@ -325,11 +329,11 @@ def go(to: Connection, *, show_secrets: bool = False) -> str:
     listed = "".join(f'\t"{name}"\n' for name in imports) + "\n" + "".join(f'\t"{name}"\n' for name in packages)
     # Local files need no import; io/gocloud itself would bring Azure's and Google's clients, too.
     listed += '\t_ "github.com/apache/iceberg-go/io/gocloud/s3"\n' if to.s3 else ""
-    given = "".join(f", {option}" for option in options)
+    arguments = "".join(f", {option}" for option in options)
     return (
         f"{_left_out(to, show_secrets, mark='//')}package lake\n\nimport (\n{listed})\n\n"
         "func Open(ctx context.Context) (*rest.Catalog, error) {\n"
-        f"\treturn rest.NewCatalog(ctx, {json.dumps(to.name)}, {json.dumps(to.uri)}{given})\n}}\n"
+        f"\treturn rest.NewCatalog(ctx, {json.dumps(to.name)}, {json.dumps(to.uri)}{arguments})\n}}\n"
     )
 
 

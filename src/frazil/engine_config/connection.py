@@ -44,8 +44,8 @@ def find_connection(settings: Settings, open_catalog: Callable[[], FrazilCatalog
     if s3.endpoint:
         store: S3 | None = S3(s3.endpoint, s3.region, s3.path_style_access, key, secret)
     else:
-        told = open_catalog().properties
-        endpoint, region = told.get("s3.endpoint"), told.get("s3.region")
+        catalog_properties = open_catalog().properties
+        endpoint, region = catalog_properties.get("s3.endpoint"), catalog_properties.get("s3.region")
         store = S3(endpoint, region or s3.region, s3.path_style_access, key, secret) if endpoint or region else None
     token = catalog.token.get_secret_value() if catalog.token else None
     return Connection(catalog.name, catalog.uri, catalog.warehouse, token, store, dict(catalog.properties))

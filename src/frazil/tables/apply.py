@@ -56,11 +56,11 @@ def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:
     declared = list(tables)
     for table in declared:
         _check_checks(table)
-    found = find_tables(catalog, [table.identifier for table in declared])
+    live_tables = find_tables(catalog, [table.identifier for table in declared])
     has_namespace = cache(catalog.namespace_exists)
     steps: list[Step] = []
     refused: dict[str, Exception] = {}
-    for table, live in zip(declared, found, strict=True):
+    for table, live in zip(declared, live_tables, strict=True):
         if isinstance(live, Exception):
             refused[table.name] = live
             continue
@@ -76,16 +76,18 @@ def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:
 
 def all_of(errors: Mapping[str, Exception]) -> Exception:
     """One error that tells those of several tables."""
-    found = list(errors.values())
-    if refusals := [one for one in found if isinstance(one, ChangeRefused)]:
+    causes = list(errors.values())
+    if refusals := [error for error in causes if isinstance(error, ChangeRefused)]:
         others = [
-            f"{name}: {type(one).__name__}: {one}" for name, one in errors.items() if not isinstance(one, ChangeRefused)
+            f"{name}: {type(error).__name__}: {error}"
+            for name, error in errors.items()
+            if not isinstance(error, ChangeRefused)
         ]
         return ChangeRefused.several(refusals, others)
-    if len(found) == 1:
-        return found[0]
-    lines = "".join(f"\n  {name}: {type(one).__name__}: {one}" for name, one in errors.items())
-    return CatalogError(f"{len(found)} tables cannot be loaded:{lines}")
+    if len(causes) == 1:
+        return causes[0]
+    lines = "".join(f"\n  {name}: {type(error).__name__}: {error}" for name, error in errors.items())
+    return CatalogError(f"{len(causes)} tables cannot be loaded:{lines}")
 
 
 def apply_steps(steps: Sequence[Step], catalog: Catalog, *, owner: str | None = None) -> Iterator[Step]:
@@ -119,8 +121,8 @@ def find_tables(catalog: Catalog, identifiers: Sequence[tuple[str, ...]]) -> lis
     from frazil.client import FrazilCatalog
 
     if isinstance(catalog, FrazilCatalog):
-        found = catalog.load_each(identifiers)
-        return [None if isinstance(one, NoSuchTableError) else one for one in found]
+        loaded = catalog.load_each(identifiers)
+        return [None if isinstance(table, NoSuchTableError) else table for table in loaded]
     return [find_table(catalog, identifier) for identifier in identifiers]
 
 

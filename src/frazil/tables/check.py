@@ -84,14 +84,14 @@ def can_transform(transform: str, kind: str) -> bool:
 
 
 def _check_terms(table: TableFields) -> None:
-    found = {path: (column.type, single) for path, column, single in walk(table.columns)}
+    columns = {path: (column.type, single) for path, column, single in walk(table.columns)}
     partitions = [(text, _read(table, parse_partition, text)) for text in table.partition_by]
     for text, partition in partitions:
-        _check_source(table, f"is partitioned by '{text}'", partition.term, found)
+        _check_source(table, f"is partitioned by '{text}'", partition.term, columns)
     _check_times(table, [partition.term for _, partition in partitions])
     for text, partition in partitions:
         name = partition.name or partition.term.field_name()
-        if name in found and (partition.term.transform, partition.term.source) != ("identity", name):
+        if name in columns and (partition.term.transform, partition.term.source) != ("identity", name):
             hint = f'give it a name of its own: "{partition.term} as ..."'
             raise DeclarationError(
                 f"table '{table.name}': partition '{text}' would be named '{name}', as a column is",
@@ -106,7 +106,7 @@ def _check_terms(table: TableFields) -> None:
             table=table.name,
         )
     for text in table.sort_by:
-        _check_source(table, f"is sorted by '{text}'", _read(table, parse_sort, text).term, found)
+        _check_source(table, f"is sorted by '{text}'", _read(table, parse_sort, text).term, columns)
 
 
 def _check_times(table: TableFields, terms: list[Term]) -> None:
@@ -129,15 +129,15 @@ def _read(table: TableFields, parse: Callable[[str], Parsed], text: str) -> Pars
         raise DeclarationError(f"table '{table.name}': {exc.message}", hint=exc.hint, table=table.name) from exc
 
 
-def _check_source(table: TableFields, does: str, term: Term, found: dict[str, tuple[Type, bool]]) -> None:
-    if term.source not in found:
-        has = ", ".join(path for path, (_, single) in found.items() if single)
+def _check_source(table: TableFields, does: str, term: Term, columns: dict[str, tuple[Type, bool]]) -> None:
+    if term.source not in columns:
+        has = ", ".join(path for path, (_, single) in columns.items() if single)
         raise DeclarationError(
             f"table '{table.name}' {does}, but has no column '{term.source}'; it has {has}",
             table=table.name,
             column=term.source,
         )
-    kind, single = found[term.source]
+    kind, single = columns[term.source]
     if not single or not isinstance(kind, str):
         why = "is inside a list or a map" if not single else f"is a {str(kind).partition('<')[0]}"
         raise DeclarationError(
@@ -153,17 +153,17 @@ def _check_source(table: TableFields, does: str, term: Term, found: dict[str, tu
 
 
 def _check_key(table: TableFields) -> None:
-    found = {path: column for path, column, single in walk(table.columns) if single}
+    columns = {path: column for path, column, single in walk(table.columns) if single}
     for name in table.key:
-        column = found.get(name)
+        column = columns.get(name)
         if column is None:
             raise DeclarationError(
                 f"table '{table.name}': key column '{name}' is not declared",
-                hint=f"the columns are {', '.join(found)}",
+                hint=f"the columns are {', '.join(columns)}",
                 table=table.name,
                 column=name,
             )
-        parents = [found[".".join(name.split(".")[:depth])] for depth in range(1, name.count(".") + 1)]
+        parents = [columns[".".join(name.split(".")[:depth])] for depth in range(1, name.count(".") + 1)]
         if not all(part.required for part in (*parents, column)):
             raise DeclarationError(
                 f"table '{table.name}': key column '{name}' may be NULL, and NULL tells no rows apart",

@@ -154,14 +154,14 @@ def _properties(old: Shape, new: Shape) -> Iterator[Change]:
         yield Change("-", ("property", key), f"property {key} (was {old.properties[key]})")
 
 
-def same_value(key: str, one: str, two: str) -> bool:
+def same_value(key: str, first: str, two: str) -> bool:
     """Whether two values of a property mean the same: formats and codecs are known in capitals and small letters.
 
     >>> same_value("write.format.default", "PARQUET", "parquet"), same_value("owner", "Me", "me")
     (True, False)
     """
     caseless = key == "write.format.default" or key.endswith(".compression-codec")
-    return one == two or (caseless and one.lower() == two.lower())
+    return first == two or (caseless and first.lower() == two.lower())
 
 
 def _format(old: Shape, new: Shape) -> Iterator[Change]:

@@ -31,17 +31,17 @@ def table_from_ddl(
     """The declared table that the statement means; the other arguments say what it cannot."""
     if dialect not in DIALECTS:
         raise DeclarationError(f"there is no dialect '{dialect}'", hint=f"dialects are {', '.join(DIALECTS)}")
-    found = _Reader(dialect).read(_parse(text, dialect))
+    parsed = _Reader(dialect).read(_parse(text, dialect))
     return make(
-        found.name,
-        *found.columns,
-        partition_by=found.partition_by,
-        sort_by=[*found.sort_by, *sort_by],
-        properties=found.properties,
-        checks=[*found.checks, *checks],
-        key=[*found.key, *(name for name in key if name not in found.key)],
-        format_version=found.format_version,
-        location=found.location,
+        parsed.name,
+        *parsed.columns,
+        partition_by=parsed.partition_by,
+        sort_by=[*parsed.sort_by, *sort_by],
+        properties=parsed.properties,
+        checks=[*parsed.checks, *checks],
+        key=[*parsed.key, *(name for name in key if name not in parsed.key)],
+        format_version=parsed.format_version,
+        location=parsed.location,
         dropped=dropped,
     )
 

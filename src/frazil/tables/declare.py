@@ -61,14 +61,14 @@ class Table(TableFields):
         put = object.__setattr__
         put(self, "name", name)
         put(self, "columns", _columns(name, columns))
-        for given, texts in (
+        for values, texts in (
             ("partition_by", partition_by),
             ("sort_by", sort_by),
             ("checks", checks),
             ("key", key),
             ("dropped", dropped),
         ):
-            put(self, given, _texts(name, given, texts))
+            put(self, values, _texts(name, values, texts))
         put(self, "properties", _with_upkeep(name, dict(properties or {}), upkeep))
         put(self, "format_version", format_version)
         put(self, "location", location.rstrip("/") if location else None)

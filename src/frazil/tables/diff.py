@@ -32,8 +32,8 @@ def diff(declared: Table, *, namespace_exists: bool, live: LiveTable | None) -> 
     if it cannot be.
     """
     if live is not None:
-        found = diff_table(declared, live.metadata)
-        return [found] if found else []
+        changes = diff_table(declared, live.metadata)
+        return [changes] if changes else []
     steps: list[Step] = [] if namespace_exists else [CreateNamespace(declared.namespace)]
     return [*steps, _create(declared)]
 
@@ -72,26 +72,26 @@ def _create(declared: Table) -> CreateTable:
 def _updates(evolution: Evolution, about: set[str], metadata: TableMetadata) -> list[Json]:
     """The updates of the commit; those of what does not change are left out."""
     live, target = evolution.live, _numbered(evolution.target, metadata)
-    found: list[Json] = []
+    updates: list[Json] = []
     if "format" in about:
-        found.append({"action": "upgrade-format-version", "format-version": target.format_version})
+        updates.append({"action": "upgrade-format-version", "format-version": target.format_version})
     if about & {"column", "order", "key"}:
-        found += [
+        updates += [
             {"action": "add-schema", "schema": _json(target.schema)},
             {"action": "set-current-schema", "schema-id": LAST_ADDED},
         ]
     if "partition" in about:
-        found += [
+        updates += [
             {"action": "add-spec", "spec": _json(target.spec)},
             {"action": "set-default-spec", "spec-id": LAST_ADDED},
         ]
     if "sort" in about:
         order = {"action": "add-sort-order", "sort-order": _json(target.order)}
-        found += [order, {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED}]
+        updates += [order, {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED}]
     if gone := sorted(live.properties.keys() - target.properties.keys()):
-        found.append({"action": "remove-properties", "removals": gone})
+        updates.append({"action": "remove-properties", "removals": gone})
     properties = {**_set_properties(live, target), **_mapping(evolution, metadata), **_record(target)}
-    return [*found, {"action": "set-properties", "updates": properties}]
+    return [*updates, {"action": "set-properties", "updates": properties}]
 
 
 def _set_properties(live: Shape, target: Shape) -> dict[str, str]:
@@ -126,8 +126,8 @@ def _record(target: Shape) -> dict[str, str]:
     return {PROPERTY_APPLIED: Record(*ids, target.format_version, target.properties).dump()}
 
 
-def _same_schema(one: Schema, two: Schema) -> bool:
-    first, second = ({**_json(schema), "schema-id": 0} for schema in (one, two))
+def _same_schema(left: Schema, two: Schema) -> bool:
+    first, second = ({**_json(schema), "schema-id": 0} for schema in (left, two))
     return first == second
 
 
@@ -151,5 +151,5 @@ def _mapping(evolution: Evolution, metadata: TableMetadata) -> dict[str, str]:
 
 def _json(model: Any) -> Json:
     """A PyIceberg model as the REST protocol has it."""
-    found: Json = json.loads(model.model_dump_json())
-    return found
+    document: Json = json.loads(model.model_dump_json())
+    return document

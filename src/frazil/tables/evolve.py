@@ -77,28 +77,30 @@ class _Merge:
 
     def struct(self, columns: tuple[Column, ...], live: StructType, prefix: str) -> list[NestedField]:
         """The fields that a struct is to have, in the declared order."""
-        found = match_fields(columns, live.fields)
-        self._check_claims(columns, found, prefix)
-        added = [column for column in columns if column.name not in found]
+        matched = match_fields(columns, live.fields)
+        self._check_claims(columns, matched, prefix)
+        added = [column for column in columns if column.name not in matched]
         ids = {column.name: self._next_id() for column in added}
-        kept = {field.field_id for field in found.values()}
+        kept = {field.field_id for field in matched.values()}
         for gone in (field for field in live.fields if field.field_id not in kept):
             self._drop(prefix + gone.name, gone, added)
         return [
             self._add(column, ids[column.name], prefix)
             if column.name in ids
-            else self._keep(column, found[column.name], prefix)
+            else self._keep(column, matched[column.name], prefix)
             for column in columns
         ]
 
-    def _check_claims(self, columns: tuple[Column, ...], found: dict[str, NestedField], prefix: str) -> None:
+    def _check_claims(self, columns: tuple[Column, ...], claimed: dict[str, NestedField], prefix: str) -> None:
         """Two columns that are both to be the one live column of their former name cannot both be right."""
         claims = {
-            column.name: field for column in columns if (field := found.get(column.name)) and field.name != column.name
+            column.name: field
+            for column in columns
+            if (field := claimed.get(column.name)) and field.name != column.name
         }
         for column in columns:
             rival = next((name for name, field in claims.items() if field.name == column.renamed_from), None)
-            if rival is not None and column.name not in found:
+            if rival is not None and column.name not in claimed:
                 self._refuse(
                     prefix + column.name,
                     f"is renamed from '{column.renamed_from}', and so is '{rival}'",

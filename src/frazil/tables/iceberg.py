@@ -83,9 +83,9 @@ def new_type(kind: Type, next_id: NextId, *, table: str) -> IcebergType:
 
 
 def primitive(text: str) -> PrimitiveType:
-    found = NestedField(0, "x", text).field_type
-    assert isinstance(found, PrimitiveType)
-    return found
+    field_type = NestedField(0, "x", text).field_type
+    assert isinstance(field_type, PrimitiveType)
+    return field_type
 
 
 # --- defaults --------------------------------------------------------------------------------------------------------

@@ -25,10 +25,10 @@ def save_plan(steps: Sequence[Step], path: Path) -> None:
 def load_plan(path: Path) -> list[Step]:
     """The steps that `save_plan` wrote."""
     try:
-        found = json.loads(path.read_text())
-        version = found["frazil-plan"]
+        document = json.loads(path.read_text())
+        version = document["frazil-plan"]
         if version == VERSION:
-            return [from_json(step) for step in found["steps"]]
+            return [from_json(step) for step in document["steps"]]
     except OSError as exc:
         raise ProjectError(
             f"the plan {path} cannot be read: {exc.strerror}",

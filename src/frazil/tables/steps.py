@@ -95,7 +95,7 @@ class Seen:
         """
         if self.table_uuid != now.table_uuid:
             return ["the table itself: another one has its name"]
-        found = [
+        differences = [
             f"{_WORDS[field.name]} (its id was {getattr(self, field.name)}, is {getattr(now, field.name)})"
             for field in fields(self)
             if field.name in _WORDS and getattr(self, field.name) != getattr(now, field.name)
@@ -103,8 +103,8 @@ class Seen:
         for key, was in self.properties.items():
             if now.properties.get(key) != was:
                 changed = f"property {key} (was {_value(was)}, is {_value(now.properties.get(key))})"
-                found.append("what is applied: another plan was applied" if key == PROPERTY_APPLIED else changed)
-        return found
+                differences.append("what is applied: another plan was applied" if key == PROPERTY_APPLIED else changed)
+        return differences
 
 
 _WORDS = {
@@ -154,17 +154,17 @@ def to_json(step: Step) -> Json:
 
 def from_json(value: Json) -> Step:
     """The step that `to_json` wrote; KeyError or TypeError if it is none."""
-    given = {key: item for key, item in value.items() if key != "step"}
+    arguments = {key: item for key, item in value.items() if key != "step"}
     match value["step"]:
         case "create-namespace":
-            return CreateNamespace(tuple(given["namespace"]))
+            return CreateNamespace(tuple(arguments["namespace"]))
         case "create-table":
-            return CreateTable(**{**given, "partitioned_by": tuple(given["partitioned_by"])})
+            return CreateTable(**{**arguments, "partitioned_by": tuple(arguments["partitioned_by"])})
         case "alter-table":
             changes = tuple(
-                Change(change["sign"], tuple(change["about"]), change["text"]) for change in given["changes"]
+                Change(change["sign"], tuple(change["about"]), change["text"]) for change in arguments["changes"]
             )
-            return AlterTable(given["name"], changes, tuple(given["updates"]), Seen(**given["seen"]))
+            return AlterTable(arguments["name"], changes, tuple(arguments["updates"]), Seen(**arguments["seen"]))
     raise KeyError(value["step"])
 
 

@@ -75,11 +75,11 @@ def parse_partition(text: str) -> PartitionTerm:
     >>> str(parse_partition("DAY( ts )")), str(parse_partition("bucket(16,id) as shard")), str(parse_partition("identity(day)"))
     ('day(ts)', 'bucket(16, id) as shard', 'day')
     """  # noqa: E501
-    found = _PARTITION.fullmatch(text.strip())
-    if found is None:
+    match = _PARTITION.fullmatch(text.strip())
+    if match is None:
         raise _not_understood("partition", text)
     return PartitionTerm(
-        _parse_term(found["term"], "partition", text), _unquote(found["name"]) if found["name"] else None
+        _parse_term(match["term"], "partition", text), _unquote(match["name"]) if match["name"] else None
     )
 
 
@@ -90,12 +90,12 @@ def parse_sort(text: str) -> SortTerm:
     >>> str(parse_sort("ts DESC")), str(parse_sort("ts desc nulls first")), str(parse_sort("bucket(16, id) asc nulls first"))
     ('ts desc', 'ts desc nulls first', 'bucket(16, id)')
     """  # noqa: E501
-    found = _SORT.fullmatch(text.strip())
-    if found is None:
+    match = _SORT.fullmatch(text.strip())
+    if match is None:
         raise _not_understood("sort field", text)
-    descending = (found["direction"] or "asc").lower() == "desc"
-    nulls_first = found["nulls"].lower() == "first" if found["nulls"] else not descending
-    return SortTerm(_parse_term(found["term"], "sort field", text), descending, nulls_first)
+    descending = (match["direction"] or "asc").lower() == "desc"
+    nulls_first = match["nulls"].lower() == "first" if match["nulls"] else not descending
+    return SortTerm(_parse_term(match["term"], "sort field", text), descending, nulls_first)
 
 
 def _parse_term(text: str, what: str, whole: str) -> Term:
@@ -116,7 +116,7 @@ def _unquote(path: str) -> str:
     >>> _unquote('device."my site"')
     'device.my site'
     """
-    return re.sub(r'"((?:[^"]|"")+)"', lambda found: found[1].replace('""', '"'), path)
+    return re.sub(r'"((?:[^"]|"")+)"', lambda match: match[1].replace('""', '"'), path)
 
 
 def quote_path(path: str) -> str:

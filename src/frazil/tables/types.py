@@ -253,11 +253,11 @@ class _Parser:
 
     def _take(self, kind: str, wanted: str | None = None) -> str | None:
         """The next token, if it is of this kind."""
-        found = _TOKEN.match(self._text, self._at)
-        if found is None or found[kind] is None or (wanted is not None and found[kind] != wanted):
+        match = _TOKEN.match(self._text, self._at)
+        if match is None or match[kind] is None or (wanted is not None and match[kind] != wanted):
             return None
-        self._at = found.end()
-        return found[kind]
+        self._at = match.end()
+        return match[kind]
 
     def _expect(self, sign: str) -> None:
         if self._take("sign", sign) is None:

@@ -55,45 +55,45 @@ class Upkeep:
         return {key: str(value) for key, value in values.items() if value is not None}
 
 
-def _size(given: str | int | None, table: str) -> int | None:
-    found = re.fullmatch(r"([1-9]\d{0,8})\s*([kmg]b)", given.strip().lower()) if isinstance(given, str) else None
-    if found:
-        return int(found[1]) * _SIZES[found[2]]
-    if given is None or (isinstance(given, int) and given > 0 and given is not True):
-        return given
-    raise _wrong(table, "target_file_size", given, '"128MB", "1GB" or a number of bytes')
+def _size(value: str | int | None, table: str) -> int | None:
+    match = re.fullmatch(r"([1-9]\d{0,8})\s*([kmg]b)", value.strip().lower()) if isinstance(value, str) else None
+    if match:
+        return int(match[1]) * _SIZES[match[2]]
+    if value is None or (isinstance(value, int) and value > 0 and value is not True):
+        return value
+    raise _wrong(table, "target_file_size", value, '"128MB", "1GB" or a number of bytes')
 
 
-def _age(given: str | None, table: str) -> int | None:
-    if given is None:
+def _age(value: str | None, table: str) -> int | None:
+    if value is None:
         return None
-    found = re.fullmatch(r"([1-9]\d{0,5})([mhd])", given) if isinstance(given, str) else None
-    if found is None:
-        raise _wrong(table, "orphans_older_than", given, '"3d" or "12h"')
-    age = int(found[1]) * _AGES[found[2]]
+    match = re.fullmatch(r"([1-9]\d{0,5})([mhd])", value) if isinstance(value, str) else None
+    if match is None:
+        raise _wrong(table, "orphans_older_than", value, '"3d" or "12h"')
+    age = int(match[1]) * _AGES[match[2]]
     if age < _LEAST_ORPHAN_AGE_MS:
         raise _wrong(
             table,
             "orphans_older_than",
-            given,
+            value,
             '"1h" at least: a commit that is under way has files that nothing leads to yet',
         )
     return age
 
 
-def _days(given: float, table: str) -> int:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 100_000:
-        raise _wrong(table, "keep_days", given, "a number of days")
-    return int(given * _AGES["d"])
+def _days(value: float, table: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 100_000:
+        raise _wrong(table, "keep_days", value, "a number of days")
+    return int(value * _AGES["d"])
 
 
-def _whole(given: int | None, name: str, least: int, table: str) -> int | None:
-    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < least):
-        raise _wrong(table, name, given, f"a whole number from {least}")
-    return given
+def _whole(value: int | None, name: str, least: int, table: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise _wrong(table, name, value, f"a whole number from {least}")
+    return value
 
 
-def _wrong(table: str, name: str, found: object, expected: str) -> DeclarationError:
+def _wrong(table: str, name: str, value: object, expected: str) -> DeclarationError:
     return DeclarationError(
-        f"table '{table}': upkeep {name} is {found!r}, expected {expected}", table=table, expected=expected
+        f"table '{table}': upkeep {name} is {value!r}, expected {expected}", table=table, expected=expected
     )

@@ -70,21 +70,21 @@ class LocalFiles:
             for name in names:
                 path = os.path.join(folder, name)  # noqa: PTH118
                 try:
-                    found = os.lstat(path)
+                    status = os.lstat(path)
                 except FileNotFoundError:
                     continue
-                if not stat.S_ISREG(found.st_mode):
+                if not stat.S_ISREG(status.st_mode):
                     continue
-                yield Entry(f"file://{path}", found.st_size, int(found.st_mtime * 1000))
+                yield Entry(f"file://{path}", status.st_size, int(status.st_mtime * 1000))
 
 
 def _read_regular(descriptor: int, path: str, most_bytes: int) -> bytes:
-    found = os.fstat(descriptor)
-    if stat.S_ISDIR(found.st_mode):
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise NotReadable(f"{path} is not a regular file")
-    if found.st_size > most_bytes:
-        raise NotReadable(f"{path} has {found.st_size:,} bytes; at most {most_bytes:,} are read")
+    if status.st_size > most_bytes:
+        raise NotReadable(f"{path} has {status.st_size:,} bytes; at most {most_bytes:,} are read")
     with open(descriptor, "rb", closefd=False) as file:
-        return file.read(found.st_size + 1)  # files never change: one that grows while it is read is not ours
+        return file.read(status.st_size + 1)  # files never change: one that grows while it is read is not ours

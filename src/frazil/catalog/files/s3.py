@@ -24,10 +24,10 @@ T = TypeVar("T")
 def s3_environment() -> dict[str, str]:
     """What clients may know about the object store: where it is, never the keys."""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    found = {"s3.region": region, "client.region": region}
+    environment = {"s3.region": region, "client.region": region}
     if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
-        found |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
-    return found
+        environment |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+    return environment
 
 
 class S3Files:
@@ -54,10 +54,10 @@ class S3Files:
         return _call(place, lambda: self._read(place, most_bytes))
 
     def _read(self, place: Place, most_bytes: int) -> bytes:
-        found = obstore.get(self._store(place.bucket), place.path)
-        if found.meta["size"] > most_bytes:
-            raise NotReadable(f"{place.path} has {found.meta['size']:,} bytes; at most {most_bytes:,} are read")
-        return bytes(found.bytes())
+        response = obstore.get(self._store(place.bucket), place.path)
+        if response.meta["size"] > most_bytes:
+            raise NotReadable(f"{place.path} has {response.meta['size']:,} bytes; at most {most_bytes:,} are read")
+        return bytes(response.bytes())
 
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         # The name holds a fresh UUID: a file that is already there is our own first try, whose answer was lost.

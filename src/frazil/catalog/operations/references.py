@@ -35,7 +35,7 @@ def find_references(ctx: Context, request: Request) -> Response:
     after = fields.texts(body, "page-token", WHERE) if body.get("page-token") is not None else []
     if not can_plan():
         return json_response({"referenced": [], "unknown": "the server has no pyarrow (pip install 'frazil[sinks]')"})
-    pointers = [one for one in _pointers(ctx, request, skipped) if _key(one) > after]
+    pointers = [pointer for pointer in _pointers(ctx, request, skipped) if _key(pointer) > after]
     # One at a time: each reads what the one before has learned, and none takes the threads of all other requests.
     if not ctx.guard.busy.acquire(timeout=WAIT_SECONDS):
         raise Unavailable("another request for references is under way; retry")
@@ -46,11 +46,11 @@ def find_references(ctx: Context, request: Request) -> Response:
 
 
 def _pointers(ctx: Context, request: Request, skipped: Name | None) -> list[Pointer]:
-    found = ctx.guard.pointers()
+    pointers = ctx.guard.pointers()
     if skipped is None:
-        return found
+        return pointers
     own = (ctx.warehouse(request).name, skipped.key, skipped.name)
-    return [one for one in found if (one.warehouse, one.namespace, one.name) != own]
+    return [pointer for pointer in pointers if (pointer.warehouse, pointer.namespace, pointer.name) != own]
 
 
 def _key(pointer: Pointer) -> list[str]:
@@ -69,5 +69,5 @@ def _look(ctx: Context, candidates: Candidates, pointers: list[Pointer]) -> dict
         if time.monotonic() > until and pointer is not pointers[-1]:
             token = _key(pointer)
             break
-    found = [{"file": file, "table": table} for file, table in candidates.referenced.items()]
-    return {"referenced": found, "unknown": unknown, "next-page-token": token}
+    references = [{"file": file, "table": table} for file, table in candidates.referenced.items()]
+    return {"referenced": references, "unknown": unknown, "next-page-token": token}

@@ -143,8 +143,8 @@ def _read_request(body: Json, state: TableState, *, most: int) -> _Wanted:
     schema_id = state.current_schema_id
     pinned = end if end is not None else snapshot
     if pinned is not None:
-        found = _told(lambda: state.snapshot(pinned))
-        schema_id = found.schema_id if of_snapshot and found.schema_id is not None else schema_id
+        current = _told(lambda: state.snapshot(pinned))
+        schema_id = current.schema_id if of_snapshot and current.schema_id is not None else schema_id
     kept = {"filter": body.get("filter"), "case-sensitive": case_sensitive, "stats-fields": stats}
     return _Wanted(kept, snapshot, start, end, schema_id, select=tuple(select), min_rows=min_rows)
 
@@ -235,20 +235,20 @@ def _read_token(token: Json, state: TableState) -> _Wanted:
     return replace(wanted, snapshot_id=pins["snapshot-id"], schema_id=schema_id, span=_span(token["span"]))
 
 
-def _span(found: Any) -> Span | None:
+def _span(value: Any) -> Span | None:
     from frazil.scan.rest import Span
 
-    if found is None:
+    if value is None:
         return None
-    start, stop = found
+    start, stop = value
     span = Span(_place(start), None if stop is None else _place(stop))
     if span.stop is not None and span.stop < span.start:
         raise ValueError("a span ends before it starts")
     return span
 
 
-def _place(found: Any) -> tuple[int, int]:
-    number, row = found
+def _place(value: Any) -> tuple[int, int]:
+    number, row = value
     if (
         type(number) is not int
         or type(row) is not int
@@ -284,15 +284,15 @@ class _Planned:
         reader = FilterReader(
             schema, table=state.name, case_sensitive=case_sensitive, max_literals=limits.filter_literals
         )
-        found = None if node is None else reader.read(node)
+        row_filter = None if node is None else reader.read(node)
         # What cannot be understood here is left to the client, as it was sent.
-        self._residual = None if found is None or found.complete else node
+        self._residual = None if row_filter is None or row_filter.complete else node
         names = (
             check_column(name, schema, table=state.name, case_sensitive=case_sensitive) for name in body["stats-fields"]
         )
         self._stats = frozenset(schema.find_field(name).field_id for name in names)
         request = ScanRequest(
-            AlwaysTrue() if found is None else found.expr,
+            AlwaysTrue() if row_filter is None else row_filter.expr,
             wanted.snapshot_id,
             wanted.start_id,
             wanted.end_id,
@@ -334,10 +334,10 @@ class _Planned:
     def to_json(self, page: Page, tasks: list[str]) -> Json:
         from frazil.scan.rest import tasks_to_json
 
-        found: Json = _told(
+        answer: Json = _told(
             lambda: tasks_to_json(self._planner, page.groups, stats=self._stats, residual=self._residual)
         )
-        return {"plan-tasks": tasks, **found} if tasks else found
+        return {"plan-tasks": tasks, **answer} if tasks else answer
 
     def tasks(self, page: Page) -> list[str]:
         """Tokens for what is not in the page. Each holds the filter: of a long one there are few, and the last stands

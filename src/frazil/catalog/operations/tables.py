@@ -156,13 +156,13 @@ def create_table(ctx: Context, request: Request) -> Response:
         location, chosen = location_of(
             ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create table")
         )
-        found = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
-        claims = plan.check_places(ctx, sql, warehouse, name, found, None, chosen=chosen)
+        document = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
+        claims = plan.check_places(ctx, sql, warehouse, name, document, None, chosen=chosen)
         if stage:
-            folder = plan.metadata_location(found, None, "").rpartition("/")[0]
-            ctx.files.make_folders([folder, f"{found['location']}/data"])
-            return Response(200, metadata.staged_reply(found), [JSON_TYPE])
-        version = table_version(plan.metadata_location(found, None, ctx.new_uuid()), found, rule=ctx.files.rule)
+            folder = plan.metadata_location(document, None, "").rpartition("/")[0]
+            ctx.files.make_folders([folder, f"{document['location']}/data"])
+            return Response(200, metadata.staged_reply(document), [JSON_TYPE])
+        version = table_version(plan.metadata_location(document, None, ctx.new_uuid()), document, rule=ctx.files.rule)
         try:
             return publish.publish(
                 ctx, request, warehouse, [Plan(name, None, version, claims=claims)], table_response(version)

@@ -323,10 +323,10 @@ def _make_private(path: Path) -> None:
 def _identity(path: str) -> tuple[int, int] | None:
     """The file itself, whatever its name is later; None if there is none."""
     try:
-        found = os.stat(path)  # noqa: PTH116  # a Path object costs more than the call
+        status = os.stat(path)  # noqa: PTH116  # a Path object costs more than the call
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _in_own_folder(path: Path) -> bool:

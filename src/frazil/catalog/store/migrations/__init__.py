@@ -73,16 +73,14 @@ def _take(sql: Sql, *, dialect: str, version: int, text: str) -> bool:
 
 def check_schema(database: Database, url: str) -> None:
     """Passes when the schema is the one that this program knows; says the command when it is behind."""
-    found, wanted = current_version(database), latest_version()
-    if found < wanted:
+    version, wanted = current_version(database), latest_version()
+    if version < wanted:
         raise SchemaBehind(
-            f"the catalog's database {redact_url(url)} has schema version {found}; this program needs {wanted}",
+            f"the catalog's database {redact_url(url)} has schema version {version}; this program needs {wanted}",
             hint=f"frazil catalog migrate --database '{redact_url(url)}'",
-            snapshot=found,
         )
-    if found > wanted:
+    if version > wanted:
         raise Unavailable(
-            f"the catalog's database {redact_url(url)} has schema version {found}; this program knows up to {wanted}",
+            f"the catalog's database {redact_url(url)} has schema version {version}; this program knows up to {wanted}",
             hint="upgrade frazil to the version that wrote it",
-            snapshot=found,
         )
