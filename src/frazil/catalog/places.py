@@ -113,6 +113,16 @@ def check_apart(keys: Iterable[tuple[Name, Mapping[str, str]]]) -> None:
 
 
 def _occupant(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, key: str) -> Occupant | str | None:
+    folders = _folders_at(sql, warehouses, key)
+    if isinstance(folders, str):
+        return folders
+    return store.find_overlap(sql, key, warehouse=warehouse.name, name=name, folders=folders)
+
+
+def _folders_at(sql: Sql, warehouses: Warehouses, key: str) -> list[tuple[str, str]] | str:
+    """The (warehouse, namespace) that may have this place as their default folder; a text when it contains a
+    warehouse.
+    """
     folders: list[tuple[str, str]] = []
     for other in warehouses:
         for root in {other.place.key, other.real_key}:
@@ -120,7 +130,7 @@ def _occupant(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name
                 return f"warehouse {other.name}"
             if key.startswith(root):
                 folders.append((other.name, _namespace_at(sql, other, key[len(root) :])))
-    return store.find_overlap(sql, key, warehouse=warehouse.name, name=name, folders=folders)
+    return folders
 
 
 def _namespace_at(sql: Sql, warehouse: Warehouse, path: str) -> str:
@@ -134,6 +144,23 @@ def _namespace_at(sql: Sql, warehouse: Warehouse, path: str) -> str:
             level = next((end for end in ends if folder_name(end) == folder), folder)
         levels = (*levels, level)
     return SEPARATOR.join(levels)
+
+
+def default_place(
+    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name
+) -> tuple[dict[str, str], Statement | None]:
+    """The keys and the location that a table or view gets in a namespace without a location, and the query for what is
+    in the way. Without a query, only `choose_location` can tell.
+    """
+    try:
+        keys = checked_keys(warehouses, warehouse, [default_location(warehouse.root, name, None)])
+        (key,) = keys
+        folders = _folders_at(sql, warehouses, key)
+    except (CatalogError, ValueError):  # refused; or a link on the way, which leads to a second key
+        return {}, None
+    if isinstance(folders, str):
+        return {}, None
+    return keys, store.overlap_query(key, warehouse=warehouse.name, name=name, folders=folders)
 
 
 def choose_location(

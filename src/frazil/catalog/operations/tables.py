@@ -18,7 +18,7 @@ from frazil.catalog.plan import Plan
 from frazil.catalog.publish import LostRace
 from frazil.catalog.store import namespaces, relations, reports, versions
 from frazil.catalog.store import places as place_store
-from frazil.catalog.store.database import ConstraintBroken, Sql
+from frazil.catalog.store.database import ConstraintBroken, Sql, Statement
 from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse, WouldBlock
 from frazil.errors import (
@@ -152,10 +152,8 @@ def create_table(ctx: Context, request: Request) -> Response:
     stage = fields.boolean(body, "stage-create", "Create table", default=False)
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
-        properties = check_free(sql, warehouse, name, "table")
-        location, chosen = location_of(
-            ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create table")
-        )
+        wanted = fields.text_or_none(body, "location", "Create table")
+        location, chosen = new_place(ctx, sql, warehouse, name, "table", wanted)
         document = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, warehouse, name, document, None, chosen=chosen)
         if stage:
@@ -175,25 +173,31 @@ def create_table(ctx: Context, request: Request) -> Response:
     )
 
 
-def location_of(
-    ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, properties: dict[str, str], wanted: str | None
+def new_place(
+    ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, kind: str, wanted: str | None
 ) -> tuple[str, dict[str, str]]:
-    """The location of a new table or view, and its keys if the catalog chose it; the properties are its namespace's."""
+    """The location of a new table or view, whose name must be free, and its keys if the catalog chose it."""
     if wanted:
+        check_free(sql, warehouse, name, kind)
         return wanted.rstrip("/"), {}
-    chosen = plan.new_location(ctx, sql, warehouse, name, properties)
-    return next(iter(chosen.values())), chosen
+    keys, occupants = places.default_place(sql, ctx.warehouses, warehouse, name)
+    properties, occupied = check_free(sql, warehouse, name, kind, occupants=occupants)
+    if occupants is None or occupied or "location" in properties:
+        keys = plan.new_location(ctx, sql, warehouse, name, properties)
+    return next(iter(keys.values())), keys
 
 
-def check_free(sql: Sql, warehouse: Warehouse, name: Name, wanted: str) -> dict[str, str]:
-    """The properties of the namespace, if it exists and the name is free in it."""
-    row = relations.find_free(sql, warehouse.name, name)
+def check_free(
+    sql: Sql, warehouse: Warehouse, name: Name, wanted: str, *, occupants: Statement | None = None
+) -> tuple[dict[str, str], bool]:
+    """The properties of the namespace, if it exists and the name is free in it; and whether the query finds a row."""
+    row = relations.find_free(sql, warehouse.name, name, occupants=occupants)
     if row is None:
         raise NoSuchNamespace(show(name.namespace))
-    properties, kind = row
+    properties, kind, occupied = row
     if kind is not None:
         raise taken_error(name, kind, wanted=wanted)
-    return namespaces.parse_properties(properties)
+    return namespaces.parse_properties(properties), occupied
 
 
 def taken_error(name: Name, kind: str, *, wanted: str) -> AlreadyExists:

@@ -13,7 +13,7 @@ from frazil.catalog.operations.tables import (
     claim_registered,
     find_relation,
     list_relations,
-    location_of,
+    new_place,
     rename_relation,
     table_response,
     taken_error,
@@ -36,10 +36,8 @@ def create_view(ctx: Context, request: Request) -> Response:
     name = Name(request.namespace, check_name(body.get("name"), "view name"))
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
-        properties = check_free(sql, warehouse, name, "view")
-        location, chosen = location_of(
-            ctx, sql, warehouse, name, properties, fields.text_or_none(body, "location", "Create view")
-        )
+        wanted = fields.text_or_none(body, "location", "Create view")
+        location, chosen = new_place(ctx, sql, warehouse, name, "view", wanted)
         metadata = new_view(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, warehouse, name, metadata, None, chosen=chosen)
         version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata, rule=ctx.files.rule)

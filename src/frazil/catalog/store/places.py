@@ -52,15 +52,21 @@ def find_overlap(
 ) -> Occupant | None:
     """A table or view other than `name` whose place is this one, contains it or lies in it; or a namespace whose
     location is or lies in it.
+    """
+    statement, values = overlap_query(key, warehouse=warehouse, name=name, folders=folders)
+    return _first(sql.rows(f"{statement} LIMIT 1", *values))
 
-    `folders` are the (warehouse, namespace) that have this place as their default folder, if they exist.
+
+def overlap_query(key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]]) -> Statement:
+    """The query of `find_overlap`. `folders` are the (warehouse, namespace) that have this place as their default
+    folder, if they exist.
     """
     above, own = [*keys_above(key), key], _own(warehouse, name)
     parts = [f"{_ROW} place IN ({_marks(above)}) AND {_NOT_OWN}", f"{_ROW} place > ? AND place < ? AND {_NOT_OWN}"]
     parts += [_NAMESPACE_BELOW, *(_NAMESPACE for _ in folders)]
     end = _end(key)
     values = [*above, *own, key, end, *own, key, end, *(part for folder in folders for part in folder)]
-    return _first(sql.rows(f"{' UNION ALL '.join(parts)} LIMIT 1", *values))
+    return " UNION ALL ".join(parts), values
 
 
 def claim(
