@@ -14,6 +14,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -23,9 +25,14 @@ from frazil.moved import warn_former
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
+    from frazil.lake.declared import Steps
     from frazil.lake.result import Result
+    from frazil.pipelines import Pipeline, RunResult
+    from frazil.pipelines.stream import StreamProgress
     from frazil.scan.planning import Named
+    from frazil.tables import Table
 
 QueryEngine = Literal["duckdb", "trino", "spark"]
 
@@ -87,6 +94,40 @@ class Lake(LakeAccess):
         from frazil.lake.query import run_query
 
         return Result(run_query(self, query, at=at))
+
+    def plan(self, declared: Table | Iterable[Table]) -> Steps:
+        """What `apply` would change. Changes nothing."""
+        from frazil.lake.declared import plan_tables
+
+        return plan_tables(self, declared)
+
+    def apply(self, declared: Table | Iterable[Table], *, allow_drops: bool = False, adopt: bool = False) -> Steps:
+        """Makes the live tables what is declared, as `frazil apply` does; returns the steps that were done.
+
+        `plan` shows them first. A step that drops a column or a property needs `allow_drops=True`. Tables of another
+        project are refused with `OtherProject`, unless `adopt=True` takes them over.
+        """
+        from frazil.lake.declared import apply_tables
+
+        return apply_tables(self, declared, allow_drops=allow_drops, adopt=adopt)
+
+    def run(
+        self,
+        pipeline: Pipeline | str,
+        *,
+        folder: Path | None = None,
+        spark: SparkSession | None = None,
+        adopt: bool = False,
+    ) -> RunResult | StreamProgress:
+        """Runs a pipeline once, as `frazil run` does: everything new since the last run, then stop.
+
+        `pipeline` is what `@frazil.pipeline` gives, or its name in the `lakehouse.py` of `folder`, which is the current
+        folder unless given; paths of landing files are relative to it. Without a Spark session, one is started if there
+        is something to load.
+        """
+        from frazil.lake.declared import run_declared
+
+        return run_declared(self, pipeline, folder=folder, spark=spark, adopt=adopt)
 
     def close(self) -> None:
         """Ends the connections to the catalog."""

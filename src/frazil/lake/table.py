@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from frazil.errors import HistoryError
+from frazil.errors import HistoryError, UpkeepError
 from frazil.lake.access import LakeAccess
 from frazil.moved import former_keywords, warn_former
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.typedef import Identifier
 
     from frazil.history import (
         DropPlan,
@@ -27,10 +28,17 @@ if TYPE_CHECKING:
         TableDiff,
     )
     from frazil.lake.result import Result
+    from frazil.quarantine import IcebergQuarantine
     from frazil.scan import Scan
     from frazil.scan.planning import Named, Point
+    from frazil.sinks import BadRows, Options, WriteResult
+    from frazil.sinks.audit import AuditReport
+    from frazil.upkeep import StepPlan, StepReport
+    from frazil.write.contract import Extra
+    from frazil.write.upsert import Ops
 
 MAIN = "main"
+MaintenanceStep = Literal["compact", "deletes", "manifests", "expire", "orphans"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,6 +131,132 @@ class LakeTable:
         from frazil.lake.result import Result
 
         return Result(read_changes(self.lake, self.name, since, until, key=key, columns=columns))
+
+    # --- writes ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        rows: Any,
+        *,
+        branch: str = MAIN,
+        checks: str | Sequence[str] = (),
+        bad_rows: BadRows = "stop",
+        extra_fields: Extra = "error",
+    ) -> WriteResult:
+        """Appends rows in one commit: Arrow of any library, a DataFrame, a dictionary or a list of them.
+
+        Called twice, it appends twice; `sink()` writes each row of a stream exactly once. `checks` are SQL conditions
+        that rows must keep. A row that breaks the contract raises `RowRefused` and nothing is written; with
+        `bad_rows="quarantine"` it goes to the quarantine table in the same commit.
+        """
+        from frazil.sinks import append
+
+        options: Options = {"checks": checks, "bad_rows": bad_rows, "extra_fields": extra_fields}
+        return append(self.lake.catalog, self._identifier(), rows, branch=branch, options=options)
+
+    def overwrite(
+        self,
+        rows: Any,
+        filter: str | BooleanExpression | None = None,
+        *,
+        branch: str = MAIN,
+        checks: str | Sequence[str] = (),
+        bad_rows: BadRows = "stop",
+        extra_fields: Extra = "error",
+    ) -> WriteResult:
+        """Replaces the rows that match the filter, or all rows, in one commit. Older snapshots keep the old rows."""
+        from frazil.scan.reading import as_filter
+        from frazil.sinks import overwrite
+
+        options: Options = {"checks": checks, "bad_rows": bad_rows, "extra_fields": extra_fields}
+        chosen = as_filter(filter, table=self.name)
+        return overwrite(self.lake.catalog, self._identifier(), rows, filter=chosen, branch=branch, options=options)
+
+    def upsert(
+        self,
+        rows: Any,
+        *,
+        key: str | Sequence[str],
+        sequence: str | None = None,
+        op: str | Ops | None = None,
+        branch: str = MAIN,
+        checks: str | Sequence[str] = (),
+        bad_rows: BadRows = "stop",
+        extra_fields: Extra = "error",
+    ) -> WriteResult:
+        """Updates the rows that have the key of a new one and inserts the others, in one commit.
+
+        The column `sequence` says which of two rows is newer: an older one changes nothing. The column `op` says which
+        rows are deletes. `docs/sinks.md` has both.
+        """
+        from frazil.sinks import upsert
+
+        options: Options = {"checks": checks, "bad_rows": bad_rows, "extra_fields": extra_fields}
+        return upsert(
+            self.lake.catalog,
+            self._identifier(),
+            rows,
+            key=key,
+            sequence=sequence,
+            op=op,
+            branch=branch,
+            options=options,
+        )
+
+    def delete(self, filter: str | BooleanExpression, *, branch: str = MAIN, dry_run: bool = False) -> WriteResult:
+        """Deletes the rows that match the filter, in one commit. Older snapshots keep them until they expire.
+
+        It deletes by default, for `rollback` brings the rows back; with `dry_run=True` it only counts them. A
+        comparison with NULL is not true, so such rows stay.
+        """
+        from frazil.scan.reading import as_filter
+        from frazil.sinks import WriteResult, delete
+
+        chosen = as_filter(filter, table=self.name)
+        count = self.scan(chosen, at=branch).count()
+        if dry_run or not count:
+            return WriteResult(self.name, deleted=count, dry_run=dry_run)
+        return delete(self.lake.catalog, self._identifier(), chosen, branch=branch)
+
+    def _identifier(self) -> Identifier:
+        """The name as the catalog wants it; an error that names near ones if there is no such table."""
+        return self.load().name()
+
+    # --- upkeep ------------------------------------------------------------------------------------------------------
+
+    def maintain(
+        self, *steps: MaintenanceStep, dry_run: bool = True, rewrite_all: bool = False
+    ) -> list[StepPlan | StepReport]:
+        """Compacts files, rewrites delete files and manifests, expires snapshots and removes orphans.
+
+        By default it only says what each step would do, for expired snapshots and removed files do not come back;
+        `dry_run=False` does it. `steps` are some of `compact`, `deletes`, `manifests`, `expire` and `orphans`; all
+        without any. The rules are the table's own: `Table(..., upkeep=Upkeep(...))`.
+        """
+        from frazil.upkeep import STEPS, Keeper
+
+        if unknown := [step for step in steps if step not in STEPS]:
+            raise UpkeepError(f"'{unknown[0]}' is not a maintenance step", hint=f"there are: {', '.join(STEPS)}")
+        keeper = Keeper(self.lake.catalog, self._identifier(), everything=rewrite_all)
+        results: list[StepPlan | StepReport] = []
+        for step in STEPS:
+            if not steps or step in steps:
+                plan = keeper.plan(step)
+                results.append(plan if dry_run or plan.detail is None else keeper.perform(plan))
+        return results
+
+    def audit(self, *, ref: str = MAIN) -> AuditReport:
+        """Checks from the commits that are kept that every row of the table's sinks came in exactly once."""
+        from frazil.sinks.audit import audit
+
+        return audit(self.load().metadata, ref)
+
+    @property
+    def quarantine(self) -> IcebergQuarantine:
+        """The rows that broke the contract: `rows()`, `holding()`, `replay(dry_run=...)`, `drop(choice)`."""
+        from frazil.quarantine import IcebergQuarantine
+
+        return IcebergQuarantine(self.lake.catalog, self._identifier())
 
     # --- history -----------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from frazil.sinks.arguments import check_values as check_values
     from frazil.sinks.audit_steps import REPLAY_PART as REPLAY_PART
     from frazil.sinks.iceberg import IcebergTarget as IcebergTarget
+    from frazil.sinks.one_write import WriteResult
+    from frazil.sinks.one_write import append as append
+    from frazil.sinks.one_write import delete as delete
+    from frazil.sinks.one_write import overwrite as overwrite
+    from frazil.sinks.one_write import upsert as upsert
+    from frazil.sinks.python import Options as Options
     from frazil.sinks.python import as_catalog as as_catalog
     from frazil.sinks.python import open, open_delta
     from frazil.sinks.python import part_name as part_name
@@ -28,6 +34,7 @@ __all__ = [
     "ArrowSink",
     "FlushPolicy",
     "SinkOptions",
+    "WriteResult",
     "open",
     "open_delta",
 ]

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from frazil.upkeep.others import every_table
     from frazil.upkeep.rewriting import Rewriter
     from frazil.upkeep.spark import SparkEngine
-    from frazil.upkeep.steps import Keeper, StepPlan, StepReport
+    from frazil.upkeep.steps import STEPS, Keeper, StepPlan, StepReport
     from frazil.upkeep.words import split_ms
 
 __all__ = [
+    "STEPS",
     "Engine",
     "Finished",
     "Group",

@@ -14,7 +14,7 @@ from pyiceberg.typedef import Identifier
 from frazil.client import Change
 from frazil.write.commit.manifests import rewrite_without, write_added, write_list
 from frazil.write.commit.progress import MAIN
-from frazil.write.commit.snapshots import count_files, guards, move_ref, next_snapshot
+from frazil.write.commit.snapshots import count_files, head, move_ref, next_snapshot, write_guards
 from frazil.write.commit.totals import totals_before
 from frazil.write.files import WrittenFile
 
@@ -31,10 +31,11 @@ class Rewrite:
     identifier: Identifier
     removed: Collection[str]
     files: Sequence[WrittenFile] = ()
+    ref: str = MAIN
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str]) -> Change:
         """The change of the table as it was read, as an overwrite."""
-        metadata, parent = table.metadata, table.current_snapshot()
+        metadata, parent = table.metadata, head(table.metadata, self.ref)
         assert parent is not None  # the files to remove come from it
         new_id = metadata.new_snapshot_id()
         kept, dropped = self._split(table, parent.manifests(table.io), snapshot_id=new_id)
@@ -44,8 +45,8 @@ class Rewrite:
             self.files, Operation.OVERWRITE, totals_before(table.io, parent), summary, dropped=dropped
         )
         snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=location, summary=counted)
-        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, MAIN, new_id))
-        return Change(self.identifier, guards(metadata, MAIN, parent.snapshot_id), updates)
+        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, self.ref, new_id))
+        return Change(self.identifier, write_guards(metadata, self.ref, parent.snapshot_id), updates)
 
     def _split(
         self, table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int

@@ -1,4 +1,4 @@
-"""Changes by key: which files they concern, and what becomes of the rows there."""
+"""Changes by key or by filter: which files they concern, and what becomes of the rows there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from frazil.write.upsert.apply import Upsert
     from frazil.write.upsert.changes import Changes, relay_columns
     from frazil.write.upsert.keys import ARRIVAL, count_up
+    from frazil.write.upsert.replace_rows import ReplaceRows
     from frazil.write.upsert.rules import DELETED, ChangeContract, Ops, UpsertRules
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ChangeContract",
     "Changes",
     "Ops",
+    "ReplaceRows",
     "Upsert",
     "UpsertRules",
     "count_up",

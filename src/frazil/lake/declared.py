@@ -1,0 +1,121 @@
+"""Tables applied and pipelines run through a lake, as `frazil apply` and `frazil run` do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frazil.errors import OtherProject, ProjectError
+from frazil.ownership import claim_tables, companions, existing_tables, other_owners, project_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.lake.access import LakeAccess
+    from frazil.pipelines import Pipeline, RunResult
+    from frazil.pipelines.stream import StreamProgress
+    from frazil.tables import Step, Table
+
+
+class Steps(list["Step"]):
+    """The steps of a plan, or those that were done."""
+
+    def __repr__(self) -> str:
+        """One step per line."""
+        return "\n".join(map(str, self)) or "no changes"
+
+
+def plan_tables(lake: LakeAccess, declared: Table | Iterable[Table]) -> Steps:
+    """The steps that make the live tables what is declared."""
+    from frazil.tables import plan_all
+
+    return Steps(plan_all(_tables(declared), lake.catalog))
+
+
+def apply_tables(lake: LakeAccess, declared: Table | Iterable[Table], *, allow_drops: bool, adopt: bool) -> Steps:
+    """Does the steps, after it is clear that the tables belong to this project and that drops are meant."""
+    from frazil.tables import AlterTable, apply_steps
+
+    steps = plan_tables(lake, declared)
+    removing = [step.name for step in steps if step.removes]
+    if removing and not allow_drops:
+        raise ProjectError(
+            f"the plan removes something from {', '.join(removing)}",
+            hint="look at it with lake.plan(...), then pass allow_drops=True",
+            table=removing[0],
+        )
+    project = project_name(lake.settings, Path.cwd())
+    _own(lake, project, [tuple(step.name.split(".")) for step in steps if isinstance(step, AlterTable)], adopt=adopt)
+    return Steps(apply_steps(steps, lake.catalog, owner=project))
+
+
+def _tables(declared: Table | Iterable[Table]) -> list[Table]:
+    from frazil.tables import Table
+
+    return [declared] if isinstance(declared, Table) else list(declared)
+
+
+def _own(lake: LakeAccess, project: str, names: Sequence[tuple[str, ...]], *, adopt: bool) -> None:
+    """Makes the tables belong to the project; raises `OtherProject` for those of another, unless it adopts them."""
+    others = other_owners(existing_tables(lake.catalog, names), project)
+    if others and not adopt:
+        raise OtherProject(project, others)
+    taken = [name for other in others for name in companions(tuple(other.split(".")))]
+    claim_tables(lambda: existing_tables(lake.catalog, [*names, *taken]), project, lake.catalog)
+
+
+def run_declared(
+    lake: LakeAccess, pipeline: Pipeline | str, *, folder: Path | None, spark: SparkSession | None, adopt: bool
+) -> RunResult | StreamProgress:
+    """Runs a pipeline once; Spark starts if there is something to load and no session is given."""
+    from frazil.pipelines.sources import KafkaSource
+
+    home = (folder or Path.cwd()).resolve()
+    chosen = _pipeline(pipeline, home)
+    if isinstance(chosen.source, KafkaSource):
+        return _run_stream(lake, chosen, home, spark, adopt=adopt)
+    from frazil.pipelines import RunResult
+    from frazil.pipelines.batch import find_arrivals, run_pipeline
+
+    arrived = find_arrivals(chosen, lake.catalog, home)
+    if not arrived.files:  # Spark takes seconds to start
+        return RunResult(chosen.name, chosen.target.name, touched=tuple(file.path for file in arrived.touched))
+    owner = project_name(lake.settings, home)
+    with ExitStack() as stack:
+        session = spark or stack.enter_context(_session(lake, chosen, home))
+        return run_pipeline(chosen, spark=session, catalog=lake.catalog, folder=home, owner=owner, adopt=adopt)
+
+
+def _run_stream(
+    lake: LakeAccess, pipeline: Pipeline, folder: Path, spark: SparkSession | None, *, adopt: bool
+) -> StreamProgress:
+    from frazil.pipelines.stream import StreamOptions, StreamProgress, run_stream
+
+    state = lake.settings.stack.folder / "streams" / pipeline.name
+    state.mkdir(parents=True, exist_ok=True)
+    progress = StreamProgress(pipeline.name, pipeline.target.name)
+    options = StreamOptions(state, once=True, owner=project_name(lake.settings, folder), adopt=adopt)
+    with ExitStack() as stack:
+        session = spark or stack.enter_context(_session(lake, pipeline, folder))
+        run_stream(pipeline, spark=session, catalog=lake.catalog, folder=folder, options=options, progress=progress)
+    return progress
+
+
+def _pipeline(pipeline: Pipeline | str, folder: Path) -> Pipeline:
+    if not isinstance(pipeline, str):
+        return pipeline
+    from frazil.project import load_project
+
+    return load_project(folder).pipeline(pipeline)
+
+
+def _session(lake: LakeAccess, pipeline: Pipeline, folder: Path) -> AbstractContextManager[SparkSession]:
+    """Spark for a pipeline: with the jars of its source, and the project's modules wherever tasks run."""
+    from frazil.pipelines.sources import KafkaSource
+    from frazil.spark import KAFKA_JARS, spark_session
+
+    log = lake.settings.stack.folder / "spark" / "spark.log"
+    jars = KAFKA_JARS if isinstance(pipeline.source, KafkaSource) else ()
+    return spark_session(lake.settings, app_name=f"frazil {pipeline.name}", log=log, more_jars=jars, project=folder)

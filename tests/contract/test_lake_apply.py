@@ -1,0 +1,55 @@
+"""`Lake.plan` and `Lake.apply`: declared tables made live from Python, as `frazil apply` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from frazil import Lake, Table, column
+from frazil.client import FrazilCatalog
+from frazil.errors import OtherProject, ProjectError
+from tests.contract.history_lake import Past
+
+
+@pytest.fixture
+def lake(catalog: FrazilCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    project = tmp_path / "shop"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    return Lake(catalog=catalog)
+
+
+def declared(past: Past, *more: str) -> Table:
+    return Table(f"{past.name}_d", column("id", "long", required=True), *(column(name, "string") for name in more))
+
+
+def test_apply_creates_what_plan_shows_and_then_nothing(lake: Lake, past: Past) -> None:
+    table = declared(past)
+    planned = lake.plan(table)
+    assert repr(planned) == f"+ table {table.name} (1 column)"
+    assert lake.apply([table]) == planned
+    assert (lake.apply(table), repr(lake.apply(table))) == ([], "no changes")
+    assert lake.table(table.name).load().properties["frazil.project"] == "shop"
+
+
+def test_a_column_is_dropped_only_when_that_is_allowed(lake: Lake, past: Past) -> None:
+    lake.apply(declared(past, "note"))
+    with pytest.raises(ProjectError, match="removes something") as caught:
+        lake.apply(declared(past))
+    assert caught.value.table == f"{past.name}_d"
+    assert len(lake.table(f"{past.name}_d").schema.fields) == 2
+    lake.apply(declared(past), allow_drops=True)
+    assert len(lake.table(f"{past.name}_d").schema.fields) == 1
+
+
+def test_tables_of_another_project_are_refused_unless_adopted(
+    lake: Lake, past: Past, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.apply(declared(past))
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    other = Lake(catalog=lake.catalog)
+    with pytest.raises(OtherProject):
+        other.apply(declared(past, "note"))
+    assert len(other.apply(declared(past, "note"), adopt=True)) == 1

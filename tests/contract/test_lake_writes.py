@@ -1,0 +1,272 @@
+"""Writes through the Python API: append, overwrite, upsert, delete; each one commit, conflicts and lost replies settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+
+from frazil import Lake
+from frazil.client import Change, FrazilCatalog
+from frazil.errors import CommitUnknown, NoSuchTable, RowRefused, ScanError, SinkError, UpkeepError
+from frazil.lake import LakeTable
+from frazil.sinks import WriteResult
+from tests.contract.history_lake import Past, rows
+
+ORDERS = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "country", StringType()),
+    NestedField(3, "amount", DoubleType()),
+)
+BY_COUNTRY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "country"))
+
+
+@pytest.fixture(params=["partitioned", "unpartitioned"])
+def orders(request: pytest.FixtureRequest, catalog: FrazilCatalog, past: Past) -> LakeTable:
+    """Two files of orders, of three countries (one is NULL), or one file per country."""
+    name = f"{past.name}_orders"
+    spec = BY_COUNTRY if request.param == "partitioned" else PartitionSpec()
+    catalog.create_table(name, ORDERS, partition_spec=spec)
+    table = Lake(catalog=catalog).table(name)
+    table.append([order(1, "NO"), order(2, "SE"), order(3, None)])
+    table.append([order(4, "NO"), order(5, "SE", None)])
+    return table
+
+
+def order(number: int, country: str | None, amount: float | None = 10.0) -> dict[str, Any]:
+    return {"id": number, "country": country, "amount": amount}
+
+
+def ids(table: LakeTable, at: Any = None) -> list[int]:
+    return sorted(table.scan(at=at).to_arrow()["id"].to_pylist())
+
+
+def snapshots(table: LakeTable) -> int:
+    return len(table.load().metadata.snapshots)
+
+
+# --- append ----------------------------------------------------------------------------------------------------------
+
+
+def test_append_takes_rows_of_every_kind_in_one_snapshot_each(past: Past) -> None:
+    import polars
+
+    table = past.table
+    kinds: Sequence[Any] = [
+        {"id": 1},
+        [{"id": 2}, {"id": 3}],
+        rows(4),
+        rows(5).to_batches()[0],
+        polars.DataFrame({"id": [6]}),
+    ]
+    for number, given in enumerate(kinds, start=1):
+        result = table.append(given)
+        assert (result.snapshot_id, snapshots(table)) == (past.head(), number)
+    assert ids(table) == [1, 2, 3, 4, 5, 6]
+    assert table.load().properties == {}
+
+
+def test_append_of_no_rows_commits_nothing(past: Past) -> None:
+    assert past.table.append([]) == past.table.append(rows()) == WriteResult(past.name)
+    assert snapshots(past.table) == 0
+
+
+def test_a_bad_row_stops_the_append_and_nothing_is_written(past: Past) -> None:
+    with pytest.raises(RowRefused):
+        past.table.append([{"id": 1}, {"id": "one"}])
+    with pytest.raises(RowRefused):
+        past.table.append([{"id": 1}, {"id": -1}], checks="id > 0")
+    assert snapshots(past.table) == 0
+
+
+def test_bad_rows_go_to_the_quarantine_in_the_same_commit(past: Past) -> None:
+    result = past.table.append([{"id": 1}, {"id": -1}], checks="id > 0", bad_rows="quarantine")
+    assert (result.inserted, result.quarantined) == (1, 1)
+    assert [row.reason for row in past.table.quarantine.rows()] == ["check 'id > 0' failed"]
+    assert past.table.quarantine.replay(dry_run=True).replayed == 0
+
+
+def test_append_goes_to_a_branch_and_main_stays(past: Past) -> None:
+    past.append(1)
+    past.table.create_branch("dev")
+    past.table.append([{"id": 2}], branch="dev")
+    assert (ids(past.table), ids(past.table, "dev")) == ([1], [1, 2])
+
+
+def test_append_can_add_columns(past: Past) -> None:
+    past.table.append([{"id": 1, "extra": 1.5}], extra_fields="evolve")
+    assert past.table.scan().to_arrow().to_pylist() == [{"id": 1, "name": None, "extra": 1.5}]
+
+
+def test_writes_to_a_table_that_is_not_there_name_near_ones(past: Past) -> None:
+    with pytest.raises(NoSuchTable) as caught:
+        past.lake.table(f"{past.name}x").append([{"id": 1}])
+    assert past.name in str(caught.value.hint)
+
+
+def test_an_append_next_to_a_sink_leaves_its_progress_alone(past: Past) -> None:
+    sink = past.sink()
+    sink.write(rows(1), position=1)
+    sink.commit()
+    past.table.append([{"id": 100}])
+    sink.write(rows(2), position=2)
+    sink.close()
+    report = past.table.audit()
+    assert (ids(past.table), report.problems, report.others) == ([1, 2, 100], (), 1)
+
+
+# --- conflicts and lost replies --------------------------------------------------------------------------------------
+
+
+class Unlucky:
+    """A catalog on which another writer is faster once, and the reply to the next commit is lost."""
+
+    def __init__(self, past: Past, *, lost: str) -> None:
+        self._past, self._lost, self.commits = past, lost, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._past.catalog, name)
+
+    def commit_changes(self, changes: Sequence[Change]) -> None:
+        self.commits += 1
+        if self.commits == 1:
+            self._past.append(100)
+        if self.commits == 2 and self._lost == "request":
+            raise CommitUnknown("no reply")
+        self._past.catalog.commit_changes(changes)
+        if self.commits == 2:
+            raise CommitUnknown("no reply")
+
+
+@pytest.mark.parametrize("lost", ["request", "reply"])
+def test_a_write_happens_once_after_a_conflict_and_a_lost_reply(past: Past, lost: str) -> None:
+    past.append(1, 2)
+    for write, expected in (
+        (lambda table: table.append([{"id": 3}]), [1, 2, 3, 100]),
+        (lambda table: table.upsert([{"id": 3, "name": "new"}, {"id": 4}], key="id"), [1, 2, 3, 4, 100, 100]),
+        (lambda table: table.delete("id <= 2"), [3, 4, 100, 100, 100]),
+        (lambda table: table.overwrite([{"id": 9}], "id = 3"), [4, 9, 100, 100, 100, 100]),
+    ):
+        unlucky = Unlucky(past, lost=lost)
+        result = write(Lake(catalog=unlucky).table(past.name))  # type: ignore[arg-type]
+        assert (ids(past.table), result.snapshot_id) == (expected, past.head())
+
+
+# --- overwrite, delete, upsert ---------------------------------------------------------------------------------------
+
+
+def test_delete_removes_what_matches_and_nothing_else(orders: LakeTable) -> None:
+    assert orders.delete("country = 'NO'", dry_run=True) == WriteResult(orders.name, deleted=2, dry_run=True)
+    assert ids(orders) == [1, 2, 3, 4, 5]
+    result = orders.delete("country = 'NO'")
+    assert (result.deleted, result.inserted, ids(orders)) == (2, 0, [2, 3, 5])
+    assert orders.history()[0].snapshot_id == result.snapshot_id
+    assert ids(orders, orders.history()[1].snapshot_id) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("filter", "left"),
+    [
+        ("amount > 0", [5]),  # NULL is not greater
+        ("NOT amount > 0", [1, 2, 3, 4, 5]),
+        ("amount IS NULL", [1, 2, 3, 4]),
+        ("country <> 'NO'", [1, 3, 4]),
+        ("id >= 1", []),
+        ("id > 5", [1, 2, 3, 4, 5]),
+    ],
+)
+def test_delete_treats_null_as_sql_does(orders: LakeTable, filter: str, left: list[int]) -> None:
+    before = snapshots(orders)
+    assert orders.delete(filter).deleted == 5 - len(left)
+    assert (ids(orders), snapshots(orders) - before) == (left, int(len(left) < 5))
+
+
+def test_delete_sees_rows_that_are_deleted_already(orders: LakeTable) -> None:
+    orders.delete("id = 1")
+    orders.delete("id = 2")
+    assert (orders.delete("country IS NOT NULL").deleted, ids(orders)) == (2, [3])
+
+
+def test_overwrite_replaces_all_rows_or_those_that_match(orders: LakeTable) -> None:
+    result = orders.overwrite([order(7, "NO")], "country = 'NO'")
+    assert (result.inserted, result.deleted, ids(orders)) == (1, 2, [2, 3, 5, 7])
+    result = orders.overwrite([order(8, "DK")])
+    assert (result.inserted, result.deleted, ids(orders)) == (1, 4, [8])
+    assert (orders.overwrite([]).deleted, ids(orders)) == (1, [])
+    assert (orders.overwrite([order(9, "SE")]).inserted, ids(orders)) == (1, [9])
+
+
+def test_overwrite_of_an_empty_table_appends(past: Past) -> None:
+    assert past.table.overwrite([{"id": 1}]).inserted == 1
+    assert ids(past.table) == [1]
+
+
+def test_overwrite_with_a_bad_row_leaves_the_table_as_it_was(orders: LakeTable) -> None:
+    with pytest.raises(RowRefused):
+        orders.overwrite([order(7, "NO"), order("x", "NO")])  # type: ignore[arg-type]
+    assert ids(orders) == [1, 2, 3, 4, 5]
+
+
+def test_writes_on_a_branch_leave_main_alone(orders: LakeTable) -> None:
+    orders.create_branch("dev")
+    orders.delete("country = 'NO'", branch="dev")
+    orders.overwrite([order(6, "DK")], "country = 'SE'", branch="dev")
+    assert (ids(orders, "dev"), ids(orders)) == ([3, 6], [1, 2, 3, 4, 5])
+
+
+def test_upsert_updates_and_inserts_in_one_snapshot(orders: LakeTable) -> None:
+    before = snapshots(orders)
+    result = orders.upsert([order(1, "NO", 99.0), order(6, "DK")], key="id")
+    assert (result.updated, result.inserted, snapshots(orders)) == (1, 1, before + 1)
+    found = {row["id"]: row["amount"] for row in orders.scan("id = 1 OR id = 6").to_arrow().to_pylist()}
+    assert found == {1: 99.0, 6: 10.0}
+    changes = [{"op": "d", **order(6, "DK")}, {"op": "u", **order(1, "NO", 1.0)}]
+    result = orders.upsert(changes, key=["id"], op="op")
+    assert (result.deleted, result.updated, ids(orders)) == (1, 1, [1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("write", "error"),
+    [
+        (lambda table: table.delete("contry = 'NO'"), ScanError),
+        (lambda table: table.delete("country = "), ScanError),
+        (lambda table: table.overwrite([], "contry = 'NO'"), ScanError),
+        (lambda table: table.upsert([order(1, "NO")], key="idd"), SinkError),
+        (lambda table: table.upsert([order(1, "NO")], key=()), SinkError),
+        (lambda table: table.append([order(1, "NO")], bad_rows="ignore"), SinkError),
+        (lambda table: table.maintain("compactt"), UpkeepError),
+    ],
+)
+def test_a_write_that_is_asked_wrongly_changes_nothing(orders: LakeTable, write: Any, error: type[Exception]) -> None:
+    before = snapshots(orders)
+    with pytest.raises(error):
+        write(orders)
+    assert snapshots(orders) == before
+
+
+# --- upkeep ----------------------------------------------------------------------------------------------------------
+
+
+def test_maintain_previews_unless_told_otherwise(past: Past) -> None:
+    for number in range(6):
+        past.table.append([{"id": number}])
+    before = past.live.metadata
+    plans = past.table.maintain()
+    assert [plan.step for plan in plans] == ["compact", "deletes", "manifests", "expire", "orphans"]
+    assert plans[0].files > 0
+    assert past.live.metadata == before
+    (report,) = past.table.maintain("compact", dry_run=False)
+    assert (report.files, past.table.history()[0].operation) == (plans[0].files, "replace")
+    assert ids(past.table) == list(range(6))
+
+
+def test_arrow_streams_are_written_in_one_commit(past: Past) -> None:
+    stream = pa.RecordBatchReader.from_batches(rows().schema, (rows(n).to_batches()[0] for n in range(50)))
+    assert past.table.append(stream).inserted == 50
+    assert (ids(past.table), snapshots(past.table)) == (list(range(50)), 1)
