@@ -20,8 +20,9 @@ def lake(catalog: FrazilCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return Lake(catalog=catalog)
 
 
-def declared(past: Past, *more: str) -> Table:
-    return Table(f"{past.name}_d", column("id", "long", required=True), *(column(name, "string") for name in more))
+def declared(past: Past, *more: str, dropped: tuple[str, ...] = ()) -> Table:
+    columns = [column("id", "long", required=True), *(column(name, "string") for name in more)]
+    return Table(f"{past.name}_d", *columns, dropped=dropped)
 
 
 def test_apply_creates_what_plan_shows_and_then_nothing(lake: Lake, past: Past) -> None:
@@ -36,10 +37,10 @@ def test_apply_creates_what_plan_shows_and_then_nothing(lake: Lake, past: Past) 
 def test_a_column_is_dropped_only_when_that_is_allowed(lake: Lake, past: Past) -> None:
     lake.apply(declared(past, "note"))
     with pytest.raises(ProjectError, match="removes something") as caught:
-        lake.apply(declared(past))
+        lake.apply(declared(past, dropped=("note",)))
     assert caught.value.table == f"{past.name}_d"
     assert len(lake.table(f"{past.name}_d").schema.fields) == 2
-    lake.apply(declared(past), allow_drops=True)
+    lake.apply(declared(past, dropped=("note",)), allow_drops=True)
     assert len(lake.table(f"{past.name}_d").schema.fields) == 1
 
 
