@@ -50,8 +50,8 @@ class _Former(MetaPathFinder, Loader):
             DeprecationWarning,
             stacklevel=2,
         )
-        found = import_module(new)
-        module.__getattr__ = lambda name: getattr(found, name)  # type: ignore[method-assign]
+        target = import_module(new)
+        module.__getattr__ = lambda name: getattr(target, name)  # type: ignore[method-assign]
 
 
 def install() -> None:

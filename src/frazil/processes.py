@@ -2,7 +2,7 @@
 without a rest.
 
 A pid alone is not an identity: the kernel hands it out again. So a process is remembered with its start time, and a
-process with the same pid and another start time is somebody else's. Every server also carries `FRAZIL_SERVICE_FOLDER`
+process with the same pid and another start time is a different one. Every server also carries `FRAZIL_SERVICE_FOLDER`
 in its environment, by which it is found even when the parent was killed between starting it and writing its pid down.
 """
 
@@ -111,12 +111,12 @@ def is_running(process: ProcessId) -> bool:
 def marked(folder: Path) -> list[ProcessId]:
     """Every process that was started for the service in `folder`, its children included."""
     wanted = f"{MARKER}={folder}".encode()
-    found = []
+    matching = []
     for pid in _pids():
         with contextlib.suppress(OSError):
             if wanted in _PROC.joinpath(str(pid), "environ").read_bytes().split(b"\0") and (started := start_time(pid)):
-                found.append(ProcessId(pid, started))
-    return found
+                matching.append(ProcessId(pid, started))
+    return matching
 
 
 def stop(process: ProcessId, *, sign: signal.Signals, seconds: float) -> bool:
@@ -193,10 +193,10 @@ def _statm(pid: int) -> tuple[int, int] | None:
 
 def _descendants(pid: int) -> list[int]:
     parents = {child: int(fields[1]) for child in _pids() if (fields := _stat(child)) is not None}
-    found = [pid]
-    for parent in found:  # grows while it is walked
-        found += [child for child, its_parent in parents.items() if its_parent == parent]
-    return found[1:]
+    family = [pid]
+    for parent in family:  # grows while it is walked
+        family += [child for child, its_parent in parents.items() if its_parent == parent]
+    return family[1:]
 
 
 def _is_leader(pid: int) -> bool:

@@ -197,8 +197,8 @@ class PuffinReader:
 
 
 def add_blobs(table: Table, blobs: Sequence[Blob], *, snapshot_id: int | None = None) -> StatisticsFile:
-    """The blobs belong to a snapshot (the current one), beside those that it had; one of the same type and fields is
-    replaced.
+    """The blobs belong to a snapshot (the current one), in addition to those that it has; one of the same type and
+    fields is replaced.
     """
     from pyiceberg.table.statistics import StatisticsFile
 

@@ -27,7 +27,7 @@ class StorageFault(Enum):
 
     @property
     def lasting(self) -> bool:
-        """Whether waiting cannot help: somebody has to change keys, permissions or settings first."""
+        """Whether waiting cannot help: the user has to change keys, permissions or settings first."""
         return self in _LASTING
 
     @property

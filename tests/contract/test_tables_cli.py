@@ -163,9 +163,7 @@ def test_what_is_refused_is_told_with_its_reasons(project: Project) -> None:
 
 
 def test_drift_says_what_was_changed_by_hand(project: Project) -> None:
-    assert (
-        project.frazil("drift", "--detailed-exitcode").output == "no drift: nobody changed a declared table by hand\n"
-    )
+    assert project.frazil("drift", "--detailed-exitcode").output == "no drift: no declared table was changed by hand\n"
     with project.catalog.load_table("shop.sales").update_schema() as update:
         update.rename_column("note", "remark")
     found = project.frazil("drift", "--detailed-exitcode")

@@ -73,7 +73,7 @@ def run_ivy(
     return [Path(part) for part in classpath.read_text(encoding="utf-8").strip().split(os.pathsep) if part]
 
 
-# Ivy asks for the sources and the documentation of every module, unless it is told not to: three requests a module.
+# Ivy asks for the sources and the documentation of every module, unless this is disabled: three requests per module.
 _NO_EXTRAS = ("-Divy.maven.lookup.sources=false", "-Divy.maven.lookup.javadoc=false")
 
 # Without its POM an artifact needs two requests. With it, Trino's server walks all imported POMs: 170 s before the
@@ -138,7 +138,7 @@ def explain(output: str, coordinates: Sequence[Coordinate], *, java: Java, log: 
     artifact = _unresolved(text) or ", ".join(map(str, coordinates))
     for pattern, reason, hint in _REASONS:
         if match := re.search(pattern, text):
-            return DownloadError(artifact, reason.format(found=match[0], java=java.home), hint=hint)
+            return DownloadError(artifact, reason.format(match=match[0], java=java.home), hint=hint)
     errors = re.search(r"(?s):::: (?:ERRORS|WARNINGS)\s+(.*?)\n", text)
     reason = (
         errors[1].strip()
@@ -169,7 +169,7 @@ _REASONS = (
     ),
     (
         r"invalid (?:sha\d+|md5): [^\n]*",
-        "its checksum is wrong ({found})",
+        "its checksum is wrong ({match})",
         "try again; if it stays so, the repository serves a damaged file",
     ),
     (
@@ -177,15 +177,15 @@ _REASONS = (
         "{java} does not trust the repository's certificate",
         "add your site's authority to that Java, or set FRAZIL_JAVA_HOME to one that has it",
     ),
-    (r"Host \S+ not found|UnknownHostException[^\n)]*", "no network ({found})", _NETWORK_HINT),
+    (r"Host \S+ not found|UnknownHostException[^\n)]*", "no network ({match})", _NETWORK_HINT),
     (
         r"[\w.]+(?:ConnectException|SocketException|SocketTimeoutException|NoRouteToHostException)[^\n)]*",
-        "no network ({found})",
+        "no network ({match})",
         _NETWORK_HINT,
     ),
     (
         r"SSLHandshakeException[^\n)]*|Server access error[^\n]*",
-        "the repository did not answer ({found})",
+        "the repository did not answer ({match})",
         _NETWORK_HINT,
     ),
     (
@@ -195,7 +195,7 @@ _REASONS = (
     ),
     (
         r"(?:SAXParseException|ParseException)[^\n]*",
-        "the Ivy settings are not valid ({found})",
+        "the Ivy settings are not valid ({match})",
         "correct the file that FRAZIL_IVY_SETTINGS names",
     ),
 )

@@ -5,8 +5,8 @@ download that differs is refused. Jars that a project adds are not pinned: their
 
 A folder in the cache has a seal: size, time and hash of each of its files. Files whose size and time are as sealed are
 not hashed again, so a start costs a few milliseconds; a file that has changed is hashed, and a folder that is not what
-was sealed is fetched anew. The seal detects damage and careless changes. It does not stop an attacker who can write to
-the cache: protect that folder like the programs in it.
+was sealed is downloaded again. The seal detects damage and careless changes. It does not stop an attacker who can write
+to the cache: protect that folder like the programs in it.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a download is: `what` is done (`fetching kafka 4.3.1`); `total_bytes` is None where nobody knows it
-    before the end.
+    """How far a download is: `what` is done (`fetching kafka 4.3.1`); `total_bytes` is None if the size is
+    unknown before the end.
     """
 
     what: str

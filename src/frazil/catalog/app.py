@@ -57,7 +57,7 @@ class Turns:
         self._waiting: dict[tuple[str, ...], deque[asyncio.Future[None]]] = {}  # by table that has a commit under way
 
     def enter(self, key: tuple[str, ...]) -> bool:
-        """Takes the turn, if nobody has it."""
+        """Takes the turn, if it is free."""
         if key in self._waiting:
             return False
         self._waiting[key] = deque()
@@ -71,11 +71,11 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.leave(key)  # it came just now, and nobody is here to use it
+                self.leave(key)  # it was granted just now, and this request is cancelled
             raise
 
     def leave(self, key: tuple[str, ...]) -> None:
-        """Hands the turn to whoever waits longest."""
+        """Hands the turn to the request that has waited longest."""
         queue = self._waiting[key]
         while queue:
             turn = queue.popleft()
@@ -226,7 +226,7 @@ class CatalogApp:
             return route, _late(route, self.ctx.limits.request_seconds)
         except Exception as exc:
             log.exception(
-                "a request failed in a way that nobody foresaw", extra={"fields": {"request_id": request_id.decode()}}
+                "unexpected error while handling the request", extra={"fields": {"request_id": request_id.decode()}}
             )
             kind = "CommitStateUnknownException" if route and route.commits else "InternalServerError"
             return route, problem(
@@ -348,7 +348,7 @@ def _packed(request: Request, response: Response) -> Response:
 
 def _late(route: Route | None, seconds: float) -> Response:
     # The thread goes on; whether it will succeed is not known here. Java clients send a request again by themselves
-    # after a 504: a write that went through in the end would then be told that it failed.
+    # after a 504: a write that succeeded in the end would then be reported as failed.
     kind = "CommitStateUnknownException" if route and route.commits else "GatewayTimeoutException"
     status = 500 if route and route.writes else 504
     return problem(

@@ -149,9 +149,9 @@ def _check_shape(metadata: Json) -> None:
 def _check_refs(draft: Draft) -> None:
     """Passes when no branch or tag points at a snapshot that this commit removes.
 
-    Whoever expires snapshots names the refs that go with them; one that is left was made since they looked. Java's
-    catalog drops it without a word. In a conflict they look again: Java's and PyIceberg's expiry keep what a ref points
-    at.
+    A client that expires snapshots also drops their refs; a ref that is left was created after it looked. Java's
+    catalog drops it silently. After a conflict the client looks again: Java's and PyIceberg's expiry keep what a ref
+    points at.
     """
     for name, ref in draft.metadata["refs"].items():
         if ref["snapshot-id"] in draft.removed_snapshots:
@@ -164,7 +164,7 @@ def _check_refs(draft: Draft) -> None:
 def _trim_snapshot_log(draft: Draft) -> None:
     metadata = draft.metadata
     current = metadata["current-snapshot-id"]
-    # were current only inside this commit: nobody ever saw them
+    # were current only inside this commit: no reader ever saw them
     passing = {i for i in draft.former_mains if i != current}
     if not passing and not draft.removed_snapshots:
         return
@@ -243,7 +243,7 @@ def _kept_properties(properties: dict[str, str]) -> dict[str, str]:
 
 
 def _renumber(source: Json, ids: dict[int, int], *, spec: bool) -> Json:
-    """The spec or order with the schema's fresh ids; its own field ids are assigned anew."""
+    """The spec or order with the schema's fresh ids; its own field ids are assigned again."""
     terms = (
         schemas.check_spec(source, "Create table: partition-spec")
         if spec

@@ -87,8 +87,8 @@ class Context:
         return self.warehouses.named(request.variables.get("prefix"))
 
     def manifests(self, request: Request) -> ScanCache:
-        """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read, whoever
-        points there.
+        """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read,
+        whatever points there.
         """
         from frazil.scan.planning import ScanCache
 

@@ -14,7 +14,7 @@ POINTS = (
     "metadata.partly-written",  # half of the metadata file is in the folder
     "metadata.written",  # the file is durable, no pointer knows it
     "database.before-commit",  # the pointers are swapped in a transaction that is still open
-    "database.after-commit",  # durable, nobody was told
+    "database.after-commit",  # durable, no answer was sent
     "commit.before-reply",  # the answer is ready to be sent
 )
 

@@ -28,7 +28,7 @@ def number_of(location: str) -> int | None:
 
 
 def list_metadata_files(files: MetadataFiles, current: str) -> list[Entry]:
-    """The metadata files that lie beside the current one, the newest number first."""
+    """The metadata files in the folder of the current one, the newest number first."""
     folder = current.rpartition("/")[0]
     place = parse_location(folder)
     entries = [e for e in files.store(place).list(place) if number_of(e.location) is not None]
@@ -45,7 +45,7 @@ def read_or_reason(files: MetadataFiles, location: str) -> tuple[Json | None, st
 
 @dataclass(frozen=True)
 class Ancestry:
-    """The files that were once current, as far back as the logs tell; below `known_from` nobody can say."""
+    """The files that were once current, as far back as the logs go; unknown below `known_from`."""
 
     places: frozenset[Place]
     known_from: float  # a number; infinite when nothing is known

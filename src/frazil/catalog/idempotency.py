@@ -28,7 +28,7 @@ from frazil.errors import (
     Unavailable,
 )
 
-LIFETIME = "PT30M"  # what clients are told
+LIFETIME = "PT30M"  # what clients see
 KEEP_MS = 2 * 30 * 60 * 1000  # what is kept: with an hour, clocks may differ and retries may be late
 FINAL = frozenset((400, 404, 409, 422))
 HEADER = b"idempotency-key"
@@ -129,8 +129,8 @@ def _kind_of(ctx: Context, location: str) -> str:
 def _load_current(ctx: Context, request: Request, record: store.Record) -> Version:
     """The table or view as it is now, for a request whose own metadata file is gone: its change is part of that.
 
-    If that cannot be had either, the client is told that the outcome is unknown. It must not be told that the request
-    failed: after a 4xx Java deletes the files of its commit.
+    If that is not available either, the client gets an unknown outcome. It must not get a failure: after a 4xx Java
+    deletes the files of its commit.
     """
     relation = None
     if record.kind and record.uuid:

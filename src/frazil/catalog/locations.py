@@ -169,5 +169,5 @@ def default_location(root: str, name: Name, namespace_location: str | None) -> s
 
 
 def default_namespace_location(root: str, namespace: Namespace) -> str:
-    """Where the tables of a namespace go when nobody says otherwise."""
+    """The default location of a namespace's tables."""
     return "/".join((root.rstrip("/"), *(folder_name(level) for level in namespace)))

@@ -135,13 +135,13 @@ def check_view(metadata: Json) -> None:
         _number(entry, "timestamp-ms")
 
 
-def text_properties(found: Any) -> dict[str, str]:
+def text_properties(stored: Any) -> dict[str, str]:
     """Properties as text; plain values that a careless writer left as they were become text, as PyIceberg reads them.
 
     >>> text_properties({"a": "b", "write.rows": 5, "on": True})
     {'a': 'b', 'write.rows': '5', 'on': 'true'}
     """
-    properties = _object(found or {}, "'properties'")
+    properties = _object(stored or {}, "'properties'")
     if all(type(value) is str for value in properties.values()):
         return properties
     return {key: _as_text(key, value) for key, value in properties.items()}

@@ -184,11 +184,11 @@ def choose_location(
                 return keys
             raise LocationOccupied(location, occupant=f"{occupant}, which has the whole warehouse")
         if occupant is not None:
-            return checked_keys(warehouses, warehouse, [_beside(location, key, occupant, new_uuid()[:8])])
+            return checked_keys(warehouses, warehouse, [_with_suffix(location, key, occupant, new_uuid()[:8])])
     return keys
 
 
-def _beside(location: str, key: str, occupant: Occupant | str, suffix: str) -> str:
+def _with_suffix(location: str, key: str, occupant: Occupant | str, suffix: str) -> str:
     """The location with a suffix at the folder that is taken.
 
     >>> _beside("s3://b/ns/t", "s3:/b/ns/t/", Occupant("w", "ns", "moved", "s3:/b/ns/t/"), "1a2b")
@@ -290,7 +290,7 @@ def _stored_keys(locations: Iterable[str]) -> list[str]:
         try:
             keys += keys_of([location])
         except CatalogError:
-            log.warning("location %s is not looked after: it is malformed or too long", location[:200])
+            log.warning("location %s is not checked for overlaps: it is malformed or too long", location[:200])
     return keys
 
 

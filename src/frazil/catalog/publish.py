@@ -36,7 +36,7 @@ Respond = Callable[[Sequence[Version]], Response]
 
 
 class LostRace(Exception):
-    """A pointer was moved by somebody else between our look and our swap; nothing of ours was changed."""
+    """Another commit moved a pointer between our read and our swap; we changed nothing."""
 
 
 def commit_changes(
@@ -108,7 +108,7 @@ def publish(
 def _publish_locked(
     ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond
 ) -> Response:
-    """The same with the tables' rows locked first, so that nobody can be faster once more.
+    """The same with the tables' rows locked first, so that no other commit can be faster again.
 
     The files are then written inside the transaction, which is longer than it should be. But a server whose files are
     far away would else lose every race against one that has them near, and its clients would starve.
@@ -192,7 +192,7 @@ def _look_again(ctx: Context, warehouse: Warehouse, plans: Sequence[Plan], respo
         return response
     names = ", ".join(str(plan.name) for plan in plans)
     raise CommitUnknown(
-        f"The database failed while committing {names}, and it cannot be told whether the commit happened",
+        f"The database failed while committing {names}; it is unknown whether the commit happened",
         hint="load the table and look for the change before trying again",
     )
 

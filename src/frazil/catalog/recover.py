@@ -86,7 +86,7 @@ def best_candidate(relation: Relation, candidates: Sequence[Candidate]) -> Candi
 
 
 def roll_back(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation, target: Candidate) -> None:
-    """Points the table to the candidate, if nobody has moved the pointer since it was looked at."""
+    """Points the table to the candidate, if the pointer has not moved since it was read."""
     if not target.readable:
         raise BadRequest(f"{target.location} cannot be read: {target.reason}", path=target.location)
     metadata = ctx.files.read(target.location)

@@ -101,5 +101,5 @@ def is_create(requirements: Sequence[Json]) -> bool:
         return False
     others = sorted({str(kind) for kind in kinds if kind != "assert-create"})
     if others:
-        raise BadRequest(f"Invalid create requirements: {', '.join(others)} cannot stand beside assert-create")
+        raise BadRequest(f"Invalid create requirements: {', '.join(others)} cannot be combined with assert-create")
     return True

@@ -47,7 +47,7 @@ class ServerOptions:
     warehouses: Mapping[str, str]
     allow_locations: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()  # names of the server, beyond the address that it listens on
-    host: str = ""  # what it was told to listen on
+    host: str = ""  # the address that it was configured to listen on
     limits: Limits = field(default_factory=Limits)
     log_level: str = "info"
     allow_properties: Sequence[str] = ()  # patterns
@@ -154,9 +154,9 @@ class _Server(uvicorn.Server):
     """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        ending = threading.Timer((self.config.timeout_graceful_shutdown or 0) + END_SECONDS, _end_now)
-        ending.daemon = True
-        ending.start()
+        timer = threading.Timer((self.config.timeout_graceful_shutdown or 0) + END_SECONDS, _end_now)
+        timer.daemon = True
+        timer.start()
         await super().shutdown(sockets)
 
     @contextmanager

@@ -1,8 +1,8 @@
 """Numbers about a running server, in Prometheus' text format.
 
 Each worker process counts for itself. With several workers, each writes its counts into a file of a folder that they
-share, once a second, and whoever answers /metrics adds the others' files to its own counts; so a scrape shows the whole
-server, whichever worker it reaches. Files of workers that died stay, since a counter never goes down.
+share, once a second, and the worker that answers /metrics adds the others' files to its own counts; so a scrape shows
+the whole server, whichever worker it reaches. Files of workers that died stay, since a counter never goes down.
 """
 
 from __future__ import annotations

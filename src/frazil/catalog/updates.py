@@ -181,7 +181,7 @@ def _add_sort_order(draft: Draft, update: Json, where: str) -> None:
         draft.last_order_id = same["order-id"]
         return
     schemas.check_terms(current_schema(draft.metadata), wanted, "sort field")
-    # 0 is the unsorted order, whoever adds it and whenever.
+    # 0 is always the unsorted order.
     new_id = max([0, *(o["order-id"] for o in known)]) + 1 if wanted else 0
     draft.put(sort_orders=[*known, {"order-id": new_id, "fields": wanted}])
     draft.last_order_id = new_id

@@ -113,7 +113,7 @@ def _copy_example(folder: Path) -> None:
             path=str(folder),
         )
     package = Path(__file__).resolve().parent.parent
-    # Inside a wheel the examples lie in the package; in a checkout, beside src/.
+    # Inside a wheel the examples lie in the package; in a checkout, next to src/.
     source = next(
         path for path in (package / "examples/sales", package.parent.parent / "examples/sales") if path.exists()
     )

@@ -23,7 +23,7 @@ def doctor(click_context: click.Context) -> None:
     (console if console.is_terminal else Console(width=240)).print(_table(checks))
     broken = [check for check in checks if check.state == "broken"]
     for check in broken:
-        click.echo(f"broken: {check.section.lower()}, {check.subject}: {check.found}\n   try: {check.mend}")
+        click.echo(f"broken: {check.section.lower()}, {check.subject}: {check.detail}\n   try: {check.fix}")
     click.echo(f"{len(broken)} broken, {sum(check.state == 'note' for check in checks)} to know, {len(checks)} checked")
     click_context.exit(1 if broken else 0)
 
@@ -32,9 +32,9 @@ def _table(checks: list[Check]) -> Table:
     table = Table("", "", "", "found", box=None, header_style="bold", show_header=False, padding=(0, 1))
     section = ""
     for check in checks:
-        text = Text(check.found)
-        if check.mend:
-            text.append(f"\n→ {check.mend}", "cyan")
+        text = Text(check.detail)
+        if check.fix:
+            text.append(f"\n→ {check.fix}", "cyan")
         table.add_row(
             Text("" if check.section == section else check.section, "bold"), _SIGNS[check.state], check.subject, text
         )

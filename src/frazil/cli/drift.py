@@ -48,4 +48,4 @@ def _show(changed: Mapping[str, Sequence[Change]], output: str, *, all_loaded: b
         return
     lines = [line for name, changes in changed.items() for line in (name, *(f"    {change}" for change in changes))]
     if lines or all_loaded:
-        click.echo("\n".join(lines) or "no drift: nobody changed a declared table by hand")
+        click.echo("\n".join(lines) or "no drift: no declared table was changed by hand")

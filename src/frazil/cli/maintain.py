@@ -71,14 +71,15 @@ def maintain(
 ) -> None:
     """Compact files, expire snapshots, remove orphan files.
 
-    Each step says first what it would do. Without TABLE: every table that lakehouse.py here declares, and what lies
-    beside it; without lakehouse.py, every table of the catalog. Writers go on meanwhile. The rules are the table's
-    own: Table(..., upkeep=Upkeep(...)).
+    Each step says first what it would do. Without TABLE: every table that lakehouse.py here declares, and its
+    companion tables; without lakehouse.py, every table of the catalog. Writers go on meanwhile. The rules are the
+    table's own: Table(..., upkeep=Upkeep(...)).
     """
     asks = not dry_run and not yes
     if asks and (output == "json" or not sys.stdin.isatty()) and set(steps) & set(REMOVING):
         raise UpkeepError(
-            "nobody is there to answer before snapshots and files are removed; nothing was changed",
+            "confirmation required before snapshots and files are removed, and there is no terminal; nothing was "
+            "changed",
             hint="add --yes or --dry-run, or leave these steps out: --only compact,deletes,manifests",
         )
     from frazil.upkeep import Locations
@@ -111,7 +112,7 @@ class Session:
     steps: Sequence[str]
     manner: Manner
     locations: Locations
-    told: list[dict[str, Any]] = field(default_factory=list)
+    entries: list[dict[str, Any]] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     def look_after(self, name: Identifier) -> None:
@@ -127,7 +128,7 @@ class Session:
                 exc if isinstance(exc, FrazilError) else UpkeepError(f"{type(exc).__name__}: {exc}", reason=str(exc))
             )
             self.failed.append(label)
-            self.told.append({"table": label, "error": known.message})
+            self.entries.append({"table": label, "error": known.message})
             click.echo(f"{label}: {known.message}" + (f"\n  try: {known.hint}" if known.hint else ""), err=True)
 
     def _look_after(self, label: str, name: Identifier) -> None:
@@ -150,7 +151,7 @@ class Session:
     def _do(self, keeper: Keeper, plan: StepPlan) -> None:
         entry: dict[str, Any] = {"table": plan.table, "step": plan.step, "would": list(plan.lines)}
         entry |= {"files": plan.files, "bytes": plan.bytes, "snapshots": plan.snapshots, "done": False}
-        self.told.append(entry)
+        self.entries.append(entry)
         if plan.detail is None or self.manner.dry_run:
             return
         if self.manner.asks and plan.removes and not click.confirm(f"  {plan.step} {plan.table}?", err=True):
@@ -169,13 +170,13 @@ class Session:
     def finish(self) -> None:
         """The sum, and the exit code."""
         if self.manner.quiet:
-            click.echo(to_json(self.told))
+            click.echo(to_json(self.entries))
         else:
             if self.manner.dry_run and len(self.steps) > 1:
                 self._say(
                     "each step is judged by the table as it is now; done in turn, one leaves more or less to the next"
                 )
-            self._say(_sum(self.told, would=self.manner.dry_run))
+            self._say(_sum(self.entries, would=self.manner.dry_run))
         if self.failed:
             sys.exit(1)
 
@@ -187,10 +188,10 @@ class Session:
 def _sum(entries: Sequence[dict[str, Any]], *, would: bool) -> str:
     """What all steps save together.
 
-    >>> told = [{"step": "compact", "files": 9, "done": True}, {"step": "expire", "files": 10, "bytes": 2000, "snapshots": 3}]
-    >>> _sum(told, would=True)
+    >>> entries = [{"step": "compact", "files": 9, "done": True}, {"step": "expire", "files": 10, "bytes": 2000, "snapshots": 3}]
+    >>> _sum(entries, would=True)
     'would save: 9 files that readers open, 10 files on disk (2.0 kB), 3 snapshots'
-    >>> _sum(told, would=False)
+    >>> _sum(entries, would=False)
     'saved: 9 files that readers open, 0 files on disk (0 B), 0 snapshots'
     """  # noqa: E501
     entries = [entry for entry in entries if would or entry.get("done")]

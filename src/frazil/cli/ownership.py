@@ -33,7 +33,7 @@ def adopt_option(command: Command) -> Command:
 def own_tables(context: Context, folder: Path, names: Sequence[Identifier], *, adopt: bool) -> str:
     """Makes the tables that exist belong to the project in `folder`, and gives its name.
 
-    Tables without an owner become the project's. For tables of another project somebody at the terminal is asked;
+    Tables without an owner become the project's. For tables of another project the user at the terminal is asked;
     their companion tables come with them.
     """
     project, others = _check(context, folder, names, adopt=adopt)

@@ -95,7 +95,7 @@ def apply(context: Context, plan_file: Path | None, yes: bool, adopt: bool) -> N
 
 
 def _confirm(steps: Sequence[Step]) -> None:
-    """Goes on when nothing is removed, or when somebody at the terminal says so."""
+    """Goes on when nothing is removed, or when the user at the terminal confirms."""
     removing = [step for step in steps if step.removes]
     if not removing:
         return
@@ -121,7 +121,7 @@ def choose_tables(project: Project, names: Sequence[str]) -> tuple[Table, ...]:
 
 
 def find_undeclared(project: Project, chosen: Sequence[Table], catalog: FrazilCatalog) -> list[str]:
-    """The live tables beside the chosen ones that nobody declares; those that Frazil keeps for a declared one do not
+    """The live tables that are neither chosen nor declared; companion tables of declared ones do not
     count.
     """
     from pyiceberg.exceptions import NoSuchNamespaceError

@@ -53,7 +53,7 @@ def list_(context: Context, name: str | None, delta: bool, output: str) -> None:
 
 @quarantine.command()
 @click.argument("table")
-@click.option("--limit", type=click.IntRange(min=1), help=f"So many rows.  [default: {SHOWN_ROWS}; all as JSON]")
+@click.option("--limit", type=click.IntRange(min=1), help=f"Number of rows.  [default: {SHOWN_ROWS}; all as JSON]")
 @REASON
 @PART
 @DELTA
@@ -105,7 +105,7 @@ def show(
 @click.option(
     "--append",
     is_flag=True,
-    help="Also where the table is upserted by a key: rows then stand beside those of the same key.",
+    help="Also where the table is upserted by a key: rows are then added even if the table has rows of the same key.",
 )
 @REASON
 @PART

@@ -215,7 +215,9 @@ def _agreed(question: str, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise HistoryError(f"nobody is there to answer: {question} nothing was changed", hint="add --yes")
+        raise HistoryError(
+            f"confirmation required, and there is no terminal: {question} nothing was changed", hint="add --yes"
+        )
     if click.confirm(question, err=True):
         return True
     click.echo("nothing was changed")

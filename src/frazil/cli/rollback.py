@@ -108,8 +108,8 @@ def _describe_progress(plan: RollbackPlan) -> Iterator[str]:
         said += [f"{count(plan.ledger.remembers, 'file')} loaded then"] if plan.ledger.remembers else []
         yield f"    {plan.ledger.table}: {', '.join(said)}"
     if plan.quarantine:
-        said = [f"{count(plan.quarantine.forgets, 'row')} set aside since"] if plan.quarantine.forgets else []
-        said += [f"{count(plan.quarantine.remembers, 'row')} set aside then"] if plan.quarantine.remembers else []
+        said = [f"{count(plan.quarantine.forgets, 'row')} quarantined since"] if plan.quarantine.forgets else []
+        said += [f"{count(plan.quarantine.remembers, 'row')} quarantined then"] if plan.quarantine.remembers else []
         yield f"    {plan.quarantine.table}: {', '.join(said)}"
     if not plan.progress_known:
         yield "    how far they were then is not known any more (expired): only --keep-progress is possible"
@@ -147,7 +147,7 @@ def _offsets(offsets: Mapping[str, int]) -> str:
 
 
 def _choose_progress(plan: RollbackPlan, keep: bool | None) -> bool:
-    """Whether progress goes back: as given, as answered, or nobody's question."""
+    """Whether progress goes back: as the option says or as the user answers; False if there is none."""
     if keep is not None or not plan.has_progress:
         return bool(keep)
     if not sys.stdin.isatty():
@@ -165,5 +165,7 @@ def _choose_progress(plan: RollbackPlan, keep: bool | None) -> bool:
 
 def _confirm(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise HistoryError(f"nobody is there to answer: {question} nothing was changed", hint="add --yes")
+        raise HistoryError(
+            f"confirmation required, and there is no terminal: {question} nothing was changed", hint="add --yes"
+        )
     return click.confirm(question, err=True)

@@ -1,4 +1,4 @@
-"""`runs`: what pipelines have done, from the tables of runs beside their targets."""
+"""`runs`: what pipelines have done, from the `__runs` tables of their targets."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
         )
     for row in rows:
         grid.add_row(*(_spell(name, row[name]) for name in SHOWN))
-    # A pipe has no width of its own: a line a run, however long.
+    # A pipe has no width of its own: one line per run, however long.
     console = Console() if Console().is_terminal else Console(width=200)
     console.print(grid)
     for row in rows:

@@ -188,7 +188,7 @@ def _print_purge(stack: Stack) -> None:
 
 
 def _console() -> Console:
-    """Wide when nobody looks: a pipe gets whole paths, not folded ones."""
+    """Wide if stdout is not a terminal: a pipe gets whole paths, not folded ones."""
     console = Console()
     return console if console.is_terminal else Console(width=240)
 

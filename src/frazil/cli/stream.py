@@ -105,7 +105,7 @@ def _run(
 
 @contextmanager
 def _showing(progress: StreamProgress) -> Iterator[Callable[[StreamProgress], None]]:
-    """A line that is kept up to date on a terminal; elsewhere, a line a batch."""
+    """A line that is kept up to date on a terminal; elsewhere, one line per batch."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def _end_with(parent: int, started: str) -> None:
-    """Ends this process when the one that submitted it is gone, killed perhaps: nobody would see what it does."""
+    """Ends this process when the one that submitted it is gone, killed perhaps: its output would be lost."""
     from frazil import processes
 
     while processes.is_running(processes.ProcessId(parent, started)):

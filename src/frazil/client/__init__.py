@@ -10,8 +10,8 @@
 
 What is promised:
 - A commit that returns has happened. `CommitConflict`: it has not, and never will; refresh and try again.
-  `CommitUnknown`: nobody can tell yet; look before you try again. Before the last one is raised, the tables were looked
-  at, and the request was repeated under its own key where the server promises to answer a repeated request once.
+  `CommitUnknown`: the outcome is unknown; check before you try again. Before the last one is raised, the tables were
+  looked at, and the request was repeated under its own key where the server promises to answer a repeated request once.
 - Nothing is retried behind your back after a conflict: a batch that another writer may have brought in is not appended
   again.
 - No data file or manifest is deleted after a conflict or in doubt; `frazil catalog sweep` and table maintenance collect

@@ -31,7 +31,7 @@ from pyiceberg.typedef import IcebergBaseModel, Identifier
 from requests import HTTPError, Response, Session
 
 from frazil.client.changes import Change
-from frazil.client.endings import end_commit, lost_its_metadata, what_it_said
+from frazil.client.outcomes import end_commit, lost_its_metadata, what_it_said
 from frazil.client.sharing import Shared
 from frazil.client.transaction import CatalogTransaction
 from frazil.client.transport import KEY_LIFETIME, Transport
@@ -236,7 +236,7 @@ class FrazilCatalog(OpenRestCatalog):
     def _remember(self, url: str, tag: str | None, loaded: TableResponse) -> None:
         with self._loaded_lock:
             self._loaded.pop(url, None)
-            # Credentials run out while the table stays the same: such an answer is asked for anew each time.
+            # Credentials run out while the table stays the same: such a table is loaded again each time.
             if tag and not loaded.storage_credentials:
                 self._loaded[url] = (tag, loaded)
             while len(self._loaded) > CACHED_TABLES:

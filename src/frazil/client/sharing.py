@@ -21,9 +21,9 @@ class _Turn(Generic[V]):
 class Shared(Generic[V]):
     """Answers by key, asked for by many threads: while one request is under way, the others wait and share the next.
 
-    They do not share the one under way: it may have been answered before they asked, and whoever has just committed
-    must see it. So any number of threads that ask at once cost two requests, and nobody gets an answer that is older
-    than the question.
+    They do not share the one under way: it may have been answered before they asked, and a thread that has just
+    committed must see its commit. So any number of concurrent threads cost two requests, and no thread gets an answer
+    that is older than its question.
     """
 
     def __init__(self) -> None:

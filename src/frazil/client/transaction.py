@@ -41,7 +41,7 @@ class CatalogTransaction:
         for the same name.
 
         It builds on the table as loaded here at the first call, or on the given one as the caller has read it. If
-        somebody else writes to the same branch before the block ends, that is a `CommitConflict`.
+        another client writes to the same branch before the block ends, that is a `CommitConflict`.
         """
         key = table.name() if isinstance(table, Table) else Catalog.identifier_to_tuple(table)
         if key not in self._members:

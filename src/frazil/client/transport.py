@@ -87,7 +87,7 @@ class Transport(HTTPAdapter):
             return self._send_until_answered(request, options, _DOUBTFUL if changing else _TRANSIENT)
         except (requests.ConnectionError, requests.Timeout) as exc:
             if changing and not was_never_sent(exc):
-                raise  # it may have been done: whoever sent it decides what that means
+                raise  # it may have been done: the caller decides what that means
             hint = "start it (frazil up, frazil serve), or correct catalog.uri (frazil config shows it)"
             raise Unavailable(
                 f"the catalog does not answer at {request.url}; nothing was changed: {exc}", hint=hint, reason=str(exc)

@@ -1,4 +1,4 @@
-"""What each engine must be told to reach the catalog: the texts of `frazil connect`."""
+"""The settings that each engine needs to reach the catalog: the texts of `frazil connect`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ _OTHER_AWS = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_DE
 
 
 class Catalog(Service):
-    """The REST catalog. Its warehouse `default` is the stack's bucket; warehouses that the user set stand beside it."""
+    """The REST catalog. Its warehouse `default` is the stack's bucket; warehouses that the user configured are added to
+    it.
+    """
 
     name = "catalog"
     requires = ("object-store", "postgres")
@@ -70,7 +72,7 @@ class Catalog(Service):
                 raise self._died()
 
     def purge_paths(self) -> list[Path]:
-        """Only what the stack made: `frazil serve` without a stack keeps its own database beside it."""
+        """Only what the stack created: the database of `frazil serve` without a stack is in the same folder."""
         return [path for path in (self.data, self.log, self.state_file, self.folder / "lock") if path.exists()]
 
     def _owns_database(self) -> bool:

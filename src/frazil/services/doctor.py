@@ -38,13 +38,13 @@ TOO_LOW_BYTES = 256 * 1024**2
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `broken` stops `frazil up` or is needed by it; a `note` may matter to somebody."""
+    """One thing that was looked at. `broken` stops `frazil up` or is needed by it; a `note` is information."""
 
     section: str
     subject: str
     state: Literal["ok", "note", "broken"]
-    found: str
-    mend: str | None = None
+    detail: str
+    fix: str | None = None
 
 
 def examine(settings: Settings) -> Iterator[Check]:
@@ -156,8 +156,8 @@ def check_updates(java: Java, *, today: date) -> Check | None:
     if not missed:
         return None
     problem = f"{java.home}: {java.full_version} lacks {_updates(missed)}"
-    mend = f"install a current JDK {java.version}, and set FRAZIL_JAVA_HOME to it if Frazil does not find it"
-    return Check("Java", f"Java {java.version}", "note", problem, mend)
+    fix = f"install a current JDK {java.version}, and set FRAZIL_JAVA_HOME to it if Frazil does not find it"
+    return Check("Java", f"Java {java.version}", "note", problem, fix)
 
 
 def _updates(missed: Sequence[date]) -> str:
@@ -213,8 +213,8 @@ def _ports(stack: Stack) -> Iterator[Check]:
             yield Check("Ports", name, "ok", f"{port} is free")
         else:
             owner = ports.owner(port) or "a process that the system does not name"
-            mend = f"stop it, or set stack.ports.{key} in frazil.toml, for example to {ports.free_port()}"
-            yield Check("Ports", name, "broken" if name in PLAIN else "note", f"{port} is used by {owner}", mend)
+            fix = f"stop it, or set stack.ports.{key} in frazil.toml, for example to {ports.free_port()}"
+            yield Check("Ports", name, "broken" if name in PLAIN else "note", f"{port} is used by {owner}", fix)
 
 
 # --- the cache and the services --------------------------------------------------------------------------------------

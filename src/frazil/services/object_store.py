@@ -99,7 +99,7 @@ class ObjectStore(Service):
         return True
 
     def _stop(self, report: Report) -> bool:
-        """SeaweedFS puts a socket a gRPC port into /tmp, whatever it is told, and leaves it there."""
+        """SeaweedFS puts a socket a gRPC port into /tmp, whatever its settings are, and leaves it there."""
         stopped = super()._stop(report)
         remembered = self.state().get("ports", {}).values()
         for port in {*remembered, *(port + _GRPC_OFFSET for port in remembered)}:

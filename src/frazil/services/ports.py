@@ -28,7 +28,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port(*, avoid: Collection[int] = (), offset: int = 0) -> int:
-    """A port that nobody uses; with `offset`, port + offset is free as well.
+    """A free port; with `offset`, port + offset is free as well.
 
     Both are below the range from which the system serves outgoing connections, so that none of those sits on it at the
     next start.

@@ -153,7 +153,7 @@ class Postgres(Service):
         copy = self.programs.parents[1]
         draft = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
         shutil.copytree(self.install.home, draft / "package" / self.install.home.name, symlinks=True)
-        # A wheel keeps its shared libraries in a folder beside the package, and the programs look for them there.
+        # A wheel keeps its shared libraries in a folder next to the package, and the programs look for them there.
         package = self.install.home.parent
         if (libraries := package.with_name(f"{package.name}.libs")).is_dir():
             shutil.copytree(libraries, draft / libraries.name, symlinks=True)
@@ -203,7 +203,7 @@ class Postgres(Service):
         self._run(command, home=data.parent, text=statement + "\n")
 
     def _run(self, command: list[str], *, home: Path, text: str = "") -> None:
-        """Runs a program to its end as the server's account; what it says goes to the log, and a failure is told with
+        """Runs a program to its end as the server's account; what it says goes to the log, and a failure is raised with
         it.
         """
         who = (
@@ -243,7 +243,7 @@ def installs() -> Iterator[Install]:
 
 
 def unprivileged_account() -> Account:
-    """The account that runs the server for root: PostgreSQL's own where the machine has it, else nobody's."""
+    """The account that runs the server for root: PostgreSQL's own where the machine has it, else `nobody`."""
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)

@@ -58,7 +58,7 @@ class Service(ABC):
 
     name: ClassVar[str]  # as people write it: object-store
     requires: ClassVar[tuple[str, ...]] = ()  # services of the same stack that must be ready before this one starts
-    extra_ports: ClassVar[tuple[str, ...]] = ()  # ports nobody needs to know: chosen free, remembered in the state file
+    extra_ports: ClassVar[tuple[str, ...]] = ()  # internal ports: chosen free, remembered in the state file
     scheme: ClassVar[str] = "http"
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     stop_seconds: ClassVar[float] = 20.0
@@ -186,8 +186,8 @@ class Service(ABC):
     # --- the steps of a start ----------------------------------------------------------------------------------------
 
     def _unchanged(self) -> bool:
-        """Whether the running server was started as it would be now; after a change of settings it is not, and starts
-        anew.
+        """Whether the running server was started as it would be now; after a change of settings it is not, and is
+        restarted.
         """
         state = self.state()
         if any(name not in state.get("ports", {}) for name in self.extra_ports):
@@ -195,7 +195,9 @@ class Service(ABC):
         return bool(state.get("fingerprint") == _fingerprint(self.launch()))
 
     def _adopt(self, running: ProcessId, report: Report) -> bool:
-        """Waits for a server that somebody else started; False if it is a lost case. As patient as with a new one."""
+        """Waits for a server that another process started; False if it does not become ready. Waits as long as for a
+        new one.
+        """
         try:
             self._wait_ready(running, report, seconds=self.settings.stack.ready_seconds)
         except ServiceError:
@@ -259,7 +261,7 @@ class Service(ABC):
         try:
             self._write_state({**self.state(), **asdict(process), **facts})
         except OSError:
-            processes.kill(process)  # a server that nobody knows of must not stay
+            processes.kill(process)  # a server without a state file must not stay
             raise
         return process
 
@@ -345,7 +347,7 @@ class Service(ABC):
 
 
 _START_MARK = "---- frazil starts"
-_LOG_BYTES = 32 * 1024 * 1024  # a longer log is put aside at the next start
+_LOG_BYTES = 32 * 1024 * 1024  # a longer log is rotated at the next start
 DYING_SECONDS = 10.0
 
 

@@ -48,7 +48,7 @@ class Trino(Service):
     def launch(self) -> Launch:
         java, server, etc = find_java(JavaNeed.TRINO), self._server(), self.folder / "etc"
         node = {"node.environment": "frazil", "node.id": "frazil-1", "node.data-dir": self.data}
-        # Trino takes the machine's own address for itself, unless it is told otherwise.
+        # Trino takes the machine's own address for itself, unless this is set.
         node |= {"node.internal-address": ports.HOST, "node.bind-ip": ports.HOST}
         argv = [str(java.executable), *jvm_options(java), *(f"-D{key}={value}" for key, value in node.items())]
         argv += [f"-Dconfig={etc / 'config.properties'}", f"-Dlog.levels-file={etc / 'log.properties'}"]

@@ -142,7 +142,7 @@ def _check_source(table: TableFields, does: str, term: Term, columns: dict[str, 
         why = "is inside a list or a map" if not single else f"is a {str(kind).partition('<')[0]}"
         raise DeclarationError(
             f"table '{table.name}' {does}, but '{term.source}' {why}",
-            hint="take a column with one plain value a row",
+            hint="take a column with one plain value per row",
             table=table.name,
         )
     if not can_transform(term.transform, kind):

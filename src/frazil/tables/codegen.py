@@ -112,7 +112,7 @@ def _quoted(text: str) -> str:
 def _variable(identifier: Sequence[str], taken: set[str]) -> str:
     """A variable for a table: its own name, with its namespace where two tables share it."""
     for parts in (identifier[-1:], identifier):
-        # as Python reads names: two that become one must be told apart
+        # as Python reads names: two that become one need different names
         plain = unicodedata.normalize("NFKC", "_".join(parts))
         name = "".join(sign if f"_{sign}".isidentifier() else "_" for sign in plain)
         name = name if name.isidentifier() and not keyword.iskeyword(name) else f"t_{name}"

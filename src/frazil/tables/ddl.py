@@ -248,7 +248,7 @@ class _Reader:
     # --- refusals ----------------------------------------------------------------------------------------------------
 
     def _only(self, node: Node, *honoured: str) -> None:
-        """Refuses a node with an argument that nobody reads."""
+        """Refuses a node with an argument that is not supported."""
         for key, value in node.args.items():
             if value and key not in honoured:
                 shown = value.sql(dialect=self._dialect) if hasattr(value, "sql") else key.replace("_", " ").upper()

@@ -130,25 +130,25 @@ def _with_upkeep(table: str, properties: dict[str, str], upkeep: Upkeep | None) 
 def _columns(table: str, columns: Sequence[Column]) -> tuple[Column, ...]:
     if not columns:
         raise DeclarationError(f"table '{table}' has no columns", table=table)
-    found = []
+    normalised = []
     for position, declared in enumerate(columns, start=1):
         name = getattr(declared, "name", f"number {position}")
         try:
-            found.append(normalise_column(declared))
+            normalised.append(normalise_column(declared))
         except NotAType as exc:
             raise DeclarationError(
                 f"column '{name}' of table '{table}': {exc}", hint=HINT, column=name, table=table, reason=str(exc)
             ) from exc
-    names = [column.name for column in found]
+    names = [column.name for column in normalised]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DeclarationError(f"table '{table}' declares column '{twice[0]}' twice", table=table, column=twice[0])
-    return tuple(found)
+    return tuple(normalised)
 
 
 def _texts(table: str, argument: str, texts: Sequence[str]) -> tuple[str, ...]:
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise DeclarationError(
-            f"table '{table}': {argument} must be a list of text, found {texts!r}",
+            f"table '{table}': {argument}: expected a list of text, got {texts!r}",
             hint=f'write {argument}=["..."]',
             table=table,
             got=texts,

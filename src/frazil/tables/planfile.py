@@ -43,6 +43,6 @@ def load_plan(path: Path) -> list[Step]:
         ) from exc
     raise ProjectError(
         f"the plan {path} has version {version}; this is for version {VERSION}",
-        hint="make it anew: frazil plan --out FILE",
+        hint="make a new one: frazil plan --out FILE",
         path=str(path),
     )

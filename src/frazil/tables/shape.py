@@ -52,8 +52,8 @@ class Record:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Record | None:
-        """What a table's properties remember; None if nothing was ever applied, or if somebody has made
-        it unreadable.
+        """What a table's properties remember; None if nothing was ever applied, or if it was made
+        unreadable.
         """
         try:
             value = json.loads(properties[PROPERTY_APPLIED])

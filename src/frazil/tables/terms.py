@@ -34,8 +34,8 @@ class Term:
         ['id', 'id_day', 'id_bucket', 'id_trunc', 'id_null']
         """
         kind = self.transform.partition("[")[0]
-        endings = {"identity": "", "truncate": "_trunc", "void": "_null"}
-        return self.source + endings.get(kind, f"_{kind}")
+        suffixes = {"identity": "", "truncate": "_trunc", "void": "_null"}
+        return self.source + suffixes.get(kind, f"_{kind}")
 
 
 @dataclass(frozen=True)

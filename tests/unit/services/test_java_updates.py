@@ -71,11 +71,11 @@ def test_the_doctor_names_the_java_that_is_behind_and_what_to_do(tmp_path: Path)
     assert check_updates(java, today=date(2025, 8, 1)) is None
     found = check_updates(java, today=date(2026, 11, 16))
     assert found is not None
-    assert (found.state, found.found) == (
+    assert (found.state, found.detail) == (
         "note",
         f"{java.home}: 21.0.8 lacks 4 security updates, the newest of July 2026",
     )
-    assert "JDK 21" in str(found.mend)
+    assert "JDK 21" in str(found.fix)
     one = check_updates(java, today=date(2025, 12, 1))
     assert one is not None
-    assert one.found == f"{java.home}: 21.0.8 lacks the security update of October 2025"
+    assert one.detail == f"{java.home}: 21.0.8 lacks the security update of October 2025"

@@ -108,7 +108,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),  # type: ignore[arg-type]
     (lambda: Table("l.s", column("", "int")), "column '' of table 'l.s': '' is not a name"),
     (lambda: Table("l.s", A, partition_by=["b"]), "table 'l.s' is partitioned by 'b', but has no column 'b'; it has a"),
-    (lambda: Table("l.s", A, partition_by="a"), "table 'l.s': partition_by must be a list of text, found 'a'"),
+    (lambda: Table("l.s", A, partition_by="a"), "table 'l.s': partition_by: expected a list of text, got 'a'"),
     (lambda: Table("l.s", A, partition_by=["daily(a)"]), "table 'l.s': partition 'daily(a)' is not understood"),
     (lambda: Table("l.s", A, partition_by=["bucket(a)"]), "table 'l.s': partition 'bucket(a)' is not understood"),
     (

@@ -40,7 +40,7 @@ class FileStore(Protocol):
     def exists(self, place: Place) -> bool: ...
 
     def is_regular(self, place: Place) -> bool:
-        """Whether there is an ordinary file at this place, as far as that can be told without a round trip."""
+        """Whether there is an ordinary file at this place, as far as that is known without a round trip."""
 
     def delete(self, place: Place) -> None:
         """Deletes a file; it is no error when there is none."""

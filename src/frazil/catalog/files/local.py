@@ -35,7 +35,7 @@ class LocalFiles:
         try:
             view = memoryview(content)
             written = 0
-            # The name is new and no pointer knows it yet: a file cut short by a crash is an orphan that nobody reads.
+            # The name is new and no pointer knows it yet: a file truncated by a crash is an orphan that is never read.
             if faults.armed("metadata.partly-written"):
                 written = os.write(descriptor, view[: len(view) // 2])
                 faults.reach("metadata.partly-written")

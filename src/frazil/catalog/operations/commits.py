@@ -19,7 +19,7 @@ MAX_TABLES = 1000
 def refuse_stale(ctx: Context, request: Request) -> None:
     """Raises what `update_table` would raise about requirements that the table, as it is in memory, does not fulfil.
 
-    Among writers of one table most attempts end like that; found out here, such an attempt costs no thread.
+    Among writers of one table most attempts end like that; detected here, such an attempt costs no thread.
     """
     relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, request.name())
     version = (

@@ -143,7 +143,7 @@ def _read_request(body: Json, state: TableState, *, most: int) -> _Wanted:
     schema_id = state.current_schema_id
     pinned = end if end is not None else snapshot
     if pinned is not None:
-        current = _told(lambda: state.snapshot(pinned))
+        current = _as_bad_request(lambda: state.snapshot(pinned))
         schema_id = current.schema_id if of_snapshot and current.schema_id is not None else schema_id
     kept = {"filter": body.get("filter"), "case-sensitive": case_sensitive, "stats-fields": stats}
     return _Wanted(kept, snapshot, start, end, schema_id, select=tuple(select), min_rows=min_rows)
@@ -160,7 +160,7 @@ def _id(body: Json, name: str) -> int | None:
     return fields.integer_or_none(body, name, WHERE, most=fields.LONG_MAX)
 
 
-def _told(action: Any) -> Any:
+def _as_bad_request(action: Any) -> Any:
     """The action's result; what is wrong with a scan is what is wrong with the request, unless a manifest is."""
     try:
         return action()
@@ -266,7 +266,7 @@ class _Planned:
 
     def __init__(self, ctx: Context, request: Request, state: TableState, wanted: _Wanted) -> None:
         self._ctx, self._request, self._state, self._wanted = ctx, request, state, wanted
-        self._planner: Planner = _told(self._make_planner)
+        self._planner: Planner = _as_bad_request(self._make_planner)
 
     def _make_planner(self) -> Planner:
         from pyiceberg.expressions import AlwaysTrue
@@ -307,7 +307,7 @@ class _Planned:
 
         case_sensitive = self._wanted.body["case-sensitive"]
         for name in self._wanted.select:
-            _told(
+            _as_bad_request(
                 lambda name=name: check_column(
                     name, self._planner.schema, table=self._state.name, case_sensitive=case_sensitive
                 )
@@ -319,7 +319,7 @@ class _Planned:
         span = self._wanted.span or Span()
         # Each file has what is left of the filter for it.
         size = min(PAGE_FILES, self._ctx.limits.plan_files, max(1, ANSWER_BYTES // (FILE_BYTES + self._filter_bytes)))
-        page: Page = _told(lambda: make_page(self._planner, span, page_files=size))
+        page: Page = _as_bad_request(lambda: make_page(self._planner, span, page_files=size))
         return page
 
     def is_enough(self, page: Page) -> bool:
@@ -329,12 +329,12 @@ class _Planned:
         wanted = self._wanted.min_rows
         if wanted is None or not isinstance(self._planner.bound, AlwaysTrue) or self._residual is not None:
             return False
-        return not _told(lambda: self._planner.deletes.count) and page.rows >= wanted
+        return not _as_bad_request(lambda: self._planner.deletes.count) and page.rows >= wanted
 
     def to_json(self, page: Page, tasks: list[str]) -> Json:
         from frazil.scan.rest import tasks_to_json
 
-        answer: Json = _told(
+        answer: Json = _as_bad_request(
             lambda: tasks_to_json(self._planner, page.groups, stats=self._stats, residual=self._residual)
         )
         return {"plan-tasks": tasks, **answer} if tasks else answer

@@ -1,8 +1,8 @@
 """PostgreSQL: connections that are kept, and the truth about a COMMIT whose answer was lost.
 
 Each write asks for its transaction's id. When the connection breaks while COMMIT is on its way, another connection asks
-the server what became of that id (`pg_xact_status`): committed, aborted, or still in progress. Only if nobody answers
-does doubt remain.
+the server what became of that id (`pg_xact_status`): committed, aborted, or still in progress. The
+outcome is unknown only if the server does not answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Connection = psycopg.Connection[Row]
 
 MAX_CONNECTIONS = 16
 WAIT_SECONDS = 10.0  # for a connection, and for the truth about a lost COMMIT
-# A server that vanished without a word must not hold a commit, nor its locks, for the two hours of TCP's own patience.
+# A server that vanished without a word must not hold a commit, nor its locks, for TCP's own timeout of two hours.
 CONNECT = {
     "connect_timeout": 5,
     "tcp_user_timeout": 20_000,
@@ -226,7 +226,7 @@ class PostgresDatabase:
         return result
 
     def _was_committed(self, xid: str) -> bool:
-        """What became of a transaction whose end we did not hear; raises CommitUnknown when nobody can tell in time."""
+        """Whether a transaction with a lost reply was committed; raises CommitUnknown if that is not known in time."""
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline and not self._closed.is_set():
             try:

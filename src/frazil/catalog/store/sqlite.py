@@ -162,7 +162,7 @@ class SqliteDatabase:
         with self._mutex:
             self._waiting.append(ticket)
         with self._turn:
-            # Whoever comes first runs all that wait; the others find their ticket done when their turn comes.
+            # The first thread runs all that wait; the others find their ticket done when their turn comes.
             if not ticket.done:
                 self._run_waiting()
         if ticket.error is not None:

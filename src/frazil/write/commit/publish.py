@@ -306,7 +306,7 @@ def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience)
 
 
 def is_lasting(error: Exception) -> bool:
-    """Whether waiting cannot help: somebody has to change keys, permissions or settings first."""
+    """Whether waiting cannot help: the user has to change keys, permissions or settings first."""
     if isinstance(error, CommitConflict):  # the catalog refuses so, too, when its own store fails
         return classify(str(error)).lasting
     return getattr(error, "lasting", False) or classify(error).lasting

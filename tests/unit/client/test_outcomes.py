@@ -107,7 +107,7 @@ def test_a_repeated_request_about_a_table_that_was_dropped_since_is_unknown(
 
 @pytest.mark.requirement("flow.errors")
 @pytest.mark.parametrize("keys", [True, False])
-def test_when_the_catalog_is_gone_after_the_request_the_ending_is_unknown(
+def test_when_the_catalog_is_gone_after_the_request_the_outcome_is_unknown(
     keys: bool, catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy
 ) -> None:
     table = (shaky if keys else without_keys(shaky)).load_table("ns.a")

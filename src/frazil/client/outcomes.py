@@ -71,7 +71,7 @@ def _end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Chan
     if response.ok:
         return response
     said = what_it_said(response)
-    # An earlier copy of a repeated request may have been carried out, whatever the last one was told.
+    # An earlier copy of a repeated request may have been carried out, whatever the last answer says.
     if response.status_code >= 500 or was_repeated(response):
         _look_around(look, changes, f"the catalog answered {response.status_code}: {said}", None)
     elif response.status_code == 409:
@@ -95,7 +95,7 @@ def _look_around(look: Look, changes: Sequence[Change], what: str, cause: Except
         time.sleep(pause)
         try:
             verdict = judge_all(judge(change, look(change.identifier)) for change in changes)
-        except Exception as exc:  # a look that fails, however it fails, has told nothing
+        except Exception as exc:  # a look that fails, however it fails, decides nothing
             what, cause = f"{what}; looking at the tables failed ({exc})", cause or exc
             continue
         if verdict is Verdict.COMMITTED:
@@ -111,8 +111,8 @@ def _look_around(look: Look, changes: Sequence[Change], what: str, cause: Except
     ) from cause
 
 
-def _message(changes: Sequence[Change], ending: str, why: str) -> str:
-    return f"the commit to {', '.join(change.name for change in changes)} {ending}: {why}"
+def _message(changes: Sequence[Change], outcome: str, why: str) -> str:
+    return f"the commit to {', '.join(change.name for change in changes)} {outcome}: {why}"
 
 
 def what_it_said(response: Response) -> str:
