@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import secrets
 import zlib
@@ -23,6 +24,10 @@ CALM = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=CALM)
 settings.register_profile("searching", deadline=None, suppress_health_check=CALM, print_blob=True)
 
+# Every JVM that a test starts (Spark, Kafka, Trino) lives for seconds or a few minutes. The optimising compiler and the
+# threads of G1 take half of the CPU time of such a JVM, and what they gain comes too late.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run fault campaigns and soaks at full size (make soak)")
@@ -33,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--full") and config.option.timeout is None:
         config.option.timeout = 0  # how long a campaign takes is its size: no limit for a single test is right for it
+    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JVM)
     settings.load_profile("searching" if config.getoption("--full") else "repeatable")
     if not config.getoption("--full"):
         # Hypothesis also draws the constants of our modules that are loaded: these depend on the tests that ran before

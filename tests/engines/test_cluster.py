@@ -42,7 +42,9 @@ def pace(batches):
 
     number = TaskContext.get().partitionId()
     gate = Path({gate!r})
-    (gate / f"{{number}}.at").write_text(str(Path.cwd()))
+    # Renamed when it is whole: the test reads it as soon as it is there.
+    (gate / f"{{number}}.writing").write_text(str(Path.cwd()))
+    (gate / f"{{number}}.writing").rename(gate / f"{{number}}.at")
     while not (gate / f"{{number}}.open").exists():
         time.sleep(0.05)
     yield from batches
