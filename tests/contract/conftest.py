@@ -9,10 +9,13 @@ import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
-from tests.catalog_databases import DATABASES, Client, fresh_database
 from tests.contract.history_lake import Past
-from tests.lake import lake_catalog
+from tests.kit.catalog_databases import DATABASES, Client, fresh_database
+from tests.kit.lake import lake_catalog
+from tests.kit.layouts import layout_of, on_small_disk
 from tools.own_database import postgres_database
+
+__all__ = ["layout_of", "on_small_disk"]  # fixtures
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.catalog_databases import Client
+from tests.kit.catalog_databases import Client
 
 TYPE, FORM = "Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded"
 GZIP = "Content-Encoding: gzip"

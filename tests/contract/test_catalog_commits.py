@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.catalog_databases import Client, append_change
+from tests.kit.catalog_databases import Client, append_change
 
 ONE = "/namespaces/ns/tables/t"
 SET_X = {"action": "set-properties", "updates": {"x": "1"}}

@@ -6,7 +6,7 @@ import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.catalog.routes import ROUTES
-from tests.catalog_databases import Client
+from tests.kit.catalog_databases import Client
 
 
 def test_a_client_that_names_no_warehouse_gets_the_default(client: Client) -> None:

@@ -20,9 +20,9 @@ from schemathesis.specs.openapi.checks import (
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.routes import ROUTES, openapi_document
 from frazil.catalog.routing import Route
-from tests.catalog_databases import Client
 from tests.conftest import Campaign
 from tests.contract.test_catalog_views import create as create_view
+from tests.kit.catalog_databases import Client
 
 DOCUMENT = schemathesis.openapi.from_dict(json.loads(openapi_document()))
 REMOVING = ("dropTable", "dropView", "unregisterTable")  # would take away what the others ask about

@@ -22,7 +22,6 @@ from typing import IO, Any
 
 import pytest
 
-from tests.catalog_databases import Client
 from tests.contract import hostile_clients as attack
 from tests.contract.hostile_clients import (
     CLOSED,
@@ -43,6 +42,7 @@ from tests.contract.hostile_clients import (
     post,
     talk,
 )
+from tests.kit.catalog_databases import Client
 from tools.own_server import own_server
 
 MOST_BYTES = 300 * 1000 * 1000

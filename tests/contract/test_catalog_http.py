@@ -14,7 +14,7 @@ import requests
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.config import Limits
-from tests.catalog_databases import SCHEMA, Client
+from tests.kit.catalog_databases import SCHEMA, Client
 
 LIMITS = Limits(body_bytes=200_000)
 

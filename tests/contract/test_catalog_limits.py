@@ -26,8 +26,8 @@ from frazil.client import FrazilCatalog
 from frazil.config import Limits
 from frazil.processes import wait_until
 from frazil.scan.planning.compiled import ScanCache
-from tests.catalog_databases import SCHEMA, Client
 from tests.contract.hostile_clients import NAMESPACES, QUICK, THREADED, TYPE, Target, head, post, talk
+from tests.kit.catalog_databases import SCHEMA, Client
 from tools.own_server import own_server
 
 

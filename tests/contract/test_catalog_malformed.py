@@ -16,9 +16,9 @@ import pytest
 from frazil.catalog.embedded import running_catalog
 from frazil.catalog.operations.scans import _digest
 from frazil.client import FrazilCatalog
-from tests.catalog_databases import SCHEMA, Client
 from tests.contract.test_catalog_views import create as create_view
 from tests.contract.test_catalog_views import version as view_version
+from tests.kit.catalog_databases import SCHEMA, Client
 
 ONE = "/namespaces/ns/tables/t"
 LEAF = '{"type":"eq","term":"id","value":1}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog
-from tests.catalog_databases import Client
+from tests.kit.catalog_databases import Client
 
 
 def test_a_namespace_is_created_once_and_keeps_its_properties(client: Client) -> None:

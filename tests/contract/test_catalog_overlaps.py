@@ -20,8 +20,8 @@ from frazil.catalog.store.migrations import _take as take_step
 from frazil.catalog.store.migrations import steps
 from frazil.cli.main import cli
 from frazil.errors import ConfigError
-from tests.catalog_databases import SCHEMA, Client
 from tests.contract.test_catalog_views import version as view_version
+from tests.kit.catalog_databases import SCHEMA, Client
 
 FORBIDDEN = (403, "ForbiddenException")
 

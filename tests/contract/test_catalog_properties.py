@@ -22,7 +22,7 @@ from frazil.errors import DeclarationError
 from frazil.lake import Lake
 from frazil.upkeep import compact
 from frazil.upkeep.steps import Keeper
-from tests.catalog_databases import SCHEMA, Client
+from tests.kit.catalog_databases import SCHEMA, Client
 
 REFUSED = (
     "write.py-location-provider.impl", "write.location-provider.impl", "py-io-impl", "py-catalog-impl", "io-impl",

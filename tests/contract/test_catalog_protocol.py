@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
-from tests.catalog_databases import Client
+from tests.kit.catalog_databases import Client
 
 QUICK = "/v1/default/namespaces/ns/tables/t"
 THREADED = "/v1/default/namespaces/ns/tables"

@@ -23,7 +23,7 @@ from pyiceberg.types import LongType, NestedField
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
-from tests.catalog_databases import Client
+from tests.kit.catalog_databases import Client
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.store.migrations import latest_version
 from frazil.cli.main import cli
-from tests.catalog_databases import Client
 from tests.contract.test_catalog_purge import register_elsewhere
+from tests.kit.catalog_databases import Client
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog
-from tests.catalog_databases import SCHEMA, Client
 from tests.contract.test_catalog_views import replace, version
+from tests.kit.catalog_databases import SCHEMA, Client
 
 PROPERTIES = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"x": "y"}}]}
 

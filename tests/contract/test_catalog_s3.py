@@ -36,7 +36,7 @@ from frazil.services import ports
 from frazil.services.object_store import ObjectStore
 from frazil.storage_errors import StorageFault, classify
 from frazil.write.commit.publish import Patience
-from tests.catalog_databases import SCHEMA, Client
+from tests.kit.catalog_databases import SCHEMA, Client
 
 EMBEDDINGS = Schema(
     NestedField(11, "id", LongType(), required=True),

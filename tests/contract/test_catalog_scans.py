@@ -19,7 +19,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import DecimalType, LongType, NestedField, StringType, TimestampType
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
-from tests.catalog_databases import Client
+from tests.kit.catalog_databases import Client
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

@@ -20,8 +20,8 @@ from pyiceberg.catalog import load_catalog
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.cli.main import cli
 from frazil.errors import Unavailable
-from tests.catalog_databases import DATABASES, Client, fresh_database
-from tests.catalog_writers import Writer, check_account, running, wait_for
+from tests.kit.catalog_databases import DATABASES, Client, fresh_database
+from tests.kit.catalog_writers import Writer, check_account, running, wait_for
 from tools.own_server import own_server
 
 

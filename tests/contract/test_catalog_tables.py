@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog
-from tests.catalog_databases import SCHEMA, Client
+from tests.kit.catalog_databases import SCHEMA, Client
 
 ONE = "/namespaces/ns/tables/t"
 

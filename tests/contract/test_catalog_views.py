@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.catalog_databases import SCHEMA, Client
+from tests.kit.catalog_databases import SCHEMA, Client
 
 ONE = "/namespaces/ns/views/v"
 

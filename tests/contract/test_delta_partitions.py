@@ -30,8 +30,8 @@ from frazil.sinks.delta import target as delta
 from frazil.sinks.delta.repair import repair_paths
 from frazil.sinks.delta.target import create_delta_table
 from frazil.write.files.delta_values import hive_folder
-from tests.delta_tables import HELD, comparable, holdable, rows_of, write
-from tests.partition_values import CASES, PartitionCase
+from tests.kit.delta_tables import HELD, comparable, holdable, rows_of, write
+from tests.kit.partition_values import CASES, PartitionCase
 
 
 @cache

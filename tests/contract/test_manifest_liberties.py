@@ -23,7 +23,7 @@ from pyiceberg.types import DecimalType, LongType, NestedField, StringType
 from frazil.client import FrazilCatalog
 from frazil.errors import ManifestUnreadable
 from frazil.lake import Lake
-from tests.avro_files import PACK, read_avro, write_avro
+from tests.kit.avro_files import PACK, read_avro, write_avro
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),

@@ -34,7 +34,7 @@ from frazil.sinks.delta.target import create_delta_table
 from frazil.write.commit.publish import Patience
 from frazil.write.commit.quarantine_table import quarantine_of
 from frazil.write.files.partitioning import partition_spec
-from tests.lake import lake_catalog
+from tests.kit.lake import lake_catalog
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),

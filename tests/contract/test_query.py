@@ -27,9 +27,9 @@ from frazil.client import FrazilCatalog
 from frazil.config import load_settings
 from frazil.errors import DataFileMissing, FrazilError, QueryError
 from frazil.lake.engines import prepare
+from tests.kit.committed_deletes import delete_from
+from tests.kit.real_tables import MadeDelete
 from tests.raising import raises
-from tests.unit.scan.committed_deletes import delete_from
-from tests.unit.scan.real_tables import MadeDelete
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "country", StringType()))
 

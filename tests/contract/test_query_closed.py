@@ -14,7 +14,7 @@ from frazil import Lake
 from frazil.errors import FrazilError, QueryError
 from frazil.scan.engines.duck import connect_closed
 from tests.contract.test_query import SCHEMA, make_view, rows
-from tests.lake import lake_catalog
+from tests.kit.lake import lake_catalog
 
 SECRET = "hunter2"
 FUNCTIONS = (

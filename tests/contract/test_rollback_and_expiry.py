@@ -23,11 +23,11 @@ from frazil.protocol import ROLLBACK_TAG_PREFIX
 from frazil.upkeep.policy import DAY_MS
 from frazil.write.commit.publish import CommitCatalog, SingleTableCatalog
 from frazil.write.commit.rollback import roll_back
-from tests.catalog_writers import run_together
 from tests.conftest import Campaign
 from tests.contract.history_lake import SCHEMA, rows
 from tests.contract.upkeep_lake import Kept, as_path
 from tests.contract.upkeep_lake import rows as kept_rows
+from tests.kit.catalog_writers import run_together
 
 
 @dataclass

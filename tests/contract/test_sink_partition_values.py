@@ -26,7 +26,7 @@ from frazil.write.files.buffer import Buffer
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.partitioning import partition_spec
 from frazil.write.files.schema import arrow_schema
-from tests.partition_values import CASES, PartitionCase, same_value
+from tests.kit.partition_values import CASES, PartitionCase, same_value
 
 CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # A manifest holds values of these types whatever the transform is.

@@ -18,7 +18,7 @@ from frazil.write.commit.replace import Replace
 from frazil.write.files.buffer import Buffer
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.partitioning import partition_spec
-from tests.lake import lake_catalog
+from tests.kit.lake import lake_catalog
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "shop", IntegerType())

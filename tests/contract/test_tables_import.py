@@ -17,7 +17,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.tables.apply import apply_steps, plan, plan_all
 from frazil.tables.codegen import write_module
-from tests.table_shapes import calmly, tables
+from tests.kit.table_shapes import calmly, tables
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from frazil.errors import CommitConflict, CommitUnknown
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.policy import DAY_MS
 from tests.contract.upkeep_lake import HURRIED, Kept, with_deleted_rows
-from tests.unit.client.proxy import LossyProxy, lossy_proxy
+from tests.kit.lossy_proxy import LossyProxy, lossy_proxy
 
 COMMIT = b"POST /v1/default/transactions/commit"
 

@@ -18,7 +18,7 @@ from frazil.write.commit.snapshots import Append
 from frazil.write.files.buffer import Buffer
 from frazil.write.files.layout import TableLayout
 from tests.contract.upkeep_lake import Kept, as_path, rows
-from tests.lake import lake_catalog
+from tests.kit.lake import lake_catalog
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from frazil.config import load_settings
 from frazil.spark.session import spark_session
-from tests.delta_tables import HELD, comparable, holdable, rows_of, write
+from tests.kit.delta_tables import HELD, comparable, holdable, rows_of, write
 
 # PySpark leaves the socket of toArrow() to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

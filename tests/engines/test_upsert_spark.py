@@ -35,8 +35,8 @@ from frazil.spark.session import spark_session
 from frazil.write.commit.publish import Patience
 from frazil.write.files.partitioning import partition_spec
 from frazil.write.upsert.rules import DELETED
-from tests.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.engines.upsert_writer import CONF
+from tests.kit.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.raising import raises
 
 # PySpark leaves the sockets of `collect` to the garbage collector.

@@ -26,7 +26,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from frazil.client import FrazilCatalog
 from tests.engines.conftest import Project
 from tests.engines.lake import SCHEMA, connection, rows, stored_objects, vector
-from tests.unit.client.proxy import lossy_proxy
+from tests.kit.lossy_proxy import lossy_proxy
 
 NAMESPACE = "mynamespace"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.catalog_databases import DATABASES, fresh_database
 from tests.engines.conftest import Project, make_project
 from tests.faults.spark_drivers import DRIVERS
+from tests.kit.catalog_databases import DATABASES, fresh_database
 from tools.own_database import postgres_database
 
 

@@ -18,7 +18,7 @@ from tests.faults.sink_processes import end_of, let_go_on, run, start, wait_unti
 from tests.faults.sink_stack import CATALOG, STORE, Servers
 from tests.faults.sink_topic import Topic
 from tests.faults.sink_writer import FAILED, FENCED, Job, expected_ids
-from tests.unit.client.proxy import lossy_proxy
+from tests.kit.lossy_proxy import lossy_proxy
 
 ROWS_A_ROUND = 24
 MOST_STEPS = 25

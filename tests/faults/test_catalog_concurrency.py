@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from frazil.catalog.embedded import running_catalog
-from tests.catalog_databases import Client
-from tests.catalog_writers import Writer, check_account, running, wait_for
+from tests.kit.catalog_databases import Client
+from tests.kit.catalog_writers import Writer, check_account, running, wait_for
 from tools.own_server import own_server
 
 WRITERS = 16
@@ -78,7 +78,7 @@ def test_changes_that_do_not_collide_all_go_through_on_two_servers(database: str
 
 
 def test_one_of_many_creators_wins_and_the_others_are_told(database: str, tmp_path: Path) -> None:
-    from tests.catalog_databases import SCHEMA
+    from tests.kit.catalog_databases import SCHEMA
 
     with running_catalog(tmp_path, database=database) as server:
         Client(server.uri).post("/namespaces", {"namespace": ["ns"]})
@@ -101,7 +101,7 @@ def test_transactions_over_the_same_tables_on_two_servers_neither_block_nor_tear
     """Each transaction appends to both tables, named in either order: in the end both tables have the
     same snapshots.
     """
-    from tests.catalog_databases import append_change
+    from tests.kit.catalog_databases import append_change
 
     with contextlib.ExitStack() as stack:
         options = ["--warehouse", f"default={tmp_path / 'shared'}"]

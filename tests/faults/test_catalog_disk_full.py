@@ -15,10 +15,10 @@ import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.store.sqlite import SqliteDatabase
-from tests.catalog_databases import Client
-from tests.catalog_writers import Appender, run_together
 from tests.conftest import Campaign
 from tests.faults.test_catalog_kills import KillableServer
+from tests.kit.catalog_databases import Client
+from tests.kit.catalog_writers import Appender, run_together
 
 WRITERS = 8
 

@@ -15,9 +15,9 @@ import pytest
 
 from frazil.catalog.faults import POINTS
 from frazil.services import ports
-from tests.catalog_databases import Client
-from tests.catalog_writers import Writer, check_account, running, wait_for
 from tests.conftest import Campaign
+from tests.kit.catalog_databases import Client
+from tests.kit.catalog_writers import Writer, check_account, running, wait_for
 from tools.own_server import wait_until_ready
 
 TABLES = ("a", "b")

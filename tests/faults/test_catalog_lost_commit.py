@@ -14,10 +14,10 @@ import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.store import postgres as postgres_store
-from tests.catalog_databases import Client, fresh_database
-from tests.catalog_writers import Appender, run_together
 from tests.conftest import Campaign
-from tests.database_proxy import CuttingProxy, cutting_proxy
+from tests.kit.catalog_databases import Client, fresh_database
+from tests.kit.catalog_writers import Appender, run_together
+from tests.kit.database_proxy import CuttingProxy, cutting_proxy
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, CommitUnknown
 from tests.conftest import Campaign
-from tests.unit.client.proxy import LossyProxy, lossy_proxy
+from tests.kit.lossy_proxy import LossyProxy, lossy_proxy
 
 WRITERS = 3
 TABLES = [b"POST /v1/default/namespaces/ns/tables/t", b"POST /v1/default/transactions/commit"]

@@ -31,7 +31,7 @@ from frazil.sinks.audit import audit, audit_delta
 from frazil.sinks.delta.target import create_delta_table
 from tests.conftest import Campaign
 from tests.faults.replayer import FENCED, Replay, replay
-from tests.unit.client.proxy import lossy_proxy
+from tests.kit.lossy_proxy import lossy_proxy
 
 PROCESSES = multiprocessing.get_context("forkserver")
 # a child imports what the tests were started with, too

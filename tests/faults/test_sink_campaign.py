@@ -21,7 +21,7 @@ from tests.faults.sink_faults import sees_a_row_twice
 from tests.faults.sink_lake import Lake, make_lake
 from tests.faults.sink_processes import run, start, zombie
 from tests.faults.sink_writer import FAILED, PARTITION_BY, Job, expected_ids
-from tests.unit.client.proxy import lossy_proxy
+from tests.kit.lossy_proxy import lossy_proxy
 
 ROWS_A_ROUND = 24
 MOST_STEPS = 25

@@ -9,8 +9,8 @@ import pytest
 from frazil.client import FrazilCatalog
 from frazil.client.transport import Transport
 from frazil.errors import CommitConflict, CommitUnknown, Unavailable
-from tests.unit.client.conftest import ids, rows
-from tests.unit.client.proxy import LossyProxy
+from tests.contract.client.conftest import ids, rows
+from tests.kit.lossy_proxy import LossyProxy
 
 COMMIT = b"POST /v1/"
 

@@ -20,9 +20,7 @@ from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE
 from frazil.write.files.buffer import BufferLimits
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.partitioning import partition_spec
-from tests.unit.sinks.conftest import LayoutOf, layout_of
-
-__all__ = ["layout_of"]
+from tests.kit.layouts import LayoutOf
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "note", StringType()))
 SLICES = (Slice(0, 0, "a.csv"), Slice(1, 1, "b.csv", 0, 100), Slice(2, 1, "b.csv", 100, 200))

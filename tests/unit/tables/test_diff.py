@@ -9,7 +9,7 @@ from pyiceberg.table.metadata import TableMetadata
 from frazil import Column, Table, column
 from frazil.errors import ChangeRefused
 from frazil.tables.diff import diff_table
-from tests.table_shapes import calmly, tables
+from tests.kit.table_shapes import calmly, tables
 from tests.unit.tables.conftest import create, evolve_to
 
 BASE = (

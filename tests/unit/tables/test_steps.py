@@ -13,7 +13,7 @@ from frazil.errors import ProjectError
 from frazil.tables.diff import diff, diff_table
 from frazil.tables.planfile import load_plan, save_plan
 from frazil.tables.steps import from_json, summary, to_json
-from tests.table_shapes import calmly, tables
+from tests.kit.table_shapes import calmly, tables
 from tests.unit.tables.conftest import create
 
 OLD = Table("l.t", column("a", "int"), properties={"p": "1"})

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from frazil import column, list_of, map_of, struct
 from frazil.tables.types import HINT, PLAIN, NotAType, Type, normalise
-from tests.table_shapes import calmly, types
+from tests.kit.table_shapes import calmly, types
 
 
 @calmly
