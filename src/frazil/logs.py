@@ -12,6 +12,7 @@ import re
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from typing import TextIO
 
 LONGEST_ERROR = 300  # characters of an error's text in a message
@@ -95,11 +96,20 @@ class RedactedJsonFormatter(JsonFormatter):
         return {key: redact(value) if isinstance(value, str) else value for key, value in facts.items()}
 
 
-def log_to_stderr(verbosity: int, *, as_json: bool, stream: TextIO | None = None) -> None:
-    """Shows the logs of Frazil on standard error: warnings, with 1 also information, with 2 everything."""
+def log_to_stderr(verbosity: int, *, as_json: bool, stream: TextIO | None = None) -> Callable[[], None]:
+    """Shows the logs of Frazil on standard error: warnings, with 1 also information, with 2 everything.
+
+    Gives a call that puts back what was there before.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(RedactedJsonFormatter() if as_json else TextFormatter())
     logger = logging.getLogger("frazil")
-    logger.handlers[:] = [handler]
-    logger.propagate = False
+    handlers, propagate, level = list(logger.handlers), logger.propagate, logger.level
+
+    def undo() -> None:
+        logger.handlers[:], logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+    logger.handlers[:], logger.propagate = [handler], False
     logger.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)])
+    return undo

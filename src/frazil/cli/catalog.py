@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.serve import parse_warehouses
+from frazil.cli.show import OUTPUT, print_json
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ DATABASE = click.option("--database", metavar="URL", help="The catalog's databas
 WAREHOUSE = click.option(
     "--warehouse", "warehouses", multiple=True, metavar="[NAME=]LOCATION", help="A warehouse.  [default: the server's]"
 )
-OUTPUT = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -33,8 +32,9 @@ def catalog() -> None:
 
 @catalog.command()
 @DATABASE
+@OUTPUT
 @click.pass_obj
-def migrate(context: Context, database: str | None) -> None:
+def migrate(context: Context, database: str | None, output: str) -> None:
     """Bring the database's schema up to date; creates it in an empty database."""
     from frazil.catalog import (
         MetadataFiles,
@@ -48,14 +48,21 @@ def migrate(context: Context, database: str | None) -> None:
 
     opened = open_database(context.settings_with(server__database=database).server.database.get_secret_value())
     try:
+        steps = []
         for step in take_steps(opened):
-            click.echo(f"migrated: {step}")
+            steps.append(str(step))
+            if output == "text":
+                click.echo(f"migrated: {step}")
         stored = store_missing_places(opened, MetadataFiles(VersionCache(0)))
+        count = len(find_overlaps(opened.read())) if stored else 0
+        version = current_version(opened)
+        if output == "json":
+            print_json({"version": version, "steps": steps, "stored": stored, "overlaps": count})
+            return
         if stored:
-            count = len(find_overlaps(opened.read()))
             hint = "; frazil catalog overlaps lists them, they keep working" if count else ""
             click.echo(f"stored the folders of {stored} tables and views: {count} overlaps{hint}")
-        click.echo(f"the schema is at version {current_version(opened)}")
+        click.echo(f"the schema is at version {version}")
     finally:
         opened.close()
 
@@ -78,7 +85,7 @@ def overlaps(context: Context, database: str | None, output: str) -> None:
     finally:
         opened.close()
     if output == "json":
-        click.echo(json.dumps({"overlaps": [asdict(overlap) for overlap in overlapping]}, indent=2))
+        print_json({"overlaps": [asdict(overlap) for overlap in overlapping]})
         return
     for overlap in overlapping:
         click.echo(f"{overlap.inner} ({overlap.inner.place}) lies in {overlap.outer} ({overlap.outer.place})")
@@ -107,7 +114,7 @@ def sweep(
         orphans = find_orphans(server, older_than_ms=age_ms)
         deleted = delete_orphans(server, orphans) if yes else 0
     if output == "json":
-        click.echo(json.dumps({"orphans": [asdict(o) for o in orphans], "deleted": deleted}, indent=2))
+        print_json({"orphans": [asdict(orphan) for orphan in orphans], "deleted": deleted})
         return
     for orphan in orphans:
         click.echo(f"{orphan.table}  {orphan.location}  {orphan.bytes} bytes  {orphan.age_ms / 3_600_000:.1f} h old")
@@ -129,7 +136,7 @@ def opened_server(context: Context, database: str | None, warehouses: Sequence[s
     stack = Stack(context.settings).service("catalog")
     assert isinstance(stack, Catalog)
     if database is None and not warehouses and stack.state_file.exists():
-        click.echo(f"the catalog of the stack in {stack.folder.parent}", err=True)
+        context.talk.note(f"the catalog of the stack in {stack.folder.parent}")
         os.environ.update({**stack.s3_place(), **stack.s3_keys()})
         url, roots = stack.database, stack.warehouses
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,17 +9,18 @@ import click
 from pydantic import BaseModel, SecretStr
 
 from frazil.cli.context import Context
+from frazil.cli.show import OUTPUT, print_json
 from frazil.config import Settings, is_secret, redact_url
 
 
 @click.command()
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@OUTPUT
 @click.pass_obj
 def config(context: Context, output: str) -> None:
     """Show the settings that hold here and where each came from."""
     rows = [(key, value, context.settings.source_of(key)) for key, value in printable(context.settings)]
     if output == "json":
-        click.echo(json.dumps([{"key": k, "value": v, "source": s} for k, v, s in rows], indent=2))
+        print_json([{"key": key, "value": value, "source": source} for key, value, source in rows])
         return
     from rich.console import Console
     from rich.table import Table

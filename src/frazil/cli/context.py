@@ -1,4 +1,4 @@
-"""What every command gets: the settings, read once when first asked for."""
+"""What every command gets: the settings, read once when first asked for, and how it talks to people and programs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import click
-
+from frazil.cli.show import Talk, log
 from frazil.config import Settings, load_settings, redact_url
 from frazil.served import Served, read_served
 
@@ -21,6 +20,7 @@ class Context:
 
     profile: str | None = None
     overrides: dict[str, str] = field(default_factory=dict)
+    talk: Talk = field(default_factory=Talk)
 
     @cached_property
     def settings(self) -> Settings:
@@ -30,7 +30,9 @@ class Context:
     def catalog(self) -> FrazilCatalog:
         from frazil.lake import open_catalog
 
-        return open_catalog(self.settings)
+        settings = self.settings
+        log.info("using the catalog at %s (%s)", redact_url(settings.catalog.uri), settings.source_of("catalog.uri"))
+        return open_catalog(settings)
 
     def announce(self) -> FrazilCatalog:
         """The catalog, after saying on stderr which one it is: commands that write do this first."""
@@ -38,7 +40,7 @@ class Context:
         warehouse = catalog.properties.get("prefix") or self.settings.catalog.warehouse or "default"
         place = served.warehouses.get(warehouse) if served and served.uri == self.settings.catalog.uri else None
         where = f"{redact_url(self.settings.catalog.uri)} ({self.settings.source_of('catalog.uri')})"
-        click.echo(f"catalog {where}, warehouse {warehouse}{f' ({place})' if place else ''}", err=True)
+        self.talk.note(f"catalog {where}, warehouse {warehouse}{f' ({place})' if place else ''}")
         return catalog
 
     def _served(self) -> Served | None:

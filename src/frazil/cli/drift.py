@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.project import choose_tables, exit_codes, outcome_options
+from frazil.cli.show import print_json
 from frazil.project import load_project
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _show(changed: Mapping[str, Sequence[Change]], output: str, *, all_loaded: b
             name: [{"sign": c.sign, "about": c.about[0], "text": c.text} for c in changes]
             for name, changes in changed.items()
         }
-        click.echo(json.dumps({"tables": document}, indent=2))
+        print_json({"tables": document})
         return
     lines = [line for name, changes in changed.items() for line in (name, *(f"    {change}" for change in changes))]
     if lines or all_loaded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import to_json
+from frazil.cli.show import output_option, print_json
 
 
 @click.command()
@@ -24,7 +24,7 @@ from frazil.cli.show import to_json
     show_default=True,
     help="Look into the footers of the files that are left.",
 )
-@click.option("--output", type=click.Choice(["tree", "json"]), default="tree", show_default=True)
+@output_option("text", "json", former={"tree": "text"})
 @click.pass_obj
 def explain(
     context: Context,
@@ -55,7 +55,7 @@ def explain(
     else:
         report = scan.explain(row_groups=row_groups, engine=engine)
     if output == "json":
-        click.echo(to_json(report.to_json()))
+        print_json(report.to_json())
         return
     from rich.console import Console
 

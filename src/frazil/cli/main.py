@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import io
+import itertools
+import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -91,6 +94,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = self.lazy[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        _take_global_options(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -107,16 +111,42 @@ class LazyGroup(click.Group):
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting, e.g. stack.ports.kafka=19092."
 )
+@click.option("-v", "--verbose", count=True, help="Log on stderr what is done; -vv says everything.")
+@click.option("--log-json", is_flag=True, help="Log one JSON object per line.")
 @click.version_option(frazil.__version__, prog_name="frazil")
 @click.pass_context
-def cli(ctx: click.Context, profile: str | None, overrides: Sequence[str]) -> None:
+def cli(ctx: click.Context, profile: str | None, overrides: Sequence[str], verbose: int, log_json: bool) -> None:
     """An open lakehouse for Python data teams.
 
-    An Iceberg REST catalog, tables as code, Spark pipelines and exactly-once sinks, from a laptop to a cluster.
+    An Iceberg REST catalog, tables as code, Spark pipelines and exactly-once sinks, from a laptop to a cluster. The
+    options -v and --log-json may also stand after the command.
     """
     from frazil.cli.context import Context  # pydantic: not needed for --help
+    from frazil.cli.show import Talk
 
-    ctx.obj = Context(profile=profile, overrides=_parse_overrides(overrides))
+    ctx.obj = Context(profile, _parse_overrides(overrides), Talk(verbosity=verbose, log_json=log_json))
+    ctx.call_on_close(ctx.obj.talk.configure())
+
+
+def _take_global_options(command: click.Command) -> None:
+    """Lets -v and --log-json stand after a command, too; its help does not repeat them."""
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            _take_global_options(child)
+    elif not any(param.name == "log_json" for param in command.params):
+        command.params += [
+            click.Option(["-v", "--verbose"], count=True, hidden=True, expose_value=False, callback=_set_log_option),
+            click.Option(["--log-json"], is_flag=True, hidden=True, expose_value=False, callback=_set_log_option),
+        ]
+
+
+def _set_log_option(ctx: click.Context, param: click.Parameter, value: int) -> None:
+    if value and ctx.obj is not None and not ctx.resilient_parsing:
+        if param.name == "verbose":
+            ctx.obj.talk.verbosity += value
+        else:
+            ctx.obj.talk.log_json = True
+        ctx.obj.talk.configure()
 
 
 def _parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
@@ -128,26 +158,66 @@ def _parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line; a FrazilError prints as one message on stderr, without a traceback."""
+    """Run the command line; an error is one message on stderr, without a traceback, or one line of JSON with
+    `--output json`.
+    """
     # A terminal that cannot show a sign shows `?` for it, instead of ending the program.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
             stream.reconfigure(errors="replace")
+    words = list(sys.argv[1:] if args is None else args)
+    if not _wants_json(words):
+        _call(words)
+        return
     try:
-        cli.main(args=args, prog_name="frazil", standalone_mode=True)
+        _call(words, standalone=False)
+    except click.ClickException as exc:
+        _fail_in_json(type(exc).__name__, exc.format_message(), exit_code=exc.exit_code)
+    except click.Abort:
+        _fail_in_json("Aborted", "interrupted, or a question was not answered with yes")
     except FrazilError as exc:
-        _fail(exc)
-    except ModuleNotFoundError as exc:
-        library = (exc.name or "").partition(".")[0]
-        if library not in EXTRAS:
-            raise
-        _fail(MissingExtra(library, extra=EXTRAS[library]))
+        _fail_in_json(type(exc).__name__, exc.message, hint=exc.hint, exit_code=exc.exit_code)
     except Exception as exc:
-        # What a catalog answers reaches us as PyIceberg's errors. They are known by name: importing them here would
-        # cost every command.
-        if not type(exc).__module__.startswith("pyiceberg."):
+        _fail_in_json(type(exc).__name__, str(exc), hint="an unexpected error", trace=traceback.format_exc())
+
+
+def _call(words: Sequence[str], *, standalone: bool = True) -> None:
+    """Runs the command; errors of ours are printed and end the program, unless the caller wants them."""
+    try:
+        sys.exit(cli.main(args=words, prog_name="frazil", standalone_mode=standalone))
+    except FrazilError as exc:
+        if not standalone:
             raise
-        _fail(CatalogError(f"{type(exc).__name__}: {exc}", reason=str(exc)))
+        _fail(exc)
+    except Exception as exc:
+        known = _as_ours(exc)
+        if known is None:
+            raise
+        if not standalone:
+            raise known from exc
+        _fail(known)
+
+
+def _as_ours(exc: Exception) -> FrazilError | None:
+    """An error of another library that users meet, as one of ours."""
+    if isinstance(exc, ModuleNotFoundError):
+        library = (exc.name or "").partition(".")[0]
+        return MissingExtra(library, extra=EXTRAS[library]) if library in EXTRAS else None
+    # What a catalog answers reaches us as PyIceberg's errors. They are known by name: importing them here would
+    # cost every command.
+    if type(exc).__module__.startswith("pyiceberg."):
+        return CatalogError(f"{type(exc).__name__}: {exc}", reason=str(exc))
+    return None
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    """Whether the command prints JSON; read from the words, for an error may come before they are parsed.
+
+    >>> _wants_json(["run", "daily", "--output", "json"]), _wants_json(["log", "a.b", "--output=json"]), _wants_json(["log"])
+    (True, True, False)
+    """  # noqa: E501
+    pairs = itertools.pairwise(words)
+    return "connect" not in words and ("--output=json" in words or ("--output", "json") in pairs)
 
 
 def _fail(exc: FrazilError) -> NoReturn:
@@ -156,3 +226,12 @@ def _fail(exc: FrazilError) -> NoReturn:
     if exc.hint:
         click.echo(f"{click.style('  try:', bold=True)} {exc.hint}", err=True, color=colour)
     sys.exit(exc.exit_code)
+
+
+def _fail_in_json(
+    kind: str, message: str, *, hint: str | None = None, exit_code: int = 1, trace: str | None = None
+) -> NoReturn:
+    """One line on stderr, for programs: docs/cli-json.md has its shape."""
+    error = {"type": kind, "message": message, "hint": hint, "exit_code": exit_code}
+    click.echo(json.dumps({"error": error | ({"traceback": trace} if trace else {})}), err=True)
+    sys.exit(exit_code)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, count, size, to_json
+from frazil.cli.show import OUTPUT, Talk, count, size, to_json
 from frazil.errors import FrazilError, NoSuchTable, UpkeepError
 from frazil.protocol import COMPANION_SUFFIXES
 
@@ -87,7 +87,7 @@ def maintain(
     context.announce()
     names, manner = _choose(context, tables), Manner(dry_run, asks, rewrite_all, quiet=output == "json")
     with _engine(context, engine) as works:
-        session = Session(context.catalog, works, steps, manner, Locations(context.catalog))
+        session = Session(context.catalog, works, steps, manner, Locations(context.catalog), context.talk)
         for name in names:
             session.look_after(name)
     session.finish()
@@ -112,6 +112,7 @@ class Session:
     steps: Sequence[str]
     manner: Manner
     locations: Locations
+    talk: Talk = field(default_factory=Talk)
     entries: list[dict[str, Any]] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
@@ -129,7 +130,7 @@ class Session:
             )
             self.failed.append(label)
             self.entries.append({"table": label, "error": known.message})
-            click.echo(f"{label}: {known.message}" + (f"\n  try: {known.hint}" if known.hint else ""), err=True)
+            self.talk.note(f"{label}: {known.message}" + (f"\n  try: {known.hint}" if known.hint else ""))
 
     def _look_after(self, label: str, name: Identifier) -> None:
         from frazil.upkeep import Keeper
@@ -150,7 +151,8 @@ class Session:
 
     def _do(self, keeper: Keeper, plan: StepPlan) -> None:
         entry: dict[str, Any] = {"table": plan.table, "step": plan.step, "would": list(plan.lines)}
-        entry |= {"files": plan.files, "bytes": plan.bytes, "snapshots": plan.snapshots, "done": False}
+        entry |= {"files": plan.files, "bytes": plan.bytes, "snapshots": plan.snapshots}
+        entry |= {"did": [], "problems": [], "done": False}
         self.entries.append(entry)
         if plan.detail is None or self.manner.dry_run:
             return
@@ -163,7 +165,7 @@ class Session:
         entry |= _as_entry(report)
         self._say(*(f"  done: {line}" for line in report.lines))
         for problem in report.problems:
-            click.echo(f"  problem: {problem}", err=True)
+            self.talk.note(f"  problem: {problem}")
         if report.problems and plan.table not in self.failed:
             self.failed.append(plan.table)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, own_tables
+from frazil.cli.show import OUTPUT, print_json
 from frazil.errors import FrazilError, ProjectError
 from frazil.project import Project, load_project
 from frazil.tables import Table
@@ -28,10 +28,7 @@ SHOWN_UNDECLARED = 5
 def outcome_options(command: Command) -> Command:
     """`--detailed-exitcode` and `--output`, as plan and drift have them."""
     text = "Exit with 2 if there is something to do, 0 if not, 1 on an error."
-    command = click.option("--detailed-exitcode", is_flag=True, help=text)(command)
-    return click.option(
-        "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
-    )(command)
+    return OUTPUT(click.option("--detailed-exitcode", is_flag=True, help=text)(command))
 
 
 @contextmanager
@@ -61,9 +58,12 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
         undeclared = find_undeclared(project, chosen, context.catalog)
         if out:
             save_plan(steps, out)
-    click.echo(_as_json(steps, undeclared) if output == "json" else _as_text(steps, undeclared, len(chosen)))
-    if out and output == "text":
-        click.echo(f"saved: frazil apply {out}")
+    if output == "json":
+        print_json({"steps": _as_json(steps), "undeclared": list(undeclared)})
+    else:
+        click.echo(_as_text(steps, undeclared, len(chosen)))
+        if out:
+            click.echo(f"saved: frazil apply {out}")
     sys.exit(2 if detailed_exitcode and steps else 0)
 
 
@@ -71,8 +71,9 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
 @click.argument("plan_file", required=False, type=click.Path(path_type=Path, dir_okay=False), metavar="[PLANFILE]")
 @click.option("--yes", is_flag=True, help="Do not ask before something is dropped or removed.")
 @adopt_option
+@OUTPUT
 @click.pass_obj
-def apply(context: Context, plan_file: Path | None, yes: bool, adopt: bool) -> None:
+def apply(context: Context, plan_file: Path | None, yes: bool, adopt: bool, output: str) -> None:
     """Make the live tables what lakehouse.py declares."""
     from frazil.tables import AlterTable, apply_steps, load_plan, plan_all
 
@@ -85,21 +86,28 @@ def apply(context: Context, plan_file: Path | None, yes: bool, adopt: bool) -> N
         steps = plan_all(project.tables, catalog)
         nothing = _nothing(len(project.tables))
         if not yes:
-            _confirm(steps)
+            _confirm(steps, may_ask=output == "text")
     altered = [tuple(step.name.split(".")) for step in steps if isinstance(step, AlterTable)]
     owner = own_tables(context, Path.cwd(), altered, adopt=adopt)
-    for step in apply_steps(steps, catalog, owner=owner):
-        click.echo(str(step))
-    if not steps:
-        click.echo(nothing)
+    done: list[Step] = []
+    try:
+        for step in apply_steps(steps, catalog, owner=owner):
+            done.append(step)
+            if output == "text":
+                click.echo(str(step))
+        if output == "text" and not steps:
+            click.echo(nothing)
+    finally:  # an error does not undo the steps before it
+        if output == "json":
+            print_json({"steps": _as_json(done), "complete": len(done) == len(steps)})
 
 
-def _confirm(steps: Sequence[Step]) -> None:
+def _confirm(steps: Sequence[Step], *, may_ask: bool) -> None:
     """Goes on when nothing is removed, or when the user at the terminal confirms."""
     removing = [step for step in steps if step.removes]
     if not removing:
         return
-    if not sys.stdin.isatty():
+    if not may_ask or not sys.stdin.isatty():
         raise ProjectError(
             f"the plan removes something from {', '.join(step.name for step in removing)}, and there is no terminal "
             f"to ask at",
@@ -148,7 +156,7 @@ def _nothing(count: int) -> str:
     return f"no changes: {'the declared table is' if count == 1 else f'all {count} declared tables are'} as declared"
 
 
-def _as_json(steps: Sequence[Step], undeclared: Sequence[str]) -> str:
+def _as_json(steps: Sequence[Step]) -> list[Any]:
     from frazil.tables import summary
 
-    return json.dumps({"steps": [summary(step) for step in steps], "undeclared": list(undeclared)}, indent=2)
+    return [summary(step) for step in steps]

@@ -154,8 +154,10 @@ def drop(
         raise click.UsageError("say which rows: --reason TEXT, --part PART, or --all")
     opened = _open(context, table, delta)
     preview = opened.drop(choice, dry_run=True)
-    click.echo(f"{table}: {count(preview.dropped, 'row')} would be dropped" + _reasons(preview.reasons), err=True)
+    context.talk.note(f"{table}: {count(preview.dropped, 'row')} would be dropped" + _reasons(preview.reasons))
     dropped = 0
+    if preview.dropped and output == "json" and not yes:
+        raise click.UsageError("--output json does not ask: add --yes")
     if preview.dropped and (yes or click.confirm("drop them?", err=True)):
         dropped = opened.drop(choice).dropped
     if output == "json":

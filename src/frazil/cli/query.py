@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import print_rows, to_json
+from frazil.cli.show import output_option, print_rows, to_json
 from frazil.errors import QueryError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ PAGE_ROWS = 500
     help="What runs it.",
 )
 @click.option("--write", is_flag=True, help="Let it change something; on Trino and Spark.")
-@click.option("--output", type=click.Choice(["table", "json", "csv", "arrow"]), default="table", show_default=True)
+@output_option("text", "json", "csv", "arrow", former={"table": "text"})
 @click.pass_obj
 def query(
     context: Context,
@@ -72,7 +72,7 @@ def query(
         )
     lake = Lake(context.settings, catalog=context.catalog)
     result = lake.sql(sql, at=points[0] if points else None, engine=engine, write=write).to_batches()
-    printers: dict[str, Callable[[pa.RecordBatchReader], None]] = {"table": _print_table, "json": _print_json}
+    printers: dict[str, Callable[[pa.RecordBatchReader], None]] = {"text": _print_table, "json": _print_json}
     printers |= {"csv": _print_csv, "arrow": _write_arrow}
     printers[output](result)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, count, print_rows, to_json
+from frazil.cli.show import OUTPUT, count, print_json, print_rows, to_json
 from frazil.errors import HistoryError
 
 if TYPE_CHECKING:
@@ -86,13 +86,18 @@ def show_age(milliseconds: int) -> str:
     return " ".join(f"{part}{'ms' if unit == 'ms' else unit[0]}" for part, unit in split_ms(milliseconds))
 
 
-def _create(context: Context, table: str, name: str, kind: RefKind, at: str, **rules: int | None) -> None:
+def _create(
+    context: Context, table: str, name: str, kind: RefKind, at: str, *, output: str, **rules: int | None
+) -> None:
     from frazil.history import Retention
 
     live = _lake(context).table(table)
     create = live.create_branch if kind == "branch" else live.create_tag
     point = create(name, at=at, retention=Retention(**rules))
-    click.echo(f"{kind} '{name}' of {table} is at snapshot {point.snapshot.snapshot_id}")
+    if output == "json":
+        print_json({"table": table, "kind": kind, "name": name, "snapshot_id": point.snapshot.snapshot_id})
+    else:
+        click.echo(f"{kind} '{name}' of {table} is at snapshot {point.snapshot.snapshot_id}")
 
 
 AT = click.option(
@@ -122,6 +127,7 @@ KEEP = click.option(
     type=click.IntRange(min=1),
     help="Expiry keeps at least so many of its snapshots.  [default: the table's]",
 )
+@OUTPUT
 @click.pass_obj
 def create_branch(
     context: Context,
@@ -131,6 +137,7 @@ def create_branch(
     max_ref_age: int | None,
     max_snapshot_age: int | None,
     min_snapshots: int | None,
+    output: str,
 ) -> None:
     """Create a branch: rows that are written to it are not seen on main."""
     rules = {
@@ -138,7 +145,7 @@ def create_branch(
         "max_snapshot_age_ms": max_snapshot_age,
         "min_snapshots_to_keep": min_snapshots,
     }
-    _create(context, table, name, "branch", at, **rules)
+    _create(context, table, name, "branch", at, output=output, **rules)
 
 
 @tag.command("create")
@@ -146,33 +153,38 @@ def create_branch(
 @click.argument("name")
 @AT
 @KEEP
+@OUTPUT
 @click.pass_obj
-def create_tag(context: Context, table: str, name: str, at: str, max_ref_age: int | None) -> None:
+def create_tag(context: Context, table: str, name: str, at: str, max_ref_age: int | None, output: str) -> None:
     """Create a tag: a name for a snapshot, which expiry then keeps."""
-    _create(context, table, name, "tag", at, max_ref_age_ms=max_ref_age)
+    _create(context, table, name, "tag", at, output=output, max_ref_age_ms=max_ref_age)
 
 
 def _drop(kind: RefKind) -> Callable[..., None]:
     @click.argument("table")
     @click.argument("name")
     @YES
+    @OUTPUT
     @click.pass_obj
-    def run(context: Context, table: str, name: str, yes: bool) -> None:
+    def run(context: Context, table: str, name: str, yes: bool, output: str) -> None:
         from frazil.history import perform_drop, plan_drop
 
         lake = _lake(context)
         live = lake.load(table)
         plan = plan_drop(live, name, kind)
-        click.echo(f"{kind} '{name}' of {table}, at snapshot {plan.ref.snapshot_id}, goes")
+        said = [f"{kind} '{name}' of {table}, at snapshot {plan.ref.snapshot_id}, goes"]
         if plan.unreachable:
-            click.echo(
-                f"  no other branch or tag holds {count(len(plan.unreachable), 'snapshot')} of it: expiry will remove "
-                f"them"
-            )
-        for part in plan.parts:
-            click.echo(f"  the progress of sink part {part} on it goes, too")
-        if _agreed(f"drop {kind} '{name}'?", yes):
+            snapshots = count(len(plan.unreachable), "snapshot")
+            said.append(f"  no other branch or tag holds {snapshots} of it: expiry will remove them")
+        said += [f"  the progress of sink part {part} on it goes, too" for part in plan.parts]
+        if output == "text":
+            click.echo("\n".join(said))
+        if _agreed(f"drop {kind} '{name}'?", yes, may_ask=output == "text"):
             perform_drop(lake.catalog, live, plan)
+            if output == "json":
+                ref = {"table": table, "kind": kind, "name": name, "snapshot_id": plan.ref.snapshot_id}
+                print_json({**ref, "unreachable": list(plan.unreachable), "parts": list(plan.parts)})
+                return
             click.echo(
                 f"{kind} '{name}' is dropped; to have it again: frazil {kind} create {table} {name} --at "
                 f"{plan.ref.snapshot_id}"
@@ -192,29 +204,33 @@ for _kind, _group in (("branch", branch), ("tag", tag)):
 @click.argument("table")
 @click.argument("name")
 @YES
+@OUTPUT
 @click.pass_obj
-def publish(context: Context, table: str, name: str, yes: bool) -> None:
+def publish(context: Context, table: str, name: str, yes: bool, output: str) -> None:
     """Move main forward to a branch that has grown out of it; refused when main has moved on."""
     from frazil.history import perform_publish, plan_publish
 
     lake = _lake(context)
     live = lake.load(table)
     plan = plan_publish(live, name)
-    click.echo(
-        f"main of {table} moves from snapshot {plan.main_id} to {plan.head_id}: "
-        f"{count(len(plan.snapshots), 'snapshot')} of '{name}'"
-    )
-    for part in plan.parts:
-        click.echo(f"  with the progress of sink part {part}")
-    if _agreed(f"publish '{name}'?", yes):
+    snapshots = count(len(plan.snapshots), "snapshot")
+    said = [f"main of {table} moves from snapshot {plan.main_id} to {plan.head_id}: {snapshots} of '{name}'"]
+    said += [f"  with the progress of sink part {part}" for part in plan.parts]
+    if output == "text":
+        click.echo("\n".join(said))
+    if _agreed(f"publish '{name}'?", yes, may_ask=output == "text"):
         perform_publish(lake.catalog, live, plan)
+        if output == "json":
+            moved = {"table": table, "name": name, "snapshot_id": plan.head_id, "before_snapshot_id": plan.main_id}
+            print_json({**moved, "snapshots": list(plan.snapshots), "parts": list(plan.parts)})
+            return
         click.echo(f"main is at snapshot {plan.head_id}; the branch stays where it is")
 
 
-def _agreed(question: str, yes: bool) -> bool:
+def _agreed(question: str, yes: bool, *, may_ask: bool) -> bool:
     if yes:
         return True
-    if not sys.stdin.isatty():
+    if not may_ask or not sys.stdin.isatty():
         raise HistoryError(
             f"confirmation required, and there is no terminal: {question} nothing was changed", hint="add --yes"
         )

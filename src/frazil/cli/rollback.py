@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import count
+from frazil.cli.show import OUTPUT, count, print_json
 from frazil.errors import HistoryError
 
 if TYPE_CHECKING:
@@ -27,9 +27,17 @@ if TYPE_CHECKING:
     help="Whether sinks and pipelines go back, too: then their rows come again; else they stay out for good.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@OUTPUT
 @click.pass_obj
 def rollback(
-    context: Context, table: str, to: int | None, at: str | None, ref: str, with_progress: bool | None, yes: bool
+    context: Context,
+    table: str,
+    to: int | None,
+    at: str | None,
+    ref: str,
+    with_progress: bool | None,
+    yes: bool,
+    output: str,
 ) -> None:
     """Go back to an older snapshot; shows first what that undoes.
 
@@ -44,17 +52,37 @@ def rollback(
     target = to if to is not None else at
     assert target is not None
     plan = Lake(context.settings, catalog=context.catalog).table(table).plan_rollback(target, ref=ref)
-    for line in describe(plan):
-        click.echo(line)
-    chosen = _choose_progress(plan, with_progress)
-    if not yes and not _confirm(f"roll '{ref}' of {table} back to snapshot {plan.target.snapshot.snapshot_id}?"):
+    may_ask = output == "text" and sys.stdin.isatty()
+    if output == "text":
+        for line in describe(plan):
+            click.echo(line)
+    chosen = _choose_progress(plan, with_progress, may_ask=may_ask)
+    question = f"roll '{ref}' of {table} back to snapshot {plan.target.snapshot.snapshot_id}?"
+    if not yes and not _confirm(question, may_ask=may_ask):
         click.echo("nothing was changed")
         return
     snapshot_id = perform_rollback(context.catalog, plan, with_progress=chosen)
+    if output == "json":
+        print_json(as_json(plan, snapshot_id, with_progress=chosen))
+        return
     click.echo(
         f"'{ref}' of {table} is back, as snapshot {snapshot_id}; to undo this: frazil rollback {table} --to "
         f"{plan.head_id}"
     )
+
+
+def as_json(plan: RollbackPlan, snapshot_id: int, *, with_progress: bool) -> dict[str, object]:
+    """What the rollback has done, for programs: docs/cli-json.md has its shape."""
+    return {
+        "table": plan.table,
+        "ref": plan.ref,
+        "snapshot_id": snapshot_id,
+        "before_snapshot_id": plan.head_id,
+        "target_snapshot_id": plan.target.snapshot.snapshot_id,
+        "with_progress": with_progress,
+        "undone": [entry.snapshot_id for entry in plan.undone],
+        "restored": [entry.snapshot_id for entry in plan.restored],
+    }
 
 
 def describe(plan: RollbackPlan) -> Iterator[str]:
@@ -146,11 +174,11 @@ def _offsets(offsets: Mapping[str, int]) -> str:
     return ", ".join([*shown[:4], *(["..."] if len(shown) > 4 else [])]) or "the beginning"
 
 
-def _choose_progress(plan: RollbackPlan, keep: bool | None) -> bool:
+def _choose_progress(plan: RollbackPlan, keep: bool | None, *, may_ask: bool) -> bool:
     """Whether progress goes back: as the option says or as the user answers; False if there is none."""
     if keep is not None or not plan.has_progress:
         return bool(keep)
-    if not sys.stdin.isatty():
+    if not may_ask:
         raise HistoryError(
             f"{plan.table}: sinks or pipelines have written since; nothing was changed",
             hint="say what becomes of their progress: --with-progress (their rows come again) or --keep-progress "
@@ -163,8 +191,8 @@ def _choose_progress(plan: RollbackPlan, keep: bool | None) -> bool:
     return answer == "with-progress"
 
 
-def _confirm(question: str) -> bool:
-    if not sys.stdin.isatty():
+def _confirm(question: str, *, may_ask: bool) -> bool:
+    if not may_ask:
         raise HistoryError(
             f"confirmation required, and there is no terminal: {question} nothing was changed", hint="add --yes"
         )

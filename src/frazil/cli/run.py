@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.progress import spark_progress
+from frazil.cli.show import OUTPUT, print_json
 from frazil.cli.spark import pipeline_session
 from frazil.pipelines import RunResult
 from frazil.project import load_project
@@ -27,8 +29,9 @@ SHOWN_FILES = 20
 @click.argument("name")
 @click.option("--dry-run", is_flag=True, help="Say what would be loaded, and load nothing.")
 @adopt_option
+@OUTPUT
 @click.pass_obj
-def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
+def run(context: Context, name: str, dry_run: bool, adopt: bool, output: str) -> None:
     """Run a pipeline once: load everything new, then stop."""
     from frazil.client import catalog_properties
     from frazil.pipelines.batch import expect_copies, find_arrivals, refuse_changes, run_pipeline
@@ -40,25 +43,26 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
         from frazil.cli.stream import run_once, show_waiting
 
         if dry_run:
-            show_waiting(context, project, pipeline)
+            show_waiting(context, project, pipeline, output=output)
         else:
-            run_once(context, project, pipeline, adopt=adopt)
+            run_once(context, project, pipeline, adopt=adopt, output=output)
         return
     if not pipeline.files.list_files(project.folder, catalog_properties(context.settings)):
-        click.echo(
-            f"{name}: no file matches '{pipeline.files.pattern}' in {project.folder}; {pipeline.target.name} is "
-            f"unchanged"
-        )
+        nothing = f"{name}: no file matches '{pipeline.files.pattern}' in {project.folder}; {pipeline.target.name} is "
+        nothing += "unchanged"
+        _print_result(RunResult(name, pipeline.target.name), nothing, output, dry_run=dry_run)
         return
     catalog = context.announce()
     arrived = find_arrivals(pipeline, catalog, project.folder)
     if not arrived.files:  # Spark takes seconds to start: not for nothing
-        click.echo(
-            describe(RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched)))
-        )
+        result = RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))
+        _print_result(result, describe(result), output, dry_run=dry_run)
     elif dry_run:
         copies = expect_copies(pipeline, arrived, catalog, project.folder)
-        click.echo(describe_files(pipeline, arrived, copies))
+        if output == "json":
+            print_json(pending_as_json(pipeline, arrived, copies))
+        else:
+            click.echo(describe_files(pipeline, arrived, copies))
     else:
         owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt)
         refuse_changes(pipeline, arrived, catalog)
@@ -66,9 +70,39 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool) -> None:
             result = run_pipeline(
                 pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner, adopt=adopts
             )
-        click.echo(describe(result))
-        if result.snapshot_id is not None:
-            click.echo(describe_counts(result))
+        text = describe(result) + ("" if result.snapshot_id is None else f"\n{describe_counts(result)}")
+        _print_result(result, text, output)
+
+
+def _print_result(result: RunResult, text: str, output: str, *, dry_run: bool = False) -> None:
+    if output == "json":
+        print_json(result_as_json(result, dry_run=dry_run))
+    else:
+        click.echo(text)
+
+
+def result_as_json(result: RunResult, *, dry_run: bool = False) -> dict[str, Any]:
+    """The result for programs: docs/cli-json.md has its shape."""
+    values = asdict(result)
+    del values["error"]  # a run that failed is an error of the command
+    ended = {"dry_run": dry_run, "status": "unchanged" if result.snapshot_id is None else "committed"}
+    return {"pipeline": values.pop("pipeline"), "table": values.pop("table"), **ended, **values, "pending": []}
+
+
+def pending_as_json(pipeline: Pipeline, arrived: Arrivals, copies: Mapping[str, str]) -> dict[str, Any]:
+    """What a run would load, in the same shape."""
+    refused = arrived.changed and pipeline.on_change == "error"
+    found = RunResult(
+        pipeline.name,
+        pipeline.target.name,
+        changed=tuple(file.path for file in arrived.changed),
+        unverified=tuple(arrived.unverified),
+        touched=tuple(file.path for file in arrived.touched),
+        copies=copies,
+    )
+    pending = [{"path": file.path, "bytes": file.size} for file in arrived.files]
+    ended = {"status": "refused" if refused else "pending", "pending": pending}
+    return result_as_json(found, dry_run=True) | ended
 
 
 def describe(result: RunResult) -> str:

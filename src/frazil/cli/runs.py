@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.run import size
+from frazil.cli.show import output_option, print_json
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, load_project
 from frazil.tables import Table, column
@@ -34,7 +34,7 @@ SHOWN = (
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, the latest first."
 )
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option("text", "json", former={"table": "text"})
 @click.pass_obj
 def runs(context: Context, name: str | None, limit: int, output: str) -> None:
     """Show what runs have read, written and quarantined.
@@ -48,7 +48,7 @@ def runs(context: Context, name: str | None, limit: int, output: str) -> None:
         rows += read_runs(target, context.catalog, pipeline=pipeline)
     rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)[:limit]
     if output == "json":
-        click.echo(json.dumps(rows, default=lambda value: value.isoformat(), indent=2))
+        print_json(rows)
     elif rows:
         _show(rows)
     else:

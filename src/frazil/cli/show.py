@@ -3,13 +3,87 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from frazil.lake import print_rows as print_rows
 
-OUTPUT = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+if TYPE_CHECKING:
+    from frazil.cli.context import Context
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+log = logging.getLogger("frazil.cli")
+
+
+@dataclass
+class Talk:
+    """How a command talks: the result on stdout, everything else on stderr.
+
+    With `--output json`, stdout holds the result and nothing else, and notes are for `-v`.
+    """
+
+    json: bool = False
+    verbosity: int = 0
+    log_json: bool = False
+
+    def note(self, text: str) -> None:
+        """A line for people, next to the result."""
+        if self.json:
+            log.info("%s", text)
+        else:
+            click.echo(text, err=True)
+
+    def configure(self) -> Callable[[], None]:
+        """Shows logs as the options ask for; gives what undoes it."""
+        from frazil.logs import log_to_stderr
+
+        return log_to_stderr(self.verbosity, as_json=self.json or self.log_json)
+
+
+def output_option(*formats: str, former: Mapping[str, str] | None = None) -> Callable[[Command], Command]:
+    """`--output`, with the default first; `former` maps names of older releases to those of today."""
+    return click.option(
+        "--output",
+        type=_Format(formats, former or {}),
+        default=formats[0],
+        show_default=True,
+        callback=_remember_format,
+        help="How to print the result.",
+    )
+
+
+class _Format(click.Choice[str]):
+    """A choice that takes former names, too, and says so."""
+
+    def __init__(self, formats: Sequence[str], former: Mapping[str, str]) -> None:
+        super().__init__(formats)
+        self.former = former
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value in self.former:
+            click.echo(f"warning: --output {value} is deprecated, use --output {self.former[value]}", err=True)
+            value = self.former[value]
+        return super().convert(value, param, ctx)
+
+
+def _remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
+    if value == "json" and ctx.obj is not None and not ctx.resilient_parsing:
+        context: Context = ctx.obj
+        context.talk.json = True
+        context.talk.configure()
+    return value
+
+
+OUTPUT = output_option("text", "json")
+
+
+def print_json(value: Any) -> None:
+    """The result of a command for programs."""
+    click.echo(to_json(value))
 
 
 def to_json(value: Any) -> str:

@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from frazil.cli.context import Context
 from frazil.project import Project
 
@@ -28,7 +26,7 @@ def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> 
         log=spark_log(context),
         more_jars=kafka_jars(pipeline),
         project=project.folder,
-        tell=lambda line: click.echo(f"{pipeline.name}: {line}", err=True),
+        tell=lambda line: context.talk.note(f"{pipeline.name}: {line}"),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from frazil.artifacts import folder_bytes
 from frazil.cli.context import Context
+from frazil.cli.show import OUTPUT, print_json
 from frazil.cli.stack_display import show_events
 from frazil.errors import FrazilError
 from frazil.local_stack import secrets_file
@@ -32,22 +32,26 @@ _COLOURS = {"ready": "green", "starting": "yellow", "failed": "red", "stopped": 
     default="",
     help="Start these too: trino, kafka, postgres (separated by commas).",
 )
+@OUTPUT
 @click.pass_obj
-def up(context: Context, extra: str) -> None:
+def up(context: Context, extra: str, output: str) -> None:
     """Start the local servers: object store, catalog, more by --with."""
     stack = Stack(context.settings)
     wanted = {*PLAIN, *(check_name(name) for name in extra.split(",") if name.strip())}
     try:
-        with show_events(Console()) as listener:
+        with show_events(Console(stderr=output == "json")) as listener:
             running = stack.up(wanted, listener)
     except KeyboardInterrupt:
         click.echo("interrupted: what was started goes on; 'frazil up' takes it over, 'frazil down' stops it", err=True)
         raise click.Abort from None
-    _print_endpoints(stack, running)
-    _record(stack)
+    if output == "json":
+        print_json([asdict(row) for row in running])
+    else:
+        _print_endpoints(stack, running)
+    _record(stack, context)
 
 
-def _record(stack: Stack) -> None:
+def _record(stack: Stack, context: Context) -> None:
     """Makes the stack's catalog the one that commands in this folder use."""
     catalog = stack.service("catalog")
     assert isinstance(catalog, Catalog)
@@ -57,10 +61,9 @@ def _record(stack: Stack) -> None:
     other = next((entry for entry in read_all(stack.folder) if entry.command == "serve"), None)
     if other is not None:
         state = "runs at" if other.is_running else "was at"
-        click.echo(
+        context.talk.note(
             f"note: 'frazil serve' has a catalog of its own here, which {state} {other.uri}; its tables are not in "
-            f"this one",
-            err=True,
+            "this one"
         )
     record_served(stack.folder, Served("up", catalog.endpoint, process.pid, catalog.warehouses))
 
@@ -70,32 +73,39 @@ def _record(stack: Stack) -> None:
     "--purge", is_flag=True, help="Delete the data of all services as well; shows what would go unless --yes is given."
 )
 @click.option("--yes", is_flag=True, help="With --purge: really delete.")
+@OUTPUT
 @click.pass_context
-def down(click_context: click.Context, purge: bool, yes: bool) -> None:
+def down(click_context: click.Context, purge: bool, yes: bool, output: str) -> None:
     """Stop the local servers; their data stays unless --purge."""
     stack = Stack(click_context.obj.settings)
     if purge and not yes:
+        if output == "json":
+            raise click.UsageError("--output json does not ask: add --yes")
         _print_purge(stack)
         click_context.exit(1)
-    with show_events(Console()) as listener:
+    with show_events(Console(stderr=output == "json")) as listener:
         stopped = stack.down(listener)
+    gone = stack.purge_paths() if purge else []
+    if purge:
+        stack.purge()
+        forget_served(stack.folder, "up")
+    if output == "json":
+        print_json({"stopped": list(stopped), "deleted": [str(path) for path in gone]})
+        return
     if not stopped:
         click.echo("nothing was running")
     if purge:
-        gone = stack.purge_paths()
-        stack.purge()
-        forget_served(stack.folder, "up")
         click.echo("\n".join(f"deleted {path}" for path in gone) or "there was no data")
 
 
 @click.command()
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@OUTPUT
 @click.pass_obj
 def status(context: Context, output: str) -> None:
     """Show the local servers: state, endpoint, version, memory, log."""
     rows = Stack(context.settings).status()
     if output == "json":
-        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        print_json([asdict(row) for row in rows])
         return
     table = Table("service", "state", "endpoint", "pid", "version", "memory", "log", box=None, header_style="bold")
     for row in rows:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
+from frazil.cli.show import OUTPUT, print_json
 from frazil.cli.spark import pipeline_session
 from frazil.project import Project, load_project
 from frazil.protocol import QUARANTINE_SUFFIX
@@ -37,29 +39,51 @@ if TYPE_CHECKING:
     "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Answer /metrics and /progress on 127.0.0.1."
 )
 @adopt_option
+@OUTPUT
 @click.pass_obj
-def stream(context: Context, name: str, interval: float, metrics_port: int | None, adopt: bool) -> None:
+def stream(context: Context, name: str, interval: float, metrics_port: int | None, adopt: bool, output: str) -> None:
     """Keep a pipeline running, one commit per micro-batch.
 
-    Ctrl-C or SIGTERM: the batch under way is finished, and the stream stops.
+    With --output json, stdout has one line per micro-batch, and one at the end. Ctrl-C or SIGTERM: the batch under way
+    is finished, and the stream stops.
     """
     project = load_project(Path.cwd())
     pipeline = project.pipeline(name)
-    _run(context, project, pipeline, once=False, adopt=adopt, interval=interval, metrics_port=metrics_port)
+    progress = _run(context, project, pipeline, once=False, adopt=adopt, interval=interval, metrics_port=metrics_port)
+    if output == "json":
+        click.echo(json.dumps({"event": "end", **as_json(progress)}))
+    else:
+        click.echo(describe(progress))
 
 
-def run_once(context: Context, project: Project, pipeline: Pipeline, *, adopt: bool) -> None:
+def run_once(context: Context, project: Project, pipeline: Pipeline, *, adopt: bool, output: str = "text") -> None:
     """Everything that is in the topics now, then stop."""
-    _run(context, project, pipeline, once=True, adopt=adopt)
+    progress = _run(context, project, pipeline, once=True, adopt=adopt)
+    if output == "json":
+        status = "unchanged" if progress.snapshot_id is None else "committed"
+        print_json({"dry_run": False, "status": status, **as_json(progress)})
+    else:
+        click.echo(describe(progress))
 
 
-def show_waiting(context: Context, project: Project, pipeline: Pipeline) -> None:
+def as_json(progress: StreamProgress) -> dict[str, Any]:
+    """What a stream has done since it began, for programs: docs/cli-json.md has its shape."""
+    values: dict[str, Any] = json.loads(progress.to_json())
+    return values
+
+
+def show_waiting(context: Context, project: Project, pipeline: Pipeline, *, output: str = "text") -> None:
     """Says which offsets a run would read."""
     from frazil.pipelines.stream import waiting
 
     with pipeline_session(context, project, pipeline) as spark:
         lag = waiting(pipeline, spark=spark, catalog=context.catalog)
     total = sum(end - start for start, end in lag.values())
+    if output == "json":
+        pending = [{"partition": name, "start": start, "end": end} for name, (start, end) in lag.items()]
+        names = {"pipeline": pipeline.name, "table": pipeline.target.name}
+        print_json({**names, "dry_run": True, "status": "pending", "messages": total, "pending": pending})
+        return
     click.echo(f"{pipeline.name}: would read {total:,} messages at most into {pipeline.target.name}")
     for partition, (start, end) in lag.items():
         click.echo(f"  {partition:<24} offsets {start:,} to {end - 1:,}")
@@ -74,7 +98,7 @@ def _run(
     adopt: bool,
     interval: float = 10.0,
     metrics_port: int | None = None,
-) -> None:
+) -> StreamProgress:
     from frazil.pipelines.sources import KafkaSource
     from frazil.pipelines.stream import StreamOptions, StreamProgress, run_stream, serving_metrics, watch_files
 
@@ -85,11 +109,11 @@ def _run(
     state.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         spark = stack.enter_context(pipeline_session(context, project, pipeline))
-        show = stack.enter_context(_showing(progress))
+        show = stack.enter_context(_showing(progress, context, lines=not once))
         if metrics_port is not None:
             port = stack.enter_context(serving_metrics(progress, metrics_port))
-            click.echo(f"{pipeline.name}: metrics at http://127.0.0.1:{port}/metrics", err=True)
-        stack.enter_context(_stopping(stop, pipeline.name))
+            context.talk.note(f"{pipeline.name}: metrics at http://127.0.0.1:{port}/metrics")
+        stack.enter_context(_stopping(stop, pipeline.name, context))
 
         def on_change(now: StreamProgress) -> None:
             now.save(state / "progress.json")
@@ -99,17 +123,17 @@ def _run(
         options = StreamOptions(state, once, interval, on_change, stop, owner=owner, adopt=adopts)
         work(pipeline, spark=spark, catalog=catalog, folder=project.folder, options=options, progress=progress)
     for loss in progress.accepted_losses:
-        click.echo(f"{pipeline.name}: accepted: {loss}", err=True)
-    click.echo(describe(progress))
+        context.talk.note(f"{pipeline.name}: accepted: {loss}")
+    return progress
 
 
 @contextmanager
-def _showing(progress: StreamProgress) -> Iterator[Callable[[StreamProgress], None]]:
-    """A line that is kept up to date on a terminal; elsewhere, one line per batch."""
+def _showing(progress: StreamProgress, context: Context, *, lines: bool) -> Iterator[Callable[[StreamProgress], None]]:
+    """A line that is kept up to date on a terminal; elsewhere, a line per micro-batch, as JSON on stdout if `lines`."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    if console.is_terminal:
+    if console.is_terminal and not context.talk.json:
         with console.status(f"{progress.pipeline}: waiting for messages") as status:
             yield lambda now: status.update(now.line() if now.batches else f"{now.pipeline}: waiting for messages")
         return
@@ -119,20 +143,22 @@ def _showing(progress: StreamProgress) -> Iterator[Callable[[StreamProgress], No
         nonlocal shown_batches
         if now.batches > shown_batches:
             shown_batches = now.batches
-            click.echo(now.line(), err=True)
+            if context.talk.json and lines:
+                click.echo(json.dumps({"event": "batch", **as_json(now)}))
+            context.talk.note(now.line())
 
     yield show
 
 
 @contextmanager
-def _stopping(stop: threading.Event, name: str) -> Iterator[None]:
+def _stopping(stop: threading.Event, name: str, context: Context) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM asks to stop after the batch under way; the second Ctrl-C does not wait."""
 
     def ask(number: int, _: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
-        click.echo(f"{name}: stops when the batch under way is in", err=True)
+        context.talk.note(f"{name}: stops when the batch under way is in")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from frazil.cli.catalog import DATABASE, OUTPUT, WAREHOUSE, opened_server
+from frazil.cli.catalog import DATABASE, WAREHOUSE, opened_server
 from frazil.cli.context import Context
+from frazil.cli.show import OUTPUT, print_json
 from frazil.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -66,9 +66,10 @@ def recover(
         _show(candidates, chosen, output)
         if chosen is None or (not target and any(c.is_current and c.readable for c in candidates)):
             return
-        if yes or click.confirm(f"point {name} to {chosen.location}?", err=True):
+        # As JSON it does not ask: without --yes it lists.
+        if yes or (output == "text" and click.confirm(f"point {name} to {chosen.location}?", err=True)):
             roll_back(server, warehouse, ident, relation, chosen)
-            click.echo(f"{name} is back at version {chosen.number}", err=True)
+            context.talk.note(f"{name} is back at version {chosen.number}")
 
 
 def _choose(candidates: Sequence[Candidate], target: str) -> Candidate:
@@ -80,7 +81,7 @@ def _choose(candidates: Sequence[Candidate], target: str) -> Candidate:
 
 def _show(candidates: Sequence[Candidate], chosen: Candidate | None, output: str) -> None:
     if output == "json":
-        click.echo(json.dumps([asdict(c) | {"chosen": c is chosen} for c in candidates], indent=2))
+        print_json([asdict(candidate) | {"chosen": candidate is chosen} for candidate in candidates])
         return
     for c in candidates:
         when = datetime.fromtimestamp(c.updated_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S") if c.readable else "-"

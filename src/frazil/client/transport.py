@@ -121,4 +121,4 @@ def _report_repeat(request: PreparedRequest, cause: Exception | None, pause: flo
     path = redact((request.url or "").partition("?")[0])
     facts = {"method": request.method, "url": path, "wait_seconds": pause}
     reason = describe_error(cause) if cause else "the catalog was not reached"
-    log.warning("%s %s: again in %.1f s: %s", request.method, path, pause, reason, extra={"fields": facts})
+    log.info("%s %s: again in %.1f s: %s", request.method, path, pause, reason, extra={"fields": facts})

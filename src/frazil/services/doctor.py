@@ -1,5 +1,5 @@
-"""What `frazil doctor` looks at: Python, the extras, each Java, disks, ports, the cache, and each service. Looks only,
-changes nothing.
+"""What `frazil doctor` looks at: Python, the extras, each Java, disks, ports, the cache, each service, and the catalog
+of the settings. Looks only, changes nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from frazil.artifacts import (
 from frazil.config import Settings
 from frazil.errors import FrazilError
 from frazil.services import ports, postgres
+from frazil.services.catalog_check import ask_catalog
 from frazil.services.stack import PLAIN, SERVICES, Stack
 
 LOW_BYTES = 2 * 1024**3  # Spark, Trino and a warehouse to play with want more than this
@@ -59,6 +60,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     yield from _cache()
     yield from _services(stack)
     yield from _left_behind()
+    yield _catalog(settings)
 
 
 def _python() -> Check:
@@ -250,6 +252,13 @@ def _services(stack: Stack) -> Iterator[Check]:
             yield Check("Services", name, "note", f"{version}, ended by itself", f"frazil logs {name}, then frazil up")
         else:
             yield Check("Services", name, "ok", f"{version}, {status.state}")
+
+
+def _catalog(settings: Settings) -> Check:
+    """What answers at `catalog.uri`. That nothing does is broken only where the user has named the address."""
+    answer = ask_catalog(settings)
+    problem: Literal["note", "broken"] = "broken" if answer.chosen else "note"
+    return Check("Catalog", "catalog.uri", problem if answer.problem else "ok", answer.detail, answer.fix)
 
 
 def _left_behind() -> Iterator[Check]:

