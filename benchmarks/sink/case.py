@@ -137,7 +137,7 @@ def write_pandas(source: str, split: str, place: str) -> Callable[[], None]:
 
 
 def write_ours_delta(source: str, _: str, __: str) -> Callable[[], None]:
-    from frazil.sinks import open_delta
+    from frazil.sinks import open as open_sink
     from frazil.sinks.delta.target import create_delta_table
 
     folder = tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent)
@@ -145,7 +145,7 @@ def write_ours_delta(source: str, _: str, __: str) -> Callable[[], None]:
 
     def write() -> None:
         batches = read(source)
-        with open_delta(folder, name="bench", flush_rows=None) as sink:
+        with open_sink(folder, name="bench", flush_rows=None) as sink:
             for number in range(batches.num_record_batches):
                 sink.write(batches.get_batch(number), position=number + 1)
 

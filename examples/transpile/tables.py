@@ -79,7 +79,7 @@ def open_iceberg(settings: Settings, *, flush_rows: int) -> tuple[ArrowSink, Led
 def open_delta(uri: str, settings: Settings, *, flush_rows: int) -> ArrowSink:
     """The sink of a Delta table with the declared columns; it is made if it is missing."""
     options = make_delta(uri, settings)
-    return frazil.sinks.open_delta(uri, name=NAME, storage_options=options, flush_rows=flush_rows)
+    return frazil.sinks.open(uri, name=NAME, storage_options=options, flush_rows=flush_rows)
 
 
 def make_delta(uri: str, settings: Settings) -> dict[str, str]:

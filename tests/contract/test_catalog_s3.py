@@ -355,7 +355,7 @@ def test_a_sink_ends_at_once_when_the_catalog_may_not_use_its_store(lake: Catalo
 def test_a_delta_sink_with_wrong_keys_ends_at_once(store: dict[str, str]) -> None:
     options = {**store, "AWS_SECRET_ACCESS_KEY": "wrong", "AWS_ALLOW_HTTP": "true", "conditional_put": "etag"}
     with pytest.raises(Unavailable) as ended:
-        frazil.sinks.open_delta(
+        frazil.sinks.open(
             "s3://lakehouse/delta-denied", name="s", storage_options=options, patience=Patience(sleep=no_pause)
         )
     assert (ended.value.lasting, "AWS_ACCESS_KEY_ID" in str(ended.value.hint)) == (True, True)

@@ -24,7 +24,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, LongType, NestedField, StringType, TimestampType, TimeType, UUIDType
 
 from frazil.errors import PartitionSpecError, RowRefused, SinkError
-from frazil.sinks import open_delta
+from frazil.sinks import open as open_sink
 from frazil.sinks.audit import audit_delta
 from frazil.sinks.delta import target as delta
 from frazil.sinks.delta.repair import repair_paths
@@ -93,7 +93,7 @@ def test_an_empty_string_which_delta_reads_as_null_is_a_bad_row(tmp_path: Path) 
     uri = str(tmp_path / "t")
     schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", StringType()))
     create_delta_table(uri, schema, partition_by=["v"])
-    with open_delta(uri, name="s", bad_rows="quarantine") as sink:
+    with open_sink(uri, name="s", bad_rows="quarantine") as sink:
         sink.write([{"id": 0, "v": ""}, {"id": 1, "v": None}, {"id": 2, "v": "x"}], position=3)
     assert rows_of(DeltaTable(uri).to_pyarrow_table()) == {1: None, 2: "x"}
     assert [row["reason"] for row in DeltaTable(f"{uri}__quarantine").to_pyarrow_table().to_pylist()] == [
@@ -113,7 +113,7 @@ def test_a_year_that_delta_cannot_spell_is_a_bad_row_where_it_partitions(
         [pa.array([1], pa.int64()), late],
         schema=pa.schema([pa.field("id", pa.int64(), False), ("v", pa.timestamp("us"))]),
     )
-    with pytest.raises(RowRefused, match="expected a year from 1 to 9999"), open_delta(uri, name="s") as sink:
+    with pytest.raises(RowRefused, match="expected a year from 1 to 9999"), open_sink(uri, name="s") as sink:
         sink.write(rows, position=1)
 
 
@@ -123,7 +123,7 @@ def test_a_year_that_statistics_cannot_spell_is_no_matter_where_it_does_not_part
         uri, Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", TimestampType()))
     )
     last = dt.datetime.max
-    with open_delta(uri, name="s") as sink:
+    with open_sink(uri, name="s") as sink:
         sink.write([{"id": 0, "v": last}], position=1)
     for reader in READERS.values():
         assert rows_of(reader(uri)) == {0: last}
@@ -160,7 +160,7 @@ def test_paths_that_were_encoded_twice_are_repaired_in_one_commit(
         DeltaTable(uri).to_pyarrow_table()
     assert repair_paths(uri) == 3
     assert repair_paths(uri) == 0
-    with open_delta(uri, name="s") as sink:
+    with open_sink(uri, name="s") as sink:
         assert dict(sink.position) == {"0": len(values)}
         sink.write([{"id": 9, "v": "ä"}], position=len(values) + 1)
     for reader in READERS.values():

@@ -123,7 +123,7 @@ def delta_lake(folder: Path) -> Lake:
     uri = str(folder / "t")
     create_delta_table(uri, SCHEMA, partition_by=["bucket(3, id)"])
     return Lake(
-        lambda **options: frazil.sinks.open_delta(uri, name="s", **options),
+        lambda **options: frazil.sinks.open(uri, name="s", **options),
         lambda patience=None: DeltaQuarantine(uri, patience=patience or Patience(longest_pause_seconds=0.05)),
         lambda: pa.table(DeltaTable(uri).to_pyarrow_table()),
         lambda: pa.table(DeltaTable(uri + "__quarantine").to_pyarrow_table()),

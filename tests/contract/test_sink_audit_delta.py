@@ -29,7 +29,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def sink(uri: str, part: int = 0, **options: Any) -> ArrowSink:
-    return frazil.sinks.open_delta(uri, name="s", part=part, **options)
+    return frazil.sinks.open(uri, name="s", part=part, **options)
 
 
 def fill(sink: ArrowSink, *ends: int) -> None:

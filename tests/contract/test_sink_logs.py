@@ -104,7 +104,7 @@ def test_a_delta_table_reports_the_same(tmp_path: Path, caplog: pytest.LogCaptur
     caplog.set_level(logging.INFO, "frazil")
     uri = str(tmp_path / "delta")
     create_delta_table(uri, SCHEMA)
-    with frazil.sinks.open_delta(uri, name="s") as sink:
+    with frazil.sinks.open(uri, name="s") as sink:
         sink.write(rows(1, 2), position=2)
     (done,) = fields(caplog, "committed snapshot")
     assert (done["table"], done["rows"], done["files"], done["attempts"]) == (uri, 2, 1, 1)

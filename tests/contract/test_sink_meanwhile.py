@@ -233,7 +233,7 @@ def test_a_delta_table_that_was_made_anew_takes_no_rows_of_its_former_schema(
 ) -> None:
     uri = str(tmp_path / "t")
     create_delta_table(uri, Schema(NestedField(1, "id", LongType()), NestedField(2, "v", StringType())))
-    sink = frazil.sinks.open_delta(uri, name="s")
+    sink = frazil.sinks.open(uri, name="s")
     sink.write([{"id": 0, "v": None}], position=1)
     write_deltalake(uri, arrow.empty_table(), mode="overwrite", schema_mode="overwrite", **options)
     with pytest.raises(error):
@@ -244,7 +244,7 @@ def test_a_delta_table_that_was_made_anew_takes_no_rows_of_its_former_schema(
 def test_a_delta_table_that_got_a_column_meanwhile_takes_the_rows(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     create_delta_table(uri, SCHEMA)
-    with frazil.sinks.open_delta(uri, name="s") as sink:
+    with frazil.sinks.open(uri, name="s") as sink:
         sink.write(rows(0), position=1)
         DeltaTable(uri).alter.add_columns(DeltaField("w", PrimitiveType("long")))
     assert DeltaTable(uri).to_pyarrow_table().to_pylist() == [{"id": 0, "v": "a", "s": {"x": 0}, "w": None}]
@@ -257,7 +257,7 @@ def delta_sink(folder: Path) -> tuple[ArrowSink, Callable[[], list[Path]], Calla
     uri = str(folder / "t")
     create_delta_table(uri, Schema(*SCHEMA.fields[:2]))
     return (
-        frazil.sinks.open_delta(uri, name="s"),
+        frazil.sinks.open(uri, name="s"),
         lambda: list(Path(uri).glob("*.parquet")),
         lambda: len(DeltaTable(uri).to_pyarrow_table()),
     )
@@ -354,9 +354,7 @@ def open_evolving(
         return sink, lambda: catalog.load_table(name).scan().to_arrow()
     uri = str(folder / "t")
     create_delta_table(uri, Schema(*SCHEMA.fields[:2]))
-    return frazil.sinks.open_delta(uri, name="s", extra_fields="evolve"), lambda: pa.table(
-        DeltaTable(uri).to_pyarrow_table()
-    )
+    return frazil.sinks.open(uri, name="s", extra_fields="evolve"), lambda: pa.table(DeltaTable(uri).to_pyarrow_table())
 
 
 @pytest.mark.parametrize("target", ["iceberg", "delta"])

@@ -89,7 +89,7 @@ def delta_lake(folder: Path) -> Lake:
         create_delta_table(uri, SCHEMA, partition_by=fields)
 
     def open_sink(**options: Any) -> ArrowSink:
-        return frazil.sinks.open_delta(uri, name="s", **options)
+        return frazil.sinks.open(uri, name="s", **options)
 
     return Lake(
         open_sink,
@@ -408,4 +408,4 @@ def test_a_delta_table_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "_delta_log" / "00000000000000000000.json").write_text("?")
     with pytest.raises(Unavailable, match=f"Delta table {tmp_path}/t cannot be read"):
-        frazil.sinks.open_delta(str(tmp_path / "t"), name="s")
+        frazil.sinks.open(str(tmp_path / "t"), name="s")

@@ -172,7 +172,7 @@ def write_with_python(job: Job) -> None:
 def open_sink(job: Job) -> ArrowSink:
     options: dict[str, Any] = {"flush_rows": job.flush_rows, "threads": 1, **OPTIONS}
     if job.kind == "delta":
-        return frazil.sinks.open_delta(
+        return frazil.sinks.open(
             job.place, name="s", storage_options=job.connection, part=job.part, patience=patience_of(job), **options
         )
     return frazil.sinks.open(

@@ -57,7 +57,7 @@ class Lake:
         rows = pa.table({"id": range(start, start + ROWS), "note": notes})
         options = {"name": "s", "bad_rows": "quarantine", "checks": ["note = 'good'"], "threads": 1}
         opened = frazil.sinks.open("lake.events", catalog=self.catalog, **options) if self.catalog else None  # type: ignore[arg-type]
-        with opened or frazil.sinks.open_delta(self.job.place, **options) as sink:  # type: ignore[arg-type]
+        with opened or frazil.sinks.open(self.job.place, **options) as sink:  # type: ignore[arg-type]
             sink.write(rows, position=start + ROWS)
         self.written += range(start, start + ROWS)
 

@@ -71,7 +71,7 @@ def delta(project: Project) -> Lake:
     create_delta_table(uri, SCHEMA, partition_by=["bucket(2, id)"], storage_options=options)
     return Lake(
         project,
-        lambda: frazil.sinks.open_delta(uri, name="s", storage_options=options, patience=PATIENCE, flush_rows=None),
+        lambda: frazil.sinks.open(uri, name="s", storage_options=options, patience=PATIENCE, flush_rows=None),
         lambda: DeltaTable(uri, storage_options=options).to_pyarrow_table(),
     )
 

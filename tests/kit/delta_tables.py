@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.types import BinaryType, FixedType, FloatType, TimeType, UUIDType
 
-from frazil.sinks import open_delta
+from frazil.sinks import open as open_sink
 from frazil.sinks.delta.target import create_delta_table
 from tests.kit.partition_values import CASES, PartitionCase
 
@@ -29,7 +29,7 @@ def rows_of(table: pa.Table) -> dict[int, Any]:
 def write(uri: str, case: PartitionCase, values: list[Any]) -> dict[int, Any]:
     """Writes the values through the sink, each in a row of its own; gives back what readers should find."""
     create_delta_table(uri, case.schema, partition_by=[case.partition_by])
-    with open_delta(uri, name="s") as sink:
+    with open_sink(uri, name="s") as sink:
         sink.write([{"id": number, "v": value} for number, value in enumerate(values)], position=len(values))
     return {number: in_file(value, case) for number, value in enumerate(values)}
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.lake.access import LakeAccess
 from frazil.lake.table import LakeTable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from frazil.pipelines import Pipeline, RunResult
     from frazil.pipelines.stream import StreamProgress
     from frazil.scan.planning import Named
+    from frazil.sinks import TableName
     from frazil.tables import Table
 
 QueryEngine = Literal["duckdb", "trino", "spark"]
@@ -128,6 +129,15 @@ class Lake(LakeAccess):
         from frazil.lake.declared import run_declared
 
         return run_declared(self, pipeline, folder=folder, spark=spark, adopt=adopt)
+
+    def sink(self, table: TableName, **options: Any) -> Any:
+        """A sink that writes each row of a stream exactly once; `frazil.sinks.open` has the hosts and options.
+
+        `table` is the name of a table, or the location of a Delta table.
+        """
+        from frazil.sinks import open
+
+        return open(table, **{"catalog": self.catalog, **options})
 
     def close(self) -> None:
         """Ends the connections to the catalog."""

@@ -218,6 +218,15 @@ class LakeTable:
             return WriteResult(self.name, deleted=count, dry_run=dry_run)
         return delete(self.lake.catalog, self._identifier(), chosen, branch=branch)
 
+    def sink(self, **options: Any) -> Any:
+        """A sink that writes each row of a stream to the table exactly once: `table.sink(name="orders")`.
+
+        `frazil.sinks.open` has the hosts and options.
+        """
+        from frazil.sinks import open
+
+        return open(self.name, **{"catalog": self.lake.catalog, **options})
+
     def _identifier(self) -> Identifier:
         """The name as the catalog wants it; an error that names near ones if there is no such table."""
         return self.load().name()

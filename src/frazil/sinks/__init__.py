@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from frazil.sinks.arguments import check_values as check_values
     from frazil.sinks.audit_steps import REPLAY_PART as REPLAY_PART
     from frazil.sinks.iceberg import IcebergTarget as IcebergTarget
+    from frazil.sinks.location import delta_location as delta_location
+    from frazil.sinks.location import delta_options as delta_options
     from frazil.sinks.one_write import WriteResult
     from frazil.sinks.one_write import append as append
     from frazil.sinks.one_write import delete as delete
     from frazil.sinks.one_write import overwrite as overwrite
     from frazil.sinks.one_write import upsert as upsert
-    from frazil.sinks.python import Options as Options
+    from frazil.sinks.opening import Host, Mode, open
+    from frazil.sinks.opening import TableName as TableName
+    from frazil.sinks.opening import open_delta as open_delta
+    from frazil.sinks.python import Options
     from frazil.sinks.python import as_catalog as as_catalog
-    from frazil.sinks.python import open, open_delta
     from frazil.sinks.python import part_name as part_name
     from frazil.sinks.sink import ONLY_SOURCE as ONLY_SOURCE
     from frazil.sinks.sink import ArrowSink, FlushPolicy, SinkOptions
@@ -33,10 +37,12 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrowSink",
     "FlushPolicy",
+    "Host",
+    "Mode",
+    "Options",
     "SinkOptions",
     "WriteResult",
     "open",
-    "open_delta",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 from zlib import adler32
@@ -25,9 +25,11 @@ import pyarrow as pa
 from frazil.errors import MissingExtra, ProgressMismatch, SchemaMismatch, SinkError
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.python import Options, sink_options
-from frazil.sinks.sink import ArrowSink, Target
+from frazil.sinks.sink import ArrowSink, SinkOptions, Target
+from frazil.sinks.upsert_sink import UpsertSink
 from frazil.write.commit import CommitCatalog, Parts, Patience, SingleTableCatalog, part_name, take_over_others
 from frazil.write.contract import as_table, extra_fields, nested_columns, new_nested_fields
+from frazil.write.upsert import UpsertRules
 
 try:
     from bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
@@ -44,13 +46,27 @@ class SinkConfig(ABC):
 
     batch_size: int = 10_000
     batch_interval_seconds: float = 10.0
+    # the names of the other hosts; given, they win over batch_size, batch_interval_seconds and num_partitions
+    flush_rows: int | None = None
+    flush_seconds: float | None = None
+    parts: int | None = None
     # dictionaries are turned into exactly these types, before the table's are applied
     arrow_schema: pa.Schema | None = None
     num_partitions: int = 1
     options: Options = field(default_factory=Options)  # checks, bad_rows, extra_fields, ...: as of `frazil.sinks.open`
     patience: Patience = field(default_factory=Patience)
 
+    name: str | None = None  # of the stream; the step's unless given
+    rules: UpsertRules | None = None  # rows are changes by key
+
     def __post_init__(self) -> None:
+        for name, alias in (
+            ("flush_rows", "batch_size"),
+            ("flush_seconds", "batch_interval_seconds"),
+            ("parts", "num_partitions"),
+        ):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, alias, getattr(self, name))
         for name, least in (("batch_size", 1), ("batch_interval_seconds", 0), ("num_partitions", 1)):
             if getattr(self, name) < least:
                 raise SinkError(f"{name} is {getattr(self, name)}: expected at least {least}", table=name)
@@ -141,6 +157,21 @@ class DeltaSinkConfig(SinkConfig):
 
 
 @dataclass(frozen=True)
+class TargetConfig(SinkConfig):
+    """The same for any target; `frazil.sinks.open(..., host="bytewax")` makes one."""
+
+    target: Callable[[], TableTarget]
+    label: str
+
+    @property
+    def table(self) -> str:
+        return self.label
+
+    def open_target(self) -> TableTarget:
+        return self.target()
+
+
+@dataclass(frozen=True)
 class SourceRows:
     """Rows of one source partition (`events/0`) with the offset of each, which rises. All rows of an offset come in one
     of these.
@@ -193,14 +224,15 @@ class TableSink(FixedPartitionedSink[SourceRows, SinkState]):
     def build_part(self, step_id: str, for_part: str, resume_state: SinkState | None) -> TableSinkPartition:
         """The one writer of a part from now on; it goes on where the table stands, whatever `resume_state` says."""
         config, number = self.config, int(for_part.removeprefix("part-"))
-        target, name = config.open_target(), part_name(step_id, number, config.num_partitions)
+        target = config.open_target()
+        name = part_name(config.name or step_id, number, config.num_partitions)
         floors = take_over_others(target, name)
         options: Options = {
             "flush_rows": config.batch_size,
             "flush_seconds": config.batch_interval_seconds,
             **config.options,
         }
-        sink = ArrowSink(target, name, options=sink_options(**options), part_number=number)
+        sink = _open_sink(config, target, name, sink_options(**options), number)
         _check_not_behind(config.table, {**sink.position, **floors}, resume_state)
         return TableSinkPartition(self, for_part, sink, floors)
 
@@ -303,6 +335,13 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
     @property
     def _table(self) -> str:
         return self._host.config.table
+
+
+def _open_sink(config: SinkConfig, target: TableTarget, part: str, options: SinkOptions, number: int) -> ArrowSink:
+    if config.rules is None:
+        return ArrowSink(target, part, options=options, part_number=number)
+    assert isinstance(target, IcebergTarget)
+    return UpsertSink(target, part, config.rules, options=options, part_number=number)
 
 
 def _check_not_behind(table: str, position: Mapping[str, int], state: SinkState | None) -> None:

@@ -399,6 +399,10 @@ def _pieces(rows: Any) -> Iterator[Any]:
     """The rows in pieces that may be taken one after the other: a stream is not read into memory as a whole."""
     if isinstance(rows, Mapping):
         yield [rows]
+    elif type(rows).__module__.startswith("daft.") and hasattr(rows, "to_arrow_iter"):
+        from frazil.sinks.daft import stream_frame
+
+        yield from stream_frame(rows)
     elif hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table | pa.RecordBatch):
         yield from pa.RecordBatchReader.from_stream(rows)
     else:

@@ -48,7 +48,7 @@ def table(server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def delta(tmp_path: Path) -> str:
     uri = str(tmp_path / "sales")
     create_delta_table(uri, SCHEMA)
-    fill(frazil.sinks.open_delta(uri, name="s", bad_rows="quarantine", checks=["amount >= 0"]))
+    fill(frazil.sinks.open(uri, name="s", bad_rows="quarantine", checks=["amount >= 0"]))
     return uri
 
 

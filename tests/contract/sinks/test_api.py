@@ -12,8 +12,17 @@ import frazil.sinks
 
 
 def test_the_names_are_these() -> None:
-    assert frazil.sinks.__all__ == ["ArrowSink", "FlushPolicy", "SinkOptions", "open", "open_delta"]
-    assert all(callable(getattr(frazil.sinks, name)) for name in frazil.sinks.__all__)
+    assert frazil.sinks.__all__ == [
+        "ArrowSink",
+        "FlushPolicy",
+        "Host",
+        "Mode",
+        "Options",
+        "SinkOptions",
+        "WriteResult",
+        "open",
+    ]
+    assert all(getattr(frazil.sinks, name) for name in frazil.sinks.__all__)
     with pytest.raises(AttributeError, match="no attribute 'close'"):
         frazil.sinks.close  # noqa: B018
 
@@ -22,7 +31,7 @@ def test_the_names_are_these() -> None:
     ("module", "absent"),
     [
         ("frazil.sinks", ["pyarrow", "pyiceberg"]),
-        ("frazil.sinks.python", ["deltalake", "sqlglot", "bytewax", "pyspark"]),
+        ("frazil.sinks.opening", ["deltalake", "sqlglot", "bytewax", "pyspark", "daft"]),
     ],
 )
 def test_a_module_loads_no_library_that_it_does_not_need(module: str, absent: list[str]) -> None:

@@ -49,6 +49,13 @@ WRONG_CALL: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+WRONG_FOR_DELTA: list[tuple[dict[str, Any], str]] = [
+    ({"key": "id"}, "key, sequence and op are for mode='upsert'"),
+    ({"mode": "upsert", "key": "id"}, "mode 'upsert' is for Iceberg tables"),
+    ({"branch": "dev"}, "a Delta table has no branches"),
+]
+
+
 class Unreachable:
     """A catalog that must not be asked for anything."""
 
@@ -62,12 +69,10 @@ def test_a_wrong_option_is_an_error_before_the_table_is_loaded(options: dict[str
         frazil.sinks.open("lake.t", **{"name": "s", "catalog": Unreachable(), **options})
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"), [*WRONG, *WRONG_FLUSH, *WRONG_CALL[2:-2], ({"key": "id"}, "no option 'key'")]
-)
+@pytest.mark.parametrize(("options", "problem"), [*WRONG, *WRONG_FLUSH, *WRONG_CALL, *WRONG_FOR_DELTA])
 def test_the_same_for_delta(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(SinkError, match=problem):
-        frazil.sinks.open_delta("/nowhere/t", **{"name": "s", **options})
+        frazil.sinks.open("/nowhere/t", **{"name": "s", **options})
 
 
 WRONG_STREAM: list[tuple[dict[str, Any], str]] = [

@@ -26,7 +26,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def open_sink(uri: str) -> ArrowSink:
-    return frazil.sinks.open_delta(uri, name="s", bad_rows="quarantine", checks=["id <> 3"])
+    return frazil.sinks.open(uri, name="s", bad_rows="quarantine", checks=["id <> 3"])
 
 
 def write(uri: str, *ends: int) -> list[int]:
