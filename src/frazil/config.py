@@ -337,7 +337,9 @@ def _dotted_tree(values: Mapping[str, str]) -> Tree:
             if not isinstance(node, dict):
                 section = ".".join(parents[:depth])
                 raise ConfigError(
-                    f"'{section}' is set to a value, and '{key}' to one below it", hint=f"leave out '{section}'"
+                    f"'{section}' is set to a value, and '{key}' to one below it",
+                    hint=f"leave out '{section}'",
+                    option=section,
                 )
         node[leaf] = value
     return tree

@@ -42,7 +42,9 @@ def load_project(folder: Path) -> Project:
     path = folder / FILE_NAME
     if not path.exists():
         raise ProjectError(
-            f"no {FILE_NAME} in {folder.resolve()}", hint="go to the project's folder, or start with: frazil demo"
+            f"no {FILE_NAME} in {folder.resolve()}",
+            hint="go to the project's folder, or start with: frazil demo",
+            path=str(folder),
         )
     values = list(vars(_import(path)).values())
     tables = _tables(path, [value for value in values if isinstance(value, Table)])

@@ -23,6 +23,7 @@ from frazil.lake import Lake
 from frazil.upkeep import compact
 from frazil.upkeep.steps import Keeper
 from tests.kit.catalog_databases import SCHEMA, Client
+from tests.kit.raising import raises
 
 REFUSED = (
     "write.py-location-provider.impl", "write.location-provider.impl", "py-io-impl", "py-catalog-impl", "io-impl",
@@ -282,5 +283,5 @@ def test_the_sink_upkeep_and_scans_import_nothing(careless: EmbeddedCatalog, can
 
 
 def test_a_declared_table_says_so_at_once() -> None:
-    with pytest.raises(DeclarationError, match=r"s3\.endpoint"):
+    with raises(DeclarationError, option="s3.endpoint"):
         Table("lake.t", column("id", "long"), properties={"s3.endpoint": "http://elsewhere"})

@@ -12,6 +12,7 @@ from frazil.scan.planning.points import find_point
 from frazil.sinks.audit import audit
 from frazil.write.commit.progress import PartProgress, Progress, property_key, read_progress
 from tests.contract.history_lake import Past
+from tests.kit.raising import raises
 
 
 def test_refs_are_listed_with_where_they_are_and_how_long_they_are_kept(past: Past) -> None:
@@ -30,11 +31,9 @@ def test_refs_are_listed_with_where_they_are_and_how_long_they_are_kept(past: Pa
 def test_a_name_that_is_taken_or_looks_like_an_id_is_refused(past: Past) -> None:
     past.append(1)
     past.table.create_tag("v1")
-    with pytest.raises(
-        HistoryError, match=r"has a tag 'v1' already, at snapshot \d+\n  drop it first \(frazil tag drop"
-    ):
+    with raises(HistoryError, ref="v1"):
         past.table.create_branch("v1")
-    with pytest.raises(HistoryError, match="'12' cannot name a branch"):
+    with raises(HistoryError, name="12"):
         past.table.create_branch("12")
 
 
@@ -70,9 +69,9 @@ def test_dropping_a_branch_tells_what_goes_with_it(past: Past) -> None:
 def test_main_and_refs_of_the_other_kind_are_not_dropped(past: Past) -> None:
     past.append(1)
     past.table.create_tag("v1")
-    with pytest.raises(HistoryError, match="main is the table itself"):
+    with raises(HistoryError, ref="main"):
         past.table.drop_branch("main")
-    with pytest.raises(HistoryError, match=r"'v1' of .* is a tag, not a branch"):
+    with raises(HistoryError, ref="v1"):
         past.table.drop_branch("v1")
 
 
@@ -97,7 +96,7 @@ def test_a_published_branch_brings_its_rows_and_its_progress_to_main(past: Past)
         past.fill(sink, 5)
     past.table.publish("dev")
     assert (past.ids(), read_progress(past.live.metadata).part("s/part-0").offsets) == ([*range(5), 100], {"0": 5})
-    with pytest.raises(HistoryError, match=r"main of .* is where 'dev' is already"):
+    with raises(HistoryError, ref="dev"):
         past.table.publish("dev")
 
 
@@ -106,7 +105,7 @@ def test_a_branch_that_main_has_outgrown_is_not_published(past: Past) -> None:
     past.table.create_branch("dev")
     past.append(2, branch="dev")
     past.append(3)
-    with pytest.raises(HistoryError, match=r"'dev' of .* does not contain main's snapshot"):
+    with raises(HistoryError, ref="dev"):
         past.table.publish("dev")
     assert past.ids() == [1, 3]
 
@@ -144,8 +143,5 @@ def test_a_sink_that_is_further_on_main_forbids_the_publication(past: Past) -> N
         past.fill(sink, 7)
     with past.live.transaction() as change:  # as if somebody had set it forward
         change.set_properties({property_key(): Progress({"s/part-0": PartProgress(9, "w", 9, {"0": 9})}).dump()})
-    with pytest.raises(
-        HistoryError,
-        match=r"sink part 's/part-0' has come further on main than on 'dev': \{'0': 9\} against \{'0': 7\}",
-    ):
+    with raises(HistoryError, part="s/part-0", ref="dev"):
         past.table.publish("dev")

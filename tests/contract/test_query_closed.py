@@ -15,6 +15,7 @@ from frazil.errors import FrazilError, QueryError
 from frazil.scan.engines.duck import connect_closed
 from tests.contract.test_query import SCHEMA, make_view, rows
 from tests.kit.lake import lake_catalog
+from tests.kit.raising import raises
 
 SECRET = "hunter2"
 FUNCTIONS = (
@@ -95,7 +96,7 @@ def test_neither_does_a_stored_view(lake: Lake, tmp_path: Path, sql: str) -> Non
 
 
 def test_the_error_says_what_to_do(lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(QueryError, match="reads the lake's tables") as failed:
+    with raises(QueryError, problem="file-access") as failed:
         lake.sql(fill(FUNCTIONS[0], tmp_path))
     assert failed.value.hint
 

@@ -24,6 +24,7 @@ from frazil.errors import HistoryError, ScanError
 from frazil.lake import LakeTable
 from frazil.scan.engines.pushdown import ScanDataset
 from tests.contract.history_lake import tick
+from tests.kit.raising import raises
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -183,7 +184,7 @@ def test_appends_between_two_points_are_read(sales: LakeTable) -> None:
     assert ids(sales.appends("first").to_arrow()) == [6, 7, 8]
     assert ids(sales.appends("first", "dev").to_arrow()) == [9]
     assert ids(sales.appends(None, filter="id < 2").to_arrow()) == [0, 1]
-    with pytest.raises(ScanError, match="is no ancestor of"):
+    with raises(ScanError, problem="expired"):
         sales.appends("dev")
 
 
@@ -241,7 +242,7 @@ def test_changes_without_a_key_are_inserts_and_deletes(changed: LakeTable) -> No
 
 
 def test_a_key_that_tells_no_rows_apart_is_refused(changed: LakeTable) -> None:
-    with pytest.raises(ScanError, match="is the key of 3 rows"):
+    with raises(ScanError, problem="duplicate-key"):
         changed.changes("before", key=["at"]).to_arrow()
-    with pytest.raises(ScanError, match=r"has no column 'idd'\n  did you mean id"):
+    with raises(ScanError, column="idd"):
         changed.changes("before", key=["idd"])

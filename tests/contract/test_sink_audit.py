@@ -25,6 +25,7 @@ from frazil.write.commit.progress import Claim, property_key, read_progress
 from frazil.write.commit.publish import Publisher
 from frazil.write.commit.rollback import roll_back
 from frazil.write.commit.snapshots import Move
+from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 MAIN = property_key()
@@ -145,13 +146,13 @@ def test_a_commit_on_its_way_does_not_slip_through_a_rollback(lake: Lake) -> Non
 
 
 def test_a_rollback_to_what_is_not_known_is_refused(lake: Lake) -> None:
-    with pytest.raises(SinkError, match="has no snapshot 7"):
+    with raises(SinkError, snapshot=7):
         roll_back(lake.catalog, lake.name, 7, with_progress=False)
     lake.table().append(pa.table({"id": [1]}, schema=SCHEMA.as_arrow()))
     lake.table().append(pa.table({"id": [2]}, schema=SCHEMA.as_arrow()))
     first, second = lake.table().snapshots()
     lake.table().maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
-    with pytest.raises(ProgressMismatch, match="is not known any more"):
+    with raises(ProgressMismatch, problem="expired"):
         roll_back(lake.catalog, lake.name, second.snapshot_id, with_progress=True)
 
 
@@ -268,7 +269,7 @@ def test_a_tag_is_proved_up_to_where_it_is(lake: Lake) -> None:
 
 def test_a_ref_that_is_not_there_is_refused(lake: Lake) -> None:
     lake.fill(lake.sink(), 3)
-    with pytest.raises(SinkError, match="there is no branch or tag 'mian'"):
+    with raises(SinkError, ref="mian"):
         audit(lake.table().metadata, "mian")
 
 

@@ -30,7 +30,7 @@ from frazil.write.files.layout import TableLayout
 from frazil.write.files.parquet import write_files
 from frazil.write.files.partitioning import partition_spec
 from tests.faults.broken_rules import without
-from tests.raising import raises
+from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 IMPATIENT = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
@@ -412,7 +412,7 @@ def test_a_catalog_of_single_tables_says_that_it_cannot(theirs: SingleTableCatal
     lake.create(("lake", lake.name[1] + "_q"))
     writer = lake.writer()
     claim = writer.claim(1)
-    with pytest.raises(SinkError, match="commits one table at a time"):
+    with raises(SinkError, problem="single-table"):
         writer.publisher.publish(
             writer.append(claim), claim, also=[Append(("lake", lake.name[1] + "_q"), writer.files([1]))]
         )  # type: ignore[arg-type]
@@ -460,7 +460,7 @@ def test_a_branch_whose_beginning_has_expired_takes_no_part_on_that_main_knows(r
     rest_lake.writer().write(1)
     kept = [one.snapshot_id for one in rest_lake.table().snapshots()]
     rest_lake.table().maintenance.expire_snapshots().by_ids(kept[: kept.index(left.snapshot_id)]).commit()
-    with pytest.raises(ProgressMismatch, match="those snapshots are expired"):
+    with raises(ProgressMismatch, problem="expired"):
         rest_lake.writer(ref="audit")
     assert rest_lake.writer("new/0", ref="audit").progress.offsets == {}
 
@@ -488,7 +488,7 @@ def test_a_stage_that_was_overtaken_is_not_published(rest_lake: Lake) -> None:
     base = rest_lake.table().current_snapshot()
     assert base is not None
     rest_lake.writer("s/1").write(1, base=100)
-    with pytest.raises(Overtaken, match="'main' has moved since 'stage' was begun"):
+    with raises(Overtaken, ref="main"):
         writer.publisher.publish(Move(rest_lake.name, base.snapshot_id, base.snapshot_id, "stage"), writer.claim(1))
 
 

@@ -28,7 +28,7 @@ from frazil.write.commit.quarantine_table import QuarantinedRow, as_arrow
 from frazil.write.commit.snapshots import Append
 from frazil.write.files.parquet import write_files
 from frazil.write.files.written import WrittenFile
-from tests.raising import raises
+from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 

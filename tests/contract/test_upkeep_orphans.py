@@ -19,6 +19,7 @@ from frazil.write.files.buffer import Buffer
 from frazil.write.files.layout import TableLayout
 from tests.contract.upkeep_lake import Kept, as_path, rows
 from tests.kit.lake import lake_catalog
+from tests.kit.raising import raises
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_young_files_may_belong_to_a_commit_under_way(kept: Kept) -> None:
 
 
 def test_less_than_an_hour_is_refused(kept: Kept) -> None:
-    with pytest.raises(UpkeepError, match="under way"):
+    with raises(UpkeepError, problem="too-young"):
         find(kept, older_than_ms=HOUR_MS - 1)
 
 

@@ -21,6 +21,7 @@ from frazil.upkeep.policy import DAY_MS, Policy
 from frazil.upkeep.steps import Keeper
 from tests.contract.test_catalog_purge import register_elsewhere
 from tests.contract.upkeep_lake import HURRIED, SCHEMA, Kept, as_path, compacted, rows
+from tests.kit.raising import raises
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def test_a_table_made_anew_since_the_plan_is_left_alone(kept: Kept) -> None:
     kept.catalog.drop_table(kept.name)
     kept.catalog.create_table(kept.name, SCHEMA, location=location)
     assert remove_orphans(kept.live, plan).files == 0
-    with pytest.raises(UpkeepError, match="created again"):
+    with raises(UpkeepError, problem="recreated"):
         Expiry(kept.catalog, kept.identifier, Policy(), later, HURRIED, uuid=str(old)).run()
 
 
@@ -171,14 +172,14 @@ def test_a_catalog_that_is_not_ours_is_walked(tmp_path: Path) -> None:
     free = f"{first.location()}/data/other.parquet"
     assert find_referenced(plain, [path, free], other_than=("lake", "first")) == {path: "lake.second"}
     shutil.rmtree(as_path(first.location()))
-    with pytest.raises(ReferencesUnknown, match=r"lake\.first"):
+    with raises(ReferencesUnknown, table="lake.first"):
         find_referenced(plain, [free])
 
 
 def test_a_catalog_that_does_not_answer_is_in_doubt() -> None:
     with running_catalog() as running:
         catalog = FrazilCatalog("gone", **running.properties)
-    with pytest.raises(ReferencesUnknown, match="the catalog"):
+    with raises(ReferencesUnknown, table="the catalog"):
         find_referenced(catalog, ["file:///t/f"])
 
 

@@ -28,6 +28,7 @@ from tests.contract.history_lake import SCHEMA, rows, tick
 from tests.engines.conftest import Project
 from tests.engines.lake import connection
 from tests.engines.test_trino import ask
+from tests.kit.raising import raises
 
 DOCUMENT = """\
 connector.name=iceberg
@@ -299,7 +300,7 @@ def test_a_query_on_trino_travels_in_time_and_writes_only_when_told(stage: Stage
     stage.trino(f"CREATE TABLE iceberg.connected.asked AS SELECT {columns}")
     lake = Lake(stage.project.settings, catalog=stage.catalog)
     first = stage.table("asked").load().snapshots()[-1].snapshot_id
-    with pytest.raises(QueryError, match=r"this would change something.*\n  --write lets it"):
+    with raises(QueryError, problem="read-only"):
         lake.sql("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino")
     lake.sql("INSERT INTO connected.asked VALUES (2, NULL, NULL)", engine="trino", write=True).to_arrow()
     asked = [

@@ -30,6 +30,7 @@ from frazil.tables.apply import apply_steps, plan
 from tests.engines.conftest import Project
 from tests.engines.lake import connection, environment
 from tests.engines.stream_driver import QUICK, Driver, delete_messages, running_driver
+from tests.kit.raising import raises
 
 LAKEHOUSE = """
 from frazil import Table, column, pipeline, sources
@@ -306,7 +307,7 @@ def test_rows_come_to_main_with_their_progress_when_the_audit_passes_and_else_st
     assert staged is not None
     assert sorted(table.scan(snapshot_id=staged.snapshot_id).to_arrow()["id"].to_pylist()) == [1, 2, 2, 60, 70]
     assert (stream.ids(), len(stream.rows(f"{stream.table}__quarantine"))) == ([1, 2], 1)
-    with pytest.raises(HistoryError, match="has staged for its audit"):
+    with raises(HistoryError, problem="staged-rows"):
         Lake(stream.project.settings, catalog=stream.catalog).table(stream.table).publish("check")
     stream.declare()
     stream.run()

@@ -16,6 +16,7 @@ from frazil.engine_config.connection import S3, Connection
 from frazil.engine_config.engines import trino
 from frazil.engine_config.known import ENGINES
 from frazil.errors import ConfigError
+from tests.kit.raising import raises
 
 SECRETS = ("KEY-abc", "s3cr'et\"x", "t0k$en")
 FULL = Connection(
@@ -53,9 +54,7 @@ def test_a_trino_file_names_warehouse_and_token() -> None:
 
 
 def test_trino_needs_an_object_store() -> None:
-    with pytest.raises(
-        ConfigError, match="Trino reads tables from an object store, and those of this catalog are local files"
-    ):
+    with raises(ConfigError, problem="local-files"):
         trino(Connection("lake", "http://catalog:1"))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from frazil.errors import ProjectError
 from frazil.project import load_project
+from tests.kit.raising import raises
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
 
@@ -21,12 +22,12 @@ def test_the_sales_example_declares_one_table_and_one_pipeline() -> None:
 
 
 def test_an_unknown_pipeline_names_the_known_ones() -> None:
-    with pytest.raises(ProjectError, match=r"no pipeline 'daily'; it declares: daily_sales"):
+    with raises(ProjectError, pipeline="daily"):
         load_project(EXAMPLE).pipeline("daily")
 
 
 def test_a_folder_without_a_project_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ProjectError, match=r"no lakehouse.py in "):
+    with raises(ProjectError, path=str(tmp_path)):
         load_project(tmp_path)
 
 
@@ -50,5 +51,5 @@ def test_a_table_may_have_two_variables_but_not_two_declarations(tmp_path: Path)
     (tmp_path / "lakehouse.py").write_text(code)
     assert len(load_project(tmp_path).tables) == 1
     (tmp_path / "lakehouse.py").write_text(code + 'c = Table("l.t", column("y", "int"))\n')
-    with pytest.raises(ProjectError, match=r"lakehouse.py declares table 'l.t' twice"):
+    with raises(ProjectError, table="l.t"):
         load_project(tmp_path)

@@ -41,7 +41,9 @@ class Coordinate:
         parts = body.split(":")
         if len(parts) not in (3, 4) or not all(re.fullmatch(r"\w[\w.+-]*", part) for part in [*parts, ext or "jar"]):
             raise ConfigError(
-                f"'{text}' is not a coordinate", hint="write group:name:version, then :classifier and @ext if need be"
+                f"'{text}' is not a coordinate",
+                hint="write group:name:version, then :classifier and @ext if need be",
+                got=text,
             )
         return cls(parts[0], parts[1], parts[2], "".join(parts[3:]), ext or "jar")
 

@@ -194,7 +194,9 @@ def _site_settings(path: Path | None) -> Path | None:
         return None
     if not named.expanduser().is_file():
         raise ConfigError(
-            f"the Ivy settings {named} do not exist", hint="correct spark.ivy_settings or FRAZIL_IVY_SETTINGS"
+            f"the Ivy settings {named} do not exist",
+            hint="correct spark.ivy_settings or FRAZIL_IVY_SETTINGS",
+            path=str(named),
         )
     return named.expanduser().absolute()
 

@@ -146,7 +146,9 @@ def refuse_deep(text: bytes, value: Any) -> None:
         # it refuses 255 levels; an answer adds a few to those of the request
         orjson.dumps([[[[[[[[[[[[[[value]]]]]]]]]]]]]])
     except orjson.JSONEncodeError as exc:
-        raise BadRequest(f"The body is nested too deeply; at most {MAX_DEPTH} levels are accepted") from exc
+        raise BadRequest(
+            f"The body is nested too deeply; at most {MAX_DEPTH} levels are accepted", problem="too-deep"
+        ) from exc
 
 
 @dataclass(slots=True)

@@ -272,6 +272,7 @@ def _check_parent(draft: Draft, snapshot: Json) -> None:
             f"not in the table; "
             "it may have expired",
             snapshot=snapshot["snapshot-id"],
+            problem="expired",
         )
 
 

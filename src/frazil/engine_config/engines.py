@@ -46,6 +46,7 @@ def trino(
         raise ConfigError(
             "Trino reads tables from an object store, and those of this catalog are local files",
             hint="start one (frazil up --with trino does it all), or set s3.endpoint",
+            problem="local-files",
         )
 
     def secret(value: str | None, variable: str) -> str:

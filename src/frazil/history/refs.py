@@ -69,6 +69,7 @@ def create_ref(
         raise HistoryError(
             f"'{name}' cannot name a {kind}",
             hint="a name with a letter in it: a number would be taken for a snapshot's id",
+            name=name,
         )
     if name in table.metadata.refs:
         known = table.metadata.refs[name]
@@ -79,6 +80,7 @@ def create_ref(
             hint=hint,
             snapshot=known.snapshot_id,
             table=label,
+            ref=name,
         )
     values: Mapping[str, Any] = {
         "ref-name": name,
@@ -109,12 +111,13 @@ def plan_drop(table: Table, name: str, kind: RefKind) -> DropPlan:
     label, metadata = ".".join(table.name()), table.metadata
     point = find_ref(metadata, name, table=label)
     if name == MAIN:
-        raise HistoryError(f"main is the table itself: it cannot be dropped from {label}", table=label)
+        raise HistoryError(f"main is the table itself: it cannot be dropped from {label}", table=label, ref="main")
     if point.kind != kind:
         raise HistoryError(
             f"'{name}' of {label} is a {point.kind}, not a {kind}",
             hint=f"frazil {point.kind} drop {label} {name}",
             table=label,
+            ref=name,
         )
     others = {other for other in metadata.refs if other != name}
     reached = {one.snapshot_id for other in others for one in ancestors(metadata, metadata.snapshot_by_name(other))}
@@ -169,6 +172,7 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
             pipeline=pipeline,
             ref=branch,
             table=label,
+            problem="staged-rows",
         )
     ahead = []
     for snapshot in ancestors(metadata, point.snapshot):

@@ -142,6 +142,7 @@ def perform_rollback(catalog: FrazilCatalog, plan: RollbackPlan, *, with_progres
             f"{plan.table}: what the progress was at {plan.target} is not known any more",
             hint="roll back with --keep-progress",
             table=plan.table,
+            problem="expired",
         )
     also = [(one.live, one.snapshot) for one in (plan.ledger, plan.quarantine) if with_progress and one]
     identifier, snapshot_id = tuple(plan.table.split(".")), plan.target.snapshot.snapshot_id

@@ -114,7 +114,9 @@ def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str],
         *values, count = found
         shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, values, strict=True))
         raise HistoryError(
-            f"{where}: {shown} is the key of {count} rows", hint="name the columns that tell rows apart: --key a,b"
+            f"{where}: {shown} is the key of {count} rows",
+            hint="name the columns that tell rows apart: --key a,b",
+            problem="duplicate-key",
         )
 
 

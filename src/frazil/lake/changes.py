@@ -90,6 +90,7 @@ def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str],
             f"{table}: {shown} is the key of {found[-1]} rows",
             hint="name the columns that tell rows apart",
             table=table,
+            problem="duplicate-key",
         )
 
 

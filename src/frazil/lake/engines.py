@@ -43,9 +43,11 @@ def prepare(lake: LakeAccess, sql: str, engine: str, *, at: Named | None = None,
     except SqlglotError as exc:
         raise QueryError(f"the query cannot be understood: {_plain(str(exc))}") from exc
     if len(found) != 1:
-        raise QueryError(f"one query at a time, not {len(found)}")
+        raise QueryError(f"one query at a time, not {len(found)}", problem="several-statements")
     if not write and not _only_reads(found[0], sql):
-        raise QueryError("this would change something, and a query only reads", hint="--write lets it")
+        raise QueryError(
+            "this would change something, and a query only reads", hint="--write lets it", problem="read-only"
+        )
     if at is None:
         return sql.strip().rstrip(";")  # as it was written: the engine knows its own words best
     for table in _tables(found[0]):
@@ -124,7 +126,9 @@ def _saying(port: int) -> Iterator[None]:
     except trino.exceptions.TrinoQueryError as exc:
         raise QueryError(f"Trino says: {_plain(exc.message)}") from exc
     except (RequestException, trino.exceptions.TrinoConnectionError) as exc:
-        raise QueryError(f"no Trino answers at 127.0.0.1:{port}", hint="start it: frazil up --with trino") from exc
+        raise QueryError(
+            f"no Trino answers at 127.0.0.1:{port}", hint="start it: frazil up --with trino", problem="unreachable"
+        ) from exc
 
 
 def _stream(columns: Sequence[tuple[str, str]], fetch: Callable[[int], list[Any]]) -> pa.RecordBatchReader:

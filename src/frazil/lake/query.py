@@ -77,13 +77,17 @@ class QueryTables:
         if tree.get("error"):
             if tree.get("error_type") == "not implemented":
                 hint = "change tables with Spark, Trino (--engine trino --write) or a sink"
-                raise QueryError("only SELECT can be run here: a query reads and changes nothing", hint=hint)
+                raise QueryError(
+                    "only SELECT can be run here: a query reads and changes nothing", hint=hint, problem="not-a-select"
+                )
             raise QueryError(
                 f"the query cannot be understood: {tree.get('error_message')}{_place(sql, tree.get('position'))}"
             )
         if len(tree["statements"]) != 1:
             raise QueryError(
-                f"one query at a time, not {len(tree['statements'])}", hint="WITH ... AS joins several into one"
+                f"one query at a time, not {len(tree['statements'])}",
+                hint="WITH ... AS joins several into one",
+                problem="several-statements",
             )
         return tree
 
@@ -104,7 +108,7 @@ class QueryTables:
         """
         kinds = [one.type.name for one in self.con.extract_statements(sql)]
         if kinds not in (["SELECT"], ["CREATE", "SELECT"]):
-            raise QueryError(f"one query at a time, not {len(kinds)}")
+            raise QueryError(f"one query at a time, not {len(kinds)}", problem="several-statements")
 
     def _open_named(self, sql: str) -> None:
         """Opens whatever a statement names that is a table. DuckDB tells the syntax of most statements, not of this."""
@@ -150,7 +154,11 @@ class QueryTables:
         from frazil.lake.views import view_sql
 
         if name in self._pending:
-            raise QueryError(f"the view {name} selects from itself", hint=" -> ".join([*self._pending, name]))
+            raise QueryError(
+                f"the view {name} selects from itself",
+                hint=" -> ".join([*self._pending, name]),
+                problem="recursive-view",
+            )
         schema, _, table = name.rpartition(".")
         if (name, None) not in self._made:
             self._pending.append(name)
@@ -179,6 +187,7 @@ class QueryTables:
                 f"a query reads the lake's tables, and no files: {said}",
                 hint="load the file into a table first",
                 reason=said,
+                problem="file-access",
             )
         if isinstance(exc, duckdb.CatalogException) and "Table with name" in said:
             known = self._lake.table_names()

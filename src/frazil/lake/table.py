@@ -332,6 +332,7 @@ class LakeTable:
                 f"{self.name}: sinks or pipelines have written since {plan.target}: say what becomes of their progress",
                 hint=hint,
                 table=self.name,
+                problem="progress-undecided",
             )
         return perform_rollback(self.lake.catalog, plan, with_progress=bool(with_progress))
 

@@ -139,6 +139,7 @@ class Stages:
             hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer "
             "audits take less time",
             table=self.target.layout.name,
+            problem="contended",
         )
 
     def _is_left(self, name: str, before: int) -> bool:

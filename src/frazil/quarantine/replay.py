@@ -158,6 +158,7 @@ class IcebergQuarantine:
                 hint="send the rows through their stream again; or, if none of their keys is in the table, replay "
                 "with --append",
                 table=self.name,
+                problem="upserted",
             )
 
     def _changes(
@@ -198,7 +199,9 @@ class IcebergQuarantine:
         try:
             return self.catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError) as exc:
-            raise SinkError(f"table {'.'.join(identifier)} is not there", table=".".join(identifier)) from exc
+            raise SinkError(
+                f"table {'.'.join(identifier)} is not there", table=".".join(identifier), problem="missing"
+            ) from exc
 
 
 def _pieces(beside: Table) -> Iterator[tuple[str, pa.Table]]:

@@ -171,6 +171,7 @@ class DeltaQuarantine:
                     raise ProgressMismatch(
                         f"{self.uri}: the plan of a replay is lost: {self._plan_location(plan)} is not there",
                         table=self.uri,
+                        problem="missing",
                     ) from exc
         return _Pending()
 

@@ -90,7 +90,9 @@ def as_position(position: Any, *, only_source: str) -> dict[str, int]:
 def as_offsets(offsets: Any, *, source: object) -> pa.Array:
     """The offsets of rows as an Arrow array, None as NULL; raises SinkError unless the others are whole numbers."""
     if not isinstance(source, str):
-        raise SinkError(f"source is {source!r:.100}: expected the name of a source partition, such as 'events/0'")
+        raise SinkError(
+            f"source is {source!r:.100}: expected the name of a source partition, such as 'events/0'", option="source"
+        )
     if isinstance(offsets, pa.ChunkedArray):
         offsets = pa.concat_arrays(offsets.chunks) if offsets.num_chunks else pa.array([], offsets.type)
     if isinstance(offsets, pa.Array):

@@ -385,6 +385,7 @@ def _join(values: list[SourceRows]) -> SourceRows:
             f"offsets of source partition '{values[0].source}' do not rise from one item to the next",
             hint="let the rows of a source partition reach the sink in order, those of one offset together",
             source=values[0].source,
+            problem="unordered",
         )
     return SourceRows(rows, values[0].source, offsets)
 

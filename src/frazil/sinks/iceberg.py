@@ -181,4 +181,5 @@ class IcebergTarget:
                 f"table {'.'.join(identifier)} is not there",
                 hint="create it first: a sink makes no tables",
                 table=".".join(identifier),
+                problem="missing",
             ) from exc

@@ -241,6 +241,7 @@ def _rules(
                 f"{where.label}: key, sequence and op are for mode='upsert'",
                 hint="mode is 'append' or 'upsert'",
                 table=where.label,
+                option="mode",
             )
         return None
     if where.location is not None:
@@ -273,6 +274,7 @@ def _for_spark(where: _Where, name: str | None, rules: UpsertRules | None, optio
             hint="upsert_frame(frame, table, name=..., key=...)",
             table=where.label,
             option="mode",
+            problem="upserted",
         )
     if unfit := [option for option in NOT_FOR_FRAMES if option in options]:
         raise SinkError(

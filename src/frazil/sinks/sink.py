@@ -200,6 +200,7 @@ class ArrowSink:
                     f"{self._target.layout.name}: offsets of source partition '{source}' do not rise",
                     source=source,
                     table=self._target.layout.name,
+                    problem="unordered",
                 )
             reached = self._end.get(source, self._progress.offsets.get(source))
             rows, numbers = _without_seen(rows, numbers, reached)
@@ -354,6 +355,7 @@ class ArrowSink:
                 f"are in",
                 hint="let the source go on from sink.position, and give all rows of one position in one call",
                 table=self._target.layout.name,
+                problem="already-committed",
             )
 
     def _renew(self) -> None:
@@ -374,6 +376,7 @@ class ArrowSink:
                 f"the sink for part '{self._part}' is closed",
                 hint="open it again and go on from its position",
                 part=self._part,
+                problem="closed",
             )
 
     def _closing_on_error(self) -> _ClosingOnError:

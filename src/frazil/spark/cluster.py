@@ -123,6 +123,7 @@ def _check_master(master: str) -> None:
         f"no Spark master answers at {master} ({'; '.join(refused)}); {NOTHING_DONE}",
         hint="see that it runs and listens on an address that this machine reaches; frazil --set "
         "spark.master='local[*]' does without",
+        problem="unreachable",
     )
 
 

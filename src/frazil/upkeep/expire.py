@@ -196,6 +196,7 @@ class Expiry:
                     f"the plan was made",
                     hint="run frazil maintain again",
                     table=".".join(self.identifier),
+                    problem="recreated",
                 )
             for earlier, expired in sent:
                 if _has_happened(table.metadata, expired):

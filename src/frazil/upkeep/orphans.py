@@ -94,6 +94,8 @@ class Locations:
                 f"lie: {exc}",
                 hint="repair it first (frazil table), or leave this step out: --only compact,deletes,manifests,expire",
                 reason=str(exc),
+                problem="not-loadable",
+                table=".".join(identifier),
             ) from exc
 
 
@@ -110,6 +112,7 @@ def plan_orphans(
         raise UpkeepError(
             f"orphans younger than an hour are not removed, found a limit of {ms(older_than_ms)}",
             hint="files of a commit that is under way look like orphans; choose a longer time",
+            problem="too-young",
         )
     table = load()
     name = ".".join(table.name())
@@ -118,6 +121,7 @@ def plan_orphans(
             f"{name}: no orphans are removed: its folder is shared with {', '.join(others[:3])}",
             hint="give each table a folder of its own",
             table=name,
+            problem="shared-folder",
         )
     listed, found = 0, list[Orphan]()
     for some in _portions(_old_files(table, now_ms - older_than_ms)):

@@ -5,6 +5,7 @@ Bytewax replays.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,7 @@ from frazil.sinks.delta.target import create_delta_table
 from frazil.write.commit.progress import Progress
 from frazil.write.commit.publish import Patience
 from frazil.write.files.partitioning import partition_spec
-from tests.raising import raises
+from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "kind", StringType()))
 ABORT = TestingSource.ABORT
@@ -205,7 +206,7 @@ def test_a_lost_recovery_store_repeats_nothing(lake: Lake) -> None:
 
 def test_a_step_that_fails_shows_its_error_and_the_next_run_loses_nothing(lake: Lake) -> None:
     broken = (("e/0"), SourceRows([{"id": "three"}], "e/0", [3]))
-    with pytest.raises(RowRefused, match="field 'id': expected long, found 'three'"):
+    with raises(RowRefused, reason=re.compile("expected long")):
         lake.run([0, 1, 2, broken, 4], every=timedelta(seconds=60), batch_size=2)
     lake.run([0, 1, 2, 3, 4], every=timedelta(seconds=60))
     assert lake.ids() == [0, 1, 2, 3, 4]
@@ -315,9 +316,9 @@ def test_rows_under_another_key_or_out_of_order_are_refused(lake: Lake) -> None:
         host.build_part("flow.lake", wrong, None).write_batch([row(0)])
     part = host.build_part("flow.lake", right, None)
     part.write_batch([row(5)])
-    with pytest.raises(ProgressMismatch, match="offset 5 of source partition 'e/0' came after 5"):
+    with raises(ProgressMismatch, source="e/0"):
         part.write_batch([row(5)])
-    with pytest.raises(ProgressMismatch, match="do not rise"):
+    with raises(ProgressMismatch, problem="unordered"):
         part.write_batch([row(8), row(7)])
 
 
@@ -360,7 +361,7 @@ def test_an_arrow_schema_is_kept_to_the_letter(lake: Lake) -> None:
 def test_a_config_that_cannot_work_is_refused(iceberg: Lake, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SinkError, match=message):
         iceberg.config(**changes)
-    with pytest.raises(SinkError, match="table_name is 'uplink'"):
+    with raises(SinkError, option="table_name", got="uplink"):
         IcebergSinkConfig("http://x", "rest", None, "uplink")
 
 

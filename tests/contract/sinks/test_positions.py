@@ -14,6 +14,7 @@ from pyiceberg.types import LongType, NestedField
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import SinkError
+from tests.kit.raising import raises
 
 ROWS = [{"id": 1}, {"id": 2}]
 
@@ -32,9 +33,9 @@ def test_a_position_is_a_whole_number_for_each_source_partition(
     catalog: FrazilCatalog, table: str, position: Any
 ) -> None:
     sink = frazil.sinks.open(table, name="s", catalog=catalog)
-    with pytest.raises(SinkError, match=r"position is .*: expected a whole number, or one for each source partition"):
+    with raises(SinkError, option="position"):
         sink.write(ROWS, position=position)
-    with pytest.raises(SinkError, match="is closed"):
+    with raises(SinkError, problem="closed"):
         sink.commit()
     assert catalog.load_table(table).scan().to_arrow().num_rows == 0
 
@@ -58,7 +59,7 @@ def test_a_position_is_a_whole_number_for_each_source_partition(
 )
 def test_offsets_are_whole_numbers(catalog: FrazilCatalog, table: str, offsets: Any) -> None:
     sink = frazil.sinks.open(table, name="s", catalog=catalog)
-    with pytest.raises(SinkError, match="offsets of source partition 'a': expected a whole number for each row, found"):
+    with raises(SinkError, source="a"):
         sink.write_with_offsets(ROWS, source="a", offsets=offsets)
     assert catalog.load_table(table).scan().to_arrow().num_rows == 0
 
@@ -66,13 +67,13 @@ def test_offsets_are_whole_numbers(catalog: FrazilCatalog, table: str, offsets: 
 @pytest.mark.parametrize("done", ["a.csv", [5], None, b"a"], ids=repr)
 def test_done_is_a_list_of_names(catalog: FrazilCatalog, table: str, done: Any) -> None:
     sink = frazil.sinks.open(table, name="s", catalog=catalog)
-    with pytest.raises(SinkError, match=r"done is .*: expected a list of source partitions"):
+    with raises(SinkError, option="done"):
         sink.write(ROWS, position={"a.csv": 2}, done=done)
 
 
 def test_a_source_partition_has_a_name(catalog: FrazilCatalog, table: str) -> None:
     sink = frazil.sinks.open(table, name="s", catalog=catalog)
-    with pytest.raises(SinkError, match="source is 0: expected the name of a source partition"):
+    with raises(SinkError, option="source"):
         sink.write_with_offsets(ROWS, source=0, offsets=[1, 2])  # type: ignore[arg-type]
 
 

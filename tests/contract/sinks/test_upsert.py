@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -49,6 +50,7 @@ from frazil.write.files.partitioning import partition_spec
 from frazil.write.upsert.rules import Ops
 from tests.kit.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.kit.delete_files import delete_equal, delete_positions
+from tests.kit.raising import raises
 
 _names = count()
 
@@ -244,7 +246,7 @@ def test_a_replay_does_not_put_rows_beside_those_of_the_same_key(catalog: Frazil
     with open_sink(catalog, table, bad_rows="quarantine", checks=["version < 9"]) as sink:
         sink.write([change(1, 1), change(1, 10)], position=2)
     aside = IcebergQuarantine(catalog, tuple(table.split(".")))
-    with pytest.raises(SinkError, match="is upserted by id, and a replay appends"):
+    with raises(SinkError, problem="upserted"):
         aside.replay(Rules(checks=(), extra_fields="ignore"))
     assert values(catalog, table) == {1: "v1"}
     aside.replay(Rules(checks=(), extra_fields="ignore", append=True))
@@ -253,7 +255,7 @@ def test_a_replay_does_not_put_rows_beside_those_of_the_same_key(catalog: Frazil
 
 def test_a_bad_change_stops_the_sink_unless_it_is_told_otherwise(catalog: FrazilCatalog, table: str) -> None:
     sink = open_sink(catalog, table)
-    with pytest.raises(RowRefused, match="field 'id': expected a value, found NULL"):
+    with raises(RowRefused, reason=re.compile("expected a value")):
         sink.write(
             pa.table({"id": [1, None], "region": ["a", "a"], "version": [1, 1], "value": ["x", "y"], "op": ["u", "d"]})
         )
@@ -289,7 +291,7 @@ def test_rules_that_cannot_hold_are_refused_before_anybody_is_fenced(
 
 
 def test_key_and_sequence_are_for_upserts_alone(catalog: FrazilCatalog, table: str) -> None:
-    with pytest.raises(SinkError, match="key, sequence and op are for mode='upsert'"):
+    with raises(SinkError, option="mode"):
         frazil.sinks.open(table, catalog=catalog, name="x", key=["id"])
 
 

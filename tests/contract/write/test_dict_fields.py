@@ -15,7 +15,7 @@ from frazil.client import FrazilCatalog
 from frazil.errors import SchemaMismatch
 from frazil.write.contract.contract import Contract
 from frazil.write.files.layout import TableLayout
-from tests.raising import raises
+from tests.kit.raising import raises
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),

@@ -13,6 +13,7 @@ from frazil.catalog.names import Name
 from frazil.catalog.requirements import TABLE_REQUIREMENTS
 from frazil.catalog.updates import TABLE_UPDATES
 from frazil.errors import BadRequest, CommitConflict, InvalidChange
+from tests.kit.raising import raises
 
 Json = dict[str, Any]
 NAME = Name(("ns",), "t")
@@ -148,7 +149,7 @@ V1 = {"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-i
 @pytest.mark.parametrize("refs", [(), ("main",), ("v1",)])
 def test_a_snapshot_that_a_ref_points_at_is_not_removed(refs: tuple[str, ...]) -> None:
     base = apply(table(), add(1), main(1), V1)
-    with pytest.raises(CommitConflict, match=r"Cannot remove snapshot 1: (tag v1|branch main) points at it"):
+    with raises(CommitConflict, snapshot=1):
         apply(base, *(remove_ref(name) for name in refs), remove(1))
 
 

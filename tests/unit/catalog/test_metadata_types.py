@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from frazil.catalog.names import Name
 from frazil.catalog.views import decide_view, new_view, normalise_view, view_version
 from frazil.errors import CatalogError, MetadataCorrupt
 from frazil.properties import STRICT
+from tests.kit.raising import raises
 
 Json = dict[str, Any]
 LOCATION = "file:///w/t/metadata/00000-x.metadata.json"
@@ -171,5 +173,5 @@ def test_a_schema_without_end_is_corrupt() -> None:
         kind = {"type": "list", "element-id": number + 10, "element": kind, "element-required": False}
     document = table()
     document["schemas"][0]["fields"][1]["type"] = kind
-    with pytest.raises(MetadataCorrupt, match="nested too deeply"):
+    with raises(MetadataCorrupt, reason=re.compile("nested too deeply")):
         normalise(document, LOCATION)

@@ -12,6 +12,7 @@ from frazil.sinks import SinkOptions
 from frazil.sinks.bytewax import IcebergSinkConfig
 from frazil.sinks.python import sink_options
 from frazil.sinks.spark.driver import foreach_batch, frame_options
+from tests.kit.raising import raises
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"bad_rows": "error"}, "option 'bad_rows' is 'error': expected one of quarantine, stop"),
@@ -95,7 +96,7 @@ def test_the_same_for_bytewax_when_it_is_configured(options: dict[str, Any], pro
 
 
 def test_options_made_by_hand_are_checked_too() -> None:
-    with pytest.raises(SinkError, match="option 'bad_rows' is 'error'"):
+    with raises(SinkError, option="bad_rows"):
         SinkOptions(bad_rows="error")  # type: ignore[arg-type]
 
 

@@ -7,6 +7,7 @@ import pytest
 from frazil import Table, Upkeep, column
 from frazil.errors import DeclarationError, UpkeepError
 from frazil.upkeep.policy import DAY_MS, HOUR_MS, MB, Policy
+from tests.kit.raising import raises
 
 
 def declare(**rules: object) -> Table:
@@ -53,16 +54,16 @@ def test_a_rule_that_makes_no_sense_is_named(rules: dict[str, object]) -> None:
 def test_two_words_for_one_thing_must_agree() -> None:
     same = {"history.expire.min-snapshots-to-keep": "3"}
     assert Table("lake.t", column("id", "long"), properties=same, upkeep=Upkeep(keep_snapshots=3)).properties == same
-    with pytest.raises(DeclarationError, match="min-snapshots-to-keep"):
+    with raises(DeclarationError, option="history.expire.min-snapshots-to-keep"):
         Table("lake.t", column("id", "long"), properties=same, upkeep=Upkeep(keep_snapshots=4))
 
 
 @pytest.mark.parametrize("value", ["many", "0", "-1"])
 def test_a_property_that_makes_no_sense_is_named(value: str) -> None:
-    with pytest.raises(UpkeepError, match="min-snapshots-to-keep"):
+    with raises(UpkeepError, option="history.expire.min-snapshots-to-keep"):
         Policy.of({"history.expire.min-snapshots-to-keep": value}, table="lake.t")
 
 
 def test_orphans_are_never_younger_than_an_hour() -> None:
-    with pytest.raises(UpkeepError, match="older-than-ms"):
+    with raises(UpkeepError, option="upkeep.orphans.older-than-ms"):
         Policy.of({"upkeep.orphans.older-than-ms": "60000"}, table="lake.t")

@@ -169,7 +169,9 @@ def _as_bad_request(action: Any) -> Any:
     except ScanError as exc:
         raise BadRequest(exc.message, hint=exc.hint) from exc
     except RecursionError as exc:
-        raise BadRequest(f"{WHERE}: the filter is nested too deeply", hint="use IN for long lists of values") from exc
+        raise BadRequest(
+            f"{WHERE}: the filter is nested too deeply", hint="use IN for long lists of values", problem="too-deep"
+        ) from exc
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------

@@ -103,6 +103,7 @@ def _came_first(pipeline: Pipeline) -> PipelineError:
         "nothing of this run was committed",
         hint="the ledger says which files are in; run again to load those that are not, and let one run at a time",
         pipeline=pipeline.name,
+        problem="overtaken",
     )
 
 
@@ -263,6 +264,7 @@ class _Run:
                 hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then "
                 "rename them",
                 pipeline=self.pipeline.name,
+                path=changed[0],
             )
 
     def _check_ledger(self, files: Sequence[SourceFile], ledger: LiveTable) -> None:

@@ -50,7 +50,7 @@ def list_s3(pattern: str, io_properties: Mapping[str, str]) -> list[SourceFile]:
         entries = [entry for page in pages for entry in page]
     except (BaseError, FileNotFoundError) as exc:
         hint = hint_for(classify(exc), pattern) or "check the bucket, s3.endpoint and the keys"
-        raise PipelineError(f"cannot list {pattern}: {str(exc)[:500]}", hint=hint) from exc
+        raise PipelineError(f"cannot list {pattern}: {str(exc)[:500]}", hint=hint, path=pattern) from exc
     kept = [
         entry for entry in entries if wanted.fullmatch(entry["path"]) and not _is_hidden(entry["path"][len(prefix) :])
     ]

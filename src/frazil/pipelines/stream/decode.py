@@ -208,6 +208,7 @@ class OwnDecoder:
             raise PipelineError(
                 f"the decoder gave {rows.num_rows} rows for {messages.num_rows} messages",
                 hint=f"give a row for each message; what is no row has a text in column '{ERROR}'",
+                problem="decoder",
             )
         at = rows.schema.get_field_index(ERROR)
         if at < 0:
@@ -242,4 +243,6 @@ def _as_batch(rows: Any) -> pa.RecordBatch:
     if isinstance(rows, pa.Table):
         batches = rows.combine_chunks().to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
-    raise PipelineError(f"the decoder gave {type(rows).__name__}, not a pyarrow RecordBatch or Table")
+    raise PipelineError(
+        f"the decoder gave {type(rows).__name__}, not a pyarrow RecordBatch or Table", problem="decoder"
+    )

@@ -137,6 +137,7 @@ def batch_end(text: str, ids: Mapping[str, str]) -> dict[str, int]:
     if version != "v1" or len(sources) != 1:
         raise PipelineError(
             f"Spark's offset log has version {version} and {len(sources)} sources, expected v1 and one",
+            problem="offset-log",
         )
     topics: dict[str, dict[str, int]] = json.loads(sources[0])
     return {

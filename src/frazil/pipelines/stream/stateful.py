@@ -78,6 +78,7 @@ def check_stateless(progress: Mapping[str, int], *, pipeline: str, table: str) -
             "anew",
             pipeline=pipeline,
             table=table,
+            problem="stateful-before",
         )
 
 
@@ -98,6 +99,7 @@ def check_stateful(
             f"{keeps}, and {table} has rows of a query without state, up to {others[0]}: {progress[others[0]]}",
             hint="give the pipeline another name: it then reads all messages anew",
             table=table,
+            problem="stateless-before",
         )
     known = _own(progress)
     if checkpoint.query is not None and known.get(checkpoint.query, 0) < checkpoint.batches:
@@ -106,6 +108,7 @@ def check_stateful(
             f"{known.get(checkpoint.query, 0)}",
             hint=f"was the table rolled back? remove {checkpoint.folder} and empty the table to begin anew",
             table=table,
+            problem="checkpoint-ahead",
         )
     if known and checkpoint.query not in known:
         query, batches = next(iter(known.items()))
@@ -116,6 +119,7 @@ def check_stateful(
             "with empty state, rows would be repeated and sums begin at nought",
             hint=anew,
             table=table,
+            problem="state-missing",
         )
 
 

@@ -90,7 +90,10 @@ def bind_filter(
         return bind(schema, plain, case_sensitive)
     except RecursionError as exc:
         raise ScanError(
-            f"the filter on {table} is nested too deeply", hint="use IN for long lists of values", table=table
+            f"the filter on {table} is nested too deeply",
+            hint="use IN for long lists of values",
+            table=table,
+            problem="too-deep",
         ) from exc
 
 
@@ -238,6 +241,7 @@ class FilterReader:
                 f"the filter on {self._table} is nested too deeply",
                 hint="use in for long lists of values",
                 table=self._table,
+                problem="too-deep",
             ) from exc
         return ParsedFilter(expr, self._complete)
 

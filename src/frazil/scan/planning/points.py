@@ -163,6 +163,7 @@ def _at_time(metadata: TableMetadata, time_ms: int, text: str, *, table: str, re
                     table=table,
                     snapshot=snapshot_id,
                     ref=ref,
+                    problem="expired",
                 )
             return Point(snapshot, text, "time")
     raise HistoryError(
@@ -170,6 +171,7 @@ def _at_time(metadata: TableMetadata, time_ms: int, text: str, *, table: str, re
         hint=_later(metadata),
         table=table,
         ref=ref,
+        problem="too-early",
     )
 
 

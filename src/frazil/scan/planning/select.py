@@ -58,6 +58,8 @@ def parse_filter(text: str, *, table: str) -> BooleanExpression:
     except ParseException as exc:
         near = text[exc.loc : exc.loc + 30] or text[-30:]
         hint = "write, for example: country = 'NO' AND amount > 10 OR note IS NULL, id IN (1, 2), name LIKE 'a%'"
-        raise ScanError(f"the filter on {table} cannot be understood at: {near}", hint=hint, table=table) from exc
+        raise ScanError(
+            f"the filter on {table} cannot be understood at: {near}", hint=hint, table=table, got=near
+        ) from exc
     except (ValueError, TypeError) as exc:
         raise ScanError(f"the filter on {table} cannot be understood: {exc}", reason=str(exc), table=table) from exc

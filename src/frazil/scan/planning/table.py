@@ -145,6 +145,7 @@ class TableState:
             hint=self._known(),
             table=self.name,
             snapshot=start_id,
+            problem="expired",
         )
 
     def _line(self, snapshot: SnapshotState) -> Iterator[SnapshotState]:

@@ -77,7 +77,10 @@ class DeltaLog:
                 return PartProgress(**json.loads(stream.read()))
         except FileNotFoundError as exc:
             raise ProgressMismatch(
-                f"{self.uri}: the progress of part '{part}' is lost: {location} is not there", table=self.uri, part=part
+                f"{self.uri}: the progress of part '{part}' is lost: {location} is not there",
+                table=self.uri,
+                part=part,
+                problem="missing",
             ) from exc
 
     def all_progress(self) -> Progress:
@@ -229,7 +232,10 @@ def reaching(uri: str) -> Iterator[None]:
         yield
     except TableNotFoundError as exc:
         raise SinkError(
-            f"Delta table {uri} is not there", hint="create it first: a sink makes no tables", table=uri
+            f"Delta table {uri} is not there",
+            hint="create it first: a sink makes no tables",
+            table=uri,
+            problem="missing",
         ) from exc
     except (DeltaError, OSError) as exc:
         raise _unreadable(exc, uri) from exc

@@ -37,7 +37,12 @@ def roll_back_delta(
     log = open_log(uri, storage_options or {})
     now, old = log.load(), _at(log, version)
     if version == now.version():
-        raise SinkError(f"{uri} is at version {version}: there is nothing to undo", snapshot=version, table=uri)
+        raise SinkError(
+            f"{uri} is at version {version}: there is nothing to undo",
+            snapshot=version,
+            table=uri,
+            problem="nothing-to-undo",
+        )
     current, then = log.progress_of_all(now), _known_progress(log, old)
     after: dict[str, PartProgress] = {}
     if not with_progress:
@@ -49,6 +54,7 @@ def roll_back_delta(
             hint="roll back without the progress, or to a later version",
             snapshot=version,
             table=uri,
+            problem="expired",
         )
     else:
         # Generations never go back: a writer of the time that is undone must not find itself in office again.
@@ -74,6 +80,7 @@ def roll_back_delta(
                 snapshot=version,
                 reason=str(exc),
                 table=uri,
+                problem="not-restorable",
             ) from exc
         raise CommitUnknown(
             f"{uri}: the rollback may or may not have happened: {exc}",

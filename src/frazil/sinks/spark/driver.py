@@ -252,6 +252,7 @@ class FrameSink:
                 hint="let the source go on from sink.position, or give offsets=OffsetColumns(...), which leaves out "
                 "the rows that are in",
                 table=self.layout.name,
+                problem="partly-committed",
             )
         return bool(behind)
 
@@ -284,6 +285,7 @@ class FrameSink:
                 f"{self.layout.name}: these files are in the table: they were published before",
                 hint="stage the frame again",
                 table=self.layout.name,
+                problem="already-published",
             )
         claim = self._claim(staged, frozenset(done))
         if staged.was_in or not (staged.files or staged.quarantine_files or also or change or claim.end or claim.done):
@@ -325,6 +327,7 @@ class FrameSink:
                 f"the sink for part '{self._part}' is closed after a commit that failed",
                 hint="open it again",
                 part=self._part,
+                problem="closed",
             )
 
 

@@ -86,17 +86,22 @@ class FrazilDataSource(DataSource):
         raise SinkError(
             "format('frazil') only writes",
             hint="read the table through the catalog: spark.table('lake.lakehouse.sales')",
+            problem="write-only",
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
-            raise SinkError("format('frazil') appends; found mode('overwrite')", hint="use mode('append')")
+            raise SinkError(
+                "format('frazil') appends; found mode('overwrite')", hint="use mode('append')", option="mode"
+            )
         return BatchWriter(schema, Destination.parse(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         if overwrite:
             raise SinkError(
-                "format('frazil') appends; found an output mode that is not 'append'", hint="use outputMode('append')"
+                "format('frazil') appends; found an output mode that is not 'append'",
+                hint="use outputMode('append')",
+                option="outputMode",
             )
         return StreamWriter(schema, Destination.parse(self.options))
 

@@ -235,5 +235,6 @@ def batch_position(known: Mapping[str, int], query: str | None, batch_id: int, *
             hint="go on with the old checkpoint, or give offsets=OffsetColumns(...), or write under another name if "
             "all its rows are new",
             table=table,
+            problem="other-checkpoint",
         )
     return {own: batch_id + 1}

@@ -180,6 +180,7 @@ class Publisher:
                 hint="make the branch anew from main, or write under another name",
                 part=part,
                 ref=self.ref,
+                problem="expired",
             )
         return (
             known.with_part(part, inherited.part(part)) if inherited is not None and part in inherited.parts else known
@@ -209,6 +210,7 @@ class Publisher:
                 raise Overtaken(
                     f"{self.table_name}: '{self.ref}' has moved since '{target.stage}' was begun",
                     hint="stage the change again",
+                    ref=self.ref,
                 )
             change = self._change(target, table, number, after, claim)
             others = [
@@ -262,6 +264,7 @@ class Publisher:
                 f"table {'.'.join(identifier)} is not there",
                 hint="create it before the sink starts",
                 table=".".join(identifier),
+                problem="missing",
             ) from exc
 
     def _until_decided(self, attempt: Callable[[int], T]) -> T:
@@ -365,6 +368,7 @@ class SingleTableCatalog:
                 f"this catalog commits one table at a time, not {' and '.join(change.name for change in changes)} "
                 f"together",
                 hint="use a REST catalog with /transactions/commit (frazil serve), or bad_rows='stop'",
+                problem="single-table",
             )
         (change,) = changes
         try:

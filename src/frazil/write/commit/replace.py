@@ -108,6 +108,7 @@ class Replace:
                     hint="rewrite the old files first (frazil maintain TABLE --only compact --rewrite-all), or load "
                     "with mode='append'",
                     table=".".join(self.identifier),
+                    problem="other-spec",
                 )
         return covered
 

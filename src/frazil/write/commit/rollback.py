@@ -189,6 +189,7 @@ def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: boo
             f"expired",
             hint="roll back without the progress, or to a snapshot that a sink has written",
             snapshot=old.snapshot_id,
+            problem="expired",
         )
     # Generations never go back: a writer of the time that is undone must not find itself in office again.
     return Progress(

@@ -67,7 +67,9 @@ def _compile(text: str, schema: pa.Schema) -> Check:
     except SqlglotError as exc:
         raise CheckError(f"check '{text}' is not a SQL expression: {str(exc).splitlines()[0]}", check=text) from exc
     except RecursionError as exc:
-        raise CheckError(f"check '{text:.80}...': nested too deeply", hint=_SHORTER, check=text) from exc
+        raise CheckError(
+            f"check '{text:.80}...': nested too deeply", hint=_SHORTER, check=text, problem="too-deep"
+        ) from exc
     except pa.ArrowException as exc:
         raise CheckError(
             f"check '{text}' does not fit the columns: {str(exc).splitlines()[0]}", hint=_columns(schema), check=text

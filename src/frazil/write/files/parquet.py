@@ -247,6 +247,8 @@ def check_present(files: Iterable[WrittenFile], layout: TableLayout, *, now_ms: 
                 "has waited for its commit since; nothing was committed",
                 hint="open the sink again and go on from its position; commit more often than upkeep removes orphans",
                 table=layout.name,
+                problem="file-missing",
+                path=file.path,
             )
 
 

@@ -61,7 +61,9 @@ def partition_spec(schema: Schema, fields: Sequence[str | int], *, spec_id: int 
             )
         )
     if twice := sorted({field.name for field in made if [other.name for other in made].count(field.name) > 1}):
-        raise PartitionSpecError(f"two partition fields would be named '{twice[0]}': {', '.join(map(str, fields))}")
+        raise PartitionSpecError(
+            f"two partition fields would be named '{twice[0]}': {', '.join(map(str, fields))}", name=twice[0]
+        )
     return PartitionSpec(*made, spec_id=spec_id)
 
 

@@ -9,6 +9,7 @@ from frazil.pipelines.batch.drift import Decision, check_delimiter, decide
 from frazil.pipelines.declare import Drift
 from frazil.pipelines.files.columns import FileColumns
 from frazil.pipelines.files.reading import schema_of_text
+from tests.kit.raising import raises
 
 
 def decided(
@@ -36,15 +37,13 @@ def test_evolve_adds_what_is_unknown() -> None:
 
 
 def test_freeze_names_the_columns_and_the_files() -> None:
-    with pytest.raises(
-        SourceDrift, match=r"l.t has no column 'x', 'y' \(in 1.csv, 2.csv, 3.csv and 1 more\)"
-    ) as raised:
+    with raises(SourceDrift, table="l.t") as raised:
         decided("freeze", ("a",), *[("a", "x", "y")] * 4)
     assert raised.value.columns == ("x", "y")
 
 
 def test_freeze_refuses_files_that_lack_a_column_of_the_others() -> None:
-    with pytest.raises(SourceDrift, match=r"l.t: column 'b' is missing \(in 1.csv\)"):
+    with raises(SourceDrift, table="l.t", column="b"):
         decided("freeze", ("a", "b"), ("a",))
     assert decided("freeze", ("a", "b"), ("a",), absent_is_null=True) == Decision()
 
@@ -70,7 +69,7 @@ def test_a_column_that_the_function_drops_is_no_drift() -> None:
 )
 def test_a_header_with_another_delimiter_advises_the_delimiter(header: str, delimiter: str, hint: str) -> None:
     columns = FileColumns((("a", "b"), (header,)), schema_of_text(["a", "b", header]))
-    with pytest.raises(SourceDrift, match=r"1.csv has one column") as raised:
+    with raises(SourceDrift, path="1.csv") as raised:
         check_delimiter(columns, ["0.csv", "1.csv"], delimiter=delimiter, table="l.t", known=["a", "b"])
     assert raised.value.hint == f"sources.csv(..., delimiter={hint})"
 

@@ -17,7 +17,7 @@ from pyiceberg.types import BinaryType, DecimalType, ListType, LongType, NestedF
 from frazil.errors import SchemaMismatch
 from frazil.pipelines.files.text import TextContract, convert_text
 from tests.kit.layouts import LayoutOf
-from tests.raising import raises
+from tests.kit.raising import raises
 
 MONEY, US, UTC = pa.decimal128(12, 2), pa.timestamp("us"), pa.timestamp("us", "UTC")
 GOOD = [

@@ -14,6 +14,7 @@ from frazil.errors import PipelineError
 from frazil.pipelines.files.read_json import parse_line
 from frazil.pipelines.sources import OWN_OP
 from frazil.pipelines.stream.decode import JsonDecoder, OwnDecoder, Tombstones, parse_message
+from tests.kit.raising import raises
 
 
 def messages(*values: bytes | None) -> pa.RecordBatch:
@@ -128,5 +129,5 @@ def test_a_decoder_of_the_users_own_names_bad_messages_in_its_error_column() -> 
 
 @pytest.mark.parametrize("given_rows", [pa.table({"n": [1]}), [1, 2]])
 def test_a_decoder_that_gives_something_else_than_a_row_for_each_message_is_refused(given_rows: Any) -> None:
-    with pytest.raises(PipelineError, match="the decoder gave"):
+    with raises(PipelineError, problem="decoder"):
         OwnDecoder(lambda _: given_rows, None, ".").decode(messages(b"a", b"b"))

@@ -6,6 +6,7 @@ import pytest
 
 from frazil.errors import MessagesLost, PipelineError, ProgressMismatch
 from frazil.pipelines.stream.kafka import EARLIEST, Start, TopicPartition, batch_end, check_seen, plan_start
+from tests.kit.raising import raises
 
 ID, OTHER = "Xf3k9aQ2-zzzz", "Qq7777Qq-zzzz"
 
@@ -58,7 +59,7 @@ def test_progress_without_the_topics_id_is_taken_on_under_its_new_name() -> None
 
 @pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}"])
 def test_an_offset_log_of_another_kind_is_refused(text: str) -> None:
-    with pytest.raises(PipelineError, match="offset log"):
+    with raises(PipelineError, problem="offset-log"):
         batch_end(text, {})
 
 

@@ -28,6 +28,7 @@ from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedF
 
 from frazil.errors import ScanError
 from frazil.scan.planning.filters import FilterReader, bind_filter, filter_to_json, show
+from tests.kit.raising import raises
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -107,5 +108,5 @@ def test_a_filter_without_end_is_refused() -> None:
     node: Any = True
     for _ in range(2_000):
         node = {"type": "not", "child": node}
-    with pytest.raises(ScanError, match="nested too deeply"):
+    with raises(ScanError, problem="too-deep"):
         read(node)

@@ -5,6 +5,7 @@ metadata.
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -23,6 +24,7 @@ from frazil.scan.planning.deletes import EQUALITY, POSITIONS, DeleteFile, Delete
 from frazil.scan.planning.plan import Planner, ScanRequest
 from frazil.scan.rest.pages import Span, make_page
 from tests.kit.metadata_tables import MadeFile, MadeTable, Stats
+from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "country", StringType()))
 BY_COUNTRY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "country"))
@@ -108,7 +110,7 @@ def test_appends_between_two_snapshots(tmp_path: Path) -> None:
         table.append([MadeFile(f"g{number}", [{"id": 1, "country": "NO"}], BY_COUNTRY, ("NO",))])
     assert plan(table, start_snapshot_id=1, end_snapshot_id=3).paths() == ["g1", "g2"]
     assert plan(table, start_snapshot_id=2, end_snapshot_id=3).paths() == ["g2"]
-    with pytest.raises(ScanError, match="snapshot 9 is no ancestor of snapshot 3"):
+    with raises(ScanError, snapshot=9, problem="expired"):
         plan(table, start_snapshot_id=9, end_snapshot_id=3)
 
 
@@ -151,7 +153,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path, keep: int) -> None:
     table = make(tmp_path)
     broken = tmp_path / "m1.avro"
     broken.write_bytes(broken.read_bytes()[:keep])
-    with pytest.raises(ManifestUnreadable, match=r"cannot read manifest .*m1\.avro"):
+    with raises(ManifestUnreadable, path=re.compile(r"m1\.avro$")):
         plan(table)
 
 

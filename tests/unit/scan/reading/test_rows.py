@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import threading
 import uuid
@@ -38,6 +39,7 @@ from frazil.scan.planning.source import Source
 from frazil.scan.planning.table import TableState
 from frazil.scan.scan import Scan
 from tests.kit.metadata_tables import MadeFile, Stats
+from tests.kit.raising import raises
 from tests.kit.real_tables import MadeDelete, RealFile, RealTable
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
@@ -118,7 +120,7 @@ def test_a_column_that_a_file_lacks_has_its_initial_default(tmp_path: Path) -> N
 def test_a_required_column_without_default_that_a_file_lacks_is_an_error_that_names_both(tmp_path: Path) -> None:
     needs = Schema(*SCHEMA.fields, NestedField(3, "must", LongType(), required=True))
     table = table_of(tmp_path, needs, pa.table([[1]], schema=pa.schema([field("id", pa.int64(), 1)])))
-    with pytest.raises(DataFileUnreadable, match=r"f0\.parquet: the required column 'must' is not in it"):
+    with raises(DataFileUnreadable, path=re.compile(r"f0\.parquet$"), reason=re.compile("'must'")):
         table.read()
 
 
@@ -184,7 +186,7 @@ def test_predicates_and_columns_reach_into_structs(tmp_path: Path) -> None:
 
 def test_files_without_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
     table = table_of(tmp_path, SCHEMA, pa.table({"old_name": ["x"], "id": [1]}))
-    with pytest.raises(DataFileUnreadable, match="it has no field ids, and the table has no name mapping"):
+    with raises(DataFileUnreadable, reason=re.compile("it has no field ids, and the table has no name mapping")):
         table.read()
     mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name", "old_name"]}]'
     table.properties["schema.name-mapping.default"] = mapping
@@ -245,7 +247,7 @@ def test_a_damaged_deletion_vector_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataFileUnreadable, match=r"\.puffin: the checksum of its deletion vector is wrong"):
         table.read()
     puffin.unlink()
-    with pytest.raises(DataFileMissing, match=r"\.puffin: there is no such file"):
+    with raises(DataFileMissing, path=re.compile(r"\.puffin$")):
         table.read()
 
 
@@ -269,7 +271,7 @@ def test_other_columns_are_decoded_only_as_far_as_rows_are_wanted(tmp_path: Path
     table = table_of(tmp_path, SCHEMA, pa.table([[0, 2, 4, 6], ["a", "b", "c", "d"]], schema=kinds))
     damage_column(str(tmp_path / "f0.parquet"), 1, from_group=1)
     assert [table.read(In("id", ids), batch_rows=2, whole=whole).num_rows for ids in ([1, 3, 5], [0, 5])] == [0, 1]
-    with pytest.raises(DataFileUnreadable, match=r"cannot read .*f0\.parquet: "):
+    with raises(DataFileUnreadable, path=re.compile(r"f0\.parquet$")):
         table.read(In("id", [0, 6]), batch_rows=2, whole=whole)
 
 
@@ -368,7 +370,7 @@ def test_what_is_asked_wrongly_is_an_error_at_once(tmp_path: Path, expr: Any, co
 def test_a_data_file_that_is_missing_is_named(tmp_path: Path) -> None:
     table = numbered(tmp_path)
     Path(table.files[1].path).unlink()
-    with pytest.raises(DataFileMissing, match=r"cannot read .*f1\.parquet: there is no such file"):
+    with raises(DataFileMissing, path=re.compile(r"f1\.parquet$")):
         scan_of(table).to_arrow()
 
 
@@ -384,7 +386,7 @@ def test_a_parquet_file_that_is_damaged_is_named(tmp_path: Path, damage: str) ->
         "pages": b"PAR1" + b"\xff" * 600 + whole[604:],
     }
     place.write_bytes(contents[damage])
-    with pytest.raises(DataFileUnreadable, match=r"cannot read .*f0\.parquet: "):
+    with raises(DataFileUnreadable, path=re.compile(r"f0\.parquet$")):
         scan_of(table).to_arrow()
 
 
@@ -406,5 +408,5 @@ def test_a_data_file_of_a_kind_that_is_not_read_is_named_before_it_is_opened(tmp
 def test_a_manifest_that_is_missing_is_named(tmp_path: Path) -> None:
     table = numbered(tmp_path)
     (tmp_path / "m1.avro").unlink()
-    with pytest.raises(ManifestUnreadable, match=r"m1\.avro: there is no such file"):
+    with raises(ManifestUnreadable, path=re.compile(r"m1\.avro$")):
         scan_of(table).to_arrow()

@@ -14,6 +14,7 @@ from frazil.errors import ProgressMismatch, SinkError, WriterFenced
 from frazil.sinks import ArrowSink
 from frazil.sinks.delta.rollback import roll_back_delta
 from frazil.sinks.delta.target import create_delta_table
+from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 
@@ -88,11 +89,11 @@ def test_a_version_ahead_of_the_progress_is_refused(uri: str) -> None:
 
 def test_a_version_that_is_not_there_or_too_old_is_refused(uri: str) -> None:
     versions = write(uri, *range(1, 14))
-    with pytest.raises(SinkError, match="has no version 99"):
+    with raises(SinkError, snapshot=99):
         roll_back_delta(uri, 99, with_progress=False)
-    with pytest.raises(SinkError, match="nothing to undo"):
+    with raises(SinkError, problem="nothing-to-undo"):
         roll_back_delta(uri, versions[-1], with_progress=False)
-    with pytest.raises(ProgressMismatch, match=f"what the progress was at version {versions[0]} is not known any more"):
+    with raises(ProgressMismatch, problem="expired"):
         roll_back_delta(uri, versions[0], with_progress=True)
     roll_back_delta(uri, versions[0], with_progress=False)
     assert ids(uri) == [0]
@@ -103,6 +104,6 @@ def test_a_version_whose_files_were_vacuumed_is_refused_and_the_table_stays_as_i
     table = DeltaTable(uri)
     table.optimize.compact()
     table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-    with pytest.raises(SinkError, match=f"version {first} cannot be brought back"):
+    with raises(SinkError, snapshot=first, problem="not-restorable"):
         roll_back_delta(uri, first, with_progress=True)
     assert ids(uri) == [0, 1, 2, 4, 5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from frazil.write.files.buffer import BufferLimits
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.written import WrittenFile
 from tests.kit.layouts import LayoutOf
-from tests.raising import raises
+from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
 KAFKA = OffsetColumns(("topic", "partition"), "offset")
@@ -89,7 +90,7 @@ def test_without_a_quarantine_the_task_stops_and_its_files_are_gone(plan: TaskPl
 
     report = small.run(rows(), task=0)
     assert (report.stopped, report.files, files(tmp_path)) == (True, (), [])
-    with pytest.raises(RowRefused, match="expected a value, found NULL"):
+    with raises(RowRefused, reason=re.compile("expected a value")):
         check_reports([report], reached={}, table="t")
 
 
@@ -124,7 +125,7 @@ def test_offset_columns_are_kept_where_the_table_has_them_and_refused_where_it_h
 
 def test_a_row_whose_place_is_not_known_is_refused(plan: TaskPlan) -> None:
     rows = batch((1, 0, 0)).set_column(3, "offset", pa.nulls(1, pa.int64()))
-    with pytest.raises(ProgressMismatch, match="column 'offset' is NULL in a row"):
+    with raises(ProgressMismatch, column="offset"):
         plan.run([rows], task=0)
 
 
@@ -143,9 +144,7 @@ def test_rows_that_another_writer_has_brought_in_since_are_refused() -> None:
     joined = join_reports(reports, reached={"t/0": 2})
     assert (joined.start, joined.end) == ({"t/0": 2}, {"t/0": 9, "t/1": 1})
     check_reports(reports, reached={"t/0": 2}, table="t")
-    with pytest.raises(
-        ProgressMismatch, match="rows from 2 of source 't/0' were written while another writer came to 3"
-    ):
+    with raises(ProgressMismatch, source="t/0"):
         check_reports(reports, reached={"t/0": 3}, table="t")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import ProgressMismatch, WriterFenced
 from frazil.write.commit.progress import Claim, PartProgress, Progress, apply_claim, plan_takeover, take_over
-from tests.raising import raises
+from tests.kit.raising import raises
 
 OWNED = Progress({"s/0": PartProgress(2, "w", 5, {"a": 10})})
 CLAIM = Claim("s/0", "w", 2, 6, start={"a": 10}, end={"a": 20})

@@ -47,7 +47,7 @@ from frazil.write.contract.conversion import convert
 from frazil.write.contract.raw import parse_row
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.parquet import write_files
-from tests.raising import raises
+from tests.kit.raising import raises
 
 LayoutOf = Callable[..., TableLayout]
 SALES = Schema(

@@ -11,6 +11,7 @@ from pyiceberg.types import ListType, LongType, NestedField, StringType, StructT
 
 from frazil.errors import PartitionSpecError
 from frazil.write.files.partitioning import compute_keys, partition_keys, partition_spec
+from tests.kit.raising import raises
 
 DEVICE = StructType(NestedField(11, "site", StringType()), NestedField(12, "tags", ListType(13, StringType())))
 SCHEMA = Schema(
@@ -94,5 +95,5 @@ def test_a_spec_that_does_not_fit_is_refused_by_name(field: str | int, message: 
 
 
 def test_a_field_may_be_partitioned_by_once_only() -> None:
-    with pytest.raises(PartitionSpecError, match="two partition fields would be named 'event_timestamp_day'"):
+    with raises(PartitionSpecError, name="event_timestamp_day"):
         partition_spec(SCHEMA, ["day(event_timestamp)", "day(7)"])
