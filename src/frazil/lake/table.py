@@ -142,16 +142,25 @@ class LakeTable:
         checks: str | Sequence[str] = (),
         bad_rows: BadRows = "stop",
         extra_fields: Extra = "error",
+        nested_as_json: bool = False,
     ) -> WriteResult:
-        """Appends rows in one commit: Arrow of any library, a DataFrame, a dictionary or a list of them.
+        """Appends rows in one commit: Arrow, a DataFrame, or a dictionary, Pydantic model or dataclass, or a list of
+        them.
 
         Called twice, it appends twice; `sink()` writes each row of a stream exactly once. `checks` are SQL conditions
         that rows must keep. A row that breaks the contract raises `RowRefused` and nothing is written; with
-        `bad_rows="quarantine"` it goes to the quarantine table in the same commit.
+        `bad_rows="quarantine"` it goes to the quarantine table in the same commit. `extra_fields` says what becomes of
+        fields that the table does not have: `error`, `ignore` or `evolve`. With `nested_as_json`, nested values for
+        text columns become JSON text.
         """
         from frazil.sinks import append
 
-        options: Options = {"checks": checks, "bad_rows": bad_rows, "extra_fields": extra_fields}
+        options: Options = {
+            "checks": checks,
+            "bad_rows": bad_rows,
+            "extra_fields": extra_fields,
+            "nested_as_json": nested_as_json,
+        }
         return append(self.lake.catalog, self._identifier(), rows, branch=branch, options=options)
 
     def overwrite(
@@ -163,12 +172,18 @@ class LakeTable:
         checks: str | Sequence[str] = (),
         bad_rows: BadRows = "stop",
         extra_fields: Extra = "error",
+        nested_as_json: bool = False,
     ) -> WriteResult:
         """Replaces the rows that match the filter, or all rows, in one commit. Older snapshots keep the old rows."""
         from frazil.scan.reading import as_filter
         from frazil.sinks import overwrite
 
-        options: Options = {"checks": checks, "bad_rows": bad_rows, "extra_fields": extra_fields}
+        options: Options = {
+            "checks": checks,
+            "bad_rows": bad_rows,
+            "extra_fields": extra_fields,
+            "nested_as_json": nested_as_json,
+        }
         chosen = as_filter(filter, table=self.name)
         return overwrite(self.lake.catalog, self._identifier(), rows, filter=chosen, branch=branch, options=options)
 
@@ -183,6 +198,7 @@ class LakeTable:
         checks: str | Sequence[str] = (),
         bad_rows: BadRows = "stop",
         extra_fields: Extra = "error",
+        nested_as_json: bool = False,
     ) -> WriteResult:
         """Updates the rows that have the key of a new one and inserts the others, in one commit.
 
@@ -191,7 +207,12 @@ class LakeTable:
         """
         from frazil.sinks import upsert
 
-        options: Options = {"checks": checks, "bad_rows": bad_rows, "extra_fields": extra_fields}
+        options: Options = {
+            "checks": checks,
+            "bad_rows": bad_rows,
+            "extra_fields": extra_fields,
+            "nested_as_json": nested_as_json,
+        }
         return upsert(
             self.lake.catalog,
             self._identifier(),

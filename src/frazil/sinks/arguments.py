@@ -152,6 +152,10 @@ def _is_seconds_or_none(value: object) -> bool:
     return value is None or (not isinstance(value, bool) and isinstance(value, Real) and float(value) >= 0)
 
 
+def _is_switch(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_path_or_none(value: object) -> bool:
     return value is None or isinstance(value, str | os.PathLike)
 
@@ -170,6 +174,7 @@ _RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "budget_bytes": (_is_count, "a whole number from 1"),
     "threads": (_is_count, "a whole number from 1"),
     "spool_folder": (_is_path_or_none, "a folder, or None"),
+    "nested_as_json": (_is_switch, "True or False"),
     "checks": (_are_checks, "an SQL condition, or a list of them"),
 }
 

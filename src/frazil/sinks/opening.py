@@ -45,7 +45,7 @@ PARAMETERS = (
     *("catalog", "storage_options", "part", "parts", "branch", "patience", "mode", "key", "sequence", "op", "host"),
     *ALIASES,
 )
-NOT_FOR_FRAMES = ("flush_rows", "flush_bytes", "flush_seconds", "threads")
+NOT_FOR_FRAMES = ("flush_rows", "flush_bytes", "flush_seconds", "threads", "nested_as_json")
 
 
 class OpenOptions(Options, total=False):

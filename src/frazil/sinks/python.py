@@ -26,6 +26,7 @@ class Options(TypedDict, total=False):
     budget_bytes: int
     threads: int
     spool_folder: Path | None
+    nested_as_json: bool
 
 
 def sink_options(**options: Unpack[Options]) -> SinkOptions:
@@ -46,6 +47,7 @@ def sink_options(**options: Unpack[Options]) -> SinkOptions:
         checks=as_checks(options.get("checks", ())),
         extra_fields=options.get("extra_fields", SinkOptions.extra_fields),
         bad_rows=options.get("bad_rows", SinkOptions.bad_rows),
+        nested_as_json=options.get("nested_as_json", SinkOptions.nested_as_json),
     )
 
 

@@ -28,7 +28,18 @@ from frazil.write.commit import (
     exact_position,
     position_in_batch,
 )
-from frazil.write.contract import Accepted, Contract, Extra, Rejected, as_table, nested_columns, new_nested_fields
+from frazil.write.contract import (
+    Accepted,
+    Contract,
+    Extra,
+    Rejected,
+    as_dicts,
+    as_table,
+    columns_as_json,
+    nested_as_json,
+    nested_columns,
+    new_nested_fields,
+)
 from frazil.write.files import Buffer, BufferLimits, FileMaker, TableLayout, WrittenFile, delete_quietly
 
 BadRows = Literal["quarantine", "stop"]
@@ -103,6 +114,7 @@ class SinkOptions:
     checks: tuple[str, ...] = ()
     extra_fields: Extra = "error"
     bad_rows: BadRows = "stop"
+    nested_as_json: bool = False  # nested values for text columns become JSON text
 
     def __post_init__(self) -> None:
         check_word("extra_fields", self.extra_fields, get_args(Extra))
@@ -154,7 +166,7 @@ class ArrowSink:
         return self._progress.offsets.get(ONLY_SOURCE)
 
     def write(self, rows: Any, *, position: int | Mapping[str, int] | None = None, done: Iterable[str] = ()) -> None:
-        """Takes rows: Arrow of any library, a dictionary, or a list of them.
+        """Takes rows: Arrow of any library, or a dictionary, Pydantic model or dataclass, or a list of them.
 
         `position` is where the source stands after these rows: rows at a position that was reached before are refused,
         for they are in. Rows of one position belong in one call. `done` names source partitions that are finished for
@@ -165,7 +177,7 @@ class ArrowSink:
             end, done = as_position(position, only_source=ONLY_SOURCE), as_names(done)
             self._check_forward(end)
             before = 0
-            for piece in _pieces(rows):
+            for piece in _pieces(as_dicts(rows)):
                 found = self._accept(piece)
                 if found.rows.num_rows or found.rejected:
                     self._check_moves(end)
@@ -182,6 +194,7 @@ class ArrowSink:
         """
         with self._closing_on_error():
             numbers = as_offsets(offsets, source=source)
+            rows = as_dicts(rows)
             rows = [rows] if isinstance(rows, Mapping) else rows if _are_dicts(rows) else as_table(rows)
             if len(rows) != len(numbers) or numbers.null_count:
                 what = (
@@ -283,6 +296,10 @@ class ArrowSink:
 
     def _accept(self, rows: Any) -> Accepted:
         table = None if _are_dicts(rows) else as_table(rows)
+        if self._options.nested_as_json:
+            schema = self._contract.layout.arrow
+            rows = nested_as_json(rows, schema) if table is None else rows
+            table = None if table is None else columns_as_json(table, schema)
         if self._options.extra_fields == "evolve":
             self._evolve(_guess_schema(rows, self._contract.layout.arrow) if table is None else table.schema)
         return self._contract.accept_dicts(rows) if table is None else self._contract.accept(table)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from frazil.write.contract.contract import Accepted, Contract, Extra, Rejected, as_table, check_new_names, roots_of
     from frazil.write.contract.conversion import Converted, convert, extra_fields, fits, null_violations
     from frazil.write.contract.dict_fields import nested_columns, new_nested_fields
+    from frazil.write.contract.models import as_dicts, columns_as_json, nested_as_json
     from frazil.write.contract.raw import as_json, parse_row
 
 __all__ = [
@@ -19,13 +20,16 @@ __all__ = [
     "Converted",
     "Extra",
     "Rejected",
+    "as_dicts",
     "as_json",
     "as_table",
     "check_new_names",
+    "columns_as_json",
     "compile_checks",
     "convert",
     "extra_fields",
     "fits",
+    "nested_as_json",
     "nested_columns",
     "new_nested_fields",
     "null_violations",

@@ -44,8 +44,8 @@ class Unfit:
         return repr(self.value)
 
 
-def as_json(row: Mapping[str, Any]) -> str:
-    """A row as one line of JSON; what JSON has no word for is written as text.
+def as_json(row: Any) -> str:
+    """A row, or a nested value, as one line of JSON; what JSON has no word for is written as text.
 
     >>> as_json({"id": 1, "price": Decimal("1.50"), "data": b"ab"})
     '{"id":1,"price":"1.50","data":"YWI="}'
