@@ -190,7 +190,7 @@ class Guard:
                 "deleted %d old metadata files of %s",
                 len(candidates.left),
                 current.metadata["location"],
-                extra={"files": candidates.left},
+                extra={"fields": {"files": candidates.left}},
             )
         except Exception as exc:  # the files stay, as orphans
             log.warning("old metadata files of %s were left: %s", current.metadata["location"], exc)

@@ -33,30 +33,40 @@ def purge_table(ctx: Context, warehouse: Warehouse, location: str) -> None:
     """Deletes what the metadata file leads to, and it last. The pointer is gone already: a failure leaves orphans, no
     broken table.
     """
+    outcome, count = "failed", 0
     try:
-        if importlib.util.find_spec("pyarrow") is None:
-            log.warning(
-                "purge of %s: the files were left; deleting them needs pyarrow (pip install 'frazil[sinks]')", location
-            )
-            return
-        metadata = ctx.files.read(location)
-        pointers = ctx.guard.pointers()
-        own = ctx.guard.own_folders(warehouse, metadata, pointers)
-        candidates = Candidates(Purge(ctx, metadata, location, own).files())
-        ctx.guard.spare(candidates, pointers)
-        for path, label in candidates.referenced.items():
-            log.warning("purge of %s: %s was left: %s leads to it", metadata["location"], path, label)
-        count = _delete(ctx, metadata, candidates.left)
-        log.info(
-            "purged table %s: %d files",
-            metadata["location"],
-            count,
-            extra={"table": metadata["location"], "deleted": count},
-        )
+        outcome, count = _purge(ctx, warehouse, location)
     except ReferencesUnknown as exc:
+        outcome = "left"
         log.warning("purge of %s: all files were left: %s", location, exc.message)
     except Exception:
         log.exception("purge of %s stopped; the files that are left are orphans", location)
+    finally:
+        ctx.telemetry.purges.ended(outcome, count)
+
+
+def _purge(ctx: Context, warehouse: Warehouse, location: str) -> tuple[str, int]:
+    """How it ended, and how many files were deleted."""
+    if importlib.util.find_spec("pyarrow") is None:
+        log.warning(
+            "purge of %s: the files were left; deleting them needs pyarrow (pip install 'frazil[sinks]')", location
+        )
+        return "left", 0
+    metadata = ctx.files.read(location)
+    pointers = ctx.guard.pointers()
+    own = ctx.guard.own_folders(warehouse, metadata, pointers)
+    candidates = Candidates(Purge(ctx, metadata, location, own).files())
+    ctx.guard.spare(candidates, pointers)
+    for path, label in candidates.referenced.items():
+        log.warning("purge of %s: %s was left: %s leads to it", metadata["location"], path, label)
+    count = _delete(ctx, metadata, candidates.left)
+    log.info(
+        "purged table %s: %d files",
+        metadata["location"],
+        count,
+        extra={"fields": {"table": metadata["location"], "deleted": count}},
+    )
+    return "done", count
 
 
 def _delete(ctx: Context, metadata: Json, paths: list[str]) -> int:
@@ -67,7 +77,7 @@ def _delete(ctx: Context, metadata: Json, paths: list[str]) -> int:
             break
         for path in some:
             count += ctx.files.delete(path)
-        log.info("purge of %s: deleted %d files", metadata["location"], len(some), extra={"files": some})
+        log.info("purge of %s: deleted %d files", metadata["location"], len(some), extra={"fields": {"files": some}})
     return count
 
 

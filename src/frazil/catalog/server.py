@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import os
 import resource
 import signal
@@ -26,7 +27,7 @@ from frazil.catalog.protocol import CatalogProtocol
 from frazil.catalog.store import open_database
 from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
-from frazil.catalog.telemetry import Telemetry
+from frazil.catalog.telemetry import Telemetry, build_info, process_counts
 from frazil.catalog.warehouse import MetadataFiles, Warehouses
 from frazil.config import Limits
 from frazil.properties import PropertyRule
@@ -74,6 +75,9 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         raise
     telemetry = Telemetry(Path(options.metrics_folder) if options.metrics_folder else None)
     telemetry.watch(cache.gauges)
+    telemetry.watch(database.gauges)
+    telemetry.watch(process_counts)
+    telemetry.build = build_info(importlib.metadata.version("frazil"), database.dialect)
     return Context(
         database,
         warehouses,

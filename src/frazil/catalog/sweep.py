@@ -127,5 +127,5 @@ def delete_orphans(ctx: Context, orphans: Iterable[Orphan]) -> int:
     candidates = Candidates(orphan.location for orphan in orphans)
     ctx.guard.spare_named(candidates, ctx.guard.pointers())
     deleted = [path for path in candidates.left if ctx.files.delete(path)]
-    log.info("swept %d orphan metadata files", len(deleted), extra={"files": deleted})
+    log.info("swept %d orphan metadata files", len(deleted), extra={"fields": {"files": deleted}})
     return len(deleted)

@@ -2,35 +2,86 @@
 
 Each worker process counts for itself. With several workers, each writes its counts into a file of a folder that they
 share, once a second, and the worker that answers /metrics adds the others' files to its own counts; so a scrape shows
-the whole server, whichever worker it reaches. Files of workers that died stay, since a counter never goes down.
+the whole server, whichever worker it reaches. The counters of workers that died stay, since a counter never goes down.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import platform
+import resource
+import sys
 import threading
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from frazil.metrics import Counts, Metric, add_counts, render_counts, series
+from frazil.processes import start_time
+
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 WRITE_SECONDS = 1.0
 
-Counts = dict[str, float]  # a Prometheus series, with its labels -> its value
-
-_HELP = {
-    "frazil_requests_total": ("counter", "Requests answered, by operation and status."),
-    "frazil_request_seconds": ("histogram", "Time from the request's head to its answer, by operation."),
-    "frazil_commits_total": (
-        "counter",
-        "Commits of tables and views, by how they ended: committed, conflict, refused or unknown.",
+METRICS = {
+    "frazil_requests_total": Metric("counter", "Requests answered, by operation and status.", ("operation", "status")),
+    "frazil_request_seconds": Metric(
+        "histogram", "Time from the request's head to its answer, by operation.", ("operation",)
     ),
-    "frazil_requests_in_flight": ("gauge", "Requests that are being answered."),
-    "frazil_cache_bytes": ("gauge", "Bytes of metadata kept in memory, about."),
-    "frazil_cache_lookups_total": ("counter", "Lookups of metadata in memory, by result."),
+    "frazil_commits_total": Metric(
+        "counter", "Commits of tables and views, by outcome: committed, conflict, refused or unknown.", ("outcome",)
+    ),
+    "frazil_requests_in_flight": Metric("gauge", "Requests that are being answered."),
+    "frazil_cache_bytes": Metric("gauge", "Bytes of metadata kept in memory, about."),
+    "frazil_cache_lookups_total": Metric("counter", "Lookups of metadata in memory, by result.", ("result",)),
+    "frazil_database_connections": Metric(
+        "gauge", "Connections to the database: in_use and idle of PostgreSQL, open of SQLite.", ("state",)
+    ),
+    "frazil_database_waits_total": Metric("counter", "Requests that had to wait for a connection, or to write."),
+    "frazil_database_wait_seconds_total": Metric("counter", "How long they waited for a connection."),
+    "frazil_purges_queued": Metric("gauge", "Dropped tables whose files are still to be deleted."),
+    "frazil_purges_total": Metric(
+        "counter", "Purges of dropped tables, by outcome: done, left (files may be needed), failed.", ("outcome",)
+    ),
+    "frazil_purged_files_total": Metric("counter", "Files that purges have deleted."),
+    "process_cpu_seconds_total": Metric("counter", "CPU time of a worker process.", ("pid",)),
+    "process_resident_memory_bytes": Metric("gauge", "Memory of a worker process.", ("pid",)),
+    "process_open_fds": Metric("gauge", "Open file descriptors of a worker process.", ("pid",)),
+    "process_max_fds": Metric("gauge", "How many file descriptors a worker process may open.", ("pid",)),
+    "process_start_time_seconds": Metric("gauge", "When a worker process started, in seconds since 1970.", ("pid",)),
+    "frazil_build_info": Metric(
+        "gauge",
+        "1, with the versions of Frazil and Python and the kind of database.",
+        ("version", "python", "database"),
+    ),
 }
+
+
+class Purges:
+    """How many dropped tables wait for the deletion of their files, and how it ended for the others."""
+
+    def __init__(self) -> None:
+        self._queued, self._files = 0, 0
+        self._outcomes: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def queued(self) -> None:
+        with self._lock:
+            self._queued += 1
+
+    def ended(self, outcome: str, files: int) -> None:
+        with self._lock:
+            self._queued -= 1
+            self._files += files
+            self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
+
+    def gauges(self) -> Counts:
+        """What the metrics show of it."""
+        with self._lock:
+            counts = {series("frazil_purges_total", {"outcome": name}): n for name, n in self._outcomes.items()}
+            return {"frazil_purges_queued": self._queued, "frazil_purged_files_total": self._files, **counts}
 
 
 class Telemetry:
@@ -41,7 +92,9 @@ class Telemetry:
         self._statuses: dict[tuple[str, int], int] = {}
         self._times: dict[str, list[float]] = {}  # per operation: a count a bucket, then the number and the sum
         self._commits: dict[str, int] = {}
-        self._gauges: Callable[[], Counts] = dict
+        self._watched: list[Callable[[], Counts]] = []
+        self.build = ""  # the series of `build_info`
+        self.purges = Purges()
         self._file = folder / f"{os.getpid()}.json" if folder else None
         self._folder = folder
         self._stop = threading.Event()
@@ -50,7 +103,7 @@ class Telemetry:
 
     def watch(self, gauges: Callable[[], Counts]) -> None:
         """Adds values that are read when they are asked for."""
-        self._gauges = gauges
+        self._watched.append(gauges)
 
     def count(self, operation: str, status: int, seconds: float, *, commits: bool) -> None:
         """Counts an answered request. Called from the event loop alone, so it needs no lock."""
@@ -68,7 +121,9 @@ class Telemetry:
 
     def counts(self) -> Counts:
         """All series of this process."""
-        numbers: Counts = {"frazil_requests_in_flight": self.in_flight, **self._gauges()}
+        numbers: Counts = {"frazil_requests_in_flight": self.in_flight, **self.purges.gauges()}
+        for gauges in self._watched:
+            numbers |= gauges()
         for (operation, status), number in list(self._statuses.items()):
             numbers[f'frazil_requests_total{{operation="{operation}",status="{status}"}}'] = number
         for outcome, number in list(self._commits.items()):
@@ -84,13 +139,15 @@ class Telemetry:
 
     def render(self) -> str:
         """The counts of the whole server as Prometheus reads them."""
-        return render_counts(add_counts([self.counts(), *self._others()]))
+        counts = add_counts([self.counts(), *self._others()])
+        return render_counts(counts | ({self.build: 1.0} if self.build else {}), METRICS)
 
     def _others(self) -> Iterable[Counts]:
         for file in self._folder.glob("*.json") if self._folder else ():
             if file != self._file:
                 with suppress(OSError, ValueError):  # a worker that starts or ends right now
-                    yield json.loads(file.read_text())
+                    counts: Counts = json.loads(file.read_text())
+                    yield counts if start_time(int(file.stem)) else _lasting(counts)
 
     def _write_often(self) -> None:
         assert self._file is not None
@@ -107,8 +164,18 @@ class Telemetry:
     def close(self) -> None:
         self._stop.set()
         self.in_flight = 0
-        self._gauges = dict
+        self._watched = []
         self._write()
+
+
+def _lasting(counts: Counts) -> Counts:
+    """What still counts of a worker that has ended: its counters, not what it held.
+
+    >>> _lasting({"frazil_purged_files_total": 2, "frazil_cache_bytes": 7, 'process_open_fds{pid="1"}': 9})
+    {'frazil_purged_files_total': 2}
+    """
+    gone = {name for name, metric in METRICS.items() if metric.kind == "gauge" or name.startswith("process_")}
+    return {key: value for key, value in counts.items() if key.partition("{")[0] not in gone}
 
 
 def _outcome(status: int) -> str:
@@ -121,23 +188,35 @@ def _outcome(status: int) -> str:
     return "conflict" if status == 409 else "refused" if status < 500 else "unknown"
 
 
-def add_counts(parts: Iterable[Counts]) -> Counts:
-    """
-    >>> add_counts([{"a": 1}, {"a": 2, "b": 3}])
-    {'a': 3.0, 'b': 3.0}
-    """
-    total: Counts = {}
-    for part in parts:
-        for series, number in part.items():
-            total[series] = total.get(series, 0.0) + number
-    return total
+def build_info(version: str, database: str) -> str:
+    """The series that says what runs; its value is 1."""
+    facts = {"version": version, "python": platform.python_version(), "database": database}
+    return series("frazil_build_info", facts)
 
 
-def render_counts(counts: Counts) -> str:
-    lines: list[str] = []
-    for name, (kind, text) in _HELP.items():
-        series = [s for s in counts if s.partition("{")[0] in (name, f"{name}_bucket", f"{name}_count", f"{name}_sum")]
-        if series:
-            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-            lines += [f"{s} {counts[s]:.17g}" for s in series]
-    return "\n".join(lines) + "\n"
+def process_counts() -> Counts:
+    """CPU, memory and file descriptors of this process; what the system does not tell is left out."""
+    labels = {"pid": str(os.getpid())}
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    counts = {
+        "process_cpu_seconds_total": usage.ru_utime + usage.ru_stime,
+        "process_resident_memory_bytes": _resident_bytes(usage.ru_maxrss),
+        "process_max_fds": float(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        "process_start_time_seconds": _STARTED,
+    }
+    with suppress(OSError):
+        folder = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+        counts["process_open_fds"] = float(len(os.listdir(folder)))  # noqa: PTH208  # called at every scrape
+    return {series(name, labels): value for name, value in counts.items()}
+
+
+_STARTED = time.time()  # this module is loaded when the process starts
+
+
+def _resident_bytes(peak: int) -> float:
+    """The memory now; where the system tells only the peak, that."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return float(peak if sys.platform == "darwin" else peak * 1024)
+    return float(pages * resource.getpagesize())

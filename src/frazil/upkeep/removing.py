@@ -114,7 +114,9 @@ def remove_files(table: Table, paths: Iterable[str], *, on_step: Callable[[str],
             on_step("removing files")
             result = sum(pool.map(remove, free), result + left)
             log.info(
-                "%s: removed %d files", ".".join(table.name()), len(free), extra={"table": table.name(), "files": free}
+                "%s: removed %d files",
+                *(".".join(table.name()), len(free)),
+                extra={"fields": {"table": ".".join(table.name()), "files": free}},
             )
     return result
 

@@ -138,8 +138,8 @@ def test_the_catalog_is_asked_for_its_version_and_warehouse(settings: Settings, 
     with running_catalog(tmp_path / "catalog") as server:
         record_served(settings.stack.folder.absolute(), Served("serve", server.uri, 4711, {"default": "/lake"}))
         found = find(with_uri(settings, server.uri), "Catalog", "catalog.uri")
-    assert found.state == "ok"
-    assert found.detail.endswith("warehouse default in /lake, served by 'frazil serve' (pid 4711)")
+    said = f"Frazil {frazil.__version__}, warehouse default in /lake, served by 'frazil serve' (pid 4711)"
+    assert (found.state, found.detail) == ("ok", f"{server.uri} (flag): {said}")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response, json_response
+from frazil.metrics import CONTENT_TYPE
 
 
 def livez(_ctx: Context, _request: Request) -> Response:
@@ -19,6 +20,4 @@ def readyz(ctx: Context, _request: Request) -> Response:
 
 def metrics(ctx: Context, _request: Request) -> Response:
     """The server's numbers as Prometheus reads them."""
-    return Response(
-        200, ctx.telemetry.render().encode(), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
-    )
+    return Response(200, ctx.telemetry.render().encode(), [(b"content-type", CONTENT_TYPE.encode())])

@@ -277,6 +277,7 @@ def drop_table(ctx: Context, request: Request) -> Response:
     if purge:
         from frazil.catalog.purge import purge_table
 
+        ctx.telemetry.purges.queued()
         deleting = ctx.background.submit(purge_table, ctx, warehouse, dropped[0].metadata_location)
         # Who makes a table of the same name next expects an empty place; Trino insists on it. A large table takes
         # longer than clients wait.

@@ -63,6 +63,9 @@ class Database(Protocol):
 
     def unlock_stripe(self, number: int) -> None: ...
 
+    def gauges(self) -> dict[str, float]:
+        """What the metrics show of its connections."""
+
     def close(self) -> None: ...
 
 

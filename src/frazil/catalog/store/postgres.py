@@ -129,9 +129,30 @@ class _Connections:
         self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
+        self._in_use, self._waits, self._waited_seconds = 0, 0, 0.0
+
+    def gauges(self) -> dict[str, float]:
+        with self._lock:
+            return {
+                'frazil_database_connections{state="in_use"}': self._in_use,
+                'frazil_database_connections{state="idle"}': len(self._idle),
+                "frazil_database_waits_total": self._waits,
+                "frazil_database_wait_seconds_total": self._waited_seconds,
+            }
+
+    def _wait_for_room(self) -> bool:
+        if self._room.acquire(blocking=False):
+            return True
+        start = time.monotonic()
+        try:
+            return self._room.acquire(timeout=WAIT_SECONDS)
+        finally:
+            with self._lock:
+                self._waits += 1
+                self._waited_seconds += time.monotonic() - start
 
     def lend(self, action: Callable[[Connection], T]) -> T:
-        if not self._room.acquire(timeout=WAIT_SECONDS):
+        if not self._wait_for_room():
             raise Unavailable(
                 f"all {MAX_CONNECTIONS} connections to the catalog's database were busy for {WAIT_SECONDS:g} seconds"
             )
@@ -142,10 +163,13 @@ class _Connections:
             finally:
                 self._give_back(connection)
         finally:
+            with self._lock:
+                self._in_use -= 1
             self._room.release()
 
     def _take(self) -> Connection:
         with self._lock:
+            self._in_use += 1
             if self._idle:
                 return self._idle.pop()
         connection: Connection = psycopg.connect(self._url, autocommit=True, **CONNECT)  # type: ignore[arg-type]
@@ -245,6 +269,9 @@ class PostgresDatabase:
         """Nothing: a lock would cost a round trip in every commit, to save a file in a few."""
 
     def unlock_stripe(self, number: int) -> None: ...
+
+    def gauges(self) -> dict[str, float]:
+        return self._connections.gauges()
 
     def close(self) -> None:
         self._closed.set()

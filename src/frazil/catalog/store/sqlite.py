@@ -110,6 +110,7 @@ class SqliteDatabase:
         self._mutex = threading.Lock()  # guards _waiting and _connections
         self._turn = threading.Lock()  # held by the one thread that writes
         self._waiting: list[_Ticket] = []
+        self._waits = 0
         self._path_text = str(self.path)
         self._file = _identity(self._path_text)
         self._writer = self._connect()
@@ -160,6 +161,7 @@ class SqliteDatabase:
     def write(self, work: Callable[[Sql], T]) -> T:
         ticket = _Ticket(work)
         with self._mutex:
+            self._waits += bool(self._waiting)  # another write has come before, and has not begun
             self._waiting.append(ticket)
         with self._turn:
             # The first thread runs all that wait; the others find their ticket done when their turn comes.
@@ -242,7 +244,7 @@ class SqliteDatabase:
         """
         log.warning(
             "SQLite rolled back a transaction",
-            extra={"database": str(self.path), "writes": len(batch), "reason": str(cause)},
+            extra={"fields": {"database": str(self.path), "writes": len(batch), "reason": str(cause)}},
         )
         if len(batch) == 1:
             batch[0].error = batch[0].error or self._unavailable(cause)
@@ -294,6 +296,13 @@ class SqliteDatabase:
     def unlock_stripe(self, number: int) -> None:
         with suppress(OSError):
             fcntl.lockf(self._gate, fcntl.LOCK_UN, 1, number)
+
+    def gauges(self) -> dict[str, float]:
+        with self._mutex:
+            return {
+                'frazil_database_connections{state="open"}': len(self._connections),
+                "frazil_database_waits_total": self._waits,
+            }
 
     def close(self) -> None:
         with self._turn, self._mutex:
