@@ -15,6 +15,7 @@ from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from frazil.write.commit.totals import TOTALS, count_totals
 from tests.contract.upkeep_format3 import Kept3, Lineage
 from tests.contract.upkeep_lake import HURRIED, Kept, during
 
@@ -54,6 +55,13 @@ def test_rows_keep_their_ids_and_the_vectors_of_rewritten_files_go(kept: Kept3) 
         "6",
         "6",
     ]
+
+
+def test_the_size_of_a_deletion_vector_is_that_of_its_blob(kept: Kept3) -> None:
+    kept.compact()
+    head = kept.live.current_snapshot()
+    assert head is not None
+    assert {name: kept.summary()[name] for name in TOTALS} == count_totals(kept.live.io, head)
 
 
 def test_rows_that_were_moved_before_keep_their_ids_again(kept: Kept3) -> None:

@@ -19,8 +19,8 @@ from pyroaring import BitMap64
 
 from frazil.client.changes import Change
 from frazil.write.commit import format3
+from frazil.write.commit.builder import guards, move_ref, next_snapshot
 from frazil.write.commit.entries import as_added, as_existing, write_entries
-from frazil.write.commit.snapshots import guards, move_ref, next_snapshot
 from frazil.write.files.buffer import Buffer, BufferLimits
 from frazil.write.files.layout import TableLayout
 from tests.contract.upkeep_lake import Kept, rows
@@ -64,11 +64,12 @@ class Kept3(Kept):
         """Deletion vectors in one Puffin file: about which file, which rows, and in whose partition."""
         table, path = self.live, f"{self.live.location()}/data/{uuid.uuid4()}-deletes.puffin"
         content, made = b"PFA1", list[DataFile]()
-        for target, positions, like in vectors:
-            blob = vector_blob(positions)
+        blobs = [vector_blob(positions) for _, positions, _ in vectors]
+        size = len(content) + sum(len(blob) for blob in blobs)  # of the whole file, which they share
+        for (target, positions, like), blob in zip(vectors, blobs, strict=True):
             facts = {"file_path": path, "file_format": FileFormat.PUFFIN, "content": DataFileContent.POSITION_DELETES}
             facts |= {"record_count": len(positions), "partition": like.partition, "referenced_data_file": target}
-            facts |= {"content_offset": len(content), "content_size_in_bytes": len(blob), "file_size_in_bytes": 0}
+            facts |= {"content_offset": len(content), "content_size_in_bytes": len(blob), "file_size_in_bytes": size}
             made.append(DataFile.from_args(_table_format_version=3, **facts))
             made[-1].spec_id = like.spec_id
             content += blob

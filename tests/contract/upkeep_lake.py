@@ -28,10 +28,10 @@ from frazil.upkeep.deletes import SCHEMA as DELETE_SCHEMA
 from frazil.upkeep.deletes import WrittenDeletes
 from frazil.upkeep.expire import Expiry, ExpiryResult
 from frazil.upkeep.policy import Policy
+from frazil.write.commit.builder import guards, move_ref, next_snapshot
 from frazil.write.commit.entries import as_added, write_entries
 from frazil.write.commit.manifests import write_list
 from frazil.write.commit.publish import Patience
-from frazil.write.commit.snapshots import guards, move_ref, next_snapshot
 from frazil.write.files.partitioning import partition_spec
 
 SCHEMA = Schema(

@@ -24,8 +24,8 @@ from pyiceberg.typedef import Record
 
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
+from frazil.write.commit.builder import guards, move_ref, next_snapshot
 from frazil.write.commit.manifests import write_list
-from frazil.write.commit.snapshots import guards, move_ref, next_snapshot
 
 POSITIONS = pa.schema(
     [

@@ -5,23 +5,22 @@ if it has one.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile
+from pyiceberg.manifest import DataFile
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import UpkeepError
-from frazil.scan.planning import DELETES, EQUALITY, DeleteFile
-from frazil.upkeep.entries import count_dropped_deletes, drop_files, file_key
+from frazil.scan.planning import EQUALITY, DeleteFile
 from frazil.upkeep.groups import DeleteKey, Group, LiveFile, Rules, plan_groups, why_not
 from frazil.upkeep.policy import Policy
-from frazil.upkeep.replacing import Counts, Outcome, Replacement
+from frazil.upkeep.replacing import FileExchange, Outcome, Replacement
 from frazil.upkeep.rewriting import Rewriter
 from frazil.upkeep.survey import Survey
-from frazil.write.commit import CommitCatalog, Patience, as_added, write_entries
+from frazil.write.commit import CommitCatalog, Patience
 from frazil.write.files import WrittenFile, delete_quietly
 
 if TYPE_CHECKING:
@@ -118,11 +117,18 @@ class Compacted:
         return None if now <= applied else self.group.sequence
 
     @property
-    def vectors(self) -> frozenset[DeleteKey]:
+    def removed_files(self) -> frozenset[str]:
+        return self.group.paths
+
+    @property
+    def removed_deletes(self) -> frozenset[DeleteKey]:
         """The deletion vectors of the old files: they go with them."""
         return frozenset(
             delete.key for file in self.group.files for delete in file.deletes if delete.offset is not None
         )
+
+    def added(self, dropped: Mapping[DeleteKey, DataFile]) -> list[DataFile]:
+        return [file.to_data_file() for file in self.files]
 
 
 Finished = tuple[Group, list[WrittenFile] | UpkeepError]
@@ -215,7 +221,8 @@ class Compaction:
         for some in _portions(self.engine.rewrite(rewriter, groups), problems, self.on_group):
             self.patience.on_step("files written")
             done = [Compacted(group, files, columns) for group, files in some]
-            outcome = Replacement(self.catalog, self.identifier, STEP, Exchange(), self.patience).commit(done)
+            exchange = FileExchange[Compacted]()
+            outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.patience).commit(done)
             for swap in outcome.deletable:
                 for file in swap.files:
                     delete_quietly(rewriter.layout, file.path)
@@ -242,75 +249,6 @@ def _portions(
             waiting, began = [], time.monotonic()
     if waiting:
         yield waiting
-
-
-Written = tuple[list[ManifestFile], list[DataFile]]
-
-
-@dataclass
-class Exchange:
-    """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that
-    hold the groups.
-    """
-
-    _written: dict[tuple[object, ...], Written] = field(default_factory=dict)
-
-    def __call__(
-        self, survey: Survey, swaps: Sequence[Compacted], snapshot_id: int
-    ) -> tuple[list[ManifestFile], Counts]:
-        """The head's manifests, with the groups' files marked as deleted, and one for the files that take
-        their place.
-        """
-        removed = frozenset[DeleteKey]().union(
-            *({(path, None) for path in swap.group.paths} | swap.vectors for swap in swaps)
-        )
-        touched = frozenset(survey.manifests_with({path for path, offset in removed if offset is None}))
-        if vectors := {path for path, offset in removed if offset is not None}:
-            touched |= survey.manifests_with(vectors, DELETES)
-        ages = tuple(swap.sequence(survey) for swap in swaps)
-        key = (snapshot_id, touched, ages)
-        if key not in self._written:
-            self._written[key] = _write(survey, swaps, removed, touched, ages, snapshot_id)
-        made, dropped = self._written[key]
-        kept = [one for path, one in survey.manifests.items() if path not in touched]
-        return [*made, *kept], _count([file for swap in swaps for file in swap.files], dropped)
-
-
-def _write(
-    survey: Survey,
-    swaps: Sequence[Compacted],
-    removed: frozenset[DeleteKey],
-    touched: frozenset[str],
-    ages: Sequence[int | None],
-    snapshot_id: int,
-) -> Written:
-    table = survey.table
-    changed = [survey.manifests[path] for path in sorted(touched)]
-    made, dropped = drop_files(table, changed, lambda file: file_key(file) in removed, snapshot_id=snapshot_id)
-    # every file of a swap that holds is in the head, and so is every deletion vector
-    assert len(dropped) == len(removed)
-    added: dict[int, list[ManifestEntry]] = defaultdict(list)
-    for swap, age in zip(swaps, ages, strict=True):
-        for file in swap.files:
-            added[file.spec_id].append(as_added(file.to_data_file(), snapshot_id, age))
-    new = [
-        write_entries(table, entries, spec_id=spec_id, snapshot_id=snapshot_id) for spec_id, entries in added.items()
-    ]
-    return [*new, *made], dropped
-
-
-def _count(added: Sequence[WrittenFile], dropped: Sequence[DataFile]) -> Counts:
-    data = [file for file in dropped if file.content == DataFileContent.DATA]
-    return count_dropped_deletes([file for file in dropped if file.content != DataFileContent.DATA]) + Counts(
-        {
-            "added-data-files": len(added),
-            "added-records": sum(file.rows for file in added),
-            "added-files-size": sum(file.size_bytes for file in added),
-            "deleted-data-files": len(data),
-            "deleted-records": sum(file.record_count for file in data),
-            "removed-files-size": sum(file.file_size_in_bytes for file in data),
-        }
-    )
 
 
 def _add(result: CompactionResult, outcome: Outcome[Compacted]) -> CompactionResult:

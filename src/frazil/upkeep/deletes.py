@@ -14,24 +14,23 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestFile
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
 from pyiceberg.typedef import Identifier, Record
 
-from frazil.scan.planning import DELETES, POSITIONS, DeleteFile
-from frazil.upkeep.entries import count_dropped_deletes, drop_files, file_key, group_by_spec
+from frazil.scan.planning import POSITIONS, DeleteFile
 from frazil.upkeep.groups import DeleteKey
 from frazil.upkeep.policy import Policy
-from frazil.upkeep.replacing import Counts, Replacement
+from frazil.upkeep.replacing import FileExchange, Replacement
 from frazil.upkeep.rewriting import layout_of
 from frazil.upkeep.survey import Survey, delete_fact, key_of
-from frazil.write.commit import CommitCatalog, Patience, as_added, write_entries
+from frazil.write.commit import CommitCatalog, Patience
 from frazil.write.files import delete_quietly, writing
 
 if TYPE_CHECKING:
@@ -131,18 +130,30 @@ class WrittenDeletes:
 class DeleteSwap:
     """Delete files that go, and the one that takes their place, if any rows are left."""
 
-    removed: frozenset[DeleteKey]
+    removed_deletes: frozenset[DeleteKey]
     about: frozenset[str] = frozenset()  # the data files for which the new one stands
-    added: WrittenDeletes | None = None
+    merged: WrittenDeletes | None = None
 
     @property
     def watched(self) -> frozenset[str]:
         return frozenset()
 
+    @property
+    def removed_files(self) -> frozenset[str]:
+        return frozenset()
+
+    def sequence(self, survey: Survey) -> int | None:
+        return None
+
+    def added(self, dropped: Mapping[DeleteKey, DataFile]) -> list[DataFile]:
+        """The merged file, if there is one, in the partition of those that it stands for."""
+        like = dropped[min(self.removed_deletes)]
+        return [self.merged.to_data_file(like.partition)] if self.merged is not None else []
+
     def holds(self, survey: Survey) -> bool:
         """Whether they are all live, and concern no data file that they did not concern before."""
         now = survey.concerned
-        return self.removed <= now.keys() and all(now[key] <= self.about for key in self.removed)
+        return self.removed_deletes <= now.keys() and all(now[key] <= self.about for key in self.removed_deletes)
 
 
 def choose_deletes(table: str, files: Sequence[KnownDelete], *, target_bytes: int, least: int) -> DeletePlan:
@@ -213,18 +224,19 @@ class DeleteRewrite:
         merged = [(some, _merge(table, some)) for some in plan.merges]
         swaps += [DeleteSwap(frozenset(one.key for one in some), _about(some), made) for some, made in merged]
         self.patience.on_step("files written")
-        outcome = Replacement(self.catalog, self.identifier, STEP, Exchange(), self.patience).commit(swaps)
+        exchange = FileExchange[DeleteSwap](ManifestContent.DELETES)
+        outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.patience).commit(swaps)
         for swap in outcome.deletable:
-            if swap.added is not None:
-                delete_quietly(layout_of(table), swap.added.path)
-        single = [swap for swap in outcome.committed if swap.added is None]
-        joined = [swap for swap in outcome.committed if swap.added is not None]
+            if swap.merged is not None:
+                delete_quietly(layout_of(table), swap.merged.path)
+        single = [swap for swap in outcome.committed if swap.merged is None]
+        joined = [swap for swap in outcome.committed if swap.merged is not None]
         return DeleteResult(
-            dangling=sum(len(swap.removed) for swap in single),
-            merged=sum(len(swap.removed) for swap in joined),
+            dangling=sum(len(swap.removed_deletes) for swap in single),
+            merged=sum(len(swap.removed_deletes) for swap in joined),
             written=len(joined),
             snapshot_id=outcome.snapshot_id,
-            overtaken=sum(len(swap.removed) for swap in outcome.left_out),
+            overtaken=sum(len(swap.removed_deletes) for swap in outcome.left_out),
         )
 
 
@@ -265,51 +277,3 @@ def _write(table: Table, rows: pa.Table, like: KnownDelete) -> WrittenDeletes:
 
 def _long(value: int) -> bytes:
     return value.to_bytes(8, "little", signed=True)
-
-
-@dataclass
-class Exchange:
-    """The manifests of the new snapshot. They are written once for all attempts, unless a writer has changed those that
-    are concerned.
-    """
-
-    _written: dict[tuple[int, frozenset[str]], tuple[list[ManifestFile], Counts]] = field(default_factory=dict)
-
-    def __call__(
-        self, survey: Survey, swaps: Sequence[DeleteSwap], snapshot_id: int
-    ) -> tuple[list[ManifestFile], Counts]:
-        """The head's manifests, with delete files marked as deleted, and one for those that take their place."""
-        listed = survey.manifests
-        touched = frozenset(survey.manifests_with({path for swap in swaps for path, _ in swap.removed}, DELETES))
-        if (snapshot_id, touched) not in self._written:
-            self._written[snapshot_id, touched] = _rewrite(
-                survey.table, [listed[path] for path in sorted(touched)], swaps, snapshot_id
-            )
-        made, counts = self._written[snapshot_id, touched]
-        return [*(one for path, one in listed.items() if path not in touched), *made], counts
-
-
-def _rewrite(
-    table: Table, manifests: Sequence[ManifestFile], swaps: Sequence[DeleteSwap], snapshot_id: int
-) -> tuple[list[ManifestFile], Counts]:
-    removed = {key: swap for swap in swaps for key in swap.removed}
-    made, dropped = drop_files(table, manifests, lambda file: file_key(file) in removed, snapshot_id=snapshot_id)
-    partitions = {id(removed[file_key(file)]): file.partition for file in dropped}
-    added = [swap.added.to_data_file(partitions[id(swap)]) for swap in swaps if swap.added is not None]
-    for spec_id, files in group_by_spec(added).items():
-        entries = [as_added(file, snapshot_id) for file in files]
-        made.append(
-            write_entries(table, entries, spec_id=spec_id, content=ManifestContent.DELETES, snapshot_id=snapshot_id)
-        )
-    return made, _count(added, dropped)
-
-
-def _count(added: Sequence[DataFile], dropped: Sequence[DataFile]) -> Counts:
-    return count_dropped_deletes(dropped) + Counts(
-        {
-            "added-delete-files": len(added),
-            "added-position-delete-files": len(added),
-            "added-position-deletes": sum(file.record_count for file in added),
-            "added-files-size": sum(file.file_size_in_bytes for file in added),
-        }
-    )

@@ -14,9 +14,9 @@ from pyiceberg.typedef import Identifier
 
 from frazil.scan.planning import DATA, DELETES
 from frazil.upkeep.policy import Policy
-from frazil.upkeep.replacing import Counts, Replacement
+from frazil.upkeep.replacing import Replacement
 from frazil.upkeep.survey import Survey
-from frazil.write.commit import CommitCatalog, Patience, as_existing, read_entries, write_entries
+from frazil.write.commit import CommitCatalog, Counts, Patience, as_existing, read_entries, write_entries
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

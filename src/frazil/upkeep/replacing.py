@@ -15,42 +15,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from pyiceberg.manifest import ManifestFile
-from pyiceberg.table.snapshots import Operation, Summary, update_snapshot_summaries
-from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict
 from frazil.protocol import SUMMARY_PROGRESS, SUMMARY_UPKEEP
+from frazil.scan.planning import DELETES
+from frazil.upkeep.groups import DeleteKey
 from frazil.upkeep.survey import Survey, manifest_cache
 from frazil.write.commit import (
     MAIN,
     CommitCatalog,
+    Counts,
+    Draft,
     Patience,
+    as_added,
+    count_added,
+    count_dropped,
+    drop_files,
+    file_key,
     guards,
-    move_ref,
-    next_snapshot,
     property_key,
-    totals_before,
     until_decided,
-    write_list,
-    write_list_v3,
+    write_by_spec,
 )
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a replace snapshot tells of the files that came and went, in the words of a snapshot's summary."""
-
-    values: dict[str, int] = field(default_factory=dict)
-
-    def __add__(self, other: Counts) -> Counts:
-        names = self.values.keys() | other.values.keys()
-        return Counts({name: self.values.get(name, 0) + other.values.get(name, 0) for name in sorted(names)})
 
 
 class Swap(Protocol):
@@ -136,40 +129,79 @@ class Replacement(Generic[S]):
         return until_decided(attempt, name=".".join(self.identifier), patience=self.patience)
 
     def _change(self, survey: Survey, swaps: tuple[S, ...], snapshot_id: int, attempt: int) -> Change:
-        table, metadata, parent = survey.table, survey.table.metadata, survey.head
+        metadata, parent = survey.table.metadata, survey.head
         assert parent is not None  # files to replace come from it
         manifests, counts = self.exchange(survey, swaps, snapshot_id)
-        manifests = [one for one in manifests if one.added_snapshot_id == snapshot_id or _has_files(one)]
-        before = totals_before(table.io, parent, most_manifests=None)
-        summary = summarise(before, counts, {SUMMARY_UPKEEP: self.step, **_progress(metadata)})
-        where = {"snapshot_id": snapshot_id, "parent_id": parent.snapshot_id, "attempt": attempt}
-        row_ids: dict[str, int] = {}
-        if metadata.format_version >= 3:
-            listed = write_list_v3(table, manifests, **where)
-            location, row_ids = listed.location, {"first_row_id": listed.first_row_id, "added_rows": listed.added_rows}
-        else:
-            location = write_list(table, manifests, **where)
-        snapshot = next_snapshot(metadata, parent, snapshot_id=snapshot_id, manifest_list=location, summary=summary)
-        snapshot = snapshot.model_copy(update=row_ids)
-        updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, MAIN, snapshot_id))
-        return Change(self.identifier, guards(metadata, MAIN, parent.snapshot_id), updates)
+        draft = Draft(survey.table, MAIN, parent, snapshot_id, attempt)
+        summary = {SUMMARY_UPKEEP: self.step, **_progress(metadata)}
+        snapshot = draft.write(Operation.REPLACE, manifests, counts, summary, most_manifests=None)
+        return Change(self.identifier, guards(metadata, MAIN, parent.snapshot_id), draft.updates(snapshot))
 
 
-def _has_files(manifest: ManifestFile) -> bool:
-    """Whether a manifest names a live file; one that only tells what an older snapshot has deleted has no place in a
-    new list.
+class FileSwap(Swap, Protocol):
+    """A swap of files: data files and delete files that go, and those that take their place."""
+
+    @property
+    def removed_files(self) -> frozenset[str]:
+        """The data files that go."""
+
+    @property
+    def removed_deletes(self) -> frozenset[DeleteKey]:
+        """The delete files and deletion vectors that go."""
+
+    def sequence(self, survey: Survey) -> int | None:
+        """The sequence number of the new files; None: that of the commit."""
+
+    def added(self, dropped: Mapping[DeleteKey, DataFile]) -> list[DataFile]:
+        """The files that come, in the place of those that were dropped."""
+
+
+F = TypeVar("F", bound=FileSwap)
+
+
+@dataclass
+class FileExchange(Generic[F]):
+    """The manifests of a snapshot that swaps files. They are written once for all attempts, unless a writer has changed
+    those that name the files.
     """
-    counts = (manifest.added_files_count, manifest.existing_files_count)
-    return None in counts or sum(counts) > 0  # type: ignore[arg-type]  # none of them is None
 
+    content: ManifestContent = ManifestContent.DATA  # of the files that come
+    _written: dict[tuple[object, ...], tuple[list[ManifestFile], Counts]] = field(default_factory=dict)
 
-def summarise(before: Mapping[str, str] | None, counts: Counts, extra: dict[str, str]) -> Summary:
-    """The summary of a replace snapshot, with the totals carried on. PyIceberg counts only for other operations; the
-    sums are the same.
-    """
-    told = {key: str(value) for key, value in counts.values.items() if value}
-    counted = update_snapshot_summaries(Summary(Operation.OVERWRITE, **told, **extra), before)
-    return Summary(Operation.REPLACE, **counted.additional_properties)
+    def __call__(self, survey: Survey, swaps: Sequence[F], snapshot_id: int) -> tuple[list[ManifestFile], Counts]:
+        """The head's manifests, with the old files marked as deleted, and new ones for the files that take their
+        place.
+        """
+        files = frozenset[str]().union(*(swap.removed_files for swap in swaps))
+        deletes = frozenset[DeleteKey]().union(*(swap.removed_deletes for swap in swaps))
+        touched = frozenset(survey.manifests_with(files)) if files else frozenset()
+        if deletes:
+            touched |= survey.manifests_with({path for path, _ in deletes}, DELETES)
+        ages = tuple(swap.sequence(survey) for swap in swaps)
+        key = (snapshot_id, touched, ages)
+        if key not in self._written:
+            removed = deletes | {(path, None) for path in files}
+            self._written[key] = self._write(survey, list(zip(swaps, ages, strict=True)), removed, touched, snapshot_id)
+        written, counts = self._written[key]
+        return [*written, *(one for path, one in survey.manifests.items() if path not in touched)], counts
+
+    def _write(
+        self,
+        survey: Survey,
+        swaps: Sequence[tuple[F, int | None]],
+        removed: frozenset[DeleteKey],
+        touched: frozenset[str],
+        snapshot_id: int,
+    ) -> tuple[list[ManifestFile], Counts]:
+        table, changed = survey.table, [survey.manifests[path] for path in sorted(touched)]
+        edited, dropped = drop_files(table, changed, lambda file: file_key(file) in removed, snapshot_id=snapshot_id)
+        known = {file_key(file): file for file in dropped}
+        assert known.keys() == removed  # a swap that holds finds all of its files in the head
+        data = [file.file_path for file in dropped if file.content == DataFileContent.DATA]
+        assert len(data) == len(set(data))  # one that is listed twice is in no plan
+        entries = [as_added(file, snapshot_id, age) for swap, age in swaps for file in swap.added(known)]
+        added = write_by_spec(table, entries, content=self.content, snapshot_id=snapshot_id)
+        return [*added, *edited], count_added(entry.data_file for entry in entries) + count_dropped(dropped)
 
 
 def _progress(metadata: TableMetadata) -> dict[str, str]:

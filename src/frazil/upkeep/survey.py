@@ -23,7 +23,7 @@ from frazil.scan.planning import (
     Unit,
 )
 from frazil.upkeep.groups import AppliedDelete, DeleteKey, LiveFile, Rules
-from frazil.write.commit import MAIN, read_list_v3
+from frazil.write.commit import MAIN, read_list
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -73,9 +73,7 @@ class Survey:
         """The manifests as PyIceberg has them, by their paths: to be written into the next list."""
         if self.head is None:
             return {}
-        io, location = self.table.io, self.head.manifest_list
-        listed = read_list_v3(io, location) if self.keeps_row_ids else self.head.manifests(io)
-        return {one.manifest_path: one for one in listed}
+        return {manifest.manifest_path: manifest for manifest in read_list(self.table, self.head)}
 
     @cached_property
     def has_deletes(self) -> bool:

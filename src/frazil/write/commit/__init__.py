@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from frazil.write.commit.entries import as_added, as_deleted, as_existing, read_entries, read_files, write_entries
+    from frazil.write.commit.builder import (
+        Counts,
+        Draft,
+        count_added,
+        count_dropped,
+        count_written,
+        drop_ref,
+        guards,
+        head,
+        move_ref,
+        set_properties,
+    )
+    from frazil.write.commit.entries import as_added, as_existing, file_key, read_entries, read_files, write_entries
     from frazil.write.commit.events import report_commit, report_failure, report_repeat, report_retry, report_takeover
-    from frazil.write.commit.format3 import OFFSET, read_list_v3, with_lineage, write_list_v3
-    from frazil.write.commit.manifests import merge_small, rewrite_without, write_added, write_list
+    from frazil.write.commit.format3 import with_lineage
+    from frazil.write.commit.manifests import drop_files, merge_small, read_list, write_added, write_by_spec
     from frazil.write.commit.part_counts import Parts, highest_offsets, part_name, take_over_others
     from frazil.write.commit.progress import (
         MAIN,
@@ -49,29 +61,17 @@ if TYPE_CHECKING:
     from frazil.write.commit.replace import Replace
     from frazil.write.commit.rewrite import Rewrite
     from frazil.write.commit.rollback import roll_back
-    from frazil.write.commit.snapshots import (
-        Append,
-        Move,
-        Publishable,
-        count_files,
-        drop_ref,
-        guards,
-        head,
-        move_ref,
-        next_snapshot,
-        set_properties,
-        write_guards,
-    )
-    from frazil.write.commit.totals import totals_before
+    from frazil.write.commit.snapshots import Append, Move, Publishable
 
 __all__ = [
     "MAIN",
-    "OFFSET",
     "SCHEMA",
     "Append",
     "Claim",
     "CommitCatalog",
     "Committed",
+    "Counts",
+    "Draft",
     "Move",
     "OpenQuarantine",
     "Overtaken",
@@ -90,11 +90,14 @@ __all__ = [
     "apply_claim",
     "as_added",
     "as_arrow",
-    "as_deleted",
     "as_existing",
-    "count_files",
+    "count_added",
+    "count_dropped",
+    "count_written",
+    "drop_files",
     "drop_ref",
     "exact_position",
+    "file_key",
     "guards",
     "head",
     "highest_offsets",
@@ -103,7 +106,6 @@ __all__ = [
     "merge",
     "merge_small",
     "move_ref",
-    "next_snapshot",
     "part_name",
     "position_in_batch",
     "progress_at",
@@ -111,26 +113,22 @@ __all__ = [
     "quarantine_of",
     "read_entries",
     "read_files",
-    "read_list_v3",
+    "read_list",
     "read_progress",
     "report_commit",
     "report_failure",
     "report_repeat",
     "report_retry",
     "report_takeover",
-    "rewrite_without",
     "roll_back",
     "set_properties",
     "take_over",
     "take_over_others",
-    "totals_before",
     "until_decided",
     "with_lineage",
     "write_added",
+    "write_by_spec",
     "write_entries",
-    "write_guards",
-    "write_list",
-    "write_list_v3",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -149,6 +149,11 @@ def as_deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
     )
 
 
+def file_key(file: DataFile) -> tuple[str, int | None]:
+    """What tells a file, or a deletion vector in a file, from all others."""
+    return file.file_path, file[format3.OFFSET] if len(file) > format3.OFFSET else None
+
+
 def schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
     """The newest schema in which a spec makes sense: a column that an older spec was made of may have been dropped
     since.

@@ -1,4 +1,4 @@
-"""Manifests and manifest lists of an append.
+"""The manifests of a new snapshot: files added, files dropped, small manifests merged, and the list of them all.
 
 An append adds one manifest and carries the others over as they are (a fast append): a commit then costs the same on a
 table of any size, and a repeated attempt rewrites only the list. So that a stream of small commits does not pile up
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import (
     DataFile,
     ManifestContent,
+    ManifestEntry,
     ManifestFile,
     write_manifest_list,
 )
@@ -23,23 +24,36 @@ from pyiceberg.manifest import (
 from frazil.protocol import PROPERTY_MANIFEST_BYTES
 from frazil.pyiceberg_compat import copy_manifest
 from frazil.write.commit.entries import as_added, as_deleted, as_existing, read_entries, write_entries
+from frazil.write.commit.format3 import read_list_v3
 from frazil.write.files import WrittenFile, avro_codec, new_metadata_file, writing
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 MB = 1 << 20
 
 
-def write_added(table: Table, files: Sequence[WrittenFile], *, snapshot_id: int) -> list[ManifestFile]:
+def write_added(
+    table: Table, files: Iterable[WrittenFile], *, snapshot_id: int, sequence: int | None = None
+) -> list[ManifestFile]:
     """New manifests that add the files, one for each partition spec among them."""
-    by_spec: dict[int, list[DataFile]] = defaultdict(list)
-    for file in files:
-        by_spec[file.spec_id].append(file.to_data_file())
-    return [
-        write_entries(table, [as_added(file, snapshot_id) for file in some], spec_id=spec_id, snapshot_id=snapshot_id)
-        for spec_id, some in by_spec.items()
-    ]
+    entries = [as_added(file.to_data_file(), snapshot_id, sequence) for file in files]
+    return write_by_spec(table, entries, snapshot_id=snapshot_id)
+
+
+def write_by_spec(
+    table: Table,
+    entries: Iterable[ManifestEntry],
+    *,
+    content: ManifestContent = ManifestContent.DATA,
+    snapshot_id: int,
+) -> list[ManifestFile]:
+    """New manifests with these entries, one for each partition spec among them."""
+    by_spec: dict[int, list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        by_spec[entry.data_file.spec_id].append(entry)
+    return [_write(table, some, spec_id, content, snapshot_id) for spec_id, some in by_spec.items()]
 
 
 def merge_small(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int) -> list[ManifestFile]:
@@ -58,6 +72,28 @@ def merge_small(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id:
         for some in _bins(group, target):
             kept += [_merge(table, spec_id, some, snapshot_id)] if len(group) >= least and len(some) > 1 else some
     return kept
+
+
+def read_list(table: Table, snapshot: Snapshot) -> list[ManifestFile]:
+    """The manifests of a snapshot, ready to be written into another list."""
+    if table.metadata.format_version >= 3:
+        return read_list_v3(table.io, snapshot.manifest_list)
+    return snapshot.manifests(table.io)
+
+
+def split_by_content(manifests: Iterable[ManifestFile]) -> tuple[list[ManifestFile], list[ManifestFile]]:
+    """The manifests of data files, and those of delete files."""
+    data: list[ManifestFile] = []
+    deletes: list[ManifestFile] = []
+    for manifest in manifests:
+        (data if manifest.content == ManifestContent.DATA else deletes).append(manifest)
+    return data, deletes
+
+
+def has_files(manifest: ManifestFile) -> bool:
+    """Whether a manifest may name a live file."""
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    return None in counts or sum(counts) > 0  # type: ignore[arg-type]  # none of them is None
 
 
 def write_list(
@@ -82,27 +118,47 @@ def write_list(
     return location
 
 
-def rewrite_without(
-    table: Table, manifest: ManifestFile, is_dropped: Callable[[DataFile], bool], *, snapshot_id: int
-) -> tuple[ManifestFile, list[DataFile]]:
-    """The manifest with the dropped files marked as deleted by this snapshot, and these files; the same one if there
-    are none.
+def drop_files(
+    table: Table, manifests: Sequence[ManifestFile], is_dropped: Callable[[DataFile], bool], *, snapshot_id: int
+) -> tuple[list[ManifestFile], list[DataFile]]:
+    """The manifests with some files marked as deleted by this snapshot, and these files.
+
+    A manifest that loses no file stays as it is, what is left of another is written again. The deleted files of
+    manifests of which nothing is left share one, so that a rewrite does not leave as many manifests as it found.
     """
-    entries = read_entries(table, manifest)
-    dropped = [entry.data_file for entry in entries if is_dropped(entry.data_file)]
-    if not dropped:
-        return manifest, []
-    paths = {file.file_path for file in dropped}
-    changed = [
-        as_deleted(entry, snapshot_id) if entry.data_file.file_path in paths else as_existing(entry)
-        for entry in entries
-    ]
-    return write_entries(table, changed, spec_id=manifest.partition_spec_id, snapshot_id=snapshot_id), dropped
+    edited: list[ManifestFile] = []
+    dropped: list[DataFile] = []
+    emptied: dict[tuple[int, ManifestContent], list[ManifestEntry]] = defaultdict(list)
+    for manifest in manifests:
+        entries = read_entries(table, manifest)
+        # One by one: two deletion vectors may lie in one file, and one of them may go without the other.
+        goes = [is_dropped(entry.data_file) for entry in entries]
+        dropped += [entry.data_file for entry, is_gone in zip(entries, goes, strict=True) if is_gone]
+        kind = (manifest.partition_spec_id, manifest.content)
+        if all(goes):
+            emptied[kind] += [as_deleted(entry, snapshot_id) for entry in entries]
+        elif any(goes):
+            changed = [
+                as_deleted(entry, snapshot_id) if is_gone else as_existing(entry)
+                for entry, is_gone in zip(entries, goes, strict=True)
+            ]
+            edited.append(_write(table, changed, *kind, snapshot_id))
+        else:
+            edited.append(manifest)
+    return edited + [
+        _write(table, entries, *kind, snapshot_id) for kind, entries in emptied.items() if entries
+    ], dropped
+
+
+def _write(
+    table: Table, entries: Sequence[ManifestEntry], spec_id: int, content: ManifestContent, snapshot_id: int
+) -> ManifestFile:
+    return write_entries(table, entries, spec_id=spec_id, content=content, snapshot_id=snapshot_id)
 
 
 def _merge(table: Table, spec_id: int, manifests: Sequence[ManifestFile], snapshot_id: int) -> ManifestFile:
     entries = [as_existing(entry) for manifest in manifests for entry in read_entries(table, manifest)]
-    return write_entries(table, entries, spec_id=spec_id, snapshot_id=snapshot_id)
+    return _write(table, entries, spec_id, ManifestContent.DATA, snapshot_id)
 
 
 def _bins(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestFile]]:

@@ -31,6 +31,7 @@ from frazil.errors import (
 )
 from frazil.protocol import SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_REF
 from frazil.storage_errors import classify, hint_for
+from frazil.write.commit.builder import head
 from frazil.write.commit.events import (
     added_summary,
     report_commit,
@@ -53,7 +54,7 @@ from frazil.write.commit.progress import (
     read_progress,
     take_over,
 )
-from frazil.write.commit.snapshots import Append, Move, Publishable, head
+from frazil.write.commit.snapshots import Append, Move, Publishable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -7,26 +7,17 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table.snapshots import Operation, Snapshot
-from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import SinkError
-from frazil.write.commit.manifests import rewrite_without, write_added, write_list
+from frazil.write.commit.builder import Draft, count_dropped, count_written, head
+from frazil.write.commit.manifests import drop_files, split_by_content, write_added
 from frazil.write.commit.progress import MAIN
-from frazil.write.commit.snapshots import (
-    check_required,
-    count_files,
-    head,
-    move_ref,
-    next_snapshot,
-    set_properties,
-    write_guards,
-)
-from frazil.write.commit.totals import totals_before
+from frazil.write.commit.snapshots import check_required
 from frazil.write.files import WrittenFile, canonical_value
 
 if TYPE_CHECKING:
@@ -51,50 +42,22 @@ class Replace:
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that replaces the partitions, if the ref still is where `table` saw it."""
-        metadata = table.metadata
         check_required(table, self.files)
-        if self.snapshot_id is None:
-            self.snapshot_id = metadata.new_snapshot_id()
+        new_id = self.snapshot_id = self.snapshot_id or table.metadata.new_snapshot_id()
         if self._added is None:
-            self._added = write_added(table, self.files, snapshot_id=self.snapshot_id)
-        parent = head(metadata, self.ref)
-        carried, dropped = self._without_replaced(table, parent)
-        parent_id = parent.snapshot_id if parent else None
-        location = write_list(
-            table, [*self._added, *carried], snapshot_id=self.snapshot_id, parent_id=parent_id, attempt=attempt
-        )
-        counted = count_files(
-            self.files, Operation.OVERWRITE, totals_before(table.io, parent), summary, dropped=dropped
-        )
-        snapshot = next_snapshot(
-            metadata, parent, snapshot_id=self.snapshot_id, manifest_list=location, summary=counted
-        )
-        updates = (
-            AddSnapshotUpdate(snapshot=snapshot),
-            move_ref(metadata, self.ref, self.snapshot_id),
-            *set_properties(properties),
-        )
-        return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
+            self._added = write_added(table, self.files, snapshot_id=new_id)
+        draft = Draft(table, self.ref, head(table.metadata, self.ref), new_id, attempt)
+        data, deletes = split_by_content(draft.manifests)
+        kept, dropped = drop_files(table, data, partial(self._covers, table), snapshot_id=new_id)
+        counts = count_written(self.files) + count_dropped(dropped)
+        snapshot = draft.write(Operation.OVERWRITE, [*self._added, *kept, *deletes], counts, summary)
+        return draft.change(self.identifier, snapshot, properties)
 
-    def _without_replaced(self, table: Table, parent: Snapshot | None) -> tuple[list[ManifestFile], list[DataFile]]:
-        kept: list[ManifestFile] = []
-        dropped: list[DataFile] = []
-        assert self.snapshot_id is not None
-        for manifest in parent.manifests(table.io) if parent else []:
-            if manifest.content != ManifestContent.DATA:
-                kept.append(manifest)
-                continue
-            covers = partial(self._covers, table, manifest.partition_spec_id)
-            rest, gone = rewrite_without(table, manifest, covers, snapshot_id=self.snapshot_id)
-            kept.append(rest)
-            dropped += gone
-        return kept, dropped
-
-    def _covers(self, table: Table, spec_id: int, file: DataFile) -> bool:
+    def _covers(self, table: Table, file: DataFile) -> bool:
         """Whether a file lies in a partition that is replaced; where that is not certain, nothing is replaced
         at all.
         """
-        values = _values(file)
+        values, spec_id = _values(file), file.spec_id
         specs = table.metadata.specs()
         covered = False
         for new_spec, partitions in self._replaced.items():

@@ -17,30 +17,24 @@ expires after a day.
 from __future__ import annotations
 
 import contextlib
-import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import RESTError, ValidationError
-from pyiceberg.table.metadata import TableMetadataV3
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkError, Unavailable
 from frazil.protocol import ROLLBACK_TAG_PREFIX, SUMMARY_PROGRESS, SUMMARY_REF, SUMMARY_ROLLBACK
-from frazil.write.commit.manifests import write_list
+from frazil.write.commit.builder import Counts, Draft, at_snapshot, drop_ref, guards, head
 from frazil.write.commit.progress import MAIN, Progress, progress_at, property_key, read_progress
 from frazil.write.commit.publish import CommitCatalog
-from frazil.write.commit.snapshots import at_snapshot, drop_ref, guards, head, move_ref, set_properties
-from frazil.write.commit.totals import TOTALS, totals_before
-from frazil.write.files import new_metadata_file, writing
 
 if TYPE_CHECKING:
-    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
@@ -156,25 +150,15 @@ def return_to(
     Only if the ref still is where `table` saw it, and `tag` still holds the old snapshot.
     """
     metadata, current = table.metadata, head(table.metadata, ref)
-    new_id, old_id = metadata.new_snapshot_id(), old.snapshot_id if old else None
-    snapshot = Snapshot.model_validate(
-        {
-            "snapshot-id": new_id,
-            "parent-snapshot-id": old_id,
-            "sequence-number": metadata.next_sequence_number(),
-            "timestamp-ms": max(int(time.time() * 1000), current.timestamp_ms if current else 0),
-            "manifest-list": _list_again(table, old, snapshot_id=new_id),
-            "schema-id": metadata.current_schema_id,
-            "summary": _summary(table.io, old, progress, ref),
-            **_row_ids(metadata),
-        }
-    )
-    properties = set_properties({property_key(ref): progress.dump()} if progress else {})
-    updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, ref, new_id), *properties)
+    draft = Draft(table, ref, old, metadata.new_snapshot_id(), attempt=0)
+    # A list of its own with the old manifests: expiry deletes the old list together with the old snapshot. Measured
+    # against its parent the new one changes no rows: a reader that follows the table has nothing to fetch.
+    snapshot = draft.write(Operation.REPLACE, draft.manifests, Counts(), _summary(old, progress, ref))
+    updates = draft.updates(snapshot, {property_key(ref): progress.dump()} if progress else {})
     required = guards(metadata, ref, current.snapshot_id if current else None)
     if old is None:
         return Change(identifier, required, updates)
-    return Change(identifier, (*required, at_snapshot(tag, old_id)), (*updates, drop_ref(tag)))
+    return Change(identifier, (*required, at_snapshot(tag, old.snapshot_id)), (*updates, drop_ref(tag)))
 
 
 def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: bool, ref: str = MAIN) -> Progress:
@@ -197,41 +181,6 @@ def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: boo
     )
 
 
-def _list_again(table: Table, old: Snapshot | None, *, snapshot_id: int) -> str:
-    """A manifest list of its own with the old one's manifests: expiry deletes the old list together with the old
-    snapshot.
-    """
-    if table.metadata.format_version < 3:
-        manifests = old.manifests(table.io) if old else []
-        return write_list(
-            table, manifests, snapshot_id=snapshot_id, parent_id=old.snapshot_id if old else None, attempt=0
-        )
-    if old is None:
-        raise SinkError(
-            f"{'.'.join(table.name())}: a table of format 3 cannot be emptied by a rollback",
-            hint="delete its rows instead",
-            table=".".join(table.name()),
-        )
-    # PyIceberg writes no lists of format 3, and would lose the row ids of one that it reads. Its bytes say the same of
-    # a copy.
-    location = new_metadata_file(table, f"snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
-    with (
-        writing(location),
-        table.io.new_input(old.manifest_list).open() as source,
-        table.io.new_output(location).create() as target,
-    ):
-        target.write(source.read())
-    return location
-
-
-def _row_ids(metadata: TableMetadata) -> Mapping[str, Any]:
-    """What format 3 wants to know: no row gets a new id, for every file has been in the table before."""
-    return {"first-row-id": metadata.next_row_id or 0, "added-rows": 0} if isinstance(metadata, TableMetadataV3) else {}
-
-
-def _summary(io: FileIO, old: Snapshot | None, after: Progress | None, ref: str) -> Summary:
-    known = totals_before(io, old) if old else dict.fromkeys(TOTALS, "0")
-    totals = {key: value for key, value in (known or {}).items() if key in TOTALS}
+def _summary(old: Snapshot | None, after: Progress | None, ref: str) -> dict[str, str]:
     said = {SUMMARY_PROGRESS: after.dump(), **({SUMMARY_REF: ref} if ref != MAIN else {})} if after else {}
-    # Measured against its parent it changes no rows: a reader that follows the table has nothing to fetch.
-    return Summary(Operation.REPLACE, **totals, **said, **{SUMMARY_ROLLBACK: str(old.snapshot_id if old else "empty")})
+    return {**said, SUMMARY_ROLLBACK: str(old.snapshot_id if old else "empty")}

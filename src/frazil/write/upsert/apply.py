@@ -23,9 +23,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table.snapshots import Operation, Snapshot
-from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import Identifier
 from pyiceberg.types import DoubleType, FloatType, IcebergType, UUIDType
 
@@ -35,17 +33,13 @@ from frazil.scan.planning import ScanCache
 from frazil.scan.reading import FileReader
 from frazil.write.commit import (
     MAIN,
-    count_files,
+    Draft,
+    count_dropped,
+    count_written,
+    drop_files,
     head,
     merge_small,
-    move_ref,
-    next_snapshot,
-    rewrite_without,
-    set_properties,
-    totals_before,
     write_added,
-    write_guards,
-    write_list,
 )
 from frazil.write.files import (
     Buffer,
@@ -110,22 +104,23 @@ class Upsert:
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that applies the changes to the table as it is now."""
-        metadata, parent = table.metadata, head(table.metadata, self.ref)
-        parent_id = parent.snapshot_id if parent else None
+        parent = head(table.metadata, self.ref)
         found = self._apply(table, parent)
-        new_id = self.snapshot_id = self.snapshot_id or metadata.new_snapshot_id()
-        kept, dropped = _without(table, parent, found, snapshot_id=new_id)
-        manifests = [*write_added(table, found.files, snapshot_id=new_id), *kept]
-        location = write_list(table, manifests, snapshot_id=new_id, parent_id=parent_id, attempt=attempt)
-        told = {**summary, SUMMARY_UPSERT: json.dumps(found.tally, separators=(",", ":"))}
-        counted = count_files(found.files, found.operation, totals_before(table.io, parent), told, dropped=dropped)
-        snapshot = next_snapshot(metadata, parent, snapshot_id=new_id, manifest_list=location, summary=counted)
-        updates = (
-            AddSnapshotUpdate(snapshot=snapshot),
-            move_ref(metadata, self.ref, new_id),
-            *set_properties(properties),
+        new_id = self.snapshot_id = self.snapshot_id or table.metadata.new_snapshot_id()
+        draft = Draft(table, self.ref, parent, new_id, attempt)
+        before = draft.manifests
+        touched = [manifest for manifest in before if manifest.manifest_path in found.manifests]
+        others = [manifest for manifest in before if manifest.manifest_path not in found.manifests]
+        # Delete files stay: they are older than the new files.
+        kept, dropped = drop_files(table, touched, lambda file: file.file_path in found.removed, snapshot_id=new_id)
+        added = write_added(table, found.files, snapshot_id=new_id)
+        snapshot = draft.write(
+            found.operation,
+            [*added, *kept, *merge_small(table, others, snapshot_id=new_id)],
+            count_written(found.files) + count_dropped(dropped),
+            {**summary, SUMMARY_UPSERT: json.dumps(found.tally, separators=(",", ":"))},
         )
-        return Change(self.identifier, write_guards(metadata, self.ref, parent_id), updates)
+        return draft.change(self.identifier, snapshot, properties)
 
     def _apply(self, table: Table, parent: Snapshot | None) -> Rewritten:
         if not len(self.changes):
@@ -286,23 +281,3 @@ def _bytes(values: pa.Array) -> bytes:
 def _exact(rows: pa.Table, layout: TableLayout) -> pa.Table:
     """The rows under the table's own schema, which says what may be NULL."""
     return pa.table(rows.columns, schema=layout.arrow)
-
-
-def _without(
-    table: Table, parent: Snapshot | None, found: Rewritten, *, snapshot_id: int
-) -> tuple[list[ManifestFile], list[DataFile]]:
-    """The parent's manifests without the files that go, and these files. Delete files stay: they are older than the new
-    files.
-    """
-    manifests = parent.manifests(table.io) if parent else []
-    kept: list[ManifestFile] = []
-    dropped: list[DataFile] = []
-    for manifest in manifests:
-        if manifest.manifest_path in found.manifests:
-            rest, gone = rewrite_without(
-                table, manifest, lambda file: file.file_path in found.removed, snapshot_id=snapshot_id
-            )
-            kept.append(rest)
-            dropped += gone
-    untouched = [one for one in manifests if one.manifest_path not in found.manifests]
-    return [*kept, *merge_small(table, untouched, snapshot_id=snapshot_id)], dropped
