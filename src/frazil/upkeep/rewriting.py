@@ -4,14 +4,12 @@ Spark's executors.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.typedef import IcebergBaseModel
 
 from frazil.errors import RowsMismatch
 from frazil.scan.planning import TableState
@@ -44,7 +42,7 @@ class Rewriter:
     """What a group's work must know of the table; it can be pickled."""
 
     layout: TableLayout
-    metadata_json: str = field(repr=False)  # without the snapshots
+    state: TableState = field(repr=False)  # without the snapshots
     chunk_bytes: int = CHUNK_BYTES
     spool_folder: Path | None = None
 
@@ -61,14 +59,14 @@ class Rewriter:
                 "statistics": [],
             }
         )
-        # PyIceberg refuses to write metadata of format 3, and what it refuses is this method: its base's does the same.
-        return cls(layout_of(table), IcebergBaseModel.model_dump_json(bare, by_alias=True), chunk_bytes)
+        layout = layout_of(table)
+        return cls(layout, TableState.of(layout.name, bare), chunk_bytes)
 
     def rewrite(self, group: Group) -> list[WrittenFile]:
         """New files with the rows of the group that are not deleted; as many as there must be, or `RowsMismatch` and no
         file.
         """
-        rows = LiveRows(TableState(self.layout.name, json.loads(self.metadata_json)), self.layout)
+        rows = LiveRows(self.state, self.layout)
         nulls: dict[str, int] = {}
         files = self._write(group, _counting(rows.read(group.files), nulls))
         try:

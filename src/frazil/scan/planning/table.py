@@ -5,7 +5,7 @@ PyIceberg has it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from frazil.protocol import PROPERTY_NAME_MAPPING
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
 SHOWN = 5  # snapshots that an error names
 
@@ -34,6 +35,7 @@ class SnapshotState:
     manifest_list: str | None
     schema_id: int | None
     operation: str
+    timestamp_ms: int
 
 
 class TableState:
@@ -43,11 +45,10 @@ class TableState:
         self.name = name
         self._metadata = metadata
 
-    @classmethod
-    def of(cls, name: str, metadata: TableMetadata) -> TableState:
+    @staticmethod
+    def of(name: str, metadata: TableMetadata) -> TableState:
         """The state of a table that PyIceberg has loaded."""
-        # PyIceberg refuses to write metadata of format 3, and what it refuses is this method: its base's does the same.
-        return cls(name, json.loads(IcebergBaseModel.model_dump_json(metadata, by_alias=True)))
+        return LoadedTableState(name, metadata)
 
     @property
     def uuid(self) -> str:
@@ -60,68 +61,89 @@ class TableState:
     def schema(self, schema_id: int | None = None) -> Schema:
         """A schema by its id; the current one when none is given."""
         wanted = self.current_schema_id if schema_id is None else schema_id
-        for found in self._metadata.get("schemas") or [self._metadata["schema"]]:
-            if found.get("schema-id", 0) == wanted:
-                return self._parse_schema(found)
+        for schema in self._schemas(wanted):
+            return schema
         raise ScanError(f"{self.name} has no schema {wanted}", table=self.name)
-
-    def _parse_schema(self, found: Mapping[str, Any]) -> Schema:
-        try:
-            return _schema(json.dumps(found, sort_keys=True))
-        except (ValueError, RecursionError) as exc:  # pydantic's error is a ValueError
-            raise ScanError(
-                f"{self.name}: schema {found.get('schema-id', 0)} cannot be read: {str(exc).splitlines()[0]}",
-                table=self.name,
-            ) from exc
 
     def find_dropped(self, field_id: int) -> NestedField:
         """A column that an older schema had, as the last of them had it."""
-        for found in sorted(self._metadata.get("schemas") or [], key=lambda one: -one.get("schema-id", 0)):
-            for one in self._parse_schema(found).fields:
-                if one.field_id == field_id:
-                    return one
+        for schema in sorted(self._schemas(), key=lambda schema: -schema.schema_id):
+            for field in schema.fields:
+                if field.field_id == field_id:
+                    return field
         raise ScanError(
             f"{self.name}: a delete file compares the field with id {field_id}, which no schema of the table has",
             table=self.name,
         )
 
+    def _schemas(self, wanted: int | None = None) -> Iterator[Schema]:
+        """All schemas, or the one with an id."""
+        for stored in self._metadata.get("schemas") or [self._metadata["schema"]]:
+            if wanted in (None, stored.get("schema-id", 0)):
+                yield self._parse_schema(stored)
+
+    def _parse_schema(self, stored: Mapping[str, Any]) -> Schema:
+        try:
+            return _schema(json.dumps(stored, sort_keys=True))
+        except (ValueError, RecursionError) as exc:  # pydantic's error is a ValueError
+            raise ScanError(
+                f"{self.name}: schema {stored.get('schema-id', 0)} cannot be read: {str(exc).splitlines()[0]}",
+                table=self.name,
+            ) from exc
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._metadata.get("properties") or {}
+
     @cached_property
     def name_mapping(self) -> NameMapping | None:
         """The ids of columns in files that have none of their own."""
-        found = (self._metadata.get("properties") or {}).get(PROPERTY_NAME_MAPPING)
-        return None if found is None else parse_mapping_from_json(found)
+        text = self.properties.get(PROPERTY_NAME_MAPPING)
+        return None if text is None else parse_mapping_from_json(text)
 
     @cached_property
     def specs(self) -> dict[int, PartitionSpec]:
         """All partition specs: files of every one of them may still be live."""
-        return {found["spec-id"]: self._parse_spec(found) for found in self._metadata.get("partition-specs", [])}
+        return {stored["spec-id"]: self._parse_spec(stored) for stored in self._metadata.get("partition-specs", [])}
 
-    def _parse_spec(self, found: Mapping[str, Any]) -> PartitionSpec:
+    def _parse_spec(self, stored: Mapping[str, Any]) -> PartitionSpec:
         try:
-            return _spec(json.dumps(found, sort_keys=True))
+            return _spec(json.dumps(stored, sort_keys=True))
         except ValueError as exc:
             raise ScanError(
-                f"{self.name}: partition spec {found['spec-id']} cannot be read: {str(exc).splitlines()[0]}",
+                f"{self.name}: partition spec {stored['spec-id']} cannot be read: {str(exc).splitlines()[0]}",
                 table=self.name,
             ) from exc
 
     @property
     def current_snapshot_id(self) -> int | None:
-        found = self._metadata.get("current-snapshot-id")
-        return None if found in (None, -1) else found
+        snapshot_id = self._metadata.get("current-snapshot-id")
+        return None if snapshot_id in (None, -1) else snapshot_id
 
     @property
     def snapshot_count(self) -> int:
-        return len(self._snapshots)
+        return len(self._metadata.get("snapshots") or [])
 
     def snapshot(self, snapshot_id: int) -> SnapshotState:
         """A snapshot by its id; an error says which there are."""
-        for found in self._snapshots:
-            if found["snapshot-id"] == snapshot_id:
-                return _state(found)
+        for snapshot in self._snapshots(snapshot_id):
+            return snapshot
         raise ScanError(
             f"{self.name} has no snapshot {snapshot_id}", hint=self._known(), table=self.name, snapshot=snapshot_id
         )
+
+    def _snapshots(self, wanted: int | None = None) -> Iterator[SnapshotState]:
+        """All snapshots, or the one with an id."""
+        for stored in self._metadata.get("snapshots") or []:
+            if wanted in (None, stored["snapshot-id"]):
+                yield SnapshotState(
+                    stored["snapshot-id"],
+                    stored.get("parent-snapshot-id"),
+                    stored.get("manifest-list"),
+                    stored.get("schema-id"),
+                    (stored.get("summary") or {}).get("operation", "append"),
+                    stored["timestamp-ms"],
+                )
 
     def appends_between(self, start_id: int | None, end_id: int) -> list[SnapshotState]:
         """The snapshots after `start_id` up to `end_id` that only added files, the oldest first."""
@@ -149,30 +171,78 @@ class TableState:
         )
 
     def _line(self, snapshot: SnapshotState) -> Iterator[SnapshotState]:
-        known = {found["snapshot-id"]: found for found in self._snapshots}
+        known = {kept.snapshot_id: kept for kept in self._snapshots()}
         at: SnapshotState | None = snapshot
         while at is not None:
             yield at
-            parent = None if at.parent_id is None else known.get(at.parent_id)
-            at = None if parent is None else _state(parent)
-
-    @property
-    def _snapshots(self) -> Sequence[Mapping[str, Any]]:
-        return self._metadata.get("snapshots") or []
+            at = None if at.parent_id is None else known.get(at.parent_id)
 
     def _known(self) -> str:
-        kept = sorted(self._snapshots, key=lambda one: -one["timestamp-ms"])
+        kept = sorted(self._snapshots(), key=lambda snapshot: -snapshot.timestamp_ms)
         if not kept:
             return "it has no snapshots yet"
-        shown = ", ".join(str(one["snapshot-id"]) for one in kept[:SHOWN])
+        shown = ", ".join(str(snapshot.snapshot_id) for snapshot in kept[:SHOWN])
         return f"it has: {shown}" + (f" and {len(kept) - SHOWN} older ones" if len(kept) > SHOWN else "")
 
 
-def _state(found: Mapping[str, Any]) -> SnapshotState:
-    summary = found.get("summary") or {}
-    parent, schema = found.get("parent-snapshot-id"), found.get("schema-id")
+class LoadedTableState(TableState):
+    """The same from metadata that PyIceberg has parsed: nothing is parsed again."""
+
+    def __init__(self, name: str, loaded: TableMetadata) -> None:
+        self.name = name
+        self._loaded = loaded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # PyIceberg refuses to write metadata of format 3, and what it refuses is this method: its base's does the same.
+        text = IcebergBaseModel.model_dump_json(self._loaded, by_alias=True)
+        return from_json, (self.name, text)
+
+    @property
+    def uuid(self) -> str:
+        return str(self._loaded.table_uuid)
+
+    @property
+    def current_schema_id(self) -> int:
+        return self._loaded.current_schema_id
+
+    def _schemas(self, wanted: int | None = None) -> Iterator[Schema]:
+        return (schema for schema in self._loaded.schemas if wanted in (None, schema.schema_id))
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._loaded.properties
+
+    @cached_property
+    def specs(self) -> dict[int, PartitionSpec]:
+        return self._loaded.specs()
+
+    @property
+    def current_snapshot_id(self) -> int | None:
+        snapshot_id = self._loaded.current_snapshot_id
+        return None if snapshot_id == -1 else snapshot_id
+
+    @property
+    def snapshot_count(self) -> int:
+        return len(self._loaded.snapshots)
+
+    def _snapshots(self, wanted: int | None = None) -> Iterator[SnapshotState]:
+        return (_state(kept) for kept in self._loaded.snapshots if wanted in (None, kept.snapshot_id))
+
+
+def from_json(name: str, text: str) -> TableState:
+    """The state of a table whose metadata came from another process."""
+    return TableState(name, json.loads(text))
+
+
+def _state(snapshot: Snapshot) -> SnapshotState:
+    operation = snapshot.summary.operation.value if snapshot.summary else "append"
     return SnapshotState(
-        found["snapshot-id"], parent, found.get("manifest-list"), schema, summary.get("operation", "append")
+        snapshot.snapshot_id,
+        snapshot.parent_snapshot_id,
+        snapshot.manifest_list or None,
+        snapshot.schema_id,
+        operation,
+        snapshot.timestamp_ms,
     )
 
 
