@@ -56,7 +56,8 @@ def delete_equal(catalog: FrazilCatalog, name: str, column: str, values: list[An
     """Deletes the rows that have these values in a column, as Flink does."""
     table = catalog.load_table(name)
     one = table.schema().find_field(column)
-    field = pa.field(column, pa.int64(), metadata={"PARQUET:field_id": str(one.field_id)})
+    kind = pa.array(values).type
+    field = pa.field(column, kind, metadata={"PARQUET:field_id": str(one.field_id)})
     rows = pa.table({column: values}, schema=pa.schema([field]))
     _commit(catalog, table, rows, content=DataFileContent.EQUALITY_DELETES, equality_ids=[one.field_id])
 

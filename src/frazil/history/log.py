@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from frazil.protocol import RUNS_SUFFIX, SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_ROLLBACK, SUMMARY_UPKEEP
 from frazil.scan.planning import MAIN, Named, ancestors, find_point, find_ref, time_of
+from frazil.scan.reading import scan_rows
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -109,11 +110,13 @@ def read_runs(catalog: FrazilCatalog, table: Table) -> dict[int, str]:
     *namespace, name = table.name()
     try:
         runs = catalog.load_table((*namespace, f"{name}{RUNS_SUFFIX}"))
-        columns = ("snapshot_id", "pipeline", "run_id")
-        found = runs.scan(row_filter="snapshot_id IS NOT NULL", selected_fields=columns).to_arrow().to_pylist()
-    except (NoSuchTableError, ValueError):  # ValueError: a table of that name that is somebody's own
+    except NoSuchTableError:
         return {}
-    return {row["snapshot_id"]: f"{row['pipeline']} run {row['run_id']}" for row in found}
+    columns = ("snapshot_id", "pipeline", "run_id")
+    if not set(columns) <= set(runs.schema().column_names):
+        return {}  # a table of that name that is the user's own
+    rows = scan_rows(runs, columns, filter="snapshot_id IS NOT NULL").to_arrow().to_pylist()
+    return {row["snapshot_id"]: f"{row['pipeline']} run {row['run_id']}" for row in rows}
 
 
 def refs_by_snapshot(metadata: TableMetadata) -> dict[int, tuple[str, ...]]:

@@ -13,10 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-import pyarrow as pa
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
@@ -25,6 +22,7 @@ from frazil.protocol import PROPERTY_UPSERTED_BY, SUMMARY_PROGRESS, SUMMARY_RELE
 from frazil.quarantine.held import Choice, HeldRow, Holding, Naming, check_of
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.quarantine.sifting import Sifting
+from frazil.scan.reading import read_each_file, scan_rows
 from frazil.write.commit import Append, CommitCatalog, Patience, Rewrite, property_key, quarantine_of, until_decided
 from frazil.write.contract import Contract
 from frazil.write.files import TableLayout
@@ -70,13 +68,13 @@ class IcebergQuarantine:
         beside = self._beside()
         if beside is None:
             return None
-        found = beside.scan(selected_fields=("reason", "quarantined_at")).to_arrow()
+        found = scan_rows(beside, ("reason", "quarantined_at")).to_arrow()
         return Holding.of(self.name, zip(found["reason"].to_pylist(), found["quarantined_at"].to_pylist(), strict=True))
 
     def rows(self, choice: Choice | None = None) -> list[HeldRow]:
         """The chosen rows, oldest first."""
         beside, chosen, naming = self._beside(), choice or Choice(), Naming()
-        pieces = _pieces(beside) if beside is not None else ()
+        pieces = read_each_file(beside) if beside is not None else ()
         found = [row for _, piece in pieces for row in naming.name_rows(piece) if chosen.has(row)]
         return sorted(found, key=lambda row: (row.quarantined_at, row.position))
 
@@ -110,7 +108,7 @@ class IcebergQuarantine:
             contract = held.contract(TableLayout.of(table), lambda: _reasons(beside))
             trial = Retrial(contract, meant, edits or {}, extra_is_error=held.extra_fields == "error")
             with Sifting(contract.layout, TableLayout.of(beside), write=not dry_run) as sifting:
-                sifting.sift(_pieces(beside), trial)
+                sifting.sift(read_each_file(beside), trial)
                 if dry_run or not trial.passed:
                     return ReplayResult.of(trial, dry_run=dry_run)
                 sifting.flush()
@@ -135,7 +133,7 @@ class IcebergQuarantine:
                 return done
             judge = GivingUp(choice)
             with Sifting(TableLayout.of(beside), TableLayout.of(beside), write=not dry_run) as sifting:
-                sifting.sift(_pieces(beside), judge)
+                sifting.sift(read_each_file(beside), judge)
                 if dry_run or not judge.ids:
                     return DropResult(len(judge.ids), dict(judge.reasons.most_common()))
                 sifting.flush()
@@ -204,15 +202,8 @@ class IcebergQuarantine:
             ) from exc
 
 
-def _pieces(beside: Table) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each file, without those that an engine has deleted from it."""
-    scan = ArrowScan(beside.metadata, beside.io, beside.schema(), AlwaysTrue())
-    for task in sorted(beside.scan().plan_files(), key=lambda one: one.file.file_path):
-        yield task.file.file_path, scan.to_table([task])
-
-
 def _reasons(beside: Table) -> Iterator[str]:
-    yield from beside.scan(selected_fields=("reason",)).to_arrow()["reason"].to_pylist()
+    yield from scan_rows(beside, ("reason",)).to_arrow()["reason"].to_pylist()
 
 
 def _committed(beside: Table, sent: list[tuple[int, R]]) -> R | None:

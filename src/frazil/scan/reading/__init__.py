@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading.extras import EXTRAS, ROW_ID, UPDATED, Extras
     from frazil.scan.reading.positions import Positions, kept_rows
     from frazil.scan.reading.project import Misfit, file_columns
-    from frazil.scan.reading.read import differing_files, read_tasks
+    from frazil.scan.reading.read import differing_files, read_each_file, read_tasks, scan_rows
     from frazil.scan.reading.read_plan import ReadPlan
     from frazil.scan.reading.removals import Removals
     from frazil.scan.reading.rows import RowScan, as_filter
@@ -37,7 +37,9 @@ __all__ = [
     "find_fields",
     "identity_values",
     "kept_rows",
+    "read_each_file",
     "read_tasks",
+    "scan_rows",
     "storage_type",
 ]
 
