@@ -19,8 +19,8 @@ from frazil.quarantine.replay import IcebergQuarantine, Rules
 from frazil.scan.reading import scan_rows
 from frazil.write.commit.quarantine_table import quarantine_of
 from tests.contract.upkeep_format3 import Kept3
-from tests.lake import lake_catalog
-from tests.unit.sinks.delete_files import delete_equal, delete_positions
+from tests.kit.delete_files import delete_equal, delete_positions
+from tests.kit.lake import lake_catalog
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 

@@ -25,6 +25,7 @@ from frazil.write.commit.publish import CommitCatalog, SingleTableCatalog
 from frazil.write.commit.rollback import roll_back
 from tests.conftest import Campaign
 from tests.contract.history_lake import SCHEMA, rows
+from tests.contract.upkeep_format3 import Kept3
 from tests.contract.upkeep_lake import Kept, as_path
 from tests.contract.upkeep_lake import rows as kept_rows
 from tests.kit.catalog_writers import run_together
@@ -187,3 +188,14 @@ def test_the_commit_itself_is_guarded_in_catalogs_that_do_not_know_parents(plain
     with pytest.raises(CommitConflict):
         roll_back(meanwhile, ("lake", "t"), target, with_progress=False)
     assert sorted(plain.load_table("lake.t").scan().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_a_table_of_format_3_goes_back_to_nothing_with_another(catalog: FrazilCatalog) -> None:
+    kept, companion = Kept(catalog).create(), Kept3(catalog).create()
+    first = kept.append(1)
+    kept.append(2)
+    companion.append(1, 2)
+    roll_back(catalog, kept.identifier, first, with_progress=False, also=[(companion.live, None)])
+    assert (kept.scanned(), companion.scanned(), companion.summary()["total-records"]) == ([1], [], "0")
+    companion.append(3)
+    assert companion.scanned() == [3]
