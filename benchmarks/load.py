@@ -113,8 +113,8 @@ def _whole_reply(received: bytes | bytearray) -> Reply | None:
     if end < 0:
         return None
     start = end + 4
-    if found := _LENGTH.search(received, 0, end):
-        whole = len(received) >= start + int(found[1])
+    if match := _LENGTH.search(received, 0, end):
+        whole = len(received) >= start + int(match[1])
     elif _CHUNKED.search(received, 0, end + 2):
         # The generator sends one request at a time, so the last chunk ends what was received.
         whole = received.endswith(b"0\r\n\r\n")

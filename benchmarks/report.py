@@ -103,16 +103,16 @@ def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> 
     parser = argparse.ArgumentParser(description="Benchmarks of Frazil, each beside a peer measured in the same run.")
     parser.add_argument("--quick", action="store_true", help="a short run: to find hot spots, not to quote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, as a list of objects")
-    given = parser.parse_args(arguments)
+    result = parser.parse_args(arguments)
     figures: list[Figure] = []
     for name, run in benchmarks.items():
-        found = run(Options(quick=given.quick))
-        print_table(f"benchmarks.{name}{' --quick' if given.quick else ''}", found)
+        found = run(Options(quick=result.quick))
+        print_table(f"benchmarks.{name}{' --quick' if result.quick else ''}", found)
         figures += found
-    if given.json:
-        given.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+    if result.json:
+        result.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
     missed = [figure.figure for figure in figures if figure.met is False]
     if missed:
         print(f"goals missed: {'; '.join(missed)}", file=sys.stderr)
     # A short run is too noisy to fail on.
-    return 1 if missed and not given.quick else 0
+    return 1 if missed and not result.quick else 0

@@ -101,9 +101,9 @@ def uncollected() -> Iterator[None]:
 @pytest.fixture
 def campaign(request: pytest.FixtureRequest) -> Campaign:
     """What a campaign needs. Its seed is always the same in make test, new each time in make soak, and printed."""
-    given: int | None = request.config.getoption("--seed")
+    option: int | None = request.config.getoption("--seed")
     full: bool = request.config.getoption("--full")
-    if given is None:
-        given = secrets.randbelow(2**31) if full else zlib.crc32(request.node.name.encode())
-    print(f"campaign seed {given}: repeat with --seed {given}")
-    return Campaign(full=full, seed=given)
+    if option is None:
+        option = secrets.randbelow(2**31) if full else zlib.crc32(request.node.name.encode())
+    print(f"campaign seed {option}: repeat with --seed {option}")
+    return Campaign(full=full, seed=option)

@@ -119,18 +119,18 @@ class Import:
 @cache
 def modules() -> dict[str, Path]:
     """Every module by its name."""
-    found = {}
+    result = {}
     for file in sorted(SOURCE.rglob("*.py")):
         name = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-        found[name.removesuffix(".__init__")] = file
-    return found
+        result[name.removesuffix(".__init__")] = file
+    return result
 
 
 @cache
 def imports() -> tuple[Import, ...]:
     """All of them."""
     return tuple(
-        found for module, file in modules().items() for found in _imports_of(module, ast.parse(file.read_text("utf-8")))
+        item for module, file in modules().items() for item in _imports_of(module, ast.parse(file.read_text("utf-8")))
     )
 
 
@@ -165,9 +165,9 @@ def is_package(name: str) -> bool:
     return file is not None and file.name == "__init__.py"
 
 
-def points_down(one: Import) -> bool:
+def points_down(module: Import) -> bool:
     """Whether an import goes against the order: to a package further down, or to a later part of its own package."""
-    importer, imported = package_of(one.importer), package_of(one.imported)
+    importer, imported = package_of(module.importer), package_of(module.imported)
     if not importer or not imported or importer == "__main__":
         return False  # `frazil` itself and `python -m frazil` stand above all
     head, other = importer.partition(".")[0], imported.partition(".")[0]
@@ -177,15 +177,15 @@ def points_down(one: Import) -> bool:
     return bool(own and part) and PARTS[head].index(part) > PARTS[head].index(own)
 
 
-def passes_by(one: Import) -> bool:
+def passes_by(module: Import) -> bool:
     """Whether an import takes a name from inside another package, past its `__init__`."""
-    package = package_of(one.imported)
-    if not package or package == package_of(one.importer) or not is_package(package):
+    package = package_of(module.imported)
+    if not package or package == package_of(module.importer) or not is_package(package):
         return False
-    if one.imported == f"frazil.{package}" or one.imported in PUBLIC_MODULES:
+    if module.imported == f"frazil.{package}" or module.imported in PUBLIC_MODULES:
         return False
     # its parts are its own affair
-    return not (package.startswith("catalog") and package_of(one.importer).startswith("catalog"))
+    return not (package.startswith("catalog") and package_of(module.importer).startswith("catalog"))
 
 
 def cycles() -> list[list[str]]:
@@ -193,20 +193,22 @@ def cycles() -> list[list[str]]:
     part of one.
     """
     graph: dict[str, set[str]] = {name: set() for name in modules()}
-    for one in imports():
-        for target in _targets(one):
-            if target != one.importer and modules()[one.importer].name != "__init__.py":
-                graph[one.importer].add(target)
+    for module in imports():
+        for target in _targets(module):
+            if target != module.importer and modules()[module.importer].name != "__init__.py":
+                graph[module.importer].add(target)
     return [group for group in _connected(graph) if len(group) > 1]
 
 
-def _targets(one: Import) -> Iterator[str]:
+def _targets(module: Import) -> Iterator[str]:
     """The modules that an import leads to: for a public name of a package, the module that has it."""
-    if not is_package(one.imported.removeprefix("frazil.")):
-        yield one.imported
+    if not is_package(module.imported.removeprefix("frazil.")):
+        yield module.imported
         return
-    homes = {name: found.imported for found in imports() if found.importer == one.imported for name in found.names}
-    for name in one.names:
+    homes = {
+        name: module.imported for module in imports() if module.importer == module.imported for name in module.names
+    }
+    for name in module.names:
         if name in homes:
             yield homes[name]
 
@@ -261,8 +263,8 @@ def _map() -> str:
 def _graph() -> str:
     """What each package imports, without what follows from the rest."""
     uses: dict[str, set[str]] = {name: set() for name in NAMES if is_package(name)}
-    for one in imports():
-        importer, imported = (package_of(name).partition(".")[0] for name in (one.importer, one.imported))
+    for module in imports():
+        importer, imported = (package_of(name).partition(".")[0] for name in (module.importer, module.imported))
         if importer in uses and imported in uses and importer != imported:
             uses[importer].add(imported)
     reach: dict[str, set[str]] = {}

@@ -67,14 +67,14 @@ def library_names() -> frozenset[str]:
 
 def _inherited(bases: tuple[str, ...]) -> frozenset[str]:
     """The private names that a class has from PyIceberg; none, if it does not extend a class of it."""
-    found: frozenset[str] = frozenset()
+    frozenset_: frozenset[str] = frozenset()
     for base in bases:
         if base in _library_classes():
             class_ = _library_classes()[base]
-            found |= class_.private | _inherited(class_.bases)
+            frozenset_ |= class_.private | _inherited(class_.bases)
         elif base in _compat_classes():
-            found |= _inherited(_compat_classes()[base].bases)
-    return found
+            frozenset_ |= _inherited(_compat_classes()[base].bases)
+    return frozenset_
 
 
 @cache

@@ -122,17 +122,17 @@ def measure(folder: Path, *, rows: int = 200_000, commits: int = 20, days: int =
                 sink.write(batch, position=written)
                 sink.commit()
                 seen.append(_look(load()))
-    one, last, spread, bulk = seen[0], seen[commits], seen[commits + 1], seen[commits + 2]
-    file_entry = (spread["manifest"] - one["manifest"]) / (days - 1)
-    entry = (last["list"] - one["list"]) / commits
+    result, last, spread, bulk = seen[0], seen[commits], seen[commits + 1], seen[commits + 2]
+    file_entry = (spread["manifest"] - result["manifest"]) / (days - 1)
+    entry = (last["list"] - result["list"]) / commits
     return Sizes(
         landing_row=landing_row,
         row=bulk["row"],
         metadata=empty,
-        snapshot=(last["metadata"] - one["metadata"]) / commits,
-        manifest_list=one["list"] - entry,
+        snapshot=(last["metadata"] - result["metadata"]) / commits,
+        manifest_list=result["list"] - entry,
         manifest_entry=entry,
-        manifest=one["manifest"] - file_entry,
+        manifest=result["manifest"] - file_entry,
         file_entry=file_entry,
     )
 
@@ -141,12 +141,12 @@ def _look(table: Table) -> dict[str, float]:
     """The sizes of what the last commit wrote."""
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    added = [one for one in snapshot.manifests(table.io) if one.added_snapshot_id == snapshot.snapshot_id]
-    files = [entry.data_file for one in added for entry in one.fetch_manifest_entry(table.io)]
+    added = [item for item in snapshot.manifests(table.io) if item.added_snapshot_id == snapshot.snapshot_id]
+    files = [entry.data_file for item in added for entry in item.fetch_manifest_entry(table.io)]
     return {
         "metadata": _size(table.metadata_location),
         "list": _size(snapshot.manifest_list),
-        "manifest": sum(one.manifest_length for one in added),
+        "manifest": sum(item.manifest_length for item in added),
         "row": sum(file.file_size_in_bytes for file in files) / sum(file.record_count for file in files),
     }
 
@@ -198,12 +198,12 @@ def render(sizes: Sizes, powers: Sequence[int], **model: Any) -> str:
     return "\n".join(lines)
 
 
-def _line(one: Growth) -> str:
-    counts = [f"{one.commits:,}", f"{one.files_written:,}", f"{one.files:,}"]
-    sizes = [one.manifest_bytes, one.metadata_bytes, one.metadata_bytes_unexpired, one.written_bytes]
+def _line(growth: Growth) -> str:
+    counts = [f"{growth.commits:,}", f"{growth.files_written:,}", f"{growth.files:,}"]
+    sizes = [growth.manifest_bytes, growth.metadata_bytes, growth.metadata_bytes_unexpired, growth.written_bytes]
     return (
         "| "
-        + " | ".join([f"10^{round(math.log10(one.rows))}", spell(one.data_bytes), *counts, *map(spell, sizes)])
+        + " | ".join([f"10^{round(math.log10(growth.rows))}", spell(growth.data_bytes), *counts, *map(spell, sizes)])
         + " |"
     )
 
@@ -234,13 +234,17 @@ def main() -> None:
     parser.add_argument(
         "--target-mb", type=int, default=Policy.target_file_bytes >> 20, help="how large compacted files become"
     )
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sizes = measure(Path(folder))
-    if given.row:
-        sizes = Sizes(**{**asdict(sizes), "row": given.row})
-    model = {"interval": given.interval, "kafka_partitions": given.kafka_partitions, "keep_days": given.keep_days}
-    print(render(sizes, range(6, 13), target_bytes=given.target_mb << 20, **model))
+    if arguments.row:
+        sizes = Sizes(**{**asdict(sizes), "row": arguments.row})
+    model = {
+        "interval": arguments.interval,
+        "kafka_partitions": arguments.kafka_partitions,
+        "keep_days": arguments.keep_days,
+    }
+    print(render(sizes, range(6, 13), target_bytes=arguments.target_mb << 20, **model))
 
 
 if __name__ == "__main__":

@@ -68,10 +68,10 @@ def main() -> int:
     wanted, start = sys.argv[1:], time.monotonic()
     results = [run_stage(name, command) for name, command in STAGES.items() if not wanted or name in wanted]
     print("\nstage            seconds  CPU s  result")
-    for one in results:
-        print(one.line)
+    for result in results:
+        print(result.line)
     print(f"{'total':<14} {time.monotonic() - start:>9.1f}")
-    return 1 if any(one.code for one in results) else 0
+    return 1 if any(result.code for result in results) else 0
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def declare(name: str, *, contract: bool) -> Table:
     """The table: with NOT NULL and a check for ours, without for plain Spark, which turns what it cannot read into
     NULL.
     """
-    columns = [column(one, kind, required=contract and one in REQUIRED) for one, kind in COLUMNS]
+    columns = [column(item, kind, required=contract and item in REQUIRED) for item, kind in COLUMNS]
     return Table(
         name,
         *columns,
@@ -62,8 +62,8 @@ def ours(spark: SparkSession, catalog: FrazilCatalog, folder: Path, *, key: bool
     catalog.create_table(
         target.identifier, target.schema(), partition_spec=target.partition_spec(), properties=dict(target.properties)
     )
-    made = pipeline(source=sources.csv("*.csv"), target=target, key=["order_id"] if key else [])(capitals)
-    return lambda: run_pipeline(made, spark=spark, catalog=catalog, folder=folder).rows
+    result = pipeline(source=sources.csv("*.csv"), target=target, key=["order_id"] if key else [])(capitals)
+    return lambda: run_pipeline(result, spark=spark, catalog=catalog, folder=folder).rows
 
 
 def plain(spark: SparkSession, catalog: FrazilCatalog, folder: Path, *, distinct: bool) -> Callable[[], int]:

@@ -95,11 +95,11 @@ def _figures(size: Size, load: dict[str, Cost], many: dict[str, Cost], distinct:
 
 
 def _in_turns(writers: Sequence[str], folder: Path, uri: str, rounds: int) -> dict[str, Cost]:
-    found: dict[str, list[Cost]] = {writer: [] for writer in writers}
+    turns: dict[str, list[Cost]] = {writer: [] for writer in writers}
     for _ in range(rounds):
         for writer in writers:
-            found[writer].append(_run(writer, folder, uri))
-    return {writer: _typical(costs) for writer, costs in found.items()}
+            turns[writer].append(_run(writer, folder, uri))
+    return {writer: _typical(costs) for writer, costs in turns.items()}
 
 
 def _typical(costs: Sequence[Cost]) -> Cost:

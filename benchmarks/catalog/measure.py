@@ -88,7 +88,7 @@ def _measure(
 
 
 def _measure_bare(samples: Samples, plan: Plan, folder: Path) -> None:
-    for scenario in (one for one in SCENARIOS if one.name in BARE_SCENARIOS):
+    for scenario in (scenario for scenario in SCENARIOS if scenario.name in BARE_SCENARIOS):
         operations = int(scenario.operations * plan.part)
         rate, cpu_ms = bare_rate(folder, clients=8, operations=operations, create=scenario.name == BARE_SCENARIOS[0])
         samples.setdefault((scenario.name, 8, BARE), []).append(Sample(rate, cpu_ms))

@@ -30,9 +30,9 @@ def measure_all(options: Options) -> list[Figure]:
         first = make_table(Path(folder) / "first", 1)
         for files in sizes:
             metadata = make_table(Path(folder) / str(files), files)
-            found = _cases(first, metadata, files)
-            ours[files] = found
-            figures += _beside(found, files, goals=files == SIZES[-1])
+            cases = _cases(first, metadata, files)
+            ours[files] = cases
+            figures += _beside(cases, files, goals=files == SIZES[-1])
         if not options.quick:
             metadata = make_table(Path(folder) / str(LARGEST), LARGEST)
             figures += _alone({query: _case("ours", query, first, metadata, LARGEST) for query in QUERIES})
@@ -56,14 +56,14 @@ def _case(who: str, query: str, first: Path, metadata: Path, files: int) -> Case
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{who} {query} of {files} files failed:\n{done.stderr[-2000:]}")
-    found: Case = json.loads(done.stdout.splitlines()[-1])
-    return found
+    document: Case = json.loads(done.stdout.splitlines()[-1])
+    return document
 
 
-def _beside(found: dict[tuple[str, str], Case], files: int, *, goals: bool) -> list[Figure]:
+def _beside(values: dict[tuple[str, str], Case], files: int, *, goals: bool) -> list[Figure]:
     figures = []
     for query, title in QUERIES.items():
-        ours, peer, java = (found[who, query] for who in WHO)
+        ours, peer, java = (values[who, query] for who in WHO)
         assert ours["tasks"] == peer["tasks"] == java["tasks"], (
             f"{title} of {files}: {ours['tasks']}, {peer['tasks']}, {java['tasks']}"
         )
@@ -75,7 +75,7 @@ def _beside(found: dict[tuple[str, str], Case], files: int, *, goals: bool) -> l
             figures.append(
                 compare(f"{name}, CPU ms", mine, java[f"{when}_s"] * 1000, "Java (Iceberg 1.12)", less_is_better=True)
             )
-    grown = [found[who, "full"]["grown_mb"] for who in ("ours", "pyiceberg")]
+    grown = [values[who, "full"]["grown_mb"] for who in ("ours", "pyiceberg")]
     memory = compare(
         f"{files:,} files, full, peak MB",
         grown[0],
@@ -87,14 +87,14 @@ def _beside(found: dict[tuple[str, str], Case], files: int, *, goals: bool) -> l
     return [*figures, memory]
 
 
-def _alone(found: dict[str, Case]) -> list[Figure]:
+def _alone(values: dict[str, Case]) -> list[Figure]:
     figures = []
-    for query, case in found.items():
+    for query, case in values.items():
         figures += [
             compare(f"{LARGEST:,} files, {QUERIES[query]}, {when}, CPU ms", case[f"{when}_s"] * 1000)
             for when in ("cold", "warm")
         ]
-    return [*figures, compare(f"{LARGEST:,} files, full, peak MB", found["full"]["grown_mb"])]
+    return [*figures, compare(f"{LARGEST:,} files, full, peak MB", values["full"]["grown_mb"])]
 
 
 def _sublinear(few: dict[tuple[str, str], Case], many: dict[tuple[str, str], Case], less: int, more: int) -> Figure:

@@ -89,7 +89,7 @@ def _template(folder: Path) -> tuple[bytes, list[bytes]]:
 def _file() -> DataFile:
     ids = SCHEMA.field_ids
     same = struct.pack("<q", 7)
-    made = DataFile.from_args(
+    arguments = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=PATH,
         file_format=FileFormat.PARQUET,
@@ -100,13 +100,13 @@ def _file() -> DataFile:
         value_counts=dict.fromkeys(ids, ROWS),
         null_value_counts=dict.fromkeys(ids, 0),
         nan_value_counts={4: 0},
-        lower_bounds={one: {1: LOW_ID, 2: LOW_AT, 3: b"aaaaaaaaaaaaaaaa"}.get(one, same) for one in ids},
-        upper_bounds={one: {1: HIGH_ID, 2: HIGH_AT, 3: b"zzzzzzzzzzzzzzzz"}.get(one, same) for one in ids},
+        lower_bounds={item: {1: LOW_ID, 2: LOW_AT, 3: b"aaaaaaaaaaaaaaaa"}.get(item, same) for item in ids},
+        upper_bounds={item: {1: HIGH_ID, 2: HIGH_AT, 3: b"zzzzzzzzzzzzzzzz"}.get(item, same) for item in ids},
         split_offsets=[4],
         sort_order_id=0,
     )
-    made.spec_id = 0
-    return made
+    arguments.spec_id = 0
+    return arguments
 
 
 def _block(pieces: list[bytes], numbers: range, sync: bytes) -> bytes:

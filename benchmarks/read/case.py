@@ -32,7 +32,7 @@ def bounds(query: str, rows: int) -> tuple[str, int, int] | None:
 
 def metadata_of(place: Path) -> tuple[dict[str, object], int]:
     metadata = json.loads(place.read_text())
-    current = next(one for one in metadata["snapshots"] if one["snapshot-id"] == metadata["current-snapshot-id"])
+    current = next(item for item in metadata["snapshots"] if item["snapshot-id"] == metadata["current-snapshot-id"])
     return metadata, int(current["summary"]["total-records"])
 
 

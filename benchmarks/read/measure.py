@@ -34,21 +34,21 @@ def measure_all(options: Options) -> list[Figure]:
 
 
 def _compare(query: str, place: Path, rows: int, *, turns: int) -> list[Figure]:
-    found: dict[str, list[dict[str, float]]] = {}
+    result: dict[str, list[dict[str, float]]] = {}
     for _ in range(turns):
         for who in ("ours", *PEERS):
-            found.setdefault(who, []).append(_case(who, query, place))
-    counts = {who: {one["rows"] for one in some} for who, some in found.items()}
+            result.setdefault(who, []).append(_case(who, query, place))
+    counts = {who: {item["rows"] for item in some} for who, some in result.items()}
     assert len(set().union(*counts.values())) == 1, f"{query}: not the same rows: {counts}"
-    best = {who: min(one["wall_s"] for one in some) for who, some in found.items()}
-    peak = {who: min(one["peak_mb"] for one in some) for who, some in found.items()}
+    best = {who: min(item["wall_s"] for item in some) for who, some in result.items()}
+    peak = {who: min(item["peak_mb"] for item in some) for who, some in result.items()}
     rate = {who: rows / wall / 1e6 for who, wall in best.items()}
     names = {"pyarrow": "raw pyarrow", "pyiceberg": "PyIceberg", "daft": "Daft", "duckdb": "DuckDB"}
     title = f"{QUERIES[query]}: M rows/s"
     figures = [
         compare(title, rate["ours"], rate[who], names[who], goal=GOAL if who == "pyarrow" else None) for who in PEERS
     ]
-    cpu = {who: min(one["cpu_s"] for one in some) for who, some in found.items()}
+    cpu = {who: min(item["cpu_s"] for item in some) for who, some in result.items()}
     figures.append(compare(f"{QUERIES[query]}: CPU s", cpu["ours"], cpu["pyarrow"], "raw pyarrow", less_is_better=True))
     return [
         *figures,

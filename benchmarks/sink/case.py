@@ -97,7 +97,9 @@ def write_raw(source: str, split: str, _: str) -> Callable[[], None]:
     keys = partition_keys(SCHEMA, partition_spec(SCHEMA, SPLITS[split]))
     half = table.num_rows // 2
     parts = (
-        [one.rows for one in take_apart(table, keys).slices()] if keys else [table.slice(0, half), table.slice(half)]
+        [slice_.rows for slice_ in take_apart(table, keys).slices()]
+        if keys
+        else [table.slice(0, half), table.slice(half)]
     )
     folder = Path(tempfile.mkdtemp(prefix="frazil-bench-", dir=Path(source).parent))
 
@@ -107,8 +109,8 @@ def write_raw(source: str, split: str, _: str) -> Callable[[], None]:
                 pool.submit(pq.write_table, part, folder / f"{number}.parquet", compression="zstd")
                 for number, part in enumerate(parts)
             ]
-            for one in done:
-                one.result()
+            for item in done:
+                item.result()
 
     return write
 

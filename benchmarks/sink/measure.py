@@ -61,7 +61,7 @@ def measure_all(options: Options) -> list[Figure]:
 def _figures(measure: Measure, rows: int, store: Place) -> list[Figure]:
     rounds = [{key: measure(*key) for key in itertools.product(WRITERS, SPLITS)} for _ in range(ROUNDS)]
     ours, theirs, raw = (
-        {split: _middle([one[writer, split] for one in rounds]) for split in SPLITS} for writer in WRITERS
+        {split: _middle([round_[writer, split] for round_ in rounds]) for split in SPLITS} for writer in WRITERS
     )
     old, new = measure("pandas", "flat", environ={"PYTHONPATH": str(old_pandas())}), measure("pandas", "flat")
     ours_delta, delta, daft = measure("ours-delta", "flat"), measure("deltalake", "flat"), measure("daft", "day")

@@ -37,7 +37,7 @@ def make_table(catalog: FrazilCatalog, *, contract: bool) -> Table:
     """The uplink table; with a contract for ours, without for plain Spark, which turns what it cannot read
     into NULL.
     """
-    made = Table(
+    table = Table(
         f"bench.uplink{time.time_ns()}",
         column("device_id", "string", required=contract),
         column("organization_id", "string"),
@@ -49,9 +49,9 @@ def make_table(catalog: FrazilCatalog, *, contract: bool) -> Table:
         checks=["event_timestamp >= '2000-01-01'"] if contract else [],
     )
     catalog.create_table(
-        made.identifier, made.schema(), partition_spec=made.partition_spec(), properties=dict(made.properties)
+        table.identifier, table.schema(), partition_spec=table.partition_spec(), properties=dict(table.properties)
     )
-    return made
+    return table
 
 
 def read_events(messages: pa.RecordBatch) -> pa.RecordBatch:
@@ -67,12 +67,12 @@ def ours(
 ) -> Callable[[], int]:
     """The pipeline."""
     source = sources.kafka(topic, servers=brokers, decode=read_events, max_messages=batch)
-    made = pipeline(source=source, target=make_table(catalog, contract=True), name="uplink")(lambda rows: rows)
+    result = pipeline(source=source, target=make_table(catalog, contract=True), name="uplink")(lambda rows: rows)
     state = folder / f"state{time.time_ns()}"
     state.mkdir()
 
     def write() -> int:
-        done = run_stream(made, spark=spark, catalog=catalog, folder=EXAMPLE, options=StreamOptions(state))
+        done = run_stream(result, spark=spark, catalog=catalog, folder=EXAMPLE, options=StreamOptions(state))
         return done.rows + done.quarantined
 
     return write
@@ -106,9 +106,9 @@ def plain(
             f"{catalog.name}.{target.name}"
         ).awaitTermination()
         return sum(
-            int(one.summary["added-records"] or 0)
-            for one in catalog.load_table(target.identifier).snapshots()
-            if one.summary
+            int(snapshot.summary["added-records"] or 0)
+            for snapshot in catalog.load_table(target.identifier).snapshots()
+            if snapshot.summary
         )
 
     return write

@@ -45,11 +45,11 @@ def measure_all(options: Options) -> list[Figure]:
     ):
         connect(uri=server.uri).create_namespace("bench")
         topic = fill_topic(brokers, size.messages)
-        found: dict[str, list[Cost]] = {writer: [] for writer in WRITERS}
+        measure: dict[str, list[Cost]] = {writer: [] for writer in WRITERS}
         for _ in range(size.rounds):
             for writer in WRITERS:
-                found[writer].append(_run(writer, Path(text), server.uri, brokers, topic, size.batch))
-    ours, plain = (_typical(found[writer]) for writer in WRITERS)
+                measure[writer].append(_run(writer, Path(text), server.uri, brokers, topic, size.batch))
+    ours, plain = (_typical(measure[writer]) for writer in WRITERS)
     assert ours.rows == plain.rows == size.messages
     label, peer = f"{size.messages / 1e6:g}M messages", "plain Structured Streaming, no checks"
     return [

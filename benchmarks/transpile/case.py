@@ -78,7 +78,7 @@ def loop_for(folder: Path, settings: Settings, stack: ExitStack) -> example.Loop
 
 
 def load(loop: example.Loop, file: Path, transpile: Transpile) -> None:
-    loop.load([one for one in loop.files.list() if one.path == str(file)], transpile)
+    loop.load([item for item in loop.files.list() if item.path == str(file)], transpile)
     loop.sink.commit()
 
 
@@ -165,8 +165,8 @@ def open_case(name: str, folder: Path, settings: Settings, stack: ExitStack) -> 
         "spark-1": lambda: on_spark(settings, stack, folder, cores=1),
         "spark-2": lambda: on_spark(settings, stack, folder, cores=2),
     }
-    found: Measured = cases[name]()
-    return found
+    result: Measured = cases[name]()
+    return result
 
 
 def main(name: str, folder: str, uri: str) -> None:

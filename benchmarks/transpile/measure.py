@@ -35,12 +35,12 @@ def measure_all(options: Options) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder, ExitStack() as stack:
         files = _write_files(Path(folder) / "queries", size)
         cases = [_start(name, Path(folder), stack) for name in CASES]
-        found: dict[str, list[dict[str, float]]] = {case.name: [] for case in cases}
+        measure: dict[str, list[dict[str, float]]] = {case.name: [] for case in cases}
         for number, file in enumerate(files):
             for case in [*cases[number % len(cases) :], *cases[: number % len(cases)]]:
-                found[case.name].append(case.measure(file))
-                _tell(case.name, found[case.name][-1], size)
-    return figures(found, size)
+                measure[case.name].append(case.measure(file))
+                _tell(case.name, measure[case.name][-1], size)
+    return figures(measure, size)
 
 
 def _write_files(folder: Path, size: Size) -> list[Path]:
@@ -66,18 +66,18 @@ def _tell(name: str, cost: Mapping[str, float], size: Size) -> None:
     print(f"  {name:8s} {size.queries:,} queries: {cost['cpu_s']:6.2f} CPU s{rate}{without}", flush=True)
 
 
-def figures(found: Costs, size: Size) -> list[Figure]:
+def figures(value: Costs, size: Size) -> list[Figure]:
     """The goals first, then every case's rate beside that of the bare loop."""
     queries = size.rounds * size.queries
-    rates = {name: queries / _sum(costs, "wall_s") for name, costs in found.items() if name != "cost"}
-    rates |= {f"{name}-bare": queries / _sum(found[name], "bare_wall_s") for name in ("spark-1", "spark-2")}
+    rates = {name: queries / _sum(costs, "wall_s") for name, costs in value.items() if name != "cost"}
+    rates |= {f"{name}-bare": queries / _sum(value[name], "bare_wall_s") for name in ("spark-1", "spark-2")}
 
     def beside(label: str, name: str, peer: str, peer_label: str, goal: float | None = None) -> Figure:
         return compare(f"{label}, queries/s", rates[name], rates[peer], peer_label, goal=goal)
 
     return [
-        *_sink_cost("plain Python", found["cost"]),
-        *_sink_cost("Spark, 2 cores", found["spark-2"]),
+        *_sink_cost("plain Python", value["cost"]),
+        *_sink_cost("Spark, 2 cores", value["spark-2"]),
         beside("plain Python, 2 cores", "plain-2", "plain-1", "1 core", TWO_CORES),
         beside("Spark, 2 cores", "spark-2", "spark-1", "1 core", TWO_CORES),
         beside("no sink, 2 cores", "bare-2", "bare", "1 core: the machine's own limit"),

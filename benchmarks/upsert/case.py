@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from frazil.client import FrazilCatalog
 
-COLUMNS = [one.name for one in SCHEMA.fields]
+COLUMNS = [field.name for field in SCHEMA.fields]
 
 
 def ours(spark: SparkSession, catalog: FrazilCatalog, table: str, changes: str) -> None:

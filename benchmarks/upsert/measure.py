@@ -79,8 +79,8 @@ def measure_all(options: Options) -> list[Figure]:
 
 def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure]:
     what, figures = f"{size.changes / 1e6:g}M changes into {size.rows / 1e6:g}M rows", []
-    for mode, found in spark.items():
-        ours, plain, peer = found["ours"], found["merge"], "plain MERGE INTO"
+    for mode, value in spark.items():
+        ours, plain, peer = value["ours"], value["merge"], "plain MERGE INTO"
         figures += [
             compare(
                 f"Spark, {what}, {mode}, CPU s",
@@ -95,9 +95,9 @@ def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure
     return figures
 
 
-def _python_figures(size: Size, found: dict[str, Cost], raw: Cost, two: dict[str, Cost]) -> list[Figure]:
+def _python_figures(size: Size, values: dict[str, Cost], raw: Cost, two: dict[str, Cost]) -> list[Figure]:
     what = f"{size.python_changes:,} changes into {size.python_rows:,} rows"
-    ours, peer = found["python"], found["pyiceberg"]
+    ours, peer = values["python"], values["pyiceberg"]
     less = f"{size.two_changes:,} changes into {size.two_rows:,} rows, a key of two columns"
     return [
         compare(
@@ -128,14 +128,14 @@ class _Bench:
         pq.write_table(change_rows(rows, changes, deletes=deletes), self.folder / "changes.parquet")
 
     def in_turns(self, writers: Sequence[str], rows: int, mode: str, rounds: int) -> dict[str, Cost]:
-        found: dict[str, list[Cost]] = {writer: [] for writer in writers}
+        turns: dict[str, list[Cost]] = {writer: [] for writer in writers}
         for _ in range(rounds):
             for writer in writers:
-                found[writer].append(self.run(writer, rows, mode))
-        all_costs = [cost for costs in found.values() for cost in costs]
+                turns[writer].append(self.run(writer, rows, mode))
+        all_costs = [cost for costs in turns.values() for cost in costs]
         if len({(cost.rows, cost.checksum) for cost in all_costs}) != 1:
             raise RuntimeError(f"{' and '.join(writers)} did not come to the same rows: {all_costs}")
-        return {writer: _typical(costs) for writer, costs in found.items()}
+        return {writer: _typical(costs) for writer, costs in turns.items()}
 
     def run(self, writer: str, rows: int, mode: str) -> Cost:
         """One case on a table of its own."""
@@ -148,8 +148,8 @@ class _Bench:
         checked = live.scan(selected_fields=("id", "version", "amount", "note")).to_arrow()
         cost = Cost(**json.loads(done.stdout.splitlines()[-1]), rows=checked.num_rows, checksum=_checksum(checked))
         self.catalog.purge_table(table)
-        told = f"{cost.rows:>10,} rows in the end: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s {cost.peak_mb:6.0f} MB"
-        print(f"  {writer:13s} {mode:14s} {told}", flush=True)
+        text = f"{cost.rows:>10,} rows in the end: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s {cost.peak_mb:6.0f} MB"
+        print(f"  {writer:13s} {mode:14s} {text}", flush=True)
         return cost
 
     def _make_table(self, rows: int, mode: str) -> str:
@@ -168,7 +168,7 @@ def _checksum(rows: pa.Table) -> tuple[object, ...]:
     """Sums that differ where rows do: each is weighed with its id."""
     weighed = pc.multiply(rows["id"], rows["version"])
     lengths = pc.multiply(pc.binary_length(rows["note"]).cast(pa.int64()), rows["id"])
-    return tuple(pc.sum(one).as_py() for one in (rows["id"], weighed, lengths, rows["amount"]))
+    return tuple(pc.sum(item).as_py() for item in (rows["id"], weighed, lengths, rows["amount"]))
 
 
 def _typical(costs: Sequence[Cost]) -> Cost:

@@ -36,11 +36,11 @@ def change_rows(rows: int, changes: int, *, deletes: bool) -> pa.Table:
     chance, new = random.Random(7), int(changes * NEW_SHARE)
     ids = [*chance.sample(range(rows), changes - new), *range(rows, rows + new)]
     chance.shuffle(ids)
-    made = _rows(pa.array(ids, pa.int64()), version=2)
+    result = _rows(pa.array(ids, pa.int64()), version=2)
     if not deletes:
-        return made
+        return result
     gone = pa.array([number < changes * DELETED_SHARE for number in range(changes)])
-    return made.append_column("op", pc.if_else(gone, "d", "u"))
+    return result.append_column("op", pc.if_else(gone, "d", "u"))
 
 
 def _rows(ids: pa.Array, *, version: int) -> pa.Table:

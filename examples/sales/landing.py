@@ -81,11 +81,11 @@ if __name__ == "__main__":
     parser.add_argument("--bad", type=int, default=60, help="bad rows a day")
     parser.add_argument("--repeated", type=int, default=40, help="orders that come twice, a day")
     arguments = parser.parse_args()
-    made = write_landing(
+    landing = write_landing(
         Path(__file__).parent / "landing",
         days=arguments.days,
         rows=arguments.rows,
         bad=arguments.bad,
         repeated=arguments.repeated,
     )
-    print(f"{len(made)} landing files written")
+    print(f"{len(landing)} landing files written")

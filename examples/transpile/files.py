@@ -35,9 +35,11 @@ class QueryFiles:
         (whole,) = self.filesystem.get_file_info([self.root])
         if whole.type == fs.FileType.File:
             return self._with_content([_identify(whole)])
-        found = self.filesystem.get_file_info(fs.FileSelector(self.root, recursive=True, allow_not_found=True))
+        file_info = self.filesystem.get_file_info(fs.FileSelector(self.root, recursive=True, allow_not_found=True))
         return self._with_content(
-            sorted(_identify(one) for one in found if one.type == fs.FileType.File and one.extension == "parquet")
+            sorted(
+                _identify(item) for item in file_info if item.type == fs.FileType.File and item.extension == "parquet"
+            )
         )
 
     def _with_content(self, files: Sequence[SourceFile]) -> list[SourceFile]:
@@ -76,9 +78,9 @@ class QueryFiles:
                 f"{file.path} is no Parquet file: {exc}. Move it away, or let files appear by renaming them"
             ) from exc
         if missing := [name for name in COLUMNS if name not in opened.schema_arrow.names]:
-            found = ", ".join(opened.schema_arrow.names)
+            text = ", ".join(opened.schema_arrow.names)
             opened.close()
-            raise ValueError(f"{file.path} has no column '{missing[0]}'; it has {found}")
+            raise ValueError(f"{file.path} has no column '{missing[0]}'; it has {text}")
         return opened
 
 
@@ -101,8 +103,8 @@ def find_store(location: str, settings: Settings) -> tuple[Any, str]:
     return _s3(settings), location.removeprefix("s3://").rstrip("/")
 
 
-def _identify(found: fs.FileInfo) -> SourceFile:
-    return SourceFile(found.path, found.size, str(found.mtime_ns))
+def _identify(file_info: fs.FileInfo) -> SourceFile:
+    return SourceFile(file_info.path, file_info.size, str(file_info.mtime_ns))
 
 
 def _s3(settings: Settings) -> fs.S3FileSystem:

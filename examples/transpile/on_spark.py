@@ -80,10 +80,10 @@ class Job:
     def load(self, slices: Sequence[Slice]) -> None:
         """One Spark job, and one commit of its rows, the position reached and the files that are finished."""
         known = self.sink.position
-        position = {source_of(one.file, known): one.end for one in slices if one.rows}
+        position = {source_of(slice_.file, known): slice_.end for slice_ in slices if slice_.rows}
         numbers, transpile = self.work(slices)
         staged = self.sink.stage(numbers, through=transpile, position=position)
-        done = [one.file for one in slices if one.is_last] if self.ledger else []
+        done = [slice_.file for slice_ in slices if slice_.is_last] if self.ledger else []
         also = {self.ledger.identifier: self.ledger.rows(*done)} if self.ledger and done else {}
         self.sink.publish(staged, also=also, done=[source_of(file, known) for file in done])
         self.watcher.advance(staged.counts.rows, self._errors(staged))
@@ -110,9 +110,9 @@ def transpile_tasks(
     def rows_of(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         quiet()
         for batch in numbers:
-            for one in (one for number in batch["id"].to_pylist() for one in tasks[number]):
-                for first, queries in files.read(one.file, start=one.start, end=one.end):
-                    yield transpile_rows(queries, dialects, file=one.file.path, first=first)
+            for span in (task for number in batch["id"].to_pylist() for task in tasks[number]):
+                for first, queries in files.read(span.file, start=span.start, end=span.end):
+                    yield transpile_rows(queries, dialects, file=span.file.path, first=first)
 
     return rows_of
 

@@ -220,8 +220,8 @@ def main() -> None:
     chosen = parser.parse_args()
     name = f"queries-{chosen.seed}-{chosen.first:08}.parquet"
     with tempfile.TemporaryDirectory() as folder:
-        made = write_queries(Path(folder) / name, chosen.rows, first=chosen.first, seed=chosen.seed)
-        upload(made, chosen.folder)
+        queries = write_queries(Path(folder) / name, chosen.rows, first=chosen.first, seed=chosen.seed)
+        upload(queries, chosen.folder)
     print(f"{chosen.folder}/{name}")
 
 

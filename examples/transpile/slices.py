@@ -57,4 +57,4 @@ def share(slices: Sequence[Slice], parts: int) -> list[list[Slice]]:
 
 def count(slices: Iterable[Slice]) -> int:
     """How many rows they have."""
-    return sum(one.rows for one in slices)
+    return sum(slice_.rows for slice_ in slices)

@@ -98,9 +98,9 @@ def delta_options(settings: Settings) -> dict[str, str]:
     """How delta-rs reaches the object store of the settings."""
     s3 = settings.s3
     keys = {"AWS_ACCESS_KEY_ID": s3.access_key_id, "AWS_SECRET_ACCESS_KEY": s3.secret_access_key}
-    found = {name: secret.get_secret_value() for name, secret in keys.items() if secret}
+    options = {name: secret.get_secret_value() for name, secret in keys.items() if secret}
     # A commit is a PUT that fails if the file is there: the store must honour If-None-Match, as SeaweedFS and S3 do.
-    found |= {"AWS_REGION": s3.region, "conditional_put": "etag"}
+    options |= {"AWS_REGION": s3.region, "conditional_put": "etag"}
     if s3.endpoint:
-        found |= {"AWS_ENDPOINT_URL": s3.endpoint, "AWS_ALLOW_HTTP": str(s3.endpoint.startswith("http://")).lower()}
-    return found
+        options |= {"AWS_ENDPOINT_URL": s3.endpoint, "AWS_ALLOW_HTTP": str(s3.endpoint.startswith("http://")).lower()}
+    return options

@@ -84,21 +84,21 @@ def parse(message: bytes | None) -> Event:
 def _read(message: bytes, value: dict[str, Any]) -> Event:
     faults: list[str] = []
     device, event = _object(value, "device", faults), _object(value, "event", faults)
-    found = Event(
+    result = Event(
         device_id=_string(device, "device", "id", faults),
         organization_id=_string(device, "device", "organization_id", faults, needed=False),
         timestamp_ms=_milliseconds(event, faults),
         event_type=_string(event, "event", "type", faults),
         payload=_payload(event, message, faults),
     )
-    return found._replace(error="; ".join(faults), raw=_text(message)) if faults else found
+    return result._replace(error="; ".join(faults), raw=_text(message)) if faults else result
 
 
 def _object(value: dict[str, Any], name: str, faults: list[str]) -> dict[str, Any] | None:
-    found = value.get(name)
-    if isinstance(found, dict):
-        return found
-    faults.append(f"{name}: {'missing' if name not in value else f'expected an object, found {_show(found)}'}")
+    result = value.get(name)
+    if isinstance(result, dict):
+        return result
+    faults.append(f"{name}: {'missing' if name not in value else f'expected an object, found {_show(result)}'}")
     return None
 
 
@@ -107,11 +107,11 @@ def _string(
 ) -> str | None:
     if value is None:
         return None
-    found = value.get(name)
-    if isinstance(found, str):
-        return found
-    if found is not None:
-        faults.append(f"{parent}.{name}: expected text, found {_show(found)}")
+    result = value.get(name)
+    if isinstance(result, str):
+        return result
+    if result is not None:
+        faults.append(f"{parent}.{name}: expected text, found {_show(result)}")
     elif needed:
         faults.append(f"{parent}.{name}: missing")
     return None
@@ -120,18 +120,18 @@ def _string(
 def _milliseconds(event: dict[str, Any] | None, faults: list[str]) -> int | None:
     if event is None:
         return None
-    found = event.get("timestamp")
-    if found is None:
+    result = event.get("timestamp")
+    if result is None:
         faults.append("event.timestamp: missing")
         return None
     # In JSON, 1.0 and 1e3 are whole numbers as well; True is one only in Python.
-    if isinstance(found, bool) or not isinstance(found, int | float) or found != found // 1:
-        faults.append(f"event.timestamp: expected whole milliseconds since 1970, found {_show(found)}")
+    if isinstance(result, bool) or not isinstance(result, int | float) or result != result // 1:
+        faults.append(f"event.timestamp: expected whole milliseconds since 1970, found {_show(result)}")
         return None
-    if not EARLIEST_MS <= found <= LATEST_MS:
-        faults.append(f"event.timestamp: {_show(found)} is outside the years 1 to 9999")
+    if not EARLIEST_MS <= result <= LATEST_MS:
+        faults.append(f"event.timestamp: {_show(result)} is outside the years 1 to 9999")
         return None
-    return int(found)
+    return int(result)
 
 
 def _payload(event: dict[str, Any] | None, message: bytes, faults: list[str]) -> str | None:

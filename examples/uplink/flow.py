@@ -24,12 +24,12 @@ from frazil.sinks.bytewax import IcebergSink, IcebergSinkConfig, SourceRows
 
 def to_rows(messages: list[KafkaSourceMessage]) -> list[tuple[str, SourceRows]]:
     """The rows of messages, with their offsets, keyed by the Kafka partition that they came from."""
-    found = []
+    result = []
     for source, group in groupby(messages, key=lambda message: f"{message.topic}/{message.partition}"):
         same = list(group)
         rows = flatten(message.value for message in same)
-        found.append((source, SourceRows(rows, source, [message.offset for message in same])))
-    return found
+        result.append((source, SourceRows(rows, source, [message.offset for message in same])))
+    return result
 
 
 def build(environ: dict[str, str]) -> Dataflow:
@@ -45,14 +45,14 @@ def build(environ: dict[str, str]) -> Dataflow:
         num_partitions=int(environ.get("NUM_PARTITIONS", "2")),
     )
     follow = environ.get("FOLLOW", "yes") != "no"
-    made = Dataflow("uplink")
+    dataflow = Dataflow("uplink")
     messages = op.input(
         "kafka",
-        made,
+        dataflow,
         KafkaSource([environ.get("BROKERS", "127.0.0.1:9092")], [environ.get("TOPIC", "uplink")], tail=follow),
     )
     op.output("lake", op.flat_map_batch("rows", messages, to_rows), IcebergSink(config))
-    return made
+    return dataflow
 
 
 flow = build(dict(os.environ))

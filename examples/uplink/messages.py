@@ -37,10 +37,10 @@ def message_id(text: str) -> str:
     >>> message_id('{"id":"msg-000000007","volts":3.1}')
     'msg-000000007'
     """
-    found = _ID.search(text)
-    if found is None:
+    match = _ID.search(text)
+    if match is None:
         raise ValueError(f"no message id in {text[:80]!r}")
-    return found[0]
+    return match[0]
 
 
 def make_messages(

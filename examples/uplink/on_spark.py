@@ -30,7 +30,7 @@ def to_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of messages, each with its place in Kafka."""
     for batch in batches:
         rows = flatten(batch.column("value").to_pylist())
-        place = [batch.column(one.name) for one in PLACE]
+        place = [batch.column(column.name) for column in PLACE]
         yield pa.record_batch([*rows.columns, *place], schema=pa.schema([*SCHEMA, *PLACE]))
 
 

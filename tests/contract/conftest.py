@@ -60,13 +60,13 @@ def client(server: EmbeddedCatalog) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def catalog() -> Iterator[FrazilCatalog]:
     """A catalog for the tests of one file, with the namespace `lake`."""
-    with lake_catalog() as made:
-        yield made
+    with lake_catalog() as result:
+        yield result
 
 
 @pytest.fixture
 def past(catalog: FrazilCatalog) -> Past:
     """A table of its own that a test gives a past."""
-    made = Past(catalog)
-    made.create()
-    return made
+    result = Past(catalog)
+    result.create()
+    return result

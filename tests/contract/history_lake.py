@@ -59,12 +59,12 @@ class Past:
 
     def fill(self, sink: ArrowSink, *ends: int) -> list[int]:
         """Commits the numbers up to each end; gives the snapshots."""
-        made = []
+        result = []
         for end in ends:
             sink.write(rows(*range(sink.offset or 0, end)), position=end)
             sink.commit()
-            made.append(self.head())
-        return made
+            result.append(self.head())
+        return result
 
     def head(self, ref: str = "main") -> int:
         snapshot = self.live.snapshot_by_name(ref)

@@ -47,8 +47,8 @@ def test_a_tag_that_is_made_while_its_snapshot_expires_is_not_lost(client: Clien
 
 
 def test_a_commit_that_changes_nothing_writes_no_file(client: Client) -> None:
-    made = client.create()
-    assert client.commit({"action": "set-properties", "updates": {}}).body == made
+    result = client.create()
+    assert client.commit({"action": "set-properties", "updates": {}}).body == result
 
 
 def test_the_metadata_log_leads_back_to_every_version(client: Client) -> None:

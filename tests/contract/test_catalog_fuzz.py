@@ -71,7 +71,7 @@ CASES = [(route, mode) for route, mode in CASES if mode is not GenerationMode.NE
 
 
 @pytest.mark.parametrize(
-    ("route", "mode"), CASES, ids=lambda one: one.operation if isinstance(one, Route) else one.value
+    ("route", "mode"), CASES, ids=lambda item: item.operation if isinstance(item, Route) else item.value
 )
 def test_any_request_about_things_that_exist_gets_an_answer_of_the_documents_shape(
     server: EmbeddedCatalog, route: Route, mode: GenerationMode, campaign: Campaign

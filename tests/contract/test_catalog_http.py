@@ -166,12 +166,12 @@ def test_a_table_is_not_written_outside_its_warehouse(server: EmbeddedCatalog, l
 
 def test_a_metadata_file_outside_cannot_be_registered(server: EmbeddedCatalog, tmp_path: Path) -> None:
     client = Client(server.uri)
-    made = client.create("inside")
-    (tmp_path / "x.metadata.json").write_text(json.dumps(made["metadata"]))
+    result = client.create("inside")
+    (tmp_path / "x.metadata.json").write_text(json.dumps(result["metadata"]))
     outside = {"name": "r", "metadata-location": f"file://{tmp_path}/x.metadata.json"}
     assert client.post("/namespaces/ns/register", outside).error[:2] == (403, "ForbiddenException")
     lying = server.folder / "warehouse" / "lying.metadata.json"
-    lying.write_text(json.dumps({**made["metadata"], "location": f"file://{tmp_path}"}))
+    lying.write_text(json.dumps({**result["metadata"], "location": f"file://{tmp_path}"}))
     answer = client.post("/namespaces/ns/register", {"name": "r", "metadata-location": f"file://{lying}"})
     assert answer.error[:2] == (403, "ForbiddenException")
 

@@ -236,10 +236,10 @@ def test_locations_that_no_file_system_has_are_refused(lake: Client, tail: str) 
 
 
 def test_a_name_in_another_script_has_a_folder_that_a_file_system_takes(lake: Client) -> None:
-    made = [
+    result = [
         lake.create(name)["metadata"]["location"].rpartition("/")[2] for name in ("日" * 100, "é" * 1_000, "x" * 1_000)
     ]
-    assert [len(folder.encode()) <= 255 for folder in made] == [True] * 3
+    assert [len(folder.encode()) <= 255 for folder in result] == [True] * 3
 
 
 def test_names_that_are_too_long_for_the_database_are_refused(client: Client) -> None:

@@ -126,24 +126,24 @@ def test_several_tables_of_one_transaction_may_not_overlap_each_other(client: Cl
 
 
 def test_an_occupied_location_is_not_registered(client: Client, server: EmbeddedCatalog, tmp_path: Path) -> None:
-    made, cold = client.create("t"), Client(server.uri, "cold")
+    result, cold = client.create("t"), Client(server.uri, "cold")
     cold.post("/namespaces", {"namespace": ["ns"]})
-    body = {"name": "u", "metadata-location": made["metadata-location"]}
+    body = {"name": "u", "metadata-location": result["metadata-location"]}
     assert client.post("/namespaces/ns/register", body).error[:2] == FORBIDDEN
     foreign = tmp_path / "allowed" / "forged.metadata.json"
     foreign.parent.mkdir(exist_ok=True)
-    foreign.write_text(json.dumps({**made["metadata"], "location": f"{made['metadata']['location']}/data"}))
+    foreign.write_text(json.dumps({**result["metadata"], "location": f"{result['metadata']['location']}/data"}))
     assert (
         cold.post("/namespaces/ns/register", {"name": "u", "metadata-location": f"file://{foreign}"}).error[:2]
         == FORBIDDEN
     )
-    inside = Path(made["metadata-location"].removeprefix("file://")).with_name("00009-x.metadata.json")
-    inside.write_text(json.dumps({**made["metadata"], "location": f"{server.warehouse}/elsewhere"}))
+    inside = Path(result["metadata-location"].removeprefix("file://")).with_name("00009-x.metadata.json")
+    inside.write_text(json.dumps({**result["metadata"], "location": f"{server.warehouse}/elsewhere"}))
     assert (
         client.post("/namespaces/ns/register", {"name": "u", "metadata-location": f"file://{inside}"}).error[:2]
         == FORBIDDEN
     )
-    again = {"name": "t", "metadata-location": made["metadata-location"], "overwrite": True}
+    again = {"name": "t", "metadata-location": result["metadata-location"], "overwrite": True}
     assert client.post("/namespaces/ns/register", again).status == 200  # its own
     client.delete("/namespaces/ns/tables/t")
     assert client.post("/namespaces/ns/register", body).status == 200  # nobody's
@@ -151,8 +151,8 @@ def test_an_occupied_location_is_not_registered(client: Client, server: Embedded
 
 def test_an_occupied_location_of_a_view_is_not_registered(client: Client) -> None:
     client.create("t")
-    made = create_view(client, "v").body
-    body = {"name": "w", "metadata-location": made["metadata-location"]}
+    result = create_view(client, "v").body
+    body = {"name": "w", "metadata-location": result["metadata-location"]}
     assert client.post("/namespaces/ns/register-view", body).error[:2] == FORBIDDEN
     client.delete("/namespaces/ns/views/v")
     assert client.post("/namespaces/ns/register-view", body).status == 200
@@ -173,22 +173,22 @@ def test_an_operator_may_allow_overlaps(database: str, tmp_path: Path) -> None:
     nested = {"default": str(tmp_path / "w"), "inner": str(tmp_path / "w" / "inner")}
     with running_catalog(tmp_path, database=database, warehouses=nested, allow_overlap=True) as running:
         client = Client(running.uri)
-        made = client.create("t")
-        body = {"name": "u", "metadata-location": made["metadata-location"]}
+        result = client.create("t")
+        body = {"name": "u", "metadata-location": result["metadata-location"]}
         assert client.post("/namespaces/ns/register", body).status == 200
         assert create(client, "v", f"{running.warehouse}/ns/t/data").status == 200
         assert client.commit({"action": "set-properties", "updates": {"x": "y"}}).status == 200
 
 
 def test_a_renamed_table_keeps_its_place_and_the_next_of_its_name_gets_another(client: Client) -> None:
-    made = client.create("t")
+    result = client.create("t")
     body = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "moved"}}
     assert client.post("/tables/rename", body).status == 204
     again = client.create("t")["metadata"]["location"]
-    assert again.startswith(made["metadata"]["location"] + "-")
-    assert create(client, "u", made["metadata"]["location"] + "/data").error[:2] == FORBIDDEN
+    assert again.startswith(result["metadata"]["location"] + "-")
+    assert create(client, "u", result["metadata"]["location"] + "/data").error[:2] == FORBIDDEN
     assert client.delete("/namespaces/ns/tables/moved").status == 204
-    assert create(client, "u", made["metadata"]["location"] + "/data").status == 200
+    assert create(client, "u", result["metadata"]["location"] + "/data").status == 200
 
 
 def test_a_table_and_a_namespace_of_one_name_get_places_beside_each_other(

@@ -110,8 +110,8 @@ def test_properties_that_configure_clients_are_refused_wherever_they_are_set(
 
 def test_properties_of_engines_and_of_frazil_are_accepted(open_client: Client) -> None:
     wanted = dict.fromkeys(ACCEPTED, "1")
-    made = open_client.create("ordinary", properties=wanted)
-    assert {name: made["metadata"]["properties"].get(name) for name in ACCEPTED} == wanted
+    result = open_client.create("ordinary", properties=wanted)
+    assert {name: result["metadata"]["properties"].get(name) for name in ACCEPTED} == wanted
 
 
 def test_set_and_removed_in_one_commit_is_nothing_new(open_client: Client) -> None:
@@ -124,12 +124,12 @@ def test_set_and_removed_in_one_commit_is_nothing_new(open_client: Client) -> No
 # --- stored before they were refused ---------------------------------------------------------------------------------
 
 
-def plant(made: dict[str, Any], **properties: str) -> Path:
+def plant(values: dict[str, Any], **properties: str) -> Path:
     """Writes properties into the metadata file of a load result, as an older catalog would have."""
-    path = Path(made["metadata-location"].removeprefix("file://"))
-    found = json.loads(path.read_bytes())
-    found["properties"] |= properties
-    path.write_text(json.dumps(found))
+    path = Path(values["metadata-location"].removeprefix("file://"))
+    document = json.loads(path.read_bytes())
+    document["properties"] |= properties
+    path.write_text(json.dumps(document))
     return path
 
 
@@ -213,8 +213,8 @@ def test_a_file_that_has_them_is_not_registered(tmp_path: Path, kind: str) -> No
 def test_an_operator_can_allow_some(tmp_path: Path) -> None:
     with running_catalog(tmp_path, allow_properties=["write.location-provider.impl", "S3.*"]) as server:
         client = Client(server.uri)
-        made = client.create(properties={"write.location-provider.impl": "com.acme.Locations", "s3.region": "eu"})
-        assert made["metadata"]["properties"].keys() >= {"write.location-provider.impl", "s3.region"}
+        result = client.create(properties={"write.location-provider.impl": "com.acme.Locations", "s3.region": "eu"})
+        assert result["metadata"]["properties"].keys() >= {"write.location-provider.impl", "s3.region"}
         assert client.commit(set_properties(**{"py-io-impl": "x"})).status == 403
 
 
@@ -263,8 +263,8 @@ def test_the_client_drops_what_a_careless_catalog_serves(careless: EmbeddedCatal
     table.append(rows)  # the metadata of the commit's answer is what the next append goes by
     table.append(rows)
     with catalog.transaction() as tx:
-        made = tx.create_table("ns.staged", table.schema(), properties=STORED)
-        assert not STORED.keys() & made.table_metadata.properties.keys()
+        result = tx.create_table("ns.staged", table.schema(), properties=STORED)
+        assert not STORED.keys() & result.table_metadata.properties.keys()
     names = {name for seen in (table, catalog.load_table("ns.t")) for name in (*seen.properties, *seen.io.properties)}
     assert (names & STORED.keys(), "kept" in names, canary.exists()) == (set(), True, False)
     assert catalog.load_table("ns.t").scan().to_arrow().num_rows == 2

@@ -55,9 +55,9 @@ class Wire:
 
 @pytest.fixture
 def wire(server: EmbeddedCatalog) -> Iterator[Wire]:
-    found = Wire(server)
-    yield found
-    found.socket.close()
+    result = Wire(server)
+    yield result
+    result.socket.close()
 
 
 @pytest.mark.parametrize("path", [QUICK, THREADED])

@@ -52,9 +52,9 @@ def server(database: str, tmp_path: Path) -> Iterator[EmbeddedCatalog]:
 
 @pytest.fixture
 def lake(server: EmbeddedCatalog) -> FrazilCatalog:
-    made = FrazilCatalog("lake", **server.properties)
-    made.create_namespace("ns")
-    return made
+    client = FrazilCatalog("lake", **server.properties)
+    client.create_namespace("ns")
+    return client
 
 
 def path_of(location: str) -> Path:
@@ -62,9 +62,9 @@ def path_of(location: str) -> Path:
 
 
 def victim(lake: FrazilCatalog, name: str = "ns.victim", **options: Any) -> Table:
-    made = lake.create_table(name, SCHEMA, **options)
-    made.append(ROWS)
-    made.append(ROWS)
+    table = lake.create_table(name, SCHEMA, **options)
+    table.append(ROWS)
+    table.append(ROWS)
     return lake.load_table(name)
 
 
@@ -86,9 +86,9 @@ def finished(server: EmbeddedCatalog) -> None:
 
 def forge(lake: FrazilCatalog, server: EmbeddedCatalog, **changes: Any) -> str:
     """The location of a metadata file that a client wrote into the warehouse by itself."""
-    made = lake.create_table(f"ns.x{uuid.uuid4().hex[:8]}", SCHEMA)
-    made.append(ROWS)
-    metadata = json.loads(path_of(lake.load_table(made.name()).metadata_location).read_bytes())
+    table = lake.create_table(f"ns.x{uuid.uuid4().hex[:8]}", SCHEMA)
+    table.append(ROWS)
+    metadata = json.loads(path_of(lake.load_table(table.name()).metadata_location).read_bytes())
     metadata |= {"table-uuid": str(uuid.uuid4()), "location": f"{server.warehouse}/ns/{uuid.uuid4().hex}", **changes}
     location = f"{metadata['location']}/metadata/00000-forged.metadata.json"
     if "location" in changes:
@@ -101,9 +101,9 @@ def forge(lake: FrazilCatalog, server: EmbeddedCatalog, **changes: Any) -> str:
 def test_a_table_without_neighbours_is_purged_whole(
     lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
 ) -> None:
-    made = victim(lake)
+    result = victim(lake)
     purge(client, server, "victim")
-    assert files_below(made.location()) == set()
+    assert files_below(result.location()) == set()
 
 
 def test_statistics_that_name_another_tables_metadata_do_not_delete_it(
@@ -192,12 +192,12 @@ def test_a_log_that_is_cut_spares_the_versions_of_a_table_that_is_registered_twi
     lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
 ) -> None:
     properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
-    made = victim(lake, properties=properties)
-    register_elsewhere(server, made.metadata_location)
+    result = victim(lake, properties=properties)
+    register_elsewhere(server, result.metadata_location)
     for number in range(3):
         assert client.commit({"action": "set-properties", "updates": {"n": str(number)}}, table="victim").status == 200
     finished(server)
-    assert path_of(made.metadata_location).exists()
+    assert path_of(result.metadata_location).exists()
 
 
 def register_elsewhere(server: EmbeddedCatalog, location: str) -> None:
@@ -224,25 +224,25 @@ def avro_bomb() -> bytes:
     block = b"".join(packer.compress(bytes(1 << 20)) for _ in range(300)) + packer.flush()
     schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}).encode()
     header = b"Obj\x01\x04" + b"".join(
-        varint(len(one)) + one for one in (b"avro.schema", schema, b"avro.codec", b"deflate")
+        varint(len(field)) + field for field in (b"avro.schema", schema, b"avro.codec", b"deflate")
     )
     return header + b"\x00" + bytes(16) + varint(300 << 20) + varint(len(block)) + block + bytes(16)
 
 
 def varint(number: int) -> bytes:
-    zigzag, found = number << 1, bytearray()
+    zigzag, result = number << 1, bytearray()
     while zigzag > 0x7F:
-        found.append(zigzag & 0x7F | 0x80)
+        result.append(zigzag & 0x7F | 0x80)
         zigzag >>= 7
-    return bytes([*found, zigzag])
+    return bytes([*result, zigzag])
 
 
 @pytest.mark.parametrize("kind", ["fifo", "/dev/zero", "huge", "damaged", "packed"])
 def test_a_manifest_list_that_is_no_file_neither_blocks_nor_fills_memory(
     lake: FrazilCatalog, client: Client, server: EmbeddedCatalog, kind: str
 ) -> None:
-    made = victim(lake)
-    path = path_of(made.location()) / "metadata" / "snap-hostile.avro"
+    result = victim(lake)
+    path = path_of(result.location()) / "metadata" / "snap-hostile.avro"
     if kind == "fifo":
         os.mkfifo(path)
     elif kind == "huge":
@@ -253,10 +253,10 @@ def test_a_manifest_list_that_is_no_file_neither_blocks_nor_fills_memory(
     elif kind == "packed":
         path.write_bytes(avro_bomb())
     location = "file:///dev/zero" if kind == "/dev/zero" else f"file://{path}"
-    snapshot = {**json_snapshots(made)[-1], "snapshot-id": 77, "sequence-number": 9, "manifest-list": location}
-    snapshot["parent-snapshot-id"] = made.metadata.current_snapshot_id
+    snapshot = {**json_snapshots(result)[-1], "snapshot-id": 77, "sequence-number": 9, "manifest-list": location}
+    snapshot["parent-snapshot-id"] = result.metadata.current_snapshot_id
     assert client.commit({"action": "add-snapshot", "snapshot": snapshot}, table="victim").status == 200
-    data = files_below(f"{made.location()}/data")
+    data = files_below(f"{result.location()}/data")
     before = peak_bytes()
     purge(client, server, "victim")
     assert not any(file.exists() for file in data)
@@ -283,22 +283,22 @@ def test_a_metadata_file_that_is_no_file_is_refused_at_once(client: Client, serv
 def test_files_that_another_table_leads_to_are_left(
     lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
 ) -> None:
-    made = victim(lake)
-    borrowed = [task.file.file_path for task in made.scan().plan_files()][:1]
+    result = victim(lake)
+    borrowed = [task.file.file_path for task in result.scan().plan_files()][:1]
     lake.create_table("ns.borrower", SCHEMA).add_files(borrowed)
     purge(client, server, "victim")
-    assert files_below(made.location()) == {path_of(one) for one in borrowed}
+    assert files_below(result.location()) == {path_of(item) for item in borrowed}
     assert lake.load_table("ns.borrower").scan().to_arrow().num_rows == 3
 
 
 def test_files_that_a_table_of_another_warehouse_leads_to_are_left(
     lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
 ) -> None:
-    made = victim(lake)
-    register_elsewhere(server, made.metadata_location)
-    before = files_below(made.location())
+    result = victim(lake)
+    register_elsewhere(server, result.metadata_location)
+    before = files_below(result.location())
     purge(client, server, "victim")
-    assert files_below(made.location()) == before
+    assert files_below(result.location()) == before
 
 
 def test_a_link_inside_the_folder_does_not_lead_a_purge_outside(
@@ -307,23 +307,23 @@ def test_a_link_inside_the_folder_does_not_lead_a_purge_outside(
     outside = server.folder / "warehouse" / "dropped"
     outside.mkdir(parents=True)
     pq.write_table(ROWS, outside / "f.parquet")
-    made = victim(lake)
-    (path_of(made.location()) / "data" / "link").symlink_to(outside)
-    (path_of(made.location()) / "data" / "f.parquet").symlink_to(outside / "f.parquet")
-    made.add_files([f"{made.location()}/data/link/f.parquet", f"{made.location()}/data/f.parquet"])
+    result = victim(lake)
+    (path_of(result.location()) / "data" / "link").symlink_to(outside)
+    (path_of(result.location()) / "data" / "f.parquet").symlink_to(outside / "f.parquet")
+    result.add_files([f"{result.location()}/data/link/f.parquet", f"{result.location()}/data/f.parquet"])
     purge(client, server, "victim")
     assert (outside / "f.parquet").exists()
 
 
 def test_a_data_folder_that_tables_share_is_left(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
     shared = {"write.data.path": f"{server.warehouse}/ns/shared"}
-    made = victim(lake, properties=shared)
+    result = victim(lake, properties=shared)
     victim(lake, "ns.other", properties=shared)
     before = files_below(shared["write.data.path"])
     assert len(before) == 4
     purge(client, server, "victim")
     assert files_below(shared["write.data.path"]) == before
-    assert files_below(made.location()) == set()
+    assert files_below(result.location()) == set()
 
 
 def test_a_data_folder_of_its_own_is_purged(lake: FrazilCatalog, client: Client, server: EmbeddedCatalog) -> None:
@@ -331,20 +331,20 @@ def test_a_data_folder_of_its_own_is_purged(lake: FrazilCatalog, client: Client,
         "write.data.path": f"{server.warehouse}/ns/apart",
         "write.metadata.path": f"{server.warehouse}/ns/apart-metadata",
     }
-    made = victim(lake, properties=own)
+    result = victim(lake, properties=own)
     purge(client, server, "victim")
-    assert [files_below(folder) for folder in (made.location(), *own.values())] == [set(), set(), set()]
+    assert [files_below(folder) for folder in (result.location(), *own.values())] == [set(), set(), set()]
 
 
 def test_a_table_that_cannot_be_read_may_lead_anywhere(
     lake: FrazilCatalog, client: Client, server: EmbeddedCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made, broken = victim(lake), victim(lake, "ns.broken")
+    result, broken = victim(lake), victim(lake, "ns.broken")
     path_of(broken.metadata_location).write_text("{half a fi")
     server.app.ctx.files.cache.drop(broken.metadata_location)
-    before = files_below(made.location())
+    before = files_below(result.location())
     purge(client, server, "victim")
-    assert files_below(made.location()) == before
+    assert files_below(result.location()) == before
     assert "ns.broken" in caplog.text
 
 
@@ -352,7 +352,7 @@ def test_a_table_that_cannot_be_read_may_lead_anywhere(
 def test_a_hostile_manifest_list_does_not_keep_others_from_being_purged(
     lake: FrazilCatalog, client: Client, server: EmbeddedCatalog, place: str
 ) -> None:
-    made, hostile = victim(lake), victim(lake, "ns.hostile")
+    result, hostile = victim(lake), victim(lake, "ns.hostile")
     path = server.folder / place if place != "/dev/zero" else Path(place)
     if place == "fifo":
         os.mkfifo(path)
@@ -365,13 +365,13 @@ def test_a_hostile_manifest_list_does_not_keep_others_from_being_purged(
     snapshot["parent-snapshot-id"] = hostile.metadata.current_snapshot_id
     assert client.commit({"action": "add-snapshot", "snapshot": snapshot}, table="hostile").status == 200
     purge(client, server, "victim")
-    assert files_below(made.location()) == set()
+    assert files_below(result.location()) == set()
 
 
 def test_a_purge_of_a_table_whose_folder_is_gone_ends(
     lake: FrazilCatalog, client: Client, server: EmbeddedCatalog
 ) -> None:
-    made = victim(lake)
-    shutil.rmtree(path_of(made.location()))
+    result = victim(lake)
+    shutil.rmtree(path_of(result.location()))
     purge(client, server, "victim")
     assert client.raw("GET", "/livez").status == 200

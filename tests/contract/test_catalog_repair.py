@@ -25,10 +25,10 @@ def run(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
 
     def invoke(*arguments: str, answer: str | None = None) -> Result:
-        found = CliRunner().invoke(cli, [*arguments, "--warehouse", str(tmp_path / "warehouse")], input=answer)
-        if found.exception is not None and not isinstance(found.exception, SystemExit):
-            raise found.exception
-        return found
+        result = CliRunner().invoke(cli, [*arguments, "--warehouse", str(tmp_path / "warehouse")], input=answer)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
 
     return invoke
 
@@ -39,12 +39,12 @@ def metadata_folder(server: EmbeddedCatalog, table: str = "t") -> Path:
 
 def grow(client: Client, count: int) -> list[str]:
     """The metadata locations of a table and of its next versions."""
-    found = [client.create()["metadata-location"]]
+    result = [client.create()["metadata-location"]]
     for number in range(count):
-        found.append(
+        result.append(
             client.commit({"action": "set-properties", "updates": {"n": str(number)}}).body["metadata-location"]
         )
-    return found
+    return result
 
 
 def orphan(server: EmbeddedCatalog, number: int = 2) -> Path:
@@ -80,8 +80,8 @@ def test_versions_that_fell_out_of_the_log_are_no_orphans(client: Client, server
     for number in range(7):
         client.commit({"action": "set-properties", "updates": {"n": str(number)}})
     file = orphan(server, 5)
-    found = json.loads(run("catalog", "sweep", "--older-than", "0m", "--output", "json").output)
-    assert [o["location"] for o in found["orphans"]] == [f"file://{file}"]
+    document = json.loads(run("catalog", "sweep", "--older-than", "0m", "--output", "json").output)
+    assert [o["location"] for o in document["orphans"]] == [f"file://{file}"]
 
 
 def swept(run: Any) -> list[str]:
@@ -99,7 +99,7 @@ def test_a_sweep_spares_the_versions_of_a_table_that_was_dropped_and_made_anew(c
     assert Path(new["metadata-location"]).parent == Path(old[0]).parent
     assert swept(run) == []
     assert "deleted 0" in run("catalog", "sweep", "--older-than", "0m", "--yes").output
-    assert all(Path(one.removeprefix("file://")).exists() for one in old)
+    assert all(Path(item.removeprefix("file://")).exists() for item in old)
 
 
 @pytest.mark.parametrize("how", ["recover", "register"])
@@ -140,9 +140,9 @@ def test_a_sweep_spares_a_table_that_is_dropped_while_it_looks(
     listing = sweep.list_metadata_files
 
     def list_then_drop(*arguments: Any) -> Any:
-        found = listing(*arguments)
+        drop = listing(*arguments)
         client.delete("/namespaces/ns/tables/t")
-        return found
+        return drop
 
     monkeypatch.setattr(sweep, "list_metadata_files", list_then_drop)
     assert swept(run) == []
@@ -155,9 +155,9 @@ def test_a_sweep_spares_the_versions_of_a_table_that_is_registered_in_two_wareho
     register_elsewhere(server, locations[-1])
     cold = Client(server.uri, "cold", client.session)
     body = {"updates": [{"action": "set-properties", "updates": {"cold": "1"}}], "requirements": []}
-    made = cold.post("/namespaces/ns/tables/twin", body)
-    assert made.status == 200
-    assert Path(made.body["metadata-location"]).parent == Path(locations[-1]).parent
+    response = cold.post("/namespaces/ns/tables/twin", body)
+    assert response.status == 200
+    assert Path(response.body["metadata-location"]).parent == Path(locations[-1]).parent
     client.commit({"action": "set-properties", "updates": {"default": "1"}})
     file = orphan(server)
     assert swept(run) == [f"file://{file}"]

@@ -43,10 +43,10 @@ def test_the_names_of_a_table_do_not_change_what_a_repeat_is_told(
     client.post("/namespaces", {"namespace": [namespace]})
     tables = f"/namespaces/{namespace}/tables"
     send_twice(server, tables, {"name": name, "schema": SCHEMA})
-    made = send_twice(server, f"{tables}/{name}", PROPERTIES)
+    twice = send_twice(server, f"{tables}/{name}", PROPERTIES)
     client.delete(f"{tables}/{name}")
-    body = {"name": name, "metadata-location": made["metadata-location"]}
-    assert send_twice(server, f"/namespaces/{namespace}/register", body) == made
+    body = {"name": name, "metadata-location": twice["metadata-location"]}
+    assert send_twice(server, f"/namespaces/{namespace}/register", body) == twice
 
 
 def test_a_repeat_about_a_view_is_told_about_the_view(client: Client, server: EmbeddedCatalog) -> None:

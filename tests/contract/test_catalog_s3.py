@@ -155,8 +155,8 @@ def test_rows_are_appended_and_scanned_with_a_filter_and_a_projection(lake: Cata
     table = lake.create_table("docs.embeddings", EMBEDDINGS)
     table.append(rows(10))
     table.append(rows(10))
-    found = lake.load_table("docs.embeddings").scan(row_filter="id >= 8", selected_fields=("id", "text")).to_arrow()
-    assert sorted(found.to_pylist(), key=str) == sorted([{"id": n, "text": f"t{n}"} for n in (8, 9)] * 2, key=str)
+    result = lake.load_table("docs.embeddings").scan(row_filter="id >= 8", selected_fields=("id", "text")).to_arrow()
+    assert sorted(result.to_pylist(), key=str) == sorted([{"id": n, "text": f"t{n}"} for n in (8, 9)] * 2, key=str)
 
 
 def test_the_server_plans_a_scan_from_manifests_in_the_store(lake: Catalog) -> None:
@@ -177,9 +177,9 @@ def test_the_server_tells_where_the_store_is_and_never_its_keys(server: Embedded
 
 def test_a_file_that_vanishes_from_the_bucket_is_noticed_within_seconds(server: EmbeddedCatalog, bucket: Any) -> None:
     client = Client(server.uri)
-    made = client.create()
-    bucket.Object(made["metadata-location"].removeprefix("s3://lakehouse/")).delete()
-    server.app.ctx.files.cache.get(made["metadata-location"]).checked_at -= 60  # as if the last look was a minute ago
+    result = client.create()
+    bucket.Object(result["metadata-location"].removeprefix("s3://lakehouse/")).delete()
+    server.app.ctx.files.cache.get(result["metadata-location"]).checked_at -= 60  # as if the last look was a minute ago
     assert client.get("/namespaces/ns/tables/t").error[:2] == (404, "NotFoundException")
 
 

@@ -42,10 +42,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog
 @pytest.fixture(scope="module")
 def catalog(server: EmbeddedCatalog) -> RestCatalog:
     """PyIceberg that lets the server plan."""
-    found = load_catalog("planned", **server.properties, **{"scan-planning-mode": "server"})
-    found.create_namespace("lake")
-    assert isinstance(found, RestCatalog)
-    return found
+    result = load_catalog("planned", **server.properties, **{"scan-planning-mode": "server"})
+    result.create_namespace("lake")
+    assert isinstance(result, RestCatalog)
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +99,8 @@ def test_the_server_plans_the_files_that_pyiceberg_plans(orders: Table, expr: An
 
 def test_pyiceberg_reads_the_same_rows_through_the_servers_plan(orders: Table) -> None:
     expr = And(EqualTo("country", "NO"), GreaterThanOrEqual("id", 50))
-    found = orders.scan(row_filter=expr).to_arrow().column("id").to_pylist()
-    assert sorted(found) == [n for n in range(50, 120) if n % 3 == 0]
+    result = orders.scan(row_filter=expr).to_arrow().column("id").to_pylist()
+    assert sorted(result) == [n for n in range(50, 120) if n % 3 == 0]
 
 
 def test_pyiceberg_cannot_yet_take_a_plan_with_a_partition_that_is_null(catalog: RestCatalog, client: Client) -> None:
@@ -127,15 +127,15 @@ def test_pages_together_have_every_file_once_and_any_server_answers_them(
 ) -> None:
     files = {task.file.file_path for task in orders.scan()._plan_files_local()}
     with running_catalog(server.folder, limits=server.app.ctx.limits.model_copy(update={"plan_files": 5})) as other:
-        one, two = Client(other.uri), Client(other.uri)
-        body = one.post(PLAN, {}).body
-        found, pending = paths(body), list(body["plan-tasks"])
+        first, two = Client(other.uri), Client(other.uri)
+        body = first.post(PLAN, {}).body
+        result, pending = paths(body), list(body["plan-tasks"])
         while pending:
             page = two.post(TASKS, {"plan-task": pending.pop()}).body
             assert len(paths(page)) <= 5
-            found += paths(page)
+            result += paths(page)
             pending += page.get("plan-tasks", [])
-    assert sorted(found) == sorted(files)
+    assert sorted(result) == sorted(files)
 
 
 def test_a_plan_stays_with_its_snapshot_while_others_commit(catalog: RestCatalog, server: EmbeddedCatalog) -> None:
@@ -147,16 +147,16 @@ def test_a_plan_stays_with_its_snapshot_while_others_commit(catalog: RestCatalog
         before = client.post(plan, {}).body
         expected = {task.file.file_path for task in table.scan()._plan_files_local()}
         table.append(rows(30, 30))
-        found = paths(before)
+        result = paths(before)
         for task in before["plan-tasks"]:
-            found += paths(client.post(plan.replace("plan", "tasks"), {"plan-task": task}).body)
+            result += paths(client.post(plan.replace("plan", "tasks"), {"plan-task": task}).body)
         again = client.get(f"{plan}/{before['plan-id']}").body
-    assert set(found) == expected
+    assert set(result) == expected
     assert paths(again) == paths(before)
 
 
 def test_an_incremental_plan_has_what_was_appended_between(orders: Table, client: Client) -> None:
-    snapshots = [one.snapshot_id for one in orders.metadata.snapshots]
+    snapshots = [snapshot.snapshot_id for snapshot in orders.metadata.snapshots]
     body = client.post(PLAN, {"start-snapshot-id": snapshots[0], "end-snapshot-id": snapshots[2]}).body
     before = {task.file.file_path for task in orders.scan(snapshot_id=snapshots[0])._plan_files_local()}
     after = {task.file.file_path for task in orders.scan(snapshot_id=snapshots[2])._plan_files_local()}

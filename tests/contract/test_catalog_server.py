@@ -53,10 +53,10 @@ def test_workers_share_the_port_the_database_and_the_count_of_requests(
     with running(writers):
         wait_for(lambda: sum(len(w.acknowledged) for w in writers) > 60, seconds=240)
     check_account(Client(uri), writers)
-    told = sum(len(w.acknowledged) for w in writers)
+    result = sum(len(w.acknowledged) for w in writers)
     assert len(children(process)) == 3
     # the create is one too; workers write their counts once a second
-    wait_for(lambda: committed(uri) == told + 1, seconds=60)
+    wait_for(lambda: committed(uri) == result + 1, seconds=60)
 
 
 def committed(uri: str) -> float:
@@ -87,10 +87,10 @@ def test_a_worker_that_dies_is_replaced(workers: tuple[str, subprocess.Popen[byt
 
 def test_workers_end_when_their_parent_is_killed(workers: tuple[str, subprocess.Popen[bytes]]) -> None:
     _, process = workers
-    found = children(process)
+    result = children(process)
     process.kill()
     process.wait()
-    _, alive = psutil.wait_procs(found, timeout=120)
+    _, alive = psutil.wait_procs(result, timeout=120)
     assert alive == []
 
 
@@ -101,12 +101,12 @@ def test_logs_are_json_lines_with_the_requests_id(tmp_path: Path) -> None:
         client.raw("GET", "/v1/default/namespaces/nope", headers={"X-Request-ID": "second"})
         client.raw("GET", "/v1/default/namespaces/a", headers={"X-Request-ID": "third"})
     lines = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines() if line.startswith("{")]
-    found = {
+    result = {
         line["request_id"]: (line["level"], line["operation"], line["status"]) for line in lines if "request_id" in line
     }
-    assert found["first"] == ("info", "createNamespace", 200)
-    assert found["second"] == ("info", "loadNamespaceMetadata", 404)
-    assert "third" not in found  # a read that went well is at level debug
+    assert result["first"] == ("info", "createNamespace", 200)
+    assert result["second"] == ("info", "loadNamespaceMetadata", 404)
+    assert "third" not in result  # a read that went well is at level debug
 
 
 def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -169,14 +169,14 @@ def test_a_catalog_runs_in_this_process_in_well_under_a_second_and_leaves_nothin
 
 def test_a_folder_keeps_the_catalog_for_the_next_time(tmp_path: Path) -> None:
     with running_catalog(tmp_path) as server:
-        made = Client(server.uri).create()
+        result = Client(server.uri).create()
     with running_catalog(tmp_path) as server:
-        assert Client(server.uri).load() == made
+        assert Client(server.uri).load() == result
 
 
 def test_two_catalogs_run_side_by_side() -> None:
-    with running_catalog() as one, running_catalog() as two:
-        Client(one.uri).create()
+    with running_catalog() as catalog, running_catalog() as two:
+        Client(catalog.uri).create()
         assert Client(two.uri).get("/namespaces").body["namespaces"] == []
 
 

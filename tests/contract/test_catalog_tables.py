@@ -20,17 +20,17 @@ def path_of(location: str) -> Path:
 
 def test_a_table_gets_fresh_ids_a_uuid_a_location_and_a_metadata_file(client: Client, server: EmbeddedCatalog) -> None:
     schema = {"type": "struct", "fields": [{**SCHEMA["fields"][0], "id": 7}, {**SCHEMA["fields"][1], "id": 3}]}
-    made = client.create(
+    result = client.create(
         schema=schema, **{"partition-spec": {"fields": [{"source-id": 7, "name": "id", "transform": "identity"}]}}
     )
-    metadata = made["metadata"]
+    metadata = result["metadata"]
     assert [f["id"] for f in metadata["schemas"][0]["fields"]] == [1, 2]
     assert metadata["partition-specs"][0]["fields"] == [
         {"source-id": 1, "name": "id", "transform": "identity", "field-id": 1000}
     ]
     assert metadata["location"] == f"{server.warehouse}/ns/t"
-    assert json.loads(path_of(made["metadata-location"]).read_bytes()) == metadata
-    assert client.load() == made
+    assert json.loads(path_of(result["metadata-location"]).read_bytes()) == metadata
+    assert client.load() == result
 
 
 def test_an_existing_name_is_409_and_a_missing_namespace_404(client: Client) -> None:
@@ -83,9 +83,9 @@ def create_updates(metadata: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_each_format_version_is_created_and_appended_to(client: Client, version: str) -> None:
-    made = client.create(properties={"format-version": version})["metadata"]
-    assert made["format-version"] == int(version)
-    assert "format-version" not in made["properties"]
+    result = client.create(properties={"format-version": version})["metadata"]
+    assert result["format-version"] == int(version)
+    assert "format-version" not in result["properties"]
     snapshot = {"snapshot-id": 5, "timestamp-ms": 1, "manifest-list": "file:///x", "summary": {"operation": "append"}}
     snapshot |= {"sequence-number": 1} if version != "1" else {}
     snapshot |= {"first-row-id": 0, "added-rows": 10} if version == "3" else {}
@@ -109,14 +109,14 @@ def test_pages_of_tables_hold_each_once(client: Client) -> None:
 
 
 def test_a_table_moves_to_another_namespace_and_keeps_its_files(client: Client) -> None:
-    made = client.create()
+    result = client.create()
     client.post("/namespaces", {"namespace": ["other"]})
     move = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["other"], "name": "u"}}
     assert client.post("/tables/rename", move).status == 204
-    assert client.load("u", "other") == made
+    assert client.load("u", "other") == result
     assert client.get(ONE).status == 404
     recreated = client.create()  # the name is free, its place is not
-    assert recreated["metadata"]["location"] != made["metadata"]["location"]
+    assert recreated["metadata"]["location"] != result["metadata"]["location"]
 
 
 def test_a_rename_names_what_is_in_its_way(client: Client) -> None:
@@ -136,11 +136,11 @@ def test_a_rename_names_what_is_in_its_way(client: Client) -> None:
 
 
 def test_a_drop_keeps_the_files_and_the_table_can_be_registered_again(client: Client) -> None:
-    made = client.create()
+    result = client.create()
     assert client.delete(ONE).status == 204
     assert client.delete(ONE).status == 404
-    body = {"name": "back", "metadata-location": made["metadata-location"]}
-    assert client.post("/namespaces/ns/register", body).body == made
+    body = {"name": "back", "metadata-location": result["metadata-location"]}
+    assert client.post("/namespaces/ns/register", body).body == result
     assert client.post("/namespaces/ns/register", body).error == (
         409,
         "AlreadyExistsException",
@@ -157,18 +157,18 @@ def test_register_with_overwrite_replaces_the_table(client: Client) -> None:
 
 
 def test_unregister_answers_the_last_metadata_and_keeps_the_files(client: Client) -> None:
-    made = client.create()
+    result = client.create()
     answer = client.post(f"{ONE}/unregister")
-    assert (answer.status, answer.body) == (200, made)
+    assert (answer.status, answer.body) == (200, result)
     assert client.get(ONE).status == 404
-    assert path_of(made["metadata-location"]).exists()
+    assert path_of(result["metadata-location"]).exists()
     assert client.commit({"action": "set-properties", "updates": {"x": "1"}}).status == 404
 
 
 def test_a_purge_deletes_the_tables_own_files_and_nothing_else(client: Client, server: EmbeddedCatalog) -> None:
-    made = client.create()
+    result = client.create()
     client.commit({"action": "set-properties", "updates": {"x": "1"}})
-    folder = path_of(made["metadata"]["location"])
+    folder = path_of(result["metadata"]["location"])
     stranger = folder / "metadata" / "notes.txt"
     stranger.write_text("not the table's")
     assert client.delete(ONE, purgeRequested="true").status == 204
@@ -177,17 +177,17 @@ def test_a_purge_deletes_the_tables_own_files_and_nothing_else(client: Client, s
 
 def test_a_purge_spares_files_that_another_table_of_the_same_place_needs(overlapping: EmbeddedCatalog) -> None:
     client, server = Client(overlapping.uri), overlapping
-    made = client.create()
-    client.post("/namespaces/ns/register", {"name": "twin", "metadata-location": made["metadata-location"]})
+    result = client.create()
+    client.post("/namespaces/ns/register", {"name": "twin", "metadata-location": result["metadata-location"]})
     assert client.delete(ONE, purgeRequested="true").status == 204
     server.app.ctx.background.submit(int).result()
-    assert client.load("twin") == made
-    server.app.ctx.files.cache.drop(made["metadata-location"])
-    assert client.load("twin") == made
+    assert client.load("twin") == result
+    server.app.ctx.files.cache.drop(result["metadata-location"])
+    assert client.load("twin") == result
 
 
 def test_a_metadata_file_that_vanishes_is_noticed_although_it_is_in_memory(client: Client) -> None:
-    made = client.create()
+    result = client.create()
     location = client.load()["metadata-location"]
     path_of(location).rename(path_of(location).with_suffix(".away"))
     status, kind, message = client.get(ONE).error
@@ -196,16 +196,16 @@ def test_a_metadata_file_that_vanishes_is_noticed_although_it_is_in_memory(clien
     assert "frazil table recover ns.t" in message
     assert client.call("HEAD", ONE).status == 204
     path_of(location).with_suffix(".away").rename(path_of(location))
-    assert client.load() == made
+    assert client.load() == result
 
 
 def test_a_corrupt_metadata_file_is_a_clear_error(client: Client, database: str, server: EmbeddedCatalog) -> None:
-    made = client.create()
-    path_of(made["metadata-location"]).write_text("{nonsense")
-    server.app.ctx.files.cache.drop(made["metadata-location"])
+    result = client.create()
+    path_of(result["metadata-location"]).write_text("{nonsense")
+    server.app.ctx.files.cache.drop(result["metadata-location"])
     status, kind, message = client.get(ONE).error
     assert (status, kind) == (422, "UnprocessableEntityException")
-    assert f"{made['metadata-location']} of table ns.t" in message
+    assert f"{result['metadata-location']} of table ns.t" in message
     assert "frazil table recover ns.t" in message
 
 
@@ -223,11 +223,11 @@ def test_a_metadata_file_that_cannot_be_opened_names_its_table_and_may_be_asked_
 
 
 def test_metadata_in_gzip_is_written_and_read(client: Client, server: EmbeddedCatalog) -> None:
-    made = client.create(properties={"write.metadata.compression-codec": "gzip"})
-    assert made["metadata-location"].endswith(".gz.metadata.json")
-    assert path_of(made["metadata-location"]).read_bytes()[:2] == b"\x1f\x8b"
-    server.app.ctx.files.cache.drop(made["metadata-location"])
-    assert client.load() == made
+    result = client.create(properties={"write.metadata.compression-codec": "gzip"})
+    assert result["metadata-location"].endswith(".gz.metadata.json")
+    assert path_of(result["metadata-location"]).read_bytes()[:2] == b"\x1f\x8b"
+    server.app.ctx.files.cache.drop(result["metadata-location"])
+    assert client.load() == result
 
 
 def test_metrics_reports_are_kept(client: Client, server: EmbeddedCatalog) -> None:

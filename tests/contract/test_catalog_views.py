@@ -27,8 +27,8 @@ def create(client: Client, name: str = "v", **more: Any) -> dict[str, Any]:
     body = {"name": name, "schema": SCHEMA, "view-version": version(), "properties": {}, **more}
     answer = client.post("/namespaces/ns/views", body)
     assert answer.status == 200, answer.body
-    found: dict[str, Any] = answer.body
-    return found
+    result: dict[str, Any] = answer.body
+    return result
 
 
 def replace(sql: str, number: int = 2, dialect: str = "spark") -> list[dict[str, Any]]:
@@ -44,9 +44,9 @@ def commit(client: Client, updates: list[dict[str, Any]], requirements: Any = ()
 
 
 def test_a_view_is_created_loaded_listed_and_dropped(client: Client) -> None:
-    made = create(client)
-    assert client.get(ONE).body == made
-    assert made["metadata"]["versions"][0]["schema-id"] == 0
+    result = create(client)
+    assert client.get(ONE).body == result
+    assert result["metadata"]["versions"][0]["schema-id"] == 0
     assert client.get("/namespaces/ns/views").body["identifiers"] == [{"namespace": ["ns"], "name": "v"}]
     assert client.get("/namespaces/ns/tables").body["identifiers"] == []
     assert client.call("HEAD", ONE).status == 204
@@ -69,8 +69,8 @@ def test_a_view_and_a_table_cannot_share_a_name(client: Client) -> None:
 
 
 def test_a_replacement_adds_a_version_and_keeps_the_old_one(client: Client) -> None:
-    made = create(client)
-    uuid = {"type": "assert-view-uuid", "uuid": made["metadata"]["view-uuid"]}
+    result = create(client)
+    uuid = {"type": "assert-view-uuid", "uuid": result["metadata"]["view-uuid"]}
     after = commit(client, replace("SELECT 2"), [uuid]).body["metadata"]
     assert [v["version-id"] for v in after["versions"]] == [1, 2]
     assert [e["version-id"] for e in after["version-log"]] == [1, after["current-version-id"]] == [1, 2]
@@ -113,13 +113,13 @@ def test_one_dialect_has_one_query(client: Client) -> None:
 
 
 def test_a_view_is_renamed_and_registered(client: Client) -> None:
-    made = create(client)
+    result = create(client)
     move = {"source": {"namespace": ["ns"], "name": "v"}, "destination": {"namespace": ["ns"], "name": "w"}}
     assert client.post("/views/rename", move).status == 204
     assert client.post("/views/rename", move).error == (404, "NoSuchViewException", "View does not exist: ns.v")
-    body = {"name": "v", "metadata-location": made["metadata-location"]}
+    body = {"name": "v", "metadata-location": result["metadata-location"]}
     assert client.delete("/namespaces/ns/views/w").status == 204
-    assert client.post("/namespaces/ns/register-view", body).body == made
+    assert client.post("/namespaces/ns/register-view", body).body == result
     assert client.post("/namespaces/ns/register-view", body).error[2] == "View already exists: ns.v"
 
 
@@ -143,6 +143,6 @@ def test_a_namespace_with_a_view_is_not_empty(client: Client) -> None:
     ],
 )
 def test_an_update_that_a_view_cannot_take_is_refused(client: Client, update: dict[str, Any]) -> None:
-    made = create(client)
+    result = create(client)
     assert commit(client, [update]).status in (400, 403)
-    assert client.get(ONE).body == made
+    assert client.get(ONE).body == result

@@ -41,10 +41,10 @@ def daily(frame):
 
 def examples() -> dict[str, Any]:
     """The example of each command, by its name without `frazil`."""
-    found = re.findall(r"### `frazil ([a-z ]+)`\n.*?(?=\n###? |\Z)", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    matches = re.findall(r"### `frazil ([a-z ]+)`\n.*?(?=\n###? |\Z)", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     sections = re.split(r"### `frazil ", PAGE.read_text(encoding="utf-8"))[1:]
     blocks = [re.search(r"```json\n(.*?)```", section.partition("\n##")[0], re.DOTALL) for section in sections]
-    return {name: json.loads(block[1]) if block else None for name, block in zip(found, blocks, strict=True)}
+    return {name: json.loads(block[1]) if block else None for name, block in zip(matches, blocks, strict=True)}
 
 
 def commands(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:

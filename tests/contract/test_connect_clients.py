@@ -76,8 +76,8 @@ class Stage:
 
     def ids(self, table: str = "ns.items") -> list[int]:
         catalog = FrazilCatalog("lake", uri=self.connection.uri, **_keys(self.environment))
-        found: list[int] = sorted(catalog.load_table(table).scan().to_arrow()["id"].to_pylist())
-        return found
+        rows: list[int] = sorted(catalog.load_table(table).scan().to_arrow()["id"].to_pylist())
+        return rows
 
 
 def _keys(environment: dict[str, str]) -> dict[str, str]:

@@ -68,12 +68,12 @@ class Oracle:
     def _snapshot(self, path: str) -> Iterator[str]:
         yield path
         if path not in self.lists and path_of(path).exists():
-            found = list(read_manifest_list(self.io.new_input(path)))
-            self.lists[path] = [one.manifest_path for one in found]
-            for one in found:
-                if path_of(one.manifest_path).exists():
-                    live = one.fetch_manifest_entry(self.io, discard_deleted=True)
-                    self.manifests[one.manifest_path] = [entry.data_file.file_path for entry in live]
+            snapshot = list(read_manifest_list(self.io.new_input(path)))
+            self.lists[path] = [item.manifest_path for item in snapshot]
+            for item in snapshot:
+                if path_of(item.manifest_path).exists():
+                    live = item.fetch_manifest_entry(self.io, discard_deleted=True)
+                    self.manifests[item.manifest_path] = [entry.data_file.file_path for entry in live]
         for manifest in self.lists.get(path, ()):
             yield manifest
             yield from self.manifests.get(manifest, ())
@@ -98,15 +98,17 @@ class World:
     # --- the catalog as it is ----------------------------------------------------------------------------------------
 
     def pointers(self) -> list[Pointer]:
-        found = relations.all_pointers(self.server.app.ctx.database.read())
-        return sorted(found, key=lambda one: (one.warehouse, one.name))  # UUIDs are not repeated with the seed
+        result = relations.all_pointers(self.server.app.ctx.database.read())
+        return sorted(
+            result, key=lambda column: (column.warehouse, column.name)
+        )  # UUIDs are not repeated with the seed
 
     def pick(self) -> Kept | None:
         """Any table."""
-        found = self.pointers()
-        if not found:
+        pointers = self.pointers()
+        if not pointers:
             return None
-        chosen = self.chance.choice(found)
+        chosen = self.chance.choice(pointers)
         return Kept(self.clients[chosen.warehouse], f"lake.{chosen.name}")
 
     def files(self) -> set[Path]:
@@ -163,7 +165,7 @@ class World:
         kind = action.__name__ if action.__name__ in DELETING else "commit"
         self.deleted[kind] += len(gone)
         if kind == "sweep":
-            assert not gone & {path_of(one) for one in self.once_current}, self.story[-10:]
+            assert not gone & {path_of(item) for item in self.once_current}, self.story[-10:]
         self.check(action.__name__)
 
     # --- what clients do ---------------------------------------------------------------------------------------------
@@ -192,10 +194,10 @@ class World:
         for key in ("write.data.path", "write.metadata.path"):
             if self.chance.random() < 0.2 and (place := self.place()):
                 properties[key] = place
-        made = Kept(self.clients[warehouse], f"lake.{name}")
+        result = Kept(self.clients[warehouse], f"lake.{name}")
         location = self.place()
-        made.create("day", properties=properties, location=location)
-        made.append(1, 2)
+        result.create("day", properties=properties, location=location)
+        result.append(1, 2)
         return f"{warehouse}:{name} at {location} {properties}"
 
     def append(self) -> str:
@@ -246,7 +248,9 @@ class World:
         warehouse = ctx.warehouses.named(pointer.warehouse)
         relation, candidates = find_candidates(ctx, warehouse, name)
         whole = [
-            one for one in candidates if one.readable and one.was_current and not self.oracle.missing(one.location)
+            candidate
+            for candidate in candidates
+            if candidate.readable and candidate.was_current and not self.oracle.missing(candidate.location)
         ]
         if not whole:
             return "-"

@@ -29,8 +29,8 @@ def duck(server: EmbeddedCatalog) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def rows(server: EmbeddedCatalog, table: str) -> list[tuple[int, str]]:
-    found = FrazilCatalog("lake", **server.properties).load_table(table).scan().to_arrow()
-    return sorted((row["id"], row["name"]) for row in found.to_pylist())
+    result = FrazilCatalog("lake", **server.properties).load_table(table).scan().to_arrow()
+    return sorted((row["id"], row["name"]) for row in result.to_pylist())
 
 
 def test_duckdb_creates_a_table_from_a_query(server: EmbeddedCatalog, duck: duckdb.DuckDBPyConnection) -> None:

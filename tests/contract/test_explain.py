@@ -34,8 +34,8 @@ FILTER = "country = 'NO' and id > 140 and amount >= 0.5"
 
 
 def rows(start: int, country: str) -> pa.Table:
-    found = [{"id": n, "country": country, "amount": n % 7 / 7, "day": None} for n in range(start, start + 50)]
-    return pa.Table.from_pylist(found, schema=SCHEMA.as_arrow())
+    result = [{"id": n, "country": country, "amount": n % 7 / 7, "day": None} for n in range(start, start + 50)]
+    return pa.Table.from_pylist(result, schema=SCHEMA.as_arrow())
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +75,11 @@ def test_the_rows_agree_with_what_is_explained(sales: LakeTable) -> None:
 
 @pytest.mark.parametrize(("engine", "files"), [("duckdb", None), ("daft", 1)])
 def test_an_engine_tells_what_it_pushes_down(sales: LakeTable, engine: str, files: int | None) -> None:
-    found = sales.scan(FILTER, ["amount"]).explain(engine=engine).engine
-    assert found is not None
-    assert (len(found.pushed), found.kept, found.columns, found.files) == (3, (), ("amount",), files)
+    result = sales.scan(FILTER, ["amount"]).explain(engine=engine).engine
+    assert result is not None
+    assert (len(result.pushed), result.kept, result.columns, result.files) == (3, (), ("amount",), files)
     assert {"country", "id", "amount"} == {
-        name for name in ("country", "id", "amount") if any(name in one for one in found.pushed)
+        name for name in ("country", "id", "amount") if any(name in item for item in result.pushed)
     }
 
 
@@ -90,8 +90,12 @@ def test_a_filter_that_an_engine_keeps_to_itself_is_told_apart() -> None:
         "extra_info": {"Function": "ICEBERG_SCAN", "Projections": ["id", "c"], "Filters": "id>5"},
     }
     plan = [{"name": "FILTER", "children": [scan], "extra_info": {"Expression": "(contains(c, 'N') AND (id % 2) = 0)"}}]
-    found = read_duckdb_plan(json.dumps(plan))
-    assert (found.pushed, found.kept, found.columns) == (("id>5",), ("contains(c, 'N')", "(id % 2) = 0"), ("id", "c"))
+    duckdb = read_duckdb_plan(json.dumps(plan))
+    assert (duckdb.pushed, duckdb.kept, duckdb.columns) == (
+        ("id>5",),
+        ("contains(c, 'N')", "(id % 2) = 0"),
+        ("id", "c"),
+    )
 
 
 def test_sparks_physical_plan_is_understood() -> None:
@@ -100,9 +104,9 @@ def test_sparks_physical_plan_is_understood() -> None:
    +- *(1) ColumnarToRow
       +- BatchScan lake.zoo.t[id#404L, total#406L] IcebergScan(table=lake.zoo.t, schemaId=3, branch=null, filters=c = 'N, O', \
 total > 290, runtimeFilters=, groupedBy=) RuntimeFilters: []"""  # noqa: E501
-    found = read_spark_plan(plan)
-    assert (found.pushed, found.columns) == (("c = 'N, O'", "total > 290"), ("id", "total"))
-    assert found.kept == ("isnotnull(total#406L)", "total#406L > 290")
+    spark = read_spark_plan(plan)
+    assert (spark.pushed, spark.columns) == (("c = 'N, O'", "total > 290"), ("id", "total"))
+    assert spark.kept == ("isnotnull(total#406L)", "total#406L > 290")
 
 
 def run(sales: LakeTable, *args: str) -> Any:
@@ -115,13 +119,13 @@ def test_the_command_shows_a_tree_and_gives_json(sales: LakeTable) -> None:
     tree = run(sales, "lake.sales", "--where", FILTER, "--engine", "duckdb", "--columns", "id, amount").output
     assert "row groups: 1 of 5 skipped" in tree
     assert "pushed down: 3 filters" in tree
-    found = json.loads(
+    document = json.loads(
         run(sales, "lake.sales", "--where", "country = 'SE'", "--output", "json", "--no-row-groups").output
     )
-    assert (found["kept"]["files"], [layer["skipped"] for layer in found["layers"]]) == (1, [3, 0, 0])
+    assert (document["kept"]["files"], [layer["skipped"] for layer in document["layers"]]) == (1, [3, 0, 0])
 
 
 def test_the_command_names_what_is_wrong(sales: LakeTable) -> None:
-    found = run(sales, "lake.sales", "--where", "land = 'NO'")
-    assert isinstance(found.exception, FrazilError)
-    assert "lake.sales has no column 'land'" in str(found.exception)
+    result = run(sales, "lake.sales", "--where", "land = 'NO'")
+    assert isinstance(result.exception, FrazilError)
+    assert "lake.sales has no column 'land'" in str(result.exception)

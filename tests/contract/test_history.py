@@ -18,9 +18,9 @@ from tests.kit.raising import raises
 
 def now() -> datetime:
     tick()
-    found = datetime.now(UTC)
+    result = datetime.now(UTC)
     tick()
-    return found
+    return result
 
 
 # --- log -------------------------------------------------------------------------------------------------------------
@@ -31,11 +31,11 @@ def test_the_log_tells_what_each_snapshot_did_and_who_made_it(past: Past) -> Non
         past.fill(sink, 3, 5)
     past.live.delete("id = 0")
     past.table.create_tag("v1")
-    told = [
+    result = [
         (e.operation, e.added_rows, e.removed_rows, e.total_rows, e.total_files, e.by, e.refs)
         for e in past.table.history()
     ]
-    assert told == [
+    assert result == [
         ("overwrite", 2, 3, 4, 2, "", ("main", "tag: v1")),
         ("append", 2, 0, 5, 2, "orders/part-0 commit 2", ()),
         ("append", 3, 0, 3, 1, "orders/part-0 commit 1", ()),
@@ -145,18 +145,18 @@ def test_a_diff_tells_schema_partitioning_files_and_rows(past: Past) -> None:
         spec.add_identity("name")
     past.append(3)
     past.live.delete("id = 1")
-    found = past.table.diff(first)
-    assert [str(change) for change in (*found.schema, *found.partitioning)] == [
+    diff = past.table.diff(first)
+    assert [str(change) for change in (*diff.schema, *diff.partitioning)] == [
         "+ column extra int",
         "+ partition spec 1: name",
     ]
-    assert [(file.sign, file.rows, file.partition, file.deletes) for file in found.files] == [
+    assert [(file.sign, file.rows, file.partition, file.deletes) for file in diff.files] == [
         *sorted(
-            [("+", 1, "name=n2", False), ("+", 1, "name=n3", False)], key=lambda one: past_order(found.files, one[2])
+            [("+", 1, "name=n2", False), ("+", 1, "name=n3", False)], key=lambda item: past_order(diff.files, item[2])
         ),
         ("-", 2, "", False),
     ]
-    assert (found.rows_before, found.rows_after, found.is_empty) == (2, 2, False)
+    assert (diff.rows_before, diff.rows_after, diff.is_empty) == (2, 2, False)
 
 
 def past_order(files: tuple[object, ...], partition: str) -> int:
@@ -169,22 +169,22 @@ def test_files_of_a_rewritten_manifest_are_no_difference(past: Past) -> None:
         change.set_properties({"commit.manifest.min-count-to-merge": "2"})
     with past.sink() as sink:
         first, *_, last = past.fill(sink, 2, 4, 6)
-    found = past.table.diff(first, last)
-    assert (found.sum("+").files, found.sum("+").rows, found.sum("-").files) == (2, 4, 0)
+    diff = past.table.diff(first, last)
+    assert (diff.sum("+").files, diff.sum("+").rows, diff.sum("-").files) == (2, 4, 0)
     assert past.table.diff(last, last).is_empty
 
 
 def test_rows_are_compared_by_key_with_the_columns_that_changed(past: Past) -> None:
     first = past.append(1, 2, 3)
     past.live.overwrite(pa.concat_tables([rows(1), rows(2, name="x"), rows(4)]))
-    found = past.table.diff_rows(first, key=["id"])
-    assert (found.added, found.removed, found.changed) == (1, 1, 1)
-    assert found.rows == (
+    diff_rows = past.table.diff_rows(first, key=["id"])
+    assert (diff_rows.added, diff_rows.removed, diff_rows.changed) == (1, 1, 1)
+    assert diff_rows.rows == (
         RowChange("~", {"id": 2}, {"id": 2, "name": "n2"}, {"id": 2, "name": "x2"}, ("name",)),
         RowChange("-", {"id": 3}, {"id": 3, "name": "n3"}, None),
         RowChange("+", {"id": 4}, None, {"id": 4, "name": "n4"}),
     )
-    assert past.table.diff_rows(first, key=["id"], limit=1).rows == found.rows[:1]
+    assert past.table.diff_rows(first, key=["id"], limit=1).rows == diff_rows.rows[:1]
 
 
 def test_only_files_that_differ_are_read(past: Past) -> None:
@@ -193,8 +193,8 @@ def test_only_files_that_differ_are_read(past: Past) -> None:
     (shared,) = (file["file_path"] for file in past.live.inspect.files().to_pylist())
     past.append(3)
     Path(shared.removeprefix("file://")).unlink()
-    found = past.table.diff_rows(first, key=["id"])
-    assert (found.added, found.removed, found.changed, found.files_read) == (1, 0, 0, 1)
+    diff_rows = past.table.diff_rows(first, key=["id"])
+    assert (diff_rows.added, diff_rows.removed, diff_rows.changed, diff_rows.files_read) == (1, 0, 0, 1)
 
 
 def test_rows_of_two_schemas_are_compared_by_field_id(past: Past) -> None:

@@ -22,21 +22,22 @@ def past() -> Iterator[Past]:
     with running_catalog() as server:
         catalog = FrazilCatalog("lake", **server.properties)
         catalog.create_namespace("lake")
-        made = Past(catalog, "lake.t")
-        made.create()
-        made.append(1, 2)
+        result = Past(catalog, "lake.t")
+        result.create()
+        result.append(1, 2)
         tick()
-        made.then = datetime.now(UTC)  # type: ignore[attr-defined]
+        result.then = datetime.now(UTC)  # type: ignore[attr-defined]
         tick()
-        made.table.create_tag("v1")
-        made.table.create_branch("dev")
-        with made.live.update_schema() as update:
+        result.table.create_tag("v1")
+        result.table.create_branch("dev")
+        with result.live.update_schema() as update:
             update.rename_column("name", "label")
         for number, branch in ((3, "main"), (9, "dev")):
-            made.live.append(
-                pa.table({"id": [number], "label": [f"n{number}"]}, schema=made.live.schema().as_arrow()), branch=branch
+            result.live.append(
+                pa.table({"id": [number], "label": [f"n{number}"]}, schema=result.live.schema().as_arrow()),
+                branch=branch,
             )
-        yield made
+        yield result
 
 
 def ask(past: Past, sql: str, at: object = None) -> list[tuple[object, ...]]:

@@ -39,21 +39,21 @@ def test_a_name_that_is_taken_or_looks_like_an_id_is_refused(past: Past) -> None
 
 def test_of_two_that_make_a_tag_at_once_one_is_told(past: Past) -> None:
     past.append(1)
-    live, told = past.live, []  # both have read the table without the tag
+    live, result = past.live, []  # both have read the table without the tag
     point = find_point(live.metadata, "main", table=past.name)
 
     def make() -> None:
         try:
             create_ref(past.catalog, live, "v1", "tag", point)
         except CommitConflict as exc:
-            told.append(exc)
+            result.append(exc)
 
     threads = [threading.Thread(target=make) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (len(told), "v1" in past.live.metadata.refs) == (1, True)
+    assert (len(result), "v1" in past.live.metadata.refs) == (1, True)
 
 
 def test_dropping_a_branch_tells_what_goes_with_it(past: Past) -> None:

@@ -419,6 +419,6 @@ def test_main_goes_back_to_a_published_state_with_the_progress_of_that_branch(pa
     with past.sink("other") as sink:
         past.fill(sink, 4)
     past.table.rollback(published, with_progress=True)
-    with past.sink() as one, past.sink("other") as other:
-        assert (one.offset, other.offset) == (2, None)
+    with past.sink() as result, past.sink("other") as other:
+        assert (result.offset, other.offset) == (2, None)
     assert past.ids() == [0, 1, 100]

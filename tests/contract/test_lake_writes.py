@@ -60,8 +60,8 @@ def test_append_takes_rows_of_every_kind_in_one_snapshot_each(past: Past) -> Non
     table = past.table
     frame = polars.DataFrame({"id": [6]})
     kinds: Sequence[Any] = [{"id": 1}, [{"id": 2}, {"id": 3}], rows(4), rows(5).to_batches()[0], frame]
-    for number, given in enumerate(kinds, start=1):
-        result = table.append(given)
+    for number, kind in enumerate(kinds, start=1):
+        result = table.append(kind)
         assert (result.snapshot_id, snapshots(table)) == (past.head(), number)
     assert ids(table) == [1, 2, 3, 4, 5, 6]
     assert not [name for name in table.load().properties if name.startswith("frazil.")]

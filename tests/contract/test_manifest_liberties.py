@@ -59,42 +59,42 @@ def walk(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def field(schema: Any, field_id: int) -> dict[str, Any]:
-    return next(one for one in walk(schema) if one.get("field-id") == field_id)
+    return next(item for item in walk(schema) if item.get("field-id") == field_id)
 
 
 def nullable(*field_ids: int) -> Liberty:
     def change(schema: Any) -> None:
         for field_id in field_ids:
-            one = field(schema, field_id)
-            one["type"] = one["type"] if isinstance(one["type"], list) else ["null", one["type"]]
+            result = field(schema, field_id)
+            result["type"] = result["type"] if isinstance(result["type"], list) else ["null", result["type"]]
 
     return change
 
 
 def reverse_unions(schema: Any) -> None:
-    for one in walk(schema):
-        if isinstance(one["type"], list):
-            one["type"].reverse()
-            one.pop("default", None)
+    for item in walk(schema):
+        if isinstance(item["type"], list):
+            item["type"].reverse()
+            item.pop("default", None)
 
 
 def rename(schema: Any) -> None:
     schema |= {"name": "entry", "namespace": "org.example"}
-    for number, one in enumerate(walk(schema)):
-        if isinstance(one["type"], dict) and one["type"].get("type") == "record":
-            one["type"]["name"] = f"record{number}"
+    for number, item in enumerate(walk(schema)):
+        if isinstance(item["type"], dict) and item["type"].get("type") == "record":
+            item["type"]["name"] = f"record{number}"
 
 
 def wrap(schema: Any) -> None:
-    for one in walk(schema):
-        if isinstance(one["type"], str):
-            one["type"] = {"type": one["type"]}
+    for item in walk(schema):
+        if isinstance(item["type"], str):
+            item["type"] = {"type": item["type"]}
 
 
 def single_unions(schema: Any) -> None:
     for field_id in (0, 100, 103):
-        one = field(schema, field_id)
-        one["type"] = [one["type"]]
+        result = field(schema, field_id)
+        result["type"] = [result["type"]]
 
 
 def add_fields(schema: Any) -> None:
@@ -118,8 +118,8 @@ def add_fields(schema: Any) -> None:
 
 def nullable_items(schema: Any) -> None:
     for field_id in (108, 109, 110, 137, 125, 128, 132, 135):
-        for one in (one for one in walk(schema) if one.get("field-id") == field_id):
-            array = one["type"][1] if isinstance(one["type"], list) else one["type"]
+        for item in (item for item in walk(schema) if item.get("field-id") == field_id):
+            array = item["type"][1] if isinstance(item["type"], list) else item["type"]
             if isinstance(array["items"], str):
                 array["items"] = ["null", array["items"]]
             else:
@@ -128,8 +128,8 @@ def nullable_items(schema: Any) -> None:
 
 
 def no_map_type(schema: Any) -> None:
-    for one in walk(schema):
-        array = one["type"][1] if isinstance(one["type"], list) else one["type"]
+    for item in walk(schema):
+        array = item["type"][1] if isinstance(item["type"], list) else item["type"]
         if isinstance(array, dict):
             array.pop("logicalType", None)
 
@@ -137,13 +137,13 @@ def no_map_type(schema: Any) -> None:
 def drop_optional(schema: Any) -> None:
     optional = {108, 109, 110, 137, 125, 128, 131, 132, 135, 140, 141}
     data_file = field(schema, 2)["type"]
-    data_file["fields"] = [one for one in data_file["fields"] if one["field-id"] not in optional]
+    data_file["fields"] = [item for item in data_file["fields"] if item["field-id"] not in optional]
 
 
 def share_names(schema: Any) -> None:
     """As Avro's own library writes two fields of one named type: the second is only the name."""
     kinds = [field(schema, field_id) for field_id in (1001, 1002)]
-    fixed = next(one for one in kinds[0]["type"] if one != "null")
+    fixed = next(kind for kind in kinds[0]["type"] if kind != "null")
     fixed["name"] = "decimal_9_2"
     kinds[1]["type"] = ["null", "decimal_9_2"]
 
@@ -206,8 +206,8 @@ def rewrite_manifest(
     local(snapshot.manifest_list).write_bytes(write_avro(schema, properties, records))
 
 
-def by_id(found: pa.Table) -> list[dict[str, Any]]:
-    return sorted(found.to_pylist(), key=lambda row: row["id"])
+def by_id(table: pa.Table) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda row: row["id"])
 
 
 @pytest.mark.parametrize("count", [3, 40])  # one by one, and several at a time

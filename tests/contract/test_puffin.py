@@ -40,9 +40,9 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]
 @pytest.fixture
 def table(catalog: FrazilCatalog) -> Iterator[Table]:
     rows = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
-    made = catalog.create_table("ns.blobs", rows.schema)
-    made.append(rows)
-    yield made
+    result = catalog.create_table("ns.blobs", rows.schema)
+    result.append(rows)
+    yield result
     catalog.drop_table("ns.blobs")
 
 
@@ -57,13 +57,15 @@ def write(path: Path, *blobs: Blob) -> Path:
 
 @pytest.mark.requirement("daft.puffin")
 def test_pyiceberg_reads_every_blob_that_was_written(tmp_path: Path) -> None:
-    found = PuffinFile(write(tmp_path / "a.puffin", SKETCH, OWN).read_bytes())
-    assert [found.get_blob_payload(one) for one in found.footer.blobs] == [SKETCH.payload, OWN.payload]
-    assert [(one.type, one.fields, one.snapshot_id, one.compression_codec) for one in found.footer.blobs] == [
+    puffin_file = PuffinFile(write(tmp_path / "a.puffin", SKETCH, OWN).read_bytes())
+    assert [puffin_file.get_blob_payload(blob) for blob in puffin_file.footer.blobs] == [SKETCH.payload, OWN.payload]
+    assert [
+        (blob.type, blob.fields, blob.snapshot_id, blob.compression_codec) for blob in puffin_file.footer.blobs
+    ] == [
         (SKETCH.type, [1], 7, "zstd"),
         (OWN.type, [1, 2], 7, None),
     ]
-    assert found.footer.properties == {"created-by": "Frazil", "who": "test"}
+    assert puffin_file.footer.properties == {"created-by": "Frazil", "who": "test"}
 
 
 @given(payloads=st.lists(st.binary(max_size=300), max_size=4), zstd=st.booleans())
@@ -114,8 +116,8 @@ def test_blobs_of_a_table_belong_to_its_snapshot_and_older_ones_stay(table: Tabl
 
 
 def test_a_table_with_blobs_of_our_own_types_stays_readable_for_pyiceberg(table: Table, catalog: FrazilCatalog) -> None:
-    made = add_blobs(table, [SKETCH, OWN])
-    assert [one.type for one in made.blob_metadata] == [SKETCH.type]
+    blobs = add_blobs(table, [SKETCH, OWN])
+    assert [metadata.type for metadata in blobs.blob_metadata] == [SKETCH.type]
     plain = load_catalog("plain", type="rest", uri=catalog.properties["uri"])
     assert plain.load_table("ns.blobs").scan().to_arrow().num_rows == 3
     # why it is not named in the metadata; if this passes, it can be

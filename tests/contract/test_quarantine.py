@@ -91,15 +91,15 @@ def bad(number: int) -> dict[str, Any]:
 @pytest.fixture
 def catalog(server: EmbeddedCatalog) -> FrazilCatalog:
     """On every database of the contract tests."""
-    made = FrazilCatalog("lake", **server.properties)
-    made.create_namespace("lake")
-    return made
+    client = FrazilCatalog("lake", **server.properties)
+    client.create_namespace("lake")
+    return client
 
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[FrazilCatalog]:
-    with lake_catalog() as made:
-        yield made
+    with lake_catalog() as result:
+        yield result
 
 
 def iceberg_lake(catalog: FrazilCatalog) -> Lake:
@@ -169,7 +169,7 @@ def test_rows_that_pass_now_come_in_as_they_were_and_the_others_stay(lake: Lake)
     lake.fill(bad(3), start=3)
     result = lake.quarantine().replay(Rules(checks=(SMALL,)))
     assert (result.replayed, dict(result.failed)) == (2, {f"check '{SMALL}' failed": 1})
-    rows = sorted(lake.read().select([one.name for one in SCHEMA.fields]).to_pylist(), key=lambda one: one["id"])
+    rows = sorted(lake.read().select([field.name for field in SCHEMA.fields]).to_pylist(), key=lambda item: item["id"])
     assert rows == [row(0), bad(1), bad(3)]
     assert lake.held() == [2]
 
@@ -199,12 +199,12 @@ def test_rows_are_chosen_by_reason_and_part(lake: Lake) -> None:
     lake.fill(bad(3), part=1)
     lake.quarantine().replay(NO_CHECKS, choice=Choice(reason=POSITIVE, part="s/part-1"))
     assert (lake.ids(), lake.held()) == ([3], [1, 2])
-    assert [json.loads(one.raw)["id"] for one in lake.quarantine().rows(Choice(reason="< 1000"))] == [2]
+    assert [json.loads(rejected.raw)["id"] for rejected in lake.quarantine().rows(Choice(reason="< 1000"))] == [2]
 
 
 def test_edited_rows_take_the_place_of_what_was_written(lake: Lake) -> None:
     lake.fill(bad(1), bad(2), row(3, amount="7,50"))
-    shown = [one.to_json() for one in lake.quarantine().rows()]
+    shown = [item.to_json() for item in lake.quarantine().rows()]
     shown[0]["raw"]["amount"] = "1.00"
     shown[2]["raw"]["amount"] = "7.50"
     edits = edited_rows(json.dumps([shown[0], shown[2], {"id": "gone", "raw": {}}]), name="f")
@@ -341,14 +341,14 @@ def test_history_keeps_what_has_left(iceberg: Lake, embedded: FrazilCatalog) -> 
     iceberg.fill(bad(1), bad(2))
     iceberg.quarantine().replay(NO_CHECKS)
     name = iceberg.quarantine().identifier  # type: ignore[union-attr]
-    table, beside = embedded.load_table(name), embedded.load_table(quarantine_of(name))
+    table, result = embedded.load_table(name), embedded.load_table(quarantine_of(name))
     assert [snapshot.summary["frazil.replay"] for snapshot in table.snapshots()[-1:] if snapshot.summary] == [  # type: ignore[index]
         json.dumps({"rows": 2, "source": ".".join(quarantine_of(name))}, separators=(",", ":"))
     ]
-    first, last = beside.snapshots()
+    first, last = result.snapshots()
     assert (
-        beside.scan(snapshot_id=first.snapshot_id).to_arrow().num_rows,
-        beside.scan(snapshot_id=last.snapshot_id).to_arrow().num_rows,
+        result.scan(snapshot_id=first.snapshot_id).to_arrow().num_rows,
+        result.scan(snapshot_id=last.snapshot_id).to_arrow().num_rows,
     ) == (2, 0)
     assert last.summary is not None
     assert (last.summary.operation.value, last.summary["deleted-records"], last.summary["total-records"]) == (

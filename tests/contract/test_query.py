@@ -34,9 +34,9 @@ from tests.kit.real_tables import MadeDelete
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "country", StringType()))
 
 
-def rows(*found: tuple[int, str | None]) -> pa.Table:
+def rows(*numbers: tuple[int, str | None]) -> pa.Table:
     return pa.Table.from_pylist(
-        [{"id": number, "country": country} for number, country in found], schema=SCHEMA.as_arrow()
+        [{"id": number, "country": country} for number, country in numbers], schema=SCHEMA.as_arrow()
     )
 
 
@@ -184,9 +184,9 @@ def test_the_command_prints_what_programs_read(lake: Lake) -> None:
     assert run(lake, sql, "--output", "csv").output == "id,country\n1,NO\n2,DK\n"
     assert '"id": 2' in run(lake, sql, "--output", "json").output
     assert run(lake, "SELECT 1 WHERE false", "--output", "json").output == "[]\n"
-    found = run(lake, sql, "--output", "arrow")
-    assert found.exception is None
-    stream = pa.ipc.open_stream(io.BytesIO(found.stdout_bytes))
+    result = run(lake, sql, "--output", "arrow")
+    assert result.exception is None
+    stream = pa.ipc.open_stream(io.BytesIO(result.stdout_bytes))
     assert stream.read_all().to_pylist() == [{"id": 1, "country": "NO"}, {"id": 2, "country": "DK"}]
 
 
@@ -205,6 +205,6 @@ def test_a_result_comes_in_pages_made_as_far_as_someone_reads() -> None:
 
 
 def test_the_embedded_engine_does_not_write(lake: Lake) -> None:
-    found = run(lake, "DELETE FROM lake.t", "--write")
-    assert isinstance(found.exception, FrazilError)
-    assert "the embedded DuckDB only reads" in str(found.exception)
+    result = run(lake, "DELETE FROM lake.t", "--write")
+    assert isinstance(result.exception, FrazilError)
+    assert "the embedded DuckDB only reads" in str(result.exception)

@@ -58,10 +58,10 @@ class Meanwhile:
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """A table whose first snapshot has files that no later one has."""
-    made = Kept(catalog).create("day")
-    made.append(1, 2)
-    made.live.overwrite(made.live.scan().to_arrow().slice(0, 1))
-    return made
+    result = Kept(catalog).create("day")
+    result.append(1, 2)
+    result.live.overwrite(result.live.scan().to_arrow().slice(0, 1))
+    return result
 
 
 def first(kept: Kept) -> int:
@@ -139,7 +139,9 @@ def test_a_rollback_and_an_expiry_at_the_same_time_leave_a_table_that_can_be_rea
         kept.live.overwrite(kept_rows([number]))
         metadata = kept.live.metadata
         others = [
-            one.snapshot_id for one in metadata.snapshots[:-1] if one.summary and one.summary["total-records"] == "1"
+            snapshot.snapshot_id
+            for snapshot in metadata.snapshots[:-1]
+            if snapshot.summary and snapshot.summary["total-records"] == "1"
         ]
         target, together = random.choice(others), threading.Barrier(2)
 

@@ -39,11 +39,11 @@ WHEN = datetime(2024, 1, 18, tzinfo=UTC)
 
 
 def rows(*ids: int, amount: float = 1.0) -> pa.Table:
-    found = [
+    result = [
         {"id": n, "country": ("NO", "SE", "DK")[n % 3], "amount": amount * n, "at": WHEN, "key": uuid.UUID(int=n).bytes}
         for n in ids
     ]
-    return pa.Table.from_pylist(found, schema=ARROW)
+    return pa.Table.from_pylist(result, schema=ARROW)
 
 
 @pytest.fixture(scope="module")
@@ -59,18 +59,18 @@ def sales(lake: Lake) -> LakeTable:
     """Ids 0 to 5 at tag `first`, 6 to 8 since then, 9 on branch `dev` alone."""
     table = lake.catalog.create_table("lake.sales", SCHEMA, partition_spec=BY_COUNTRY)
     table.append(rows(*range(6)))
-    found = lake.table("lake.sales")
-    found.create_tag("first")
-    found.create_branch("dev")
+    result = lake.table("lake.sales")
+    result.create_tag("first")
+    result.create_branch("dev")
     tick()
     table.refresh()
     table.append(rows(9), branch="dev")
     table.append(rows(6, 7, 8))
-    return found
+    return result
 
 
-def ids(found: Any) -> list[int]:
-    return sorted(found["id"].to_pylist())
+def ids(value: Any) -> list[int]:
+    return sorted(value["id"].to_pylist())
 
 
 def test_a_scan_reads_every_kind_of_point(lake: Lake, sales: LakeTable) -> None:
@@ -152,8 +152,8 @@ def test_duckdb_asks_the_scan_for_what_it_needs(sales: LakeTable) -> None:
     dataset = ScanDataset.of(sales.scan())
     con = duckdb.connect()
     con.register("sales", dataset)
-    found = con.sql("SELECT sum(amount) FROM sales WHERE country = 'NO' AND id > 2").fetchone()
-    assert found == (9.0,)
+    row = con.sql("SELECT sum(amount) FROM sales WHERE country = 'NO' AND id > 2").fetchone()
+    assert row == (9.0,)
     (asked,) = dataset.asked
     assert set(asked.columns or ()) == {"amount", "country", "id"}
     assert len(asked.plan()) == 2  # the files of NO, without the one whose ids are too small
@@ -192,12 +192,12 @@ def test_appends_from_the_start_are_refused_once_the_start_has_expired(lake: Lak
     table = lake.catalog.create_table("lake.old", SCHEMA)
     for number in range(3):
         table.append(rows(number))
-    first, second, _ = (one.snapshot_id for one in table.snapshots())
+    first, second, _ = (snapshot.snapshot_id for snapshot in table.snapshots())
     table.maintenance.expire_snapshots().by_ids([first]).commit()
-    found = lake.table("lake.old")
-    assert ids(found.appends(second).to_arrow()) == [2]
+    result = lake.table("lake.old")
+    assert ids(result.appends(second).to_arrow()) == [2]
     with pytest.raises(ScanError, match=rf"before snapshot {second} is not told any more.*\n  start at {second}"):
-        found.appends(None)
+        result.appends(None)
 
 
 @pytest.fixture(scope="module")
@@ -211,15 +211,15 @@ def changed(lake: Lake) -> LakeTable:
     return lake.table("lake.changed")
 
 
-def told(found: pa.RecordBatchReader) -> list[tuple[Any, ...]]:
-    return sorted((row["_change_type"], row["id"], row.get("amount")) for row in found.to_arrow().to_pylist())
+def told(batch_reader: pa.RecordBatchReader) -> list[tuple[Any, ...]]:
+    return sorted((row["_change_type"], row["id"], row.get("amount")) for row in batch_reader.to_arrow().to_pylist())
 
 
 def test_changes_by_key_are_inserts_deletes_and_updates(changed: LakeTable) -> None:
     expected = [("DELETE", 1, 1.0), ("INSERT", 7, 7.0), ("UPDATE_AFTER", 2, 18.0), ("UPDATE_BEFORE", 2, 2.0)]
-    found = changed.changes("before", key=["id"])
-    assert found.schema.types[1:] == list(changed.scan().schema.types)
-    assert told(found) == expected
+    changes = changed.changes("before", key=["id"])
+    assert changes.schema.types[1:] == list(changed.scan().schema.types)
+    assert told(changes) == expected
     assert told(changed.changes("before", key=["id"], columns=["country"])) == [
         ("DELETE", 1, None),
         ("INSERT", 7, None),

@@ -57,9 +57,9 @@ class Lake:
 
 @pytest.fixture
 def lake(catalog: FrazilCatalog) -> Lake:
-    made = Lake(catalog, ("lake", f"t{uuid.uuid4().hex[:8]}"))
-    catalog.create_table(made.name, SCHEMA)
-    return made
+    column = Lake(catalog, ("lake", f"t{uuid.uuid4().hex[:8]}"))
+    catalog.create_table(column.name, SCHEMA)
+    return column
 
 
 def test_commits_that_follow_each_other_are_proved_down_to_the_first(lake: Lake) -> None:
@@ -218,9 +218,9 @@ def test_a_branch_is_proved_by_itself_and_after_it_was_published(lake: Lake) -> 
     lake.fill(frazil.sinks.open(lake.name, name="other", catalog=lake.catalog, branch="b"), 4, 6)
     branch = audit(lake.table().metadata, "b")
     assert (branch.problems, branch.parts) == ((), (PartReport("other/part-0", 2, {}, {"0": 6}),))
-    assert (lake.problems(), [one.part for one in audit(lake.table().metadata).parts]) == ([], ["s/part-0"])
+    assert (lake.problems(), [part.part for part in audit(lake.table().metadata).parts]) == ([], ["s/part-0"])
     perform_publish(lake.catalog, lake.table(), plan_publish(lake.table(), "b"))
-    assert (lake.problems(), [one.part for one in audit(lake.table().metadata).parts]) == (
+    assert (lake.problems(), [part.part for part in audit(lake.table().metadata).parts]) == (
         [],
         ["other/part-0", "s/part-0"],
     )

@@ -23,9 +23,9 @@ from tests.contract.history_lake import SCHEMA, Past, rows
 @pytest.fixture
 def report() -> Iterator[Prometheus]:
     """The metrics of one test."""
-    made = Prometheus()
-    before = metrics.use(made)
-    yield made
+    prometheus = Prometheus()
+    before = metrics.use(prometheus)
+    yield prometheus
     metrics.use(before)
 
 

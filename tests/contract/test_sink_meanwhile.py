@@ -38,9 +38,9 @@ DAY_MS = 24 * 3_600_000
 
 @pytest.fixture
 def name(catalog: FrazilCatalog) -> str:
-    made = f"lake.t{uuid.uuid4().hex[:8]}"
-    catalog.create_table(made, SCHEMA)
-    return made
+    text = f"lake.t{uuid.uuid4().hex[:8]}"
+    catalog.create_table(text, SCHEMA)
+    return text
 
 
 def rows(*ids: int, v: str | None = "a") -> list[dict[str, Any]]:
@@ -312,8 +312,8 @@ def test_rows_for_a_partitioned_table_come_in_with_the_commit(catalog: FrazilCat
     with frazil.sinks.open(name, name="s", catalog=catalog) as sink:
         sink.write(rows(0), position=1)
         sink.also(other, pa.table({"file": ["a1", "b1", "a2"], "day": pa.array([1, 2, 1], pa.int32())}))
-    found = catalog.load_table(other).scan().to_arrow().sort_by("file").to_pylist()
-    assert found == [{"day": 1, "file": "a1"}, {"day": 1, "file": "a2"}, {"day": 2, "file": "b1"}]
+    result = catalog.load_table(other).scan().to_arrow().sort_by("file").to_pylist()
+    assert result == [{"day": 1, "file": "a1"}, {"day": 1, "file": "a2"}, {"day": 2, "file": "b1"}]
     assert len(catalog.load_table(other).inspect.files()) == 2
 
 

@@ -85,8 +85,8 @@ def test_bytewax_upserts_by_key_under_a_name_of_its_own(past: Past) -> None:
     changes = pa.table({"id": [2, 3], "name": ["new", "new"]}, schema=ARROW)
     part.write_batch([SourceRows(changes, "events/0", [0, 1])])
     part.snapshot()
-    found = past.table.scan().to_arrow().sort_by("id").to_pylist()
-    assert [(row["id"], row["name"]) for row in found] == [(1, "n1"), (2, "new"), (3, "new")]
+    result = past.table.scan().to_arrow().sort_by("id").to_pylist()
+    assert [(row["id"], row["name"]) for row in result] == [(1, "n1"), (2, "new"), (3, "new")]
     assert [report.part for report in past.table.audit().parts] == ["crm/part-0-of-1"]
 
 

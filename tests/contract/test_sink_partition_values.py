@@ -64,9 +64,9 @@ def write(catalog: FrazilCatalog, rows: pa.Table, *, commits: int = 1, name: str
             sink.commit()
 
 
-def wrong_rows(found: pa.Table, expected: pa.Table) -> list[tuple[int, Any, Any]]:
+def wrong_rows(table: pa.Table, expected: pa.Table) -> list[tuple[int, Any, Any]]:
     """The ids whose value differs, with both values; ids that are missing, too many or doubled raise."""
-    ours, theirs = (_by_id(rows) for rows in (expected, found))
+    ours, theirs = (_by_id(rows) for rows in (expected, table))
     assert [id for id, _ in theirs] == [id for id, _ in ours]
     return [
         (id, left, right) for (id, left), (_, right) in zip(ours, theirs, strict=True) if not same_value(left, right)
@@ -81,14 +81,14 @@ def _by_id(rows: pa.Table) -> list[tuple[int, Any]]:
 
 def wrong_values(catalog: FrazilCatalog, duck: duckdb.DuckDBPyConnection, expected: pa.Table) -> dict[str, list[Any]]:
     table = catalog.load_table(NAME)
-    found = {
+    values = {
         "pyiceberg": table.scan().to_arrow(),
         "duckdb": duck.sql(
             f"SELECT * FROM iceberg_scan('{table.metadata_location.removeprefix('file://')}')"
         ).to_arrow_table(),
         "frazil": Lake(catalog=catalog).table(NAME).scan().to_arrow(),
     }
-    return {name: wrong_rows(rows, expected) for name, rows in found.items()}
+    return {name: wrong_rows(rows, expected) for name, rows in values.items()}
 
 
 @CASE

@@ -145,16 +145,16 @@ def lose_request(commit: Callable[[], None]) -> None:
 
 @pytest.fixture(params=["frazil", "pyiceberg"])
 def lake(request: pytest.FixtureRequest, ours: FrazilCatalog, theirs: SingleTableCatalog) -> Lake:
-    made = Lake(ours if request.param == "frazil" else theirs)
-    made.create()
-    return made
+    result = Lake(ours if request.param == "frazil" else theirs)
+    result.create()
+    return result
 
 
 @pytest.fixture
 def rest_lake(ours: FrazilCatalog) -> Lake:
-    made = Lake(ours)
-    made.create()
-    return made
+    result = Lake(ours)
+    result.create()
+    return result
 
 
 def test_rows_and_progress_come_in_one_commit(lake: Lake) -> None:
@@ -458,7 +458,7 @@ def test_a_branch_whose_beginning_has_expired_takes_no_part_on_that_main_knows(r
     assert left is not None
     table.refresh().manage_snapshots().create_branch(left.snapshot_id, "audit").commit()
     rest_lake.writer().write(1)
-    kept = [one.snapshot_id for one in rest_lake.table().snapshots()]
+    kept = [snapshot.snapshot_id for snapshot in rest_lake.table().snapshots()]
     rest_lake.table().maintenance.expire_snapshots().by_ids(kept[: kept.index(left.snapshot_id)]).commit()
     with raises(ProgressMismatch, problem="expired"):
         rest_lake.writer(ref="audit")

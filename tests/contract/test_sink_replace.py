@@ -28,16 +28,16 @@ SCHEMA = Schema(
 
 @pytest.fixture
 def catalog() -> Iterator[FrazilCatalog]:
-    with lake_catalog() as made:
-        yield made
+    with lake_catalog() as result:
+        yield result
 
 
 @pytest.fixture
 def table(catalog: FrazilCatalog) -> Table:
-    made = catalog.create_table("lake.t", SCHEMA, partition_spec=partition_spec(SCHEMA, ["day"]))
-    made.append(rows((1, 1), (2, 1), (3, 2)))
-    made.append(rows((4, 2), (5, 3)))
-    return made
+    result = catalog.create_table("lake.t", SCHEMA, partition_spec=partition_spec(SCHEMA, ["day"]))
+    result.append(rows((1, 1), (2, 1), (3, 2)))
+    result.append(rows((4, 2), (5, 3)))
+    return result
 
 
 def rows(*pairs: tuple[int, int], shop: int = 0) -> pa.Table:
@@ -69,8 +69,8 @@ def test_only_partitions_with_new_files_are_replaced(catalog: FrazilCatalog, tab
     snapshot = catalog.load_table("lake.t").current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
-    told = ("added-records", "deleted-records", "deleted-data-files", "total-records", "total-data-files")
-    assert [snapshot.summary[key] for key in told] == ["1", "2", "2", "4", "3"]
+    result = ("added-records", "deleted-records", "deleted-data-files", "total-records", "total-data-files")
+    assert [snapshot.summary[key] for key in result] == ["1", "2", "2", "4", "3"]
     assert snapshot.summary.operation == Operation.OVERWRITE
 
 

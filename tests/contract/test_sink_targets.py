@@ -134,8 +134,8 @@ def test_rows_of_every_kind_come_back_the_same(lake: Lake) -> None:
         sink.write(arrow(6, 2).to_reader())
         sink.write(rows(8, 2))
         sink.write(rows(10, 1)[0])
-    found = lake.read().sort_by("id").select(["id", "amount", "event_timestamp", "note"])
-    assert found.to_pylist() == rows(0, 11)
+    result = lake.read().sort_by("id").select(["id", "amount", "event_timestamp", "note"])
+    assert result.to_pylist() == rows(0, 11)
 
 
 def test_a_stream_is_taken_batch_by_batch_and_committed_as_one(lake: Lake) -> None:
@@ -381,8 +381,8 @@ def test_new_fields_become_columns_where_the_table_may_evolve(lake: Lake) -> Non
         sink.write(arrow(2, 1).append_column("color", pa.array(["red"])))
         sink.write(rows(3, 1, size=2.5))
         sink.write(arrow(4, 1))
-    found = {row["id"]: (row["color"], row["size"]) for row in lake.read().to_pylist()}
-    assert found == {0: (None, None), 1: (None, None), 2: ("red", None), 3: (None, 2.5), 4: (None, None)}
+    result = {row["id"]: (row["color"], row["size"]) for row in lake.read().to_pylist()}
+    assert result == {0: (None, None), 1: (None, None), 2: ("red", None), 3: (None, 2.5), 4: (None, None)}
 
 
 def test_an_extra_field_is_an_error_by_default(lake: Lake) -> None:

@@ -98,7 +98,7 @@ def rewrite(catalog: FrazilCatalog, table: Table) -> None:
     policy = Policy(min_input_files=2)
     before = table.current_snapshot()
     Compaction(catalog, table.name()).run(
-        table, plan_compaction(table, policy), replan=lambda found: plan_compaction(found, policy)
+        table, plan_compaction(table, policy), replan=lambda item: plan_compaction(item, policy)
     )
     assert table.refresh().current_snapshot() != before
 

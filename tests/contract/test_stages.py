@@ -102,9 +102,9 @@ class Driver:
 
 @pytest.fixture
 def lake(catalog: FrazilCatalog) -> Lake:
-    made = Lake(catalog)
-    catalog.create_table(made.name, SCHEMA)
-    return made
+    column = Lake(catalog)
+    catalog.create_table(column.name, SCHEMA)
+    return column
 
 
 def test_what_passes_is_on_main_with_its_progress_and_leaves_no_branch(lake: Lake) -> None:
@@ -270,12 +270,12 @@ def test_a_run_that_is_outrun_leaves_no_files_of_refused_rows(lake: Lake) -> Non
         "part": "p/part-0",
         "quarantined_at": dt.datetime.now(dt.UTC),
     }
-    aside = write_files(as_arrow([QuarantinedRow(values, {})], layout.arrow), layout)
-    staged = Staged(driver._files((1,)), tuple(aside), end={"s": 2})
+    files = write_files(as_arrow([QuarantinedRow(values, {})], layout.arrow), layout)
+    staged = Staged(driver._files((1,)), tuple(files), end={"s": 2})
     lake.plan().write(5)
     with pytest.raises(WriterFenced):
         driver.stages.publish(driver.sink, staged, Files(driver.stages, staged.files, Append))
-    assert [Path(file.path.removeprefix("file://")).exists() for file in aside] == [False]
+    assert [Path(file.path.removeprefix("file://")).exists() for file in files] == [False]
 
 
 def die() -> None:

@@ -38,12 +38,12 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def catalog(uri: str) -> Iterator[FrazilCatalog]:
     """A catalog whose table `l.t` has the columns a and b."""
-    made = FrazilCatalog("lake", uri=uri)
-    apply(table(A, B, properties={"p": "1"}), made)
-    yield made
-    for identifier in made.list_tables("l"):
-        made.purge_table(identifier)
-    made.close()
+    client = FrazilCatalog("lake", uri=uri)
+    apply(table(A, B, properties={"p": "1"}), client)
+    yield client
+    for identifier in client.list_tables("l"):
+        client.purge_table(identifier)
+    client.close()
 
 
 def apply(declared: Table, catalog: FrazilCatalog) -> list[str]:
@@ -60,8 +60,8 @@ def by_hand(catalog: FrazilCatalog) -> None:
 def test_what_is_declared_is_created_and_a_second_apply_does_nothing(catalog: FrazilCatalog) -> None:
     declared = table(A, column("day", "date"), name="l.made", partition_by=["day"], sort_by=["a"], key=["a"])
     assert apply(declared, catalog) == ["+ table l.made (2 columns, partitioned by day)"]
-    made = catalog.load_table("l.made")
-    assert (made.schema(), made.spec(), made.sort_order()) == (
+    result = catalog.load_table("l.made")
+    assert (result.schema(), result.spec(), result.sort_order()) == (
         declared.schema(),
         declared.partition_spec(),
         declared.sort_order(),

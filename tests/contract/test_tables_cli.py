@@ -68,13 +68,13 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def project(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A project whose table is applied as it was first declared."""
     monkeypatch.chdir(tmp_path)
-    made = Project(tmp_path, FrazilCatalog("lake", uri=uri))
-    made.declare(FIRST)
-    assert made.frazil("apply").exit_code == 0
-    yield made
-    for identifier in made.catalog.list_tables("shop"):
-        made.catalog.purge_table(identifier)
-    made.catalog.close()
+    executor = Project(tmp_path, FrazilCatalog("lake", uri=uri))
+    executor.declare(FIRST)
+    assert executor.frazil("apply").exit_code == 0
+    yield executor
+    for identifier in executor.catalog.list_tables("shop"):
+        executor.catalog.purge_table(identifier)
+    executor.catalog.close()
 
 
 def test_a_plan_shows_what_changes_and_what_it_leaves_alone(project: Project) -> None:
@@ -166,8 +166,8 @@ def test_drift_says_what_was_changed_by_hand(project: Project) -> None:
     assert project.frazil("drift", "--detailed-exitcode").output == "no drift: no declared table was changed by hand\n"
     with project.catalog.load_table("shop.sales").update_schema() as update:
         update.rename_column("note", "remark")
-    found = project.frazil("drift", "--detailed-exitcode")
-    assert (found.exit_code, found.output) == (2, "shop.sales\n    ~ column remark: renamed from note\n")
+    result = project.frazil("drift", "--detailed-exitcode")
+    assert (result.exit_code, result.output) == (2, "shop.sales\n    ~ column remark: renamed from note\n")
     lines = [{"sign": "~", "about": "column", "text": "column remark: renamed from note"}]
     assert json.loads(project.frazil("drift", "--output", "json").output) == {"tables": {"shop.sales": lines}}
 
@@ -204,11 +204,11 @@ def test_a_table_whose_metadata_file_is_lost_is_broken_and_not_created_anew(
     location = project.catalog.load_table("shop.sales").metadata_location
     file = Path(location.removeprefix("file://"))
     kept = file.rename(file.with_suffix(".away"))
-    found = project.frazil(*arguments).exception
+    exception = project.frazil(*arguments).exception
     kept.rename(file)
-    assert isinstance(found, TableBroken)
-    assert found.table == "shop.sales"
-    assert location in found.message
+    assert isinstance(exception, TableBroken)
+    assert exception.table == "shop.sales"
+    assert location in exception.message
     assert project.frazil("plan").output.startswith("no changes")
 
 

@@ -23,9 +23,9 @@ from tests.kit.table_shapes import calmly, tables
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
     with running_catalog(tmp_path_factory.mktemp("catalog")) as server:
-        made = FrazilCatalog("lake", uri=server.uri)
-        yield made
-        made.close()
+        client = FrazilCatalog("lake", uri=server.uri)
+        yield client
+        client.close()
 
 
 def declared_in(code: str) -> list[Table]:
@@ -140,8 +140,8 @@ def test_names_that_are_no_identifiers_get_variables_of_their_own(catalog: Frazi
     names = ("odd.x²", "odd.x2", "odd.ﬁ", "odd.fi", "odd.日本", "odd.a b", "odd.½", "odd.1")
     tables = [Table(name, column("a", "int")) for name in names]
     list(apply_steps(plan_all(tables, catalog), catalog))
-    found = declared_in(write_module([catalog.load_table(table.identifier) for table in tables]))
-    assert [table.name for table in found] == list(names)
+    declared = declared_in(write_module([catalog.load_table(table.identifier) for table in tables]))
+    assert [table.name for table in declared] == list(names)
 
 
 def test_a_table_that_evolved_is_imported_as_it_is_now(catalog: FrazilCatalog, tmp_path: Path) -> None:

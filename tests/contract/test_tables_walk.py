@@ -48,10 +48,10 @@ TYPES = {name: normalise_column(Column("x", name)).type for name in KINDS}
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
     with running_catalog(tmp_path_factory.mktemp("catalog")) as server:
-        made = FrazilCatalog("lake", uri=server.uri)
-        made.create_namespace("walk")
-        yield made
-        made.close()
+        client = FrazilCatalog("lake", uri=server.uri)
+        client.create_namespace("walk")
+        yield client
+        client.close()
 
 
 @dataclass
@@ -151,12 +151,12 @@ def used(walk: Walk) -> set[str]:
 
 
 def add(walk: Walk, data: st.DataObject) -> bool:
-    made = Column(
+    column = Column(
         walk.fresh(),
         TYPES[data.draw(st.sampled_from(KINDS), label="type")],
         doc=data.draw(st.sampled_from([None, "new"])),
     )
-    walk.columns.insert(data.draw(st.integers(0, len(walk.columns)), label="place"), made)
+    walk.columns.insert(data.draw(st.integers(0, len(walk.columns)), label="place"), column)
     return True
 
 

@@ -29,11 +29,11 @@ def server() -> Iterator[EmbeddedCatalog]:
 @pytest.fixture
 def kept(server: EmbeddedCatalog) -> Kept:
     """Six small files; all snapshots but the newest may go."""
-    made = Kept(FrazilCatalog("lake", **server.properties))
-    made.create("day", properties={"history.expire.max-snapshot-age-ms": "0"})
+    result = Kept(FrazilCatalog("lake", **server.properties))
+    result.create("day", properties={"history.expire.max-snapshot-age-ms": "0"})
     for number in range(6):
-        made.append(number)
-    return made
+        result.append(number)
+    return result
 
 
 def maintain(server: EmbeddedCatalog, *words: str) -> Result:
@@ -96,22 +96,22 @@ def test_it_asks_before_it_removes(server: EmbeddedCatalog, kept: Kept, answer: 
 
 
 def test_programs_get_json(server: EmbeddedCatalog, kept: Kept) -> None:
-    told = json.loads(maintain(server, kept.name, "--yes", "--output", "json").stdout)
-    assert [entry["step"] for entry in told] == ["compact", "deletes", "manifests", "expire", "orphans"]
-    assert [(entry["done"], entry["snapshots"]) for entry in told if entry["step"] == "expire"] == [(True, 6)]
+    document = json.loads(maintain(server, kept.name, "--yes", "--output", "json").stdout)
+    assert [entry["step"] for entry in document] == ["compact", "deletes", "manifests", "expire", "orphans"]
+    assert [(entry["done"], entry["snapshots"]) for entry in document if entry["step"] == "expire"] == [(True, 6)]
 
 
 def test_without_a_name_the_projects_tables_are_meant(
     server: EmbeddedCatalog, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = Kept(kept.catalog, f"{kept.name}__quarantine").create()
+    column = Kept(kept.catalog, f"{kept.name}__quarantine").create()
     Kept(kept.catalog).create()
     (tmp_path / "lakehouse.py").write_text(
         f'from frazil import Table, column\nt = Table("{kept.name}", column("id", "long"))\n'
     )
     monkeypatch.chdir(tmp_path)
-    told = json.loads(maintain(server, "--dry-run", "--only", "compact", "--output", "json").stdout)
-    assert [entry["table"] for entry in told] == [kept.name, beside.name]
+    document = json.loads(maintain(server, "--dry-run", "--only", "compact", "--output", "json").stdout)
+    assert [entry["table"] for entry in document] == [kept.name, column.name]
 
 
 def test_a_table_that_fails_does_not_stop_the_others(server: EmbeddedCatalog, kept: Kept) -> None:

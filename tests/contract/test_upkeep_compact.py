@@ -45,12 +45,12 @@ from tests.contract.upkeep_lake import HURRIED, Kept, as_path, during, rows
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """Six small files on day 1, two on day 2."""
-    made = Kept(catalog).create("day")
+    result = Kept(catalog).create("day")
     for number in range(6):
-        made.append(number, number + 10)
-    made.append(100, day=2)
-    made.append(101, day=2)
-    return made
+        result.append(number, number + 10)
+    result.append(100, day=2)
+    result.append(101, day=2)
+    return result
 
 
 ALL = [*range(6), *range(10, 16), 100, 101]
@@ -63,9 +63,9 @@ def test_small_files_of_a_partition_become_one_and_others_stay(kept: Kept) -> No
     assert kept.ids() == ALL
     after = set(kept.paths())
     assert (len(after), len(after & before)) == (3, 2)
-    told = kept.summary()
+    summary = kept.summary()
     names = ("operation", "added-records", "deleted-records", "total-records", "total-data-files", "frazil.upkeep")
-    assert [told[name] for name in names] == ["replace", "12", "12", "14", "3", "compact"]
+    assert [summary[name] for name in names] == ["replace", "12", "12", "14", "3", "compact"]
 
 
 def test_a_compacted_table_needs_nothing_more(kept: Kept) -> None:
@@ -102,7 +102,7 @@ def test_only_the_group_whose_files_are_gone_is_left_out(kept: Kept) -> None:
 def test_a_group_whose_rows_were_deleted_meanwhile_is_planned_anew(kept: Kept) -> None:
     result = kept.compact(patience=during(lambda: kept.delete(3)))
     assert (result.groups, result.overtaken) == (1, 0)
-    assert kept.ids() == [one for one in ALL if one != 3]
+    assert kept.ids() == [item for item in ALL if item != 3]
     assert not kept.delete_files()
 
 
@@ -123,7 +123,7 @@ def test_deleted_rows_leave_with_the_compaction(kept: Kept) -> None:
     kept.delete(0, 10, 100, 101)
     result = kept.compact()
     assert (result.groups, result.rows, result.files_after) == (2, 10, 1)  # of day 2 no row is left, and no file
-    assert kept.ids() == [one for one in ALL if one not in (0, 10, 100, 101)]
+    assert kept.ids() == [item for item in ALL if item not in (0, 10, 100, 101)]
     assert kept.summary()["deleted-records"] == "14"
 
 
@@ -140,8 +140,8 @@ def test_columns_that_came_went_or_were_renamed_keep_their_rows(kept: Kept) -> N
     with kept.live.update_schema() as update:
         update.rename_column("name", "label").add_column("extra", StringType())
     kept.compact()
-    found = kept.live.scan(EqualTo("id", 3)).to_arrow().to_pylist()
-    assert found == [{"id": 3, "day": 1, "label": "n3", "extra": None}]
+    result = kept.live.scan(EqualTo("id", 3)).to_arrow().to_pylist()
+    assert result == [{"id": 3, "day": 1, "label": "n3", "extra": None}]
 
 
 def test_rows_are_sorted_by_the_tables_order(catalog: FrazilCatalog) -> None:
@@ -280,8 +280,8 @@ def test_a_task_of_spark_reports_files_or_what_is_wrong(kept: Kept) -> None:
     reports = [
         _read_report(batch["report"][0].as_py()) for batch in task([pa.record_batch([pa.array([0, 1])], names=["id"])])
     ]
-    failed = [one for one in reports if isinstance(one, UpkeepError)]
-    (files,) = [one for one in reports if not isinstance(one, UpkeepError)]
+    failed = [report for report in reports if isinstance(report, UpkeepError)]
+    (files,) = [report for report in reports if not isinstance(report, UpkeepError)]
     assert ([file.rows for file in files], len(failed)) == ([12], 1)
 
 

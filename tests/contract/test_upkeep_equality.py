@@ -22,12 +22,12 @@ BUCKET = BucketTransform(2).transform(LongType())
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """Six files; 0 and 3 are deleted, and 3 is there again, in a seventh one that is younger than the delete."""
-    made = Kept(catalog).create("day")
+    result = Kept(catalog).create("day")
     for number in range(6):
-        made.append(number)
-    made.delete_equal(0, 3)
-    made.append(3)
-    return made
+        result.append(number)
+    result.delete_equal(0, 3)
+    result.append(3)
+    return result
 
 
 LEFT = [1, 2, 3, 4, 5]
@@ -43,8 +43,8 @@ def test_rows_that_were_deleted_leave_and_the_delete_files_after_them(kept: Kept
     assert kept.scanned() == LEFT
     assert drop_deletes(kept).dangling == 1
     assert (kept.ids(), plan_deletes(kept.live, kept.policy).before) == (LEFT, 0)  # PyIceberg can read it now
-    told = kept.summary()
-    assert [told[name] for name in ("removed-equality-delete-files", "removed-equality-deletes")] == ["1", "2"]
+    summary = kept.summary()
+    assert [summary[name] for name in ("removed-equality-delete-files", "removed-equality-deletes")] == ["1", "2"]
 
 
 def test_a_delete_file_that_still_concerns_a_file_stays(kept: Kept) -> None:
@@ -178,5 +178,5 @@ def test_a_manifest_that_is_committed_at_the_second_attempt_has_that_attempts_nu
     kept.compact(patience=during(lambda: kept.append(9), "before commit"))
     head = kept.live.current_snapshot()
     assert head is not None
-    added = [one for one in head.manifests(kept.live.io) if one.added_snapshot_id == head.snapshot_id]
-    assert {one.sequence_number for one in added} == {head.sequence_number}
+    added = [manifest for manifest in head.manifests(kept.live.io) if manifest.added_snapshot_id == head.snapshot_id]
+    assert {item.sequence_number for item in added} == {head.sequence_number}

@@ -23,19 +23,19 @@ from tests.contract.upkeep_lake import HURRIED, Kept, during
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept3:
     """Six files on day 1 and one on day 2, with one deleted row each; all deletion vectors lie in one file."""
-    made = Kept3(catalog).create("day")
+    result = Kept3(catalog).create("day")
     for number in range(6):
-        made.append(number, number + 10)
-    made.append(*range(100, 104), day=2)
-    made.delete(*range(10, 16), 100)
-    return made
+        result.append(number, number + 10)
+    result.append(*range(100, 104), day=2)
+    result.delete(*range(10, 16), 100)
+    return result
 
 
 LEFT = [*range(6), 101, 102, 103]
 
 
 def without(lineage: Lineage, *ids: int) -> Lineage:
-    return {one: told for one, told in lineage.items() if one not in ids}
+    return {value: value for value, value in lineage.items() if value not in ids}
 
 
 def move_main(kept: Kept3, snapshot_id: int) -> None:
@@ -49,8 +49,8 @@ def test_rows_keep_their_ids_and_the_vectors_of_rewritten_files_go(kept: Kept3) 
     assert (result.groups, result.files_before, result.files_after, result.problems) == (1, 6, 1, ())
     assert kept.lineage() == without(before, *range(10, 16))
     assert (kept.scanned(), kept.vectors()) == (LEFT, 1)  # day 2 is as it was
-    told = kept.summary()
-    assert [told[name] for name in ("removed-dvs", "removed-delete-files", "removed-position-deletes")] == [
+    summary = kept.summary()
+    assert [summary[name] for name in ("removed-dvs", "removed-delete-files", "removed-position-deletes")] == [
         "6",
         "6",
         "6",
@@ -115,7 +115,7 @@ def test_an_append_meanwhile_is_carried_over_with_its_ids(kept: Kept3) -> None:
 def test_an_equality_delete_that_comes_meanwhile_holds(kept: Kept3) -> None:
     before = kept.lineage()
     kept.compact(patience=during(lambda: kept.delete_equal(4)))
-    assert kept.scanned() == [one for one in LEFT if one != 4]
+    assert kept.scanned() == [item for item in LEFT if item != 4]
     assert kept.lineage() == without(before, *range(10, 16))  # 4 is deleted by its value, and still in the file
 
 
@@ -128,7 +128,7 @@ def test_a_rollback_meanwhile_is_not_undone(kept: Kept3) -> None:
 
 def test_a_vector_whose_file_is_gone_goes_and_its_neighbour_stays(kept: Kept3) -> None:
     kept.append(300, 301, day=2)
-    file = next(one for one in kept.files() if kept._positions(kept.live, one, [300]))
+    file = next(file for file in kept.files() if kept._positions(kept.live, file, [300]))
     kept.add_vectors([(f"{kept.live.location()}/data/gone.parquet", [0], file), (file.file_path, [0], file)])
     plan = plan_deletes(kept.live, kept.policy)
     assert (len(plan.dangling), plan.merges) == (1, ())

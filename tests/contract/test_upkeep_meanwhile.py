@@ -125,7 +125,11 @@ def test_an_expiry_says_where_every_ref_is(kept: Kept, monkeypatch: pytest.Monke
     monkeypatch.setattr(kept.catalog, "commit_changes", commit)
     with pytest.raises(KeyboardInterrupt):
         kept.expire(now_ms=int(time.time() * 1000) + 10 * DAY_MS)
-    guards = {one.ref: one.snapshot_id for one in sent[0].requirements if isinstance(one, AssertRefSnapshotId)}
+    guards = {
+        requirement.ref: requirement.snapshot_id
+        for requirement in sent[0].requirements
+        if isinstance(requirement, AssertRefSnapshotId)
+    }
     assert guards == dict.fromkeys(("main", "side", "v1"), kept.head())
 
 

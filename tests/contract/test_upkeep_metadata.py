@@ -18,21 +18,21 @@ from tests.contract.upkeep_lake import HURRIED, Kept
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """Two days with six files each."""
-    made = Kept(catalog).create("day")
+    result = Kept(catalog).create("day")
     for number in range(6):
-        made.append(*range(number * 10, number * 10 + 10))
-        made.append(*range(100 + number * 10, 110 + number * 10), day=2)
-    return made
+        result.append(*range(number * 10, number * 10 + 10))
+        result.append(*range(100 + number * 10, 110 + number * 10), day=2)
+    return result
 
 
 def manifests(kept: Kept, content: ManifestContent) -> int:
     snapshot = kept.live.current_snapshot()
     assert snapshot is not None
-    return sum(one.content == content for one in snapshot.manifests(kept.live.io))
+    return sum(manifest.content == content for manifest in snapshot.manifests(kept.live.io))
 
 
 GONE = (1, 12, 23, 34, 45, 101)
-LEFT = [one for start in (0, 100) for one in range(start, start + 60) if one not in GONE]
+LEFT = [item for start in (0, 100) for item in range(start, start + 60) if item not in GONE]
 
 
 def test_small_delete_files_of_a_partition_become_one(kept: Kept) -> None:
@@ -40,8 +40,12 @@ def test_small_delete_files_of_a_partition_become_one(kept: Kept) -> None:
     result = DeleteRewrite(kept.catalog, kept.identifier, HURRIED).run(kept.live, plan_deletes(kept.live, kept.policy))
     assert (result.merged, result.written, result.dangling) == (5, 1, 0)
     assert (kept.ids(), len(kept.delete_files())) == (LEFT, 2)
-    told = kept.summary()
-    assert [told[key] for key in ("operation", "removed-delete-files", "added-delete-files")] == ["replace", "5", "1"]
+    summary = kept.summary()
+    assert [summary[key] for key in ("operation", "removed-delete-files", "added-delete-files")] == [
+        "replace",
+        "5",
+        "1",
+    ]
 
 
 def test_deletes_of_files_that_are_gone_go(kept: Kept) -> None:
@@ -64,7 +68,7 @@ def test_rows_deleted_meanwhile_stay_deleted(kept: Kept) -> None:
 
     work = DeleteRewrite(kept.catalog, kept.identifier, replace(HURRIED, on_step=on_step))
     work.run(kept.live, plan_deletes(kept.live, kept.policy))
-    assert kept.ids() == [one for one in LEFT if one != 2]
+    assert kept.ids() == [item for item in LEFT if item != 2]
 
 
 def test_manifests_are_merged_and_lie_by_partition(kept: Kept) -> None:
@@ -80,8 +84,8 @@ def test_manifests_are_merged_and_lie_by_partition(kept: Kept) -> None:
 
 
 def test_sequence_numbers_stay_so_that_deletes_still_hold(kept: Kept) -> None:
-    for one in GONE:
-        kept.delete(one)
+    for item in GONE:
+        kept.delete(item)
     plan = plan_manifests(kept.live, kept.policy)
     assert len(plan.merges) == 2  # of data, and of deletes
     ManifestRewrite(kept.catalog, kept.identifier, HURRIED).run(plan, policy=kept.policy)

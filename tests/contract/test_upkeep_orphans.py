@@ -25,21 +25,21 @@ from tests.kit.raising import raises
 @pytest.fixture(scope="module")
 def catalog() -> Iterator[FrazilCatalog]:
     """A catalog in which tables may overlap, as in lakes from before that was refused."""
-    with lake_catalog(allow_overlap=True) as made:
-        yield made
+    with lake_catalog(allow_overlap=True) as result:
+        yield result
 
 
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """A table with a past: files of old snapshots, of a branch, and deletes."""
-    made = Kept(catalog).create("day")
+    result = Kept(catalog).create("day")
     for number in range(6):
-        made.append(number)
-    made.delete(2)
-    made.compact()
-    made.live.manage_snapshots().create_branch(made.head(), "side").commit()
-    made.append(50, branch="side")
-    return made
+        result.append(number)
+    result.delete(2)
+    result.compact()
+    result.live.manage_snapshots().create_branch(result.head(), "side").commit()
+    result.append(50, branch="side")
+    return result
 
 
 def find(kept: Kept, *, in_days: float = 10, older_than_ms: int = 3 * DAY_MS) -> OrphanPlan:
@@ -133,8 +133,8 @@ def test_a_folder_that_two_tables_share_is_left_alone(kept: Kept, catalog: Frazi
 
 def test_a_table_whose_metadata_is_lost_may_share_the_folder(kept: Kept, catalog: FrazilCatalog) -> None:
     inner = Kept(catalog)
-    made = catalog.create_table(inner.name, kept.live.schema(), location=f"{kept.live.location()}/inner")
-    Path(as_path(made.metadata_location)).unlink()
+    table = catalog.create_table(inner.name, kept.live.schema(), location=f"{kept.live.location()}/inner")
+    Path(as_path(table.metadata_location)).unlink()
     with pytest.raises(UpkeepError, match=f"no orphans are removed: {inner.name} cannot be loaded"):
         find(kept)
     catalog.drop_table(inner.name)

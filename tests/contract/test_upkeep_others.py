@@ -34,11 +34,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog
 
 @pytest.fixture
 def catalog(server: EmbeddedCatalog) -> FrazilCatalog:
-    made = FrazilCatalog("lake", **server.properties)
-    made.create_namespace_if_not_exists("lake")
-    for name in made.list_tables("lake"):
-        made.drop_table(name)
-    return made
+    client = FrazilCatalog("lake", **server.properties)
+    client.create_namespace_if_not_exists("lake")
+    for name in client.list_tables("lake"):
+        client.drop_table(name)
+    return client
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def find(kept: Kept) -> OrphanPlan:
 
 def borrow(kept: Kept, paths: list[str]) -> Kept:
     """A table that leads to the files of another one."""
-    made = Kept(kept.catalog)
-    made.create()
-    made.live.add_files(paths)
-    return made
+    result = Kept(kept.catalog)
+    result.create()
+    result.live.add_files(paths)
+    return result
 
 
 def test_files_that_another_table_has_added_survive_the_expiry_of_their_snapshots(kept: Kept) -> None:
@@ -101,7 +101,7 @@ def test_orphans_of_one_table_are_files_of_another(kept: Kept) -> None:
     orphan = Path(as_path(kept.live.location())) / "data" / "left.parquet"
     orphan.write_bytes(b"left")
     plan = find(kept)
-    assert [as_path(one.path) for one in plan.orphans] == [str(orphan)]
+    assert [as_path(orphan.path) for orphan in plan.orphans] == [str(orphan)]
     assert set(plan.needed.values()) == {guest.name}
     assert remove_orphans(kept.live, plan).files == 1
     assert guest.ids() == [7]

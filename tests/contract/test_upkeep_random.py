@@ -40,13 +40,13 @@ class World:
     def check(self, *, may_add: bool = True) -> None:
         """The rows are those of the model; and those that upkeep has moved are known by their ids."""
         columns = ["id", "day", *(["_row_id", "_last_updated_sequence_number"] if isinstance(self.kept, Kept3) else [])]
-        found = Lake(catalog=self.kept.catalog).table(self.kept.name).scan(columns=columns).to_arrow().to_pylist()
-        assert Counter((row["id"], row["day"]) for row in found) == self.rows
+        result = Lake(catalog=self.kept.catalog).table(self.kept.name).scan(columns=columns).to_arrow().to_pylist()
+        assert Counter((row["id"], row["day"]) for row in result) == self.rows
         self.past[self.kept.head()] = self.rows.copy()
         if isinstance(self.kept, Kept3):
-            assert len({row["_row_id"] for row in found}) == len(found)
-            assert may_add or self.known.keys() >= {row["_row_id"] for row in found}
-            for row in found:
+            assert len({row["_row_id"] for row in result}) == len(result)
+            assert may_add or self.known.keys() >= {row["_row_id"] for row in result}
+            for row in result:
                 assert self.known.setdefault(row["_row_id"], row) == row
 
     # --- writers -----------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class World:
     def append(self) -> None:
         day, ids = self.chance.choice((1, 2)), [self.chance.randrange(12) for _ in range(self.chance.randint(1, 3))]
         self.kept.append(*ids, day=day)
-        self.rows += Counter((one, day) for one in ids)
+        self.rows += Counter((item, day) for item in ids)
 
     def delete_equal(self) -> None:
         day, ids = self.chance.choice((1, 2)), self.chance.sample(range(12), 3)

@@ -59,19 +59,21 @@ def catalog(store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, store[key])
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     with running_catalog(tmp_path, warehouses={"default": f"s3://{BUCKET}/{tmp_path.name}"}) as running:
-        made = FrazilCatalog("lake", **{**running.properties, **store, "s3.region": "us-east-1"})
-        made.create_namespace("lake")
-        yield made
+        client = FrazilCatalog("lake", **{**running.properties, **store, "s3.region": "us-east-1"})
+        client.create_namespace("lake")
+        yield client
 
 
 def reached_by(table: Table) -> set[str]:
     """Every file that the table leads to, as PyIceberg reads it."""
-    found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    reached = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     for snapshot in table.metadata.snapshots:
         manifests = snapshot.manifests(table.io)
-        found |= {snapshot.manifest_list, *(one.manifest_path for one in manifests)}
-        found |= {entry.data_file.file_path for one in manifests for entry in one.fetch_manifest_entry(table.io)}
-    return found
+        reached |= {snapshot.manifest_list, *(manifest.manifest_path for manifest in manifests)}
+        reached |= {
+            entry.data_file.file_path for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)
+        }
+    return reached
 
 
 def test_nothing_is_left_in_the_bucket_but_what_the_table_leads_to(catalog: FrazilCatalog, bucket: Any) -> None:
@@ -86,7 +88,7 @@ def test_nothing_is_left_in_the_bucket_but_what_the_table_leads_to(catalog: Fraz
     reports = [keeper.perform(keeper.plan(step)) for step in STEPS]
     assert [report.problems for report in reports] == [()] * 5
     assert reports[-1].files == 3
-    assert {f"s3://{BUCKET}/{one.key}" for one in bucket.objects.filter(Prefix=f"{prefix}/")} == reached_by(kept.live)
+    assert {f"s3://{BUCKET}/{item.key}" for item in bucket.objects.filter(Prefix=f"{prefix}/")} == reached_by(kept.live)
     assert kept.ids() == [0] * 9
 
 
@@ -97,6 +99,6 @@ def test_files_of_a_group_that_was_left_out_leave_no_trace(catalog: FrazilCatalo
         kept.append(number)
     kept.compact(patience=during(lambda: kept.live.delete("day == 1")))
     prefix = kept.live.location().removeprefix(f"s3://{BUCKET}/")
-    assert {f"s3://{BUCKET}/{one.key}" for one in bucket.objects.filter(Prefix=f"{prefix}/data/")} <= reached_by(
+    assert {f"s3://{BUCKET}/{item.key}" for item in bucket.objects.filter(Prefix=f"{prefix}/data/")} <= reached_by(
         kept.live
     )

@@ -48,12 +48,12 @@ class Kept3(Kept):
         older = {
             entry.data_file[format3.REFERENCED]: entry.data_file for entry in self.entries(ManifestContent.DELETES)
         }
-        found = list[tuple[str, list[int], DataFile]]()
+        result = list[tuple[str, list[int], DataFile]]()
         for file in self.files():
             if positions := self._positions(self.live, file, ids):
                 before = self._read_vector(older[file.file_path]) if file.file_path in older else []
-                found.append((file.file_path, sorted({*positions, *before}), file))
-        return self.add_vectors(found)
+                result.append((file.file_path, sorted({*positions, *before}), file))
+        return self.add_vectors(result)
 
     def _read_vector(self, file: DataFile) -> list[int]:
         with self.live.io.new_input(file.file_path).open() as stream:
@@ -63,19 +63,19 @@ class Kept3(Kept):
     def add_vectors(self, vectors: Sequence[tuple[str, list[int], DataFile]]) -> int:
         """Deletion vectors in one Puffin file: about which file, which rows, and in whose partition."""
         table, path = self.live, f"{self.live.location()}/data/{uuid.uuid4()}-deletes.puffin"
-        content, made = b"PFA1", list[DataFile]()
+        content, result = b"PFA1", list[DataFile]()
         blobs = [vector_blob(positions) for _, positions, _ in vectors]
         size = len(content) + sum(len(blob) for blob in blobs)  # of the whole file, which they share
         for (target, positions, like), blob in zip(vectors, blobs, strict=True):
             facts = {"file_path": path, "file_format": FileFormat.PUFFIN, "content": DataFileContent.POSITION_DELETES}
             facts |= {"record_count": len(positions), "partition": like.partition, "referenced_data_file": target}
             facts |= {"content_offset": len(content), "content_size_in_bytes": len(blob), "file_size_in_bytes": size}
-            made.append(DataFile.from_args(_table_format_version=3, **facts))
-            made[-1].spec_id = like.spec_id
+            result.append(DataFile.from_args(_table_format_version=3, **facts))
+            result[-1].spec_id = like.spec_id
             content += blob
         with table.io.new_output(path).create() as out:
             out.write(content)
-        return self.add_deletes(made)
+        return self.add_deletes(result)
 
     def add_deletes(self, files: Sequence[DataFile]) -> int:
         return self._commit(files, ManifestContent.DELETES, "main")
@@ -87,12 +87,12 @@ class Kept3(Kept):
         entries = [as_added(file, snapshot_id) for file in files]
         carried = list[ManifestFile]()
         replaced = {file[format3.REFERENCED] for file in files if len(file) > format3.REFERENCED} - {None}
-        for one in format3.read_list_v3(table.io, parent.manifest_list) if parent else []:
-            old = format3.read_entries(table.io, one) if replaced and one.content == ManifestContent.DELETES else []
+        for item in format3.read_list_v3(table.io, parent.manifest_list) if parent else []:
+            old = format3.read_entries(table.io, item) if replaced and item.content == ManifestContent.DELETES else []
             if any(entry.data_file[format3.REFERENCED] in replaced for entry in old):
                 entries += [as_existing(entry) for entry in old if entry.data_file[format3.REFERENCED] not in replaced]
             else:
-                carried.append(one)
+                carried.append(item)
         manifest = write_entries(table, entries, spec_id=files[0].spec_id, content=content, snapshot_id=snapshot_id)
         parent_id = parent.snapshot_id if parent else None
         listed = format3.write_list_v3(
@@ -110,15 +110,15 @@ class Kept3(Kept):
     def entries(self, content: ManifestContent = ManifestContent.DATA) -> list[ManifestEntry]:
         table, head = self.live, self.live.current_snapshot()
         assert head is not None
-        manifests = [one for one in format3.read_list_v3(table.io, head.manifest_list) if one.content == content]
-        return [entry for one in manifests for entry in format3.read_entries(table.io, one)]
+        manifests = [item for item in format3.read_list_v3(table.io, head.manifest_list) if item.content == content]
+        return [entry for manifest in manifests for entry in format3.read_entries(table.io, manifest)]
 
     def vectors(self) -> int:
         return len(self.entries(ManifestContent.DELETES))
 
     def lineage(self) -> Lineage:
         """The row id of each id, and the sequence number of its last change; deleted rows are among them."""
-        found: Lineage = {}
+        result: Lineage = {}
         for entry in self.entries():
             first = entry.data_file[format3.FILE_FIRST_ROW]
             with self.live.io.new_input(entry.data_file.file_path).open() as stream:
@@ -126,10 +126,10 @@ class Kept3(Kept):
             for at, row in enumerate(content):
                 inherited = (first + at, entry.sequence_number)
                 own = (row.get("_row_id"), row.get("_last_updated_sequence_number"))
-                found[row["id"]] = tuple(
-                    one if one is not None else other for one, other in zip(own, inherited, strict=True)
+                result[row["id"]] = tuple(
+                    item if item is not None else other for item, other in zip(own, inherited, strict=True)
                 )  # type: ignore[assignment]
-        return found
+        return result
 
 
 def vector_blob(positions: Sequence[int]) -> bytes:

@@ -43,7 +43,7 @@ HURRIED = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
 
 def rows(ids: Sequence[int], day: int = 1) -> pa.Table:
     return pa.table(
-        [pa.array(ids), pa.array([day] * len(ids)), pa.array([f"n{one}" for one in ids])],
+        [pa.array(ids), pa.array([day] * len(ids)), pa.array([f"n{item}" for item in ids])],
         schema=pa.schema([("id", pa.int64()), ("day", pa.int64()), ("name", pa.string())]),
     ).cast(ARROW)
 
@@ -115,15 +115,19 @@ class Kept:
     def delete(self, *ids: int) -> int:
         """Deletes rows merge-on-read: one position delete file for each data file, as Spark does."""
         table = self.live
-        found = [(file, self._positions(table, file, ids)) for file in self.files()]
-        return self.add_deletes([self._write_positions(table, [one]) for one in found if one[1]])
+        result = [(file, self._positions(table, file, ids)) for file in self.files()]
+        return self.add_deletes([self._write_positions(table, [item]) for item in result if item[1]])
 
     def delete_together(self, *ids: int) -> int:
         """The same with one delete file for all data files, which must lie in one partition, as Flink does."""
         table = self.live
-        found = [(file, self._positions(table, file, ids)) for file in self.files()]
+        together = [(file, self._positions(table, file, ids)) for file in self.files()]
         return self.add_deletes(
-            [self._write_positions(table, sorted((one for one in found if one[1]), key=lambda one: one[0].file_path))]
+            [
+                self._write_positions(
+                    table, sorted((item for item in together if item[1]), key=lambda item: item[0].file_path)
+                )
+            ]
         )
 
     def delete_equal(self, *values: int | str, partition: tuple[int, ...] | None = (1,), spec_id: int = 0) -> int:
@@ -146,9 +150,9 @@ class Kept:
             "partition": Record(*(partition or ())),
             "equality_ids": [field_id],
         }
-        made = DataFile.from_args(**facts)
-        made.spec_id = spec_id
-        return self.add_deletes([made])
+        arguments = DataFile.from_args(**facts)
+        arguments.spec_id = spec_id
+        return self.add_deletes([arguments])
 
     def add_deletes(self, files: Sequence[DataFile]) -> int:
         """Commits delete files."""
@@ -172,26 +176,26 @@ class Kept:
         """The live data files."""
         table, head = self.live, self.live.current_snapshot()
         assert head is not None
-        data = [one for one in head.manifests(table.io) if one.content == ManifestContent.DATA]
-        return [entry.data_file for one in data for entry in one.fetch_manifest_entry(table.io)]
+        data = [manifest for manifest in head.manifests(table.io) if manifest.content == ManifestContent.DATA]
+        return [entry.data_file for item in data for entry in item.fetch_manifest_entry(table.io)]
 
     def _positions(self, table: Table, file: DataFile, ids: Sequence[int]) -> list[int]:
         with table.io.new_input(file.file_path).open() as stream:
             values = pq.read_table(stream, columns=["id"])["id"].to_pylist()
         return [at for at, value in enumerate(values) if value in ids]
 
-    def _write_positions(self, table: Table, found: Sequence[tuple[DataFile, list[int]]]) -> DataFile:
+    def _write_positions(self, table: Table, value: Sequence[tuple[DataFile, list[int]]]) -> DataFile:
         path = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
-        pairs = [(file.file_path, one) for file, positions in found for one in positions]
+        pairs = [(file.file_path, position) for file, positions in value for position in positions]
         rows = pa.table(
-            [pa.array([path for path, _ in pairs]), pa.array([one for _, one in pairs])], schema=DELETE_SCHEMA
+            [pa.array([path for path, _ in pairs]), pa.array([item for _, item in pairs])], schema=DELETE_SCHEMA
         )
         with table.io.new_output(path).create() as out:
             pq.write_table(rows, out, store_schema=False)
             size = out.tell()
-        first, ends = found[0][0], (min(one for _, one in pairs), max(one for _, one in pairs))
-        made = WrittenDeletes(path, len(pairs), size, first.spec_id, (pairs[0][0], pairs[-1][0]), ends)
-        return made.to_data_file(first.partition)
+        first, ends = value[0][0], (min(item for _, item in pairs), max(item for _, item in pairs))
+        written_deletes = WrittenDeletes(path, len(pairs), size, first.spec_id, (pairs[0][0], pairs[-1][0]), ends)
+        return written_deletes.to_data_file(first.partition)
 
     def delete_files(self) -> set[str]:
         return {delete.file_path for task in self.live.scan().plan_files() for delete in task.delete_files}
@@ -208,20 +212,20 @@ class Kept:
 
 def compacted(catalog: FrazilCatalog) -> Kept:
     """Six small files, then one that holds their rows: the six are of the past alone."""
-    made = Kept(catalog).create("day")
+    result = Kept(catalog).create("day")
     for number in range(6):
-        made.append(number)
-    made.compact()
-    return made
+        result.append(number)
+    result.compact()
+    return result
 
 
 def with_deleted_rows(catalog: FrazilCatalog) -> Kept:
     """Six small files, each with a deleted row: there is work for every step."""
-    made = Kept(catalog).create("day")
+    result = Kept(catalog).create("day")
     for number in range(6):
-        made.append(number, number + 10)
-    made.delete(*range(10, 16))
-    return made
+        result.append(number, number + 10)
+    result.delete(*range(10, 16))
+    return result
 
 
 def as_path(location: str) -> str:

@@ -72,23 +72,23 @@ def make_project(folder: Path) -> Project:
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
     """A project of its own, for tests that start, break and stop servers."""
-    made = make_project(tmp_path / "project")
-    yield made
-    made.frazil("down", "--purge", "--yes", check=False)
+    executor = make_project(tmp_path / "project")
+    yield executor
+    executor.frazil("down", "--purge", "--yes", check=False)
 
 
 @pytest.fixture(scope="session")
 def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """All five servers, up and ready; after the last test nothing of them may be left."""
-    made = make_project(tmp_path_factory.mktemp("live") / "project")
+    executor = make_project(tmp_path_factory.mktemp("live") / "project")
     try:
-        made.frazil("up", "--with", "trino,kafka,postgres")
-        yield made
+        executor.frazil("up", "--with", "trino,kafka,postgres")
+        yield executor
     finally:
-        made.frazil("down")
-        keep_logs(made)
-        made.frazil("down", "--purge", "--yes")
-    assert made.processes() == []
+        executor.frazil("down")
+        keep_logs(executor)
+        executor.frazil("down", "--purge", "--yes")
+    assert executor.processes() == []
 
 
 @pytest.fixture(scope="session")

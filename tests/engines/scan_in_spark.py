@@ -18,11 +18,11 @@ def read_scan(spark: Any, flags: dict[str, str], name: str, where: str | None, c
 
 def explain_scan(spark: Any, flags: dict[str, str], name: str, where: str, columns: list[str]) -> list[Any]:
     """What Spark pushes down, keeps to itself, and which columns it asks for."""
-    found = (
+    engine = (
         Lake(load_settings(flags=flags)).table(name).scan(where, columns).explain(engine="spark", session=spark).engine
     )
-    assert found is not None
-    return [list(found.pushed), list(found.kept), list(found.columns), found.plan]
+    assert engine is not None
+    return [list(engine.pushed), list(engine.kept), list(engine.columns), engine.plan]
 
 
 def query(spark: Any, flags: dict[str, str], sql: str, at: Any) -> list[Any]:

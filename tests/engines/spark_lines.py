@@ -16,14 +16,14 @@ def main(questions: Path, answers: Path) -> None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.getOrCreate()
-    with questions.open() as asked, answers.open("w") as told:
+    with questions.open() as asked, answers.open("w") as result:
         for line in asked:
             try:
                 answer = {"rows": [list(row) for row in spark.sql(json.loads(line)).collect()]}
             except Exception as exc:
                 answer = {"error": str(exc)[:2000]}
-            told.write(json.dumps(answer, default=str) + "\n")
-            told.flush()
+            result.write(json.dumps(answer, default=str) + "\n")
+            result.flush()
     spark.stop()
 
 

@@ -78,15 +78,15 @@ class Lake:
     def rows(self, table: str = "sales") -> list[tuple[Any, ...]]:
         """The rows in an order of their own; of the quarantine, without the times."""
         settings = load_settings(flags={"catalog.uri": self.uri}, folder=self.folder, environ={})
-        found = connect(settings).load_table(f"lakehouse.{table}").scan().to_arrow()
-        kept = [name for name in found.column_names if name != "quarantined_at"]
-        return sorted(tuple(row.values()) for row in found.select(kept).to_pylist())
+        result = connect(settings).load_table(f"lakehouse.{table}").scan().to_arrow()
+        kept = [name for name in result.column_names if name != "quarantined_at"]
+        return sorted(tuple(row.values()) for row in result.select(kept).to_pylist())
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Lake]:
-    with making_lake(tmp_path) as made:
-        yield made
+    with making_lake(tmp_path) as result:
+        yield result
 
 
 @contextmanager
@@ -110,20 +110,20 @@ def local_rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    made = SparkCluster(tmp_path_factory.mktemp("cluster"))
+    spark_cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))
     try:
-        made.start(workers=2)
-        yield made
+        spark_cluster.start(workers=2)
+        yield spark_cluster
     finally:
-        made.stop()
+        spark_cluster.stop()
 
 
 def settings_for(cluster: SparkCluster, lake: Lake, **more: str) -> Path:
     """A frazil.toml whose profile `cluster` names the master; returns the folder of Spark's events."""
     events = lake.folder / "events"
     events.mkdir()
-    given = {"master": cluster.master, "executor_memory": "512m", "driver_memory": "512m", **more}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in given.items()]
+    settings = {"master": cluster.master, "executor_memory": "512m", "driver_memory": "512m", **more}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
     spark = {"spark.eventLog.enabled": True, "spark.eventLog.compress": False, "spark.eventLog.dir": str(events)}
     spark |= {f"spark.{role}.extraJavaOptions": SHORT_LIVED for role in ("driver", "executor")}
     conf = [f'"{key}" = {json.dumps(value)}' for key, value in spark.items()]

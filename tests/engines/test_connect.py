@@ -67,12 +67,12 @@ class Stage:
         assert self.environment["AWS_SECRET_ACCESS_KEY"] not in (self.folder / file).read_text()
         return self.folder / file
 
-    def run(self, *command: str, given: str | None = None, **environment: str) -> str:
+    def run(self, *command: str, text: str | None = None, **environment: str) -> str:
         done = subprocess.run(
             command,
             cwd=self.folder,
             env={**self.environment, **environment},
-            input=given,
+            input=text,
             capture_output=True,
             text=True,
             check=False,
@@ -90,13 +90,13 @@ class Stage:
 @pytest.fixture(scope="module")
 def stage(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A namespace with a table of three rows."""
-    made = Stage(live_stack, tmp_path_factory.mktemp("connect"))
-    made.catalog.create_namespace("connected")
-    made.catalog.create_table("connected.items", SCHEMA).append(rows(1, 2, 3))
-    yield made
-    for identifier in made.catalog.list_tables("connected"):
-        made.catalog.purge_table(identifier)
-    made.catalog.drop_namespace("connected")
+    result = Stage(live_stack, tmp_path_factory.mktemp("connect"))
+    result.catalog.create_namespace("connected")
+    result.catalog.create_table("connected.items", SCHEMA).append(rows(1, 2, 3))
+    yield result
+    for identifier in result.catalog.list_tables("connected"):
+        result.catalog.purge_table(identifier)
+    result.catalog.drop_namespace("connected")
 
 
 class Spark:
@@ -109,14 +109,14 @@ class Spark:
         assert f"spark.jars.packages                  {ICEBERG_RUNTIME},{ICEBERG_AWS}\n" in conf.read_text()
         jars = ",".join(map(str, resolve_jars([ICEBERG_RUNTIME, ICEBERG_AWS])))
         submit = Path(pyspark.__path__[0]) / "bin" / "spark-submit"
-        given = {
+        init = {
             "spark.jars.packages": "",
             "spark.jars": jars,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-        given |= {"spark.ui.enabled": "false", "spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
-        options = [part for key, value in given.items() for part in ("--conf", f"{key}={value}")]
+        init |= {"spark.ui.enabled": "false", "spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
+        options = [part for key, value in init.items() for part in ("--conf", f"{key}={value}")]
         java = str(find_java(JavaNeed.SPARK).home)
         script, pipes = (
             str(Path(__file__).with_name("spark_lines.py")),
@@ -146,8 +146,8 @@ class Spark:
         self.questions.flush()
         answer = json.loads(self.answers.readline())
         assert "rows" in answer, answer
-        found: list[list[Any]] = answer["rows"]
-        return found
+        result: list[list[Any]] = answer["rows"]
+        return result
 
     def close(self) -> None:
         self.questions.close()
@@ -196,7 +196,7 @@ def test_duckdbs_shell_runs_the_statements(stage: Stage) -> None:
     statements = stage.connect("duckdb", "lake.sql").read_text()
     script = f"SET extension_directory = '{extensions}';\n{statements}SELECT sum(id) FROM lake.connected.items;"
     shell = str(Path(sys.executable).with_name("duckdb"))
-    assert stage.run(shell, "-csv", "-noheader", given=script).splitlines()[-1] == "6"
+    assert stage.run(shell, "-csv", "-noheader", text=script).splitlines()[-1] == "6"
 
 
 def test_daft_reads_through_the_module(stage: Stage) -> None:
@@ -270,8 +270,8 @@ def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(
     spark.sql(f"DELETE FROM lake.connected.{name} WHERE id IN (3, 5)")
     table = stage.table(name)
     whole, deleted = (entry.snapshot_id for entry in reversed(table.history()))
-    found = table.diff_rows(whole, deleted, key=["id"])
-    assert ([row.key["id"] for row in found.rows], found.removed, found.added) == ([3, 5], 2, 0)
+    diff_rows = table.diff_rows(whole, deleted, key=["id"])
+    assert ([row.key["id"] for row in diff_rows.rows], diff_rows.removed, diff_rows.added) == ([3, 5], 2, 0)
     assert (table.diff(whole, deleted).sum("+", deletes=True).rows, table.history()[0].total_deletes) == (2, 2)
     spark.sql(f"INSERT INTO lake.connected.{name} VALUES (10, 'n10')")
     ids = f"SELECT id, {row_id} FROM lake.connected.{name}"
@@ -306,7 +306,7 @@ def test_a_query_on_trino_travels_in_time_and_writes_only_when_told(stage: Stage
     asked = [
         lake.sql("SELECT * FROM connected.asked ORDER BY id", engine="trino", at=at).to_arrow() for at in (None, first)
     ]
-    assert [found["id"].to_pylist() for found in asked] == [[1, 2], [1]]
+    assert [item["id"].to_pylist() for item in asked] == [[1, 2], [1]]
     assert asked[1].to_pylist() == stage.table("asked").scan(at=first).to_arrow().to_pylist()
     with pytest.raises(QueryError, match=r"Trino says: .*'idd' cannot be resolved"):
         lake.sql("SELECT idd FROM connected.asked", engine="trino")

@@ -52,10 +52,10 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClientLake]
 
 def toolchain(name: str) -> str:
     """The path of a compiler. Its absence is the only reason for which a test here is skipped."""
-    found = shutil.which(name)
-    if found is None:
+    result = shutil.which(name)
+    if result is None:
         pytest.skip(f"{name} is not on PATH: what `frazil connect` prints for it was not run")
-    return found
+    return result
 
 
 def test_a_go_program_reads_and_writes_with_the_function(lake: ClientLake) -> None:
@@ -238,11 +238,9 @@ def _wait_for_rows(
 ) -> None:
     """Returns when the tables hold these rows; the connector commits every minute."""
     deadline = time.monotonic() + 300
-    while (
-        found := {name: lake.rows(name) if lake.catalog.table_exists(name) else [] for name in expected}
-    ) != expected:
+    while (rows := {name: lake.rows(name) if lake.catalog.table_exists(name) else [] for name in expected}) != expected:
         log = (lake.folder / "worker.log").read_text(errors="replace")
         is_alive = worker.poll() is None and "Task is being killed" not in log
         assert is_alive, log[-8000:]
-        assert time.monotonic() < deadline, f"{found}\n{log[-8000:]}"
+        assert time.monotonic() < deadline, f"{rows}\n{log[-8000:]}"
         time.sleep(0.5)

@@ -74,18 +74,18 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]
 
 @pytest.fixture
 def table(catalog: FrazilCatalog) -> Iterator[Table]:
-    made = catalog.create_table(NAME, SCHEMA, partition_spec=BY_COUNTRY_AND_DAY)
-    made.append(rows(*range(12)))
-    yield made
+    result = catalog.create_table(NAME, SCHEMA, partition_spec=BY_COUNTRY_AND_DAY)
+    result.append(rows(*range(12)))
+    yield result
     for name in catalog.list_tables("daft"):
         catalog.drop_table(name)
 
 
 def plan(frame: daft.DataFrame) -> str:
     """Daft's optimized plan, in which a scan lists its tasks, on one line."""
-    told = io.StringIO()
-    frame.explain(show_all=True, file=told)
-    optimized = told.getvalue().partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
+    string_io = io.StringIO()
+    frame.explain(show_all=True, file=string_io)
+    optimized = string_io.getvalue().partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
     return re.sub(r"\s*\n\|?\s*", " ", optimized)
 
 
@@ -104,10 +104,10 @@ def ids(catalog: FrazilCatalog) -> list[int]:
 @pytest.mark.requirement("daft.read")
 def test_columns_filter_and_partitions_reach_the_scan_tasks(table: Table) -> None:
     frame = daft.read_iceberg(table).where((col("country") == "NO") & (col("n") > 30)).select("id")
-    told = plan(frame)
-    assert "Projection pushdown = [id]" in told
-    assert "Filter pushdown = col(n) > lit(30)" in told
-    assert 'Partition Filter = col(country) == cast(lit("NO") as String)' in told
+    result = plan(frame)
+    assert "Projection pushdown = [id]" in result
+    assert "Filter pushdown = col(n) > lit(30)" in result
+    assert 'Partition Filter = col(country) == cast(lit("NO") as String)' in result
     assert files(frame) == [("NO", "2024-02-29"), ("NO", "2024-03-01")]  # of twelve; the third of NO holds n = 0 only
     assert sorted(frame.to_pydict()["id"]) == [4, 8]
 
@@ -178,7 +178,7 @@ def test_of_two_overwrites_of_one_table_as_both_have_read_it_the_second_is_refus
 def test_rows_that_daft_writes_lie_in_the_partitions_where_others_look(
     catalog: FrazilCatalog, source: int, transform: Any
 ) -> None:
-    found = []
+    result = []
     for name in ("daft.by_daft", "daft.by_pyiceberg"):
         made = catalog.create_table(
             name, SCHEMA, partition_spec=PartitionSpec(PartitionField(source, 1000, transform, "part"))
@@ -188,10 +188,10 @@ def test_rows_that_daft_writes_lie_in_the_partitions_where_others_look(
         else:
             made.append(rows(*range(12)))
         listed = catalog.load_table(name).inspect.files().to_pylist()
-        found.append(sorted((str(one["partition"]["part"]), one["record_count"]) for one in listed))
+        result.append(sorted((str(item["partition"]["part"]), item["record_count"]) for item in listed))
         catalog.drop_table(name)
-    assert found[0] == found[1]
-    assert len(found[0]) > 1 or isinstance(transform, YearTransform)
+    assert result[0] == result[1]
+    assert len(result[0]) > 1 or isinstance(transform, YearTransform)
 
 
 # --- through the sink ------------------------------------------------------------------------------------------------
@@ -228,19 +228,19 @@ def test_a_frame_that_fails_half_way_brings_no_row_in(table: Table, catalog: Fra
 
 
 def test_a_frame_is_computed_while_the_sink_takes_it_and_not_before(tmp_path: Path) -> None:
-    made: list[int] = []
+    result: list[int] = []
     gate = tmp_path / "the first batch is read"  # a file: Daft wants functions that can be pickled
 
     @daft.func
     def note(n: int) -> int:
-        made.append(n)
+        result.append(n)
         wait_until(lambda: n < 400 or gate.exists(), 60)
         return n
 
     frame = daft.from_pydict({"n": list(range(1000))}).into_batches(20).with_column("n", note(col("n")))
     reader = stream_frame(frame)
     assert reader.read_next_batch().num_rows == 20
-    assert len(made) < 500
+    assert len(result) < 500
     gate.touch()
     assert sum(batch.num_rows for batch in reader) == 980
 
@@ -269,8 +269,8 @@ def test_a_frame_of_changes_updates_the_rows_that_match_and_inserts_the_others(
     for _ in range(2):
         load(changes, catalog, until=1, mode="upsert", key="id")
     assert ids(catalog) == [*range(12), 50]
-    found = catalog.load_table(NAME).scan("id in (2, 3, 50)").to_arrow().sort_by("id")
-    assert found["n"].to_pylist() == [20, 31, 501]
+    result = catalog.load_table(NAME).scan("id in (2, 3, 50)").to_arrow().sort_by("id")
+    assert result["n"].to_pylist() == [20, 31, 501]
 
 
 @pytest.mark.requirement("daft.read")

@@ -45,9 +45,9 @@ def test_spark_finds_the_partition_values_that_were_written(spark: SparkSession,
     for number, case in enumerate(case for case in HELD if case.is_identity):
         uri = str(tmp_path / str(number))
         expected = comparable(write(uri, case, holdable(case)))
-        found = comparable(rows_of(spark.read.format("delta").load(uri).toArrow()))
-        if found != expected:
+        result = comparable(rows_of(spark.read.format("delta").load(uri).toArrow()))
+        if result != expected:
             differing[case.name] = {
-                key: (value, found.get(key)) for key, value in expected.items() if found.get(key, "gone") != value
+                key: (value, result.get(key)) for key, value in expected.items() if result.get(key, "gone") != value
             }
     assert differing == {}

@@ -27,12 +27,12 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def zoo(live_stack: Project, engines: dict[str, Walker]) -> Iterator[Zoo]:
-    made = Zoo(live_stack, engines)
-    build_zoo(made.catalog, engines["spark"].process)  # type: ignore[attr-defined]
-    yield made
-    for identifier in made.catalog.list_tables(NAMESPACE):
-        made.catalog.purge_table(identifier)
-    made.catalog.drop_namespace(NAMESPACE)
+    result = Zoo(live_stack, engines)
+    build_zoo(result.catalog, engines["spark"].process)  # type: ignore[attr-defined]
+    yield result
+    for identifier in result.catalog.list_tables(NAMESPACE):
+        result.catalog.purge_table(identifier)
+    result.catalog.drop_namespace(NAMESPACE)
 
 
 @pytest.fixture(scope="module")
@@ -63,20 +63,20 @@ def right_answer(query: Query, rows: dict[str, pa.Table]) -> Rows:
 def test_an_engine_gives_the_right_rows_or_what_is_listed(
     engine: str, query: str, answers_of: Callable[[str], Answers], rows: dict[str, pa.Table]
 ) -> None:
-    found, limit = answers_of(engine)[query], limit_of(engine, query)
+    result, limit = answers_of(engine)[query], limit_of(engine, query)
     right = right_answer(QUERIES[query], rows)
     if limit is None:
-        if isinstance(found, Exception):
-            raise found
-        assert found == right
+        if isinstance(result, Exception):
+            raise result
+        assert result == right
     elif limit.says is None:
-        assert not isinstance(found, Exception), (
-            f"it refuses now, which is better than wrong rows: list what it says ({found})"
+        assert not isinstance(result, Exception), (
+            f"it refuses now, which is better than wrong rows: list what it says ({result})"
         )
-        assert found != right, "it works now: take it off the list in zoo_limits.py"
+        assert result != right, "it works now: take it off the list in zoo_limits.py"
     else:
-        assert isinstance(found, Exception), "it works now: take it off the list in zoo_limits.py"
-        assert limit.says in str(found)
+        assert isinstance(result, Exception), "it works now: take it off the list in zoo_limits.py"
+        assert limit.says in str(result)
 
 
 PLANNED = [query for group in ("partitions", "evolution", "deletes") for query in GROUPS[group]]

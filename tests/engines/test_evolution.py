@@ -70,8 +70,8 @@ class Lake:
 
     def files(self) -> dict[str, int]:
         """The data files, and the spec that each was written under."""
-        found = self.catalog.load_table(self.name).inspect.files().to_pylist()
-        return {row["file_path"]: row["spec_id"] for row in found}
+        rows = self.catalog.load_table(self.name).inspect.files().to_pylist()
+        return {row["file_path"]: row["spec_id"] for row in rows}
 
     def read(self, *columns: str, where: str = "id >= 0") -> dict[str, list[tuple[Any, ...]]]:
         """What each engine reads, in the order of the first column; no columns: all, in the table's own order."""
@@ -118,9 +118,9 @@ def _at(row: dict[str, Any], path: str) -> Any:
 @pytest.fixture
 def lake(request: pytest.FixtureRequest, live_stack: Project, engines: dict[str, Walker]) -> Iterator[Lake]:
     catalog = FrazilCatalog("lake", **connection(live_stack))
-    made = Lake(request.node.name.removeprefix("test_")[:30], catalog, engines)
-    yield made
-    catalog.purge_table(made.name)
+    result = Lake(request.node.name.removeprefix("test_")[:30], catalog, engines)
+    yield result
+    catalog.purge_table(result.name)
     catalog.drop_namespace("evolution")
     catalog.close()
 

@@ -68,28 +68,33 @@ def read(engine: Walker) -> Rows:
             engine.sql(f"REFRESH TABLE lake.{TABLE}")
         return sorted(engine.sql(f"SELECT id, label, CAST(price AS DOUBLE) FROM {engine.catalog_name}.{TABLE}"))
     if isinstance(engine, Pyiceberg):
-        found = engine.catalog.load_table(TABLE).scan().to_arrow().to_pylist()
+        rows = engine.catalog.load_table(TABLE).scan().to_arrow().to_pylist()
     else:
         import daft
 
         assert isinstance(engine, Daft)
-        found = daft.read_iceberg(engine.pyiceberg.catalog.load_table(TABLE), io_config=engine.io).to_pylist()
-    return sorted((row["id"], row["label"], float(row["price"])) for row in found)
+        rows = daft.read_iceberg(engine.pyiceberg.catalog.load_table(TABLE), io_config=engine.io).to_pylist()
+    return sorted((row["id"], row["label"], float(row["price"])) for row in rows)
 
 
 def reached_by(table: Table) -> set[str]:
     """Every file that the table leads to, as PyIceberg reads it."""
-    found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    reached = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     for snapshot in table.metadata.snapshots:
         manifests = snapshot.manifests(table.io)
-        found |= {snapshot.manifest_list, *(one.manifest_path for one in manifests)}
-        found |= {entry.data_file.file_path for one in manifests for entry in one.fetch_manifest_entry(table.io)}
-    return found
+        reached |= {snapshot.manifest_list, *(manifest.manifest_path for manifest in manifests)}
+        reached |= {
+            entry.data_file.file_path for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)
+        }
+    return reached
 
 
 def expected(*starts: int) -> Rows:
     numbers = [number for start in starts for number in range(start, start + 100) if number % 10 != 3]
-    return [(one, "other" if one % 100 == 7 else f"it is {one % 2}:0{one % 2}", one + 0.25) for one in numbers]
+    return [
+        (number, "other" if number % 100 == 7 else f"it is {number % 2}:0{number % 2}", number + 0.25)
+        for number in numbers
+    ]
 
 
 def assert_all_read(engines: dict[str, Walker], rows: Rows) -> None:
@@ -134,7 +139,7 @@ def test_groups_are_rewritten_on_spark(
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = {entry["step"]: entry for entry in json.loads(done.stdout)}
-    assert (told["compact"]["done"], told["compact"]["problems"]) == (True, [])
+    result = {entry["step"]: entry for entry in json.loads(done.stdout)}
+    assert (result["compact"]["done"], result["compact"]["problems"]) == (True, [])
     assert {task.file.spec_id for task in catalog.load_table(table).scan().plan_files()} == {1}
     assert_all_read(engines, expected(0, 100, 200))

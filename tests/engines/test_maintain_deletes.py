@@ -31,10 +31,10 @@ def catalog(live_stack: Project) -> FrazilCatalog:
 
 @pytest.fixture(scope="module")
 def spark(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[Spark]:
-    found = engines["spark"]
-    assert isinstance(found, Spark)
+    engine = engines["spark"]
+    assert isinstance(engine, Spark)
     catalog.create_namespace(NAMESPACE)
-    yield found
+    yield engine
     for identifier in catalog.list_tables(NAMESPACE):
         catalog.purge_table(identifier)
     catalog.drop_namespace(NAMESPACE)
@@ -116,13 +116,13 @@ def lineage(spark: Spark) -> dict[int, tuple[int, int, int]]:
 
 def lineage_here(catalog: FrazilCatalog) -> dict[int, tuple[int, int, int]]:
     """The same, as our own scan tells it."""
-    found = (
+    table = (
         Lake(catalog=catalog)
         .table(VECTORS)
         .scan(columns=["id", "n", "_row_id", "_last_updated_sequence_number"])
         .to_arrow()
     )
-    return {row["id"]: tuple(row.values())[1:] for row in found.to_pylist()}
+    return {row["id"]: tuple(row.values())[1:] for row in table.to_pylist()}
 
 
 @pytest.mark.requirement("spark.maintain")
@@ -143,8 +143,8 @@ def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(
     fill(spark, 100)  # Spark goes on: new rows, and vectors about the files that upkeep wrote
     spark.sql(f"DELETE FROM lake.{VECTORS} WHERE id = 8")
     grown = lineage(spark)
-    assert {one: told for one, told in grown.items() if one < 100} == {
-        one: told for one, told in before.items() if one != 8
+    assert {value: value for value, value in grown.items() if value < 100} == {
+        value: value for value, value in before.items() if value != 8
     }
     assert len({row_id for _, row_id, _ in grown.values()}) == 179
     assert lineage_here(catalog) == grown

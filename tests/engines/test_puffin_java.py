@@ -24,9 +24,9 @@ def table(live_stack: Project) -> Iterator[Table]:
     catalog = FrazilCatalog("lake", **connection(live_stack))
     catalog.create_namespace("puffin")
     rows = pa.table({"id": [1, 2, 2], "name": ["a", "b", None]})
-    made = catalog.create_table("puffin.blobs", rows.schema)
-    made.append(rows)
-    yield made
+    result = catalog.create_table("puffin.blobs", rows.schema)
+    result.append(rows)
+    yield result
     catalog.purge_table("puffin.blobs")
     catalog.drop_namespace("puffin")
     catalog.close()
@@ -42,7 +42,7 @@ def test_java_reads_our_blobs_and_we_read_javas_and_both_stay(table: Table, engi
     of_java = {
         info.fields: (info.type, info.properties["ndv"], payload) for info, payload in read_blobs(table.refresh())
     }
-    assert {fields: found[:2] for fields, found in of_java.items()} == {
+    assert {fields: value[:2] for fields, value in of_java.items()} == {
         (1,): ("apache-datasketches-theta-v1", "2"),
         (2,): ("apache-datasketches-theta-v1", "2"),
     }

@@ -510,7 +510,7 @@ def test_files_on_s3_are_loaded_once_by_path_and_etag(
     with pytest.raises(SourceChanged):
         run(project, spark, catalog, source=source)
     run(project, spark, catalog, source=source, on_change="append")
-    assert [(one.files, one.rows, one.quarantined) for one in (first, again)] == [(1, 1, 1), (0, 0, 0)]
+    assert [(item.files, item.rows, item.quarantined) for item in (first, again)] == [(1, 1, 1), (0, 0, 0)]
     assert ids(catalog) == ["ORD-1", "ORD-3", "ORD-4"]
     assert quarantined(catalog) == [
         ("s3://lakehouse/landing/2024/a.csv", 3, "field 'amount': expected decimal(12, 2), found 'much'")

@@ -39,8 +39,8 @@ LONG_INSERT = (
 
 @pytest.fixture
 def sales(live_stack: Project) -> Iterator[Sales]:
-    with sales_table(live_stack, days=DAYS[:2]) as made:
-        yield made
+    with sales_table(live_stack, days=DAYS[:2]) as table:
+        yield table
 
 
 @contextmanager
@@ -126,8 +126,8 @@ def test_columns_are_found_by_field_id_whatever_their_names_and_what_is_not_ther
     ]
     condition = "ingestion_date = DATE '2024-01-18'"
     assert sales.ask(f"SELECT * FROM sales WHERE {condition} ORDER BY 1") == [list(row.values()) for row in wanted]
-    found = sales.load().scan("ingestion_date = '2024-01-18'").to_arrow().sort_by("order_id")
-    assert found.to_pylist() == wanted
+    result = sales.load().scan("ingestion_date = '2024-01-18'").to_arrow().sort_by("order_id")
+    assert result.to_pylist() == wanted
     assert sales.ask("SELECT count(*) FROM sales") == [[2 * ROWS_A_DAY + 2]]
 
 
@@ -148,7 +148,7 @@ def _append_file(sales: Sales, columns: dict[str, tuple[Any, int]], name: str) -
     with table.io.new_output(path).create() as file:
         file.write(content.getvalue())
     days = (date(2024, 1, 18) - date(1970, 1, 1)).days
-    made = DataFile.from_args(
+    arguments = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=path,
         file_format=FileFormat.PARQUET,
@@ -156,9 +156,9 @@ def _append_file(sales: Sales, columns: dict[str, tuple[Any, int]], name: str) -
         record_count=1,
         file_size_in_bytes=len(content.getvalue()),
     )
-    made.spec_id = table.spec().spec_id
+    arguments.spec_id = table.spec().spec_id
     with table.transaction() as change, change.update_snapshot().fast_append() as append:
-        append.append_data_file(made)
+        append.append_data_file(arguments)
 
 
 @pytest.mark.requirement("sales.corrupt-metadata")

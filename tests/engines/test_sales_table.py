@@ -23,15 +23,15 @@ DAY = f"ingestion_date = DATE '{DAYS[0]}'"
 @pytest.fixture(scope="module")
 def filled(live_stack: Project) -> Iterator[Sales]:
     """The table with three days, for tests that only read, or that leave it as they found it."""
-    with sales_table(live_stack) as made:
-        yield made
+    with sales_table(live_stack) as table:
+        yield table
 
 
 @pytest.fixture
 def sales(live_stack: Project) -> Iterator[Sales]:
     """A table of its own, for tests that change it."""
-    with sales_table(live_stack, days=DAYS[:2]) as made:
-        yield made
+    with sales_table(live_stack, days=DAYS[:2]) as table:
+        yield table
 
 
 @pytest.mark.requirement("sales.table")
@@ -105,27 +105,27 @@ def test_a_filter_on_the_day_reads_that_days_files_and_no_others(filled: Sales) 
     plan = filled.ask(f"EXPLAIN SELECT * FROM sales WHERE {DAY}")[0][0]
     assert "constraint on [ingestion_date]" in plan
     assert f":: [[{DAYS[0]}]]" in plan
-    told = filled.ask(f"EXPLAIN ANALYZE VERBOSE SELECT sum(amount) FROM sales WHERE {DAY}")[0][0]
+    result = filled.ask(f"EXPLAIN ANALYZE VERBOSE SELECT sum(amount) FROM sales WHERE {DAY}")[0][0]
     sizes = {task.file.partition[0]: task.file.file_size_in_bytes for task in filled.load().scan().plan_files()}
     assert len(sizes) == len(DAYS)
     first = min(sizes)
-    assert _metric(told, "dataFiles") == 1
-    assert _metric(told, "dataFileSizeBytes") == sizes[first]
+    assert _metric(result, "dataFiles") == 1
+    assert _metric(result, "dataFileSizeBytes") == sizes[first]
     _, whole = filled.measure("SELECT sum(amount) FROM sales")
     _, one = filled.measure(f"SELECT sum(amount) FROM sales WHERE {DAY}")
     assert (one["processedRows"], whole["processedRows"]) == (ROWS_A_DAY, 3 * ROWS_A_DAY)
     assert 0 < one["physicalInputBytes"] <= sizes[first] < whole["physicalInputBytes"]
-    told = filled.ask(
+    result = filled.ask(
         f"EXPLAIN ANALYZE VERBOSE SELECT sum(amount) FROM sales WHERE ingestion_date BETWEEN DATE '{DAYS[1]}' AND "
         f"DATE '{DAYS[2]}'"
     )
-    assert _metric(told[0][0], "dataFiles") == 2
+    assert _metric(result[0][0], "dataFiles") == 2
 
 
 def _metric(plan: str, name: str) -> int:
-    found = re.search(rf"'{name}' = LongCount{{total=(\d+)}}", plan)
-    assert found, plan
-    return int(found[1])
+    match = re.search(rf"'{name}' = LongCount{{total=(\d+)}}", plan)
+    assert match, plan
+    return int(match[1])
 
 
 @pytest.mark.requirement("sales.add-column")
@@ -178,10 +178,10 @@ def test_a_partition_field_is_added_for_new_data_and_old_data_stays_where_it_is(
     assert all("/ingestion_date=2024-01-18/country=SE/" in path for path in new)
     counted = sales.ask("SELECT country, count(*) FROM sales GROUP BY 1 ORDER BY 1")
     assert counted == [["NO", 2 * ROWS_A_DAY], ["SE", ROWS_A_DAY]]
-    told = sales.ask(
+    result = sales.ask(
         "EXPLAIN ANALYZE VERBOSE SELECT count(*) FROM sales WHERE ingestion_date = DATE '2024-01-18' AND country = 'NO'"
     )[0][0]
-    assert "dataFiles' = LongCount{total=0}" in told or "dataFiles" not in told
+    assert "dataFiles' = LongCount{total=0}" in result or "dataFiles" not in result
 
 
 @pytest.mark.requirement("sales.time-travel")
@@ -199,8 +199,8 @@ def test_every_earlier_state_is_read_by_snapshot_and_by_time_in_trino_and_pyiceb
     table = sales.load()
     for snapshot in (table.snapshot_by_id(then), table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))):
         assert snapshot
-        found = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().sort_by("order_id")
-        assert [list(row.values()) for row in found.to_pylist()] == rows
+        result = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().sort_by("order_id")
+        assert [list(row.values()) for row in result.to_pylist()] == rows
 
 
 @pytest.mark.requirement("sales.pin")

@@ -56,9 +56,9 @@ def gateway() -> Iterator[JavaGateway]:
         die_on_exit=True,
         return_proc=True,
     )
-    found = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
-    yield found
-    found.shutdown()
+    java_gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+    yield java_gateway
+    java_gateway.shutdown()
     process.kill()
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
@@ -69,14 +69,14 @@ def gateway() -> Iterator[JavaGateway]:
 @pytest.fixture(scope="module")
 def catalogs(gateway: JavaGateway, server: EmbeddedCatalog) -> dict[str, Any]:
     """Java's REST catalog twice: once it plans itself, once it lets the server plan."""
-    found = {}
+    result = {}
     for name, mode in ((PLAIN, "client"), (PLANNED, "server")):
         catalog = gateway.jvm.org.apache.iceberg.rest.RESTCatalog()
         catalog.setConf(gateway.jvm.org.apache.hadoop.conf.Configuration())
         files = "org.apache.iceberg.hadoop.HadoopFileIO"
         catalog.initialize(name, {"uri": server.uri, "scan-planning-mode": mode, "io-impl": files})
-        found[name] = catalog
-    return found
+        result[name] = catalog
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +104,12 @@ def orders(server: EmbeddedCatalog, catalogs: dict[str, Any], gateway: JavaGatew
 
 
 def delete(gateway: JavaGateway, spec: Any, kind: str, name: str | None = None) -> Any:
-    made = gateway.jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(spec)
-    made = made.ofPositionDeletes() if kind == "positions" else made.ofEqualityDeletes(numbers(gateway, 1))
+    file_builder = gateway.jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(spec)
+    file_builder = (
+        file_builder.ofPositionDeletes() if kind == "positions" else file_builder.ofEqualityDeletes(numbers(gateway, 1))
+    )
     return (
-        made.withPath(f"/nowhere/{name or kind}.parquet")
+        file_builder.withPath(f"/nowhere/{name or kind}.parquet")
         .withFormat("parquet")
         .withFileSizeInBytes(10)
         .withRecordCount(1)
@@ -115,10 +117,10 @@ def delete(gateway: JavaGateway, spec: Any, kind: str, name: str | None = None) 
 
 
 def numbers(gateway: JavaGateway, *values: int) -> Any:
-    found = gateway.new_array(gateway.jvm.int, len(values))
+    array = gateway.new_array(gateway.jvm.int, len(values))
     for at, value in enumerate(values):
-        found[at] = value
-    return found
+        array[at] = value
+    return array
 
 
 def load(gateway: JavaGateway, catalog: Any, name: str) -> Any:
@@ -127,17 +129,17 @@ def load(gateway: JavaGateway, catalog: Any, name: str) -> Any:
 
 def tasks(table: Any, expr: Any) -> dict[str, tuple[list[str], str]]:
     """The files of a plan, each with its deletes and what is left of the filter."""
-    found, planned = {}, table.newScan().filter(expr).planFiles()
+    result, planned = {}, table.newScan().filter(expr).planFiles()
     iterator = planned.iterator()
     while iterator.hasNext():
         task = iterator.next()
         # A decimal travels as text, and Java binds it later: the quotes around it are no difference.
-        found[task.file().location()] = (
-            sorted(one.location() for one in task.deletes()),
+        result[task.file().location()] = (
+            sorted(response.location() for response in task.deletes()),
             str(task.residual()).replace('"', ""),
         )
     planned.close()
-    return found
+    return result
 
 
 def expressions(gateway: JavaGateway) -> dict[str, Any]:

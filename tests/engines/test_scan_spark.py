@@ -37,12 +37,12 @@ class Stage:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("scan-spark")
     with running_catalog(folder / "lake") as server:
-        found = Stage(server.uri, folder)
-        found.spark.sql("CREATE NAMESPACE lake.zoo")
+        result = Stage(server.uri, folder)
+        result.spark.sql("CREATE NAMESPACE lake.zoo")
         for version in (2, 3):
-            make(found, version)
-        yield found
-        found.spark.close()
+            make(result, version)
+        yield result
+        result.spark.close()
 
 
 def make(stage: Stage, version: int) -> None:
@@ -102,9 +102,9 @@ def test_spark_reads_a_scan_in_its_tasks(stage: Stage, version: int) -> None:
 
 def test_sparks_plan_tells_what_it_pushes_down(stage: Stage) -> None:
     pushed, kept, columns, plan = stage.call("explain_scan", "zoo.sales_v2", "country = 'NO' AND total > 290", ["id"])
-    assert any("country = 'NO'" in one for one in pushed), plan
-    assert any("total > 290" in one for one in pushed)
-    assert any("total" in one for one in kept)  # Spark looks again at what files and row groups cannot decide
+    assert any("country = 'NO'" in item for item in pushed), plan
+    assert any("total > 290" in item for item in pushed)
+    assert any("total" in item for item in kept)  # Spark looks again at what files and row groups cannot decide
     assert {"id", "total"} <= set(columns)
 
 

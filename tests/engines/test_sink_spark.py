@@ -68,13 +68,13 @@ def spark(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture
 def catalog(settings: Settings) -> Iterator[FrazilCatalog]:
     """The catalog with an empty table, partitioned by day and bucket."""
-    found = connect(settings)
-    found.create_namespace_if_not_exists("lakehouse")
-    found.create_table(TABLE, SCHEMA, partition_spec=partition_spec(SCHEMA, ["day(ts)", "bucket(2, id)"]))
-    yield found
-    for identifier in found.list_tables("lakehouse"):
-        folder = location(found.load_table(identifier))
-        found.drop_table(identifier)
+    result = connect(settings)
+    result.create_namespace_if_not_exists("lakehouse")
+    result.create_table(TABLE, SCHEMA, partition_spec=partition_spec(SCHEMA, ["day(ts)", "bucket(2, id)"]))
+    yield result
+    for identifier in result.list_tables("lakehouse"):
+        folder = location(result.load_table(identifier))
+        result.drop_table(identifier)
         shutil.rmtree(folder)  # with the files of fenced writers, which no purge finds
 
 
@@ -115,8 +115,8 @@ def test_a_frame_is_one_commit_that_spark_and_pyiceberg_read_alike(spark: SparkS
     table = catalog.load_table(TABLE)
     assert table.current_snapshot().snapshot_id == result.snapshot_id
     wanted = [row(number) for number in range(20)]
-    assert [tuple(one.values()) for one in table.scan().to_arrow().sort_by("id").to_pylist()] == wanted
-    assert [tuple(one) for one in spark.table(f"lake.{TABLE}").orderBy("id").collect()] == wanted
+    assert [tuple(item.values()) for item in table.scan().to_arrow().sort_by("id").to_pylist()] == wanted
+    assert [tuple(item) for item in spark.table(f"lake.{TABLE}").orderBy("id").collect()] == wanted
     assert len({(file.file.partition[0], file.file.partition[1]) for file in table.scan().plan_files()}) == 10
 
 
@@ -136,13 +136,13 @@ def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, 
     result = sink.write(positioned(spark, 0, None, 2, 300), offsets=KAFKA)
     assert (result.counts.rows, result.counts.refused, result.counts.bad_share) == (2, 2, 0.5)
     assert (ids(catalog), dict(result.position)) == ([0, 2], {"events/0": 2, "events/1": 2})
-    beside = catalog.load_table(f"{TABLE}__quarantine")
-    found = sorted((one["reason"], one["position"]) for one in beside.scan().to_arrow().to_pylist())
+    table = catalog.load_table(f"{TABLE}__quarantine")
+    found = sorted((item["reason"], item["position"]) for item in table.scan().to_arrow().to_pylist())
     assert found == [
         ("check 'id < 100' failed", '{"source":"events/1","offset":1}'),
         ("field 'id': expected a value, found NULL", '{"source":"events/1","offset":0}'),
     ]
-    assert len(beside.snapshots()) == 1
+    assert len(table.snapshots()) == 1
 
 
 def test_a_batch_that_comes_again_changes_nothing_and_new_rows_in_it_come_in(
@@ -358,8 +358,8 @@ def test_a_delta_table_takes_frames_and_repeats_neither_rows_nor_quarantined_one
         sink = lake.open(lake.Delta(where), name="s", **options)
         result = sink.write(positioned(spark, 0, 300, 2, 3), offsets=KAFKA)
     assert (result.counts.repeated, dict(result.position)) == (4, {"events/0": 2, "events/1": 2})
-    assert sorted(one["id"] for one in delta_rows(where)) == [0, 2, 3]
-    assert [one["reason"] for one in delta_rows(beside)] == ["check 'id < 100' failed"]
+    assert sorted(item["id"] for item in delta_rows(where)) == [0, 2, 3]
+    assert [item["reason"] for item in delta_rows(beside)] == ["check 'id < 100' failed"]
     with pytest.raises(SinkError, match="no commit of several tables"):
         sink.write(frame(spark, 7), also={"a.b": pa.table({"x": [1]})})
 

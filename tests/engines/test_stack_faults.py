@@ -37,8 +37,8 @@ def test_two_ups_at_once_start_each_service_once(project: Project) -> None:
     both = [
         subprocess.Popen(project.command("up"), cwd=project.folder, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
-    said = [one.communicate(timeout=240)[0] for one in both]
-    assert [one.returncode for one in both] == [0, 0]
+    said = [item.communicate(timeout=240)[0] for item in both]
+    assert [process.returncode for process in both] == [0, 0]
     rows = project.status()
     assert sorted(project.processes()) == sorted(row["pid"] for row in rows.values())
     assert sum(text.count("was ready") for text in said) == 2  # each was started by one of them, and found by the other

@@ -47,8 +47,8 @@ VERSION = ', column("version", "long")'
 
 @pytest.fixture(scope="module")
 def driver(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with running_driver(tmp_path_factory.mktemp("driver"), environment(live_stack)) as found:
-        yield found
+    with running_driver(tmp_path_factory.mktemp("driver"), environment(live_stack)) as result:
+        yield result
 
 
 @dataclass
@@ -128,7 +128,11 @@ class Stream:
 
     def expire(self) -> None:
         table = self.catalog.load_table(self.table)
-        old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != table.metadata.current_snapshot_id]
+        old = [
+            snapshot.snapshot_id
+            for snapshot in table.snapshots()
+            if snapshot.snapshot_id != table.metadata.current_snapshot_id
+        ]
         table.maintenance.expire_snapshots().by_ids(old).commit()
 
     def snapshots(self) -> int:
@@ -140,11 +144,11 @@ class Stream:
 
 @pytest.fixture
 def stream(live_stack: Project, driver: Driver, tmp_path: Path) -> Stream:
-    made = Stream(live_stack, tmp_path, driver, FrazilCatalog("lake", **connection(live_stack)))
-    made.catalog.create_namespace_if_not_exists("streams")
-    made.make_topic()
-    made.declare()
-    return made
+    result = Stream(live_stack, tmp_path, driver, FrazilCatalog("lake", **connection(live_stack)))
+    result.catalog.create_namespace_if_not_exists("streams")
+    result.make_topic()
+    result.declare()
+    return result
 
 
 @pytest.mark.requirement("spark.stream")
@@ -152,10 +156,10 @@ def test_messages_are_rows_and_bad_ones_are_in_quarantine_with_topic_partition_a
     stream.send(0, "?", 2, '{"id": -3}', '{"id": "x", "note": "n"}', 5)
     done = stream.run()
     assert (done["rows"], done["quarantined"], stream.ids()) == (3, 3, [0, 2, 5])
-    aside = stream.rows(f"{stream.table}__quarantine")
+    rows = stream.rows(f"{stream.table}__quarantine")
     assert [
         (json.loads(row["position"]), row["reason"].split(",")[0])
-        for row in sorted(aside, key=lambda row: row["position"])
+        for row in sorted(rows, key=lambda row: row["position"])
     ] == [
         ({"topic": stream.topic, "partition": 0, "offset": 1}, "expected a JSON object"),
         ({"topic": stream.topic, "partition": 0, "offset": 3}, "check 'id >= 0' failed"),
@@ -251,8 +255,11 @@ def test_a_function_may_take_kafkas_own_columns(stream: Stream) -> None:
     stream.declare(kafka=", decode='none'", function=f".selectExpr({number}, '_frazil_position')")
     stream.send(4, "?", 5)
     assert (stream.run()["quarantined"], stream.ids()) == (1, [4, 5])
-    (aside,) = stream.rows(f"{stream.table}__quarantine")
-    assert (aside["reason"], json.loads(aside["position"])["offset"]) == ("field 'id': expected a value, found NULL", 1)
+    (result,) = stream.rows(f"{stream.table}__quarantine")
+    assert (result["reason"], json.loads(result["position"])["offset"]) == (
+        "field 'id': expected a value, found NULL",
+        1,
+    )
 
 
 def test_a_topic_that_matches_the_pattern_later_is_read_from_its_first_message(stream: Stream) -> None:
@@ -370,8 +377,8 @@ def test_changes_of_a_topic_are_upserted_once_whatever_is_lost_in_between(stream
         {0: "old", 1: "new", 3: "old", 4: "again", 9: None},
     )
     assert done["merged"] == {"inserted": 1, "updated": 1, "deleted": 1, "unchanged": 1, "duplicates": 0}
-    aside = stream.rows(f"{stream.table}__quarantine")
-    assert sorted((json.loads(row["position"])["offset"], row["reason"].split(",")[0]) for row in aside) == [
+    rows = stream.rows(f"{stream.table}__quarantine")
+    assert sorted((json.loads(row["position"])["offset"], row["reason"].split(",")[0]) for row in rows) == [
         (9, "check 'id >= 0' failed"),
         (10, "field 'op': expected one of c"),
         (11, "expected a JSON object"),
@@ -398,8 +405,8 @@ def test_a_tombstone_deletes_the_row_of_its_key_and_a_later_message_brings_it_ba
     stream.send(None, key="0")
     done = stream.run()
     assert (done["rows"], done["merged"]["deleted"], stream.notes(), stream.audit()) == (0, 1, {2: "B", 3: "A"}, ())
-    (aside,) = stream.rows(f"{stream.table}__quarantine")
-    assert (json.loads(aside["position"])["offset"], json.loads(aside["raw"])) == (
+    (result,) = stream.rows(f"{stream.table}__quarantine")
+    assert (json.loads(result["position"])["offset"], json.loads(result["raw"])) == (
         6,
         {"message": "", "key": "none of a row"},
     )
@@ -484,18 +491,18 @@ def test_a_stream_on_the_command_line_tells_its_metrics_and_finishes_its_batch_w
     try:
         assert process.stderr
         said_first = (re.search(r"http://127\.0\.0\.1:(\d+)/metrics", line) for line in process.stderr)
-        port = next(found for found in said_first if found)
+        port = next(item for item in said_first if item)
         stream.send(*range(50), "?")
         assert wait_until(lambda: f'rows_total{{pipeline="{stream.topic}"}} 50\n' in metrics(port[1]), 240)
         assert wait_until(lambda: f'lag_messages{{pipeline="{stream.topic}"}} 0\n' in metrics(port[1]), 240)
         process.send_signal(signal.SIGTERM)
-        said, told = process.communicate(timeout=240)
+        said, result = process.communicate(timeout=240)
     finally:
         process.kill()
         process.communicate()
-    assert (process.returncode, stream.ids()) == (0, list(range(50))), told
+    assert (process.returncode, stream.ids()) == (0, list(range(50))), result
     assert said.startswith(f"{stream.topic}: 50 rows in ")
-    assert f"{stream.topic}: stops when the batch under way is in" in told
+    assert f"{stream.topic}: stops when the batch under way is in" in result
     assert (
         json.loads((stream.folder / ".frazil/streams" / stream.topic / "progress.json").read_text())["quarantined"] == 1
     )

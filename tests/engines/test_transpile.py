@@ -96,7 +96,7 @@ def test_queries_on_s3_are_transpiled_once_though_the_run_is_killed(queries: Que
     errors = queries.catalog.load_table(TABLE).scan(row_filter="error is not null").to_arrow()
     assert 0 < len(errors) < count / 10
     snapshots = queries.catalog.load_table(TABLE).snapshots()
-    assert {one.summary["added-records"] for one in snapshots if one.summary} == {"1000", None}
+    assert {snapshot.summary["added-records"] for snapshot in snapshots if snapshot.summary} == {"1000", None}
 
 
 @pytest.mark.requirement("arrow.continuous")
@@ -127,12 +127,12 @@ def test_a_delta_table_on_s3_takes_every_query_once_though_the_run_is_killed(
     }
 
     def ids() -> list[str]:
-        found = (
+        pyarrow_table = (
             DeltaTable(uri, storage_options=options).to_pyarrow_table(columns=["query_id"])
             if DeltaTable.is_deltatable(uri, options)
             else None
         )
-        return sorted(found["query_id"].to_pylist()) if found is not None else []
+        return sorted(pyarrow_table["query_id"].to_pylist()) if pyarrow_table is not None else []
 
     queries.upload("a.parquet", 3000, seed=1)
     # thirty commits: there is time to see the first ones

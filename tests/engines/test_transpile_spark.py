@@ -150,7 +150,11 @@ def test_spark_writes_the_rows_of_plain_python_into_iceberg(hosts: Hosts) -> Non
     assert hosts.rows().equals(plain)
     assert (watcher.rows, watcher.errors) == (1050, 1050 - plain["error"].null_count)
     assert watcher.errors > 0
-    added = [one.summary["added-records"] for one in hosts.queries.catalog.load_table(TABLE).snapshots() if one.summary]
+    added = [
+        snapshot.summary["added-records"]
+        for snapshot in hosts.queries.catalog.load_table(TABLE).snapshots()
+        if snapshot.summary
+    ]
     assert added == [None, "400", "400", "250"]  # the take-over, and the commits
 
 

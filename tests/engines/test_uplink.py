@@ -108,9 +108,9 @@ def test_messages_from_kafka_are_the_rows_of_the_transformation(stream: Stream) 
     stream.send(3000)
     stream.finish()
     table = stream.catalog.load_table(TABLE)
-    found = table.scan().to_arrow().to_pylist()
+    rows = table.scan().to_arrow().to_pylist()
     wanted = flatten(make_messages(3000)).to_pylist()
-    assert sorted(found, key=str) == sorted(wanted, key=str)
+    assert sorted(rows, key=str) == sorted(wanted, key=str)
     assert len(table.inspect.partitions()) == 8  # seven days, and those without a time
 
 

@@ -55,8 +55,8 @@ def finish(stream: Stream, **settings: str) -> None:
 
 
 def rows(stream: Stream) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = stream.catalog.load_table(TABLE).scan().to_arrow().to_pylist()
-    return sorted(found, key=str)
+    result: list[dict[str, Any]] = stream.catalog.load_table(TABLE).scan().to_arrow().to_pylist()
+    return sorted(result, key=str)
 
 
 def wait_for_commits(stream: Stream, wanted: int, process: subprocess.Popen[bytes]) -> None:

@@ -28,16 +28,16 @@ COLUMNS = ("id", "region", "version", "value")
 def batches() -> list[Rows]:
     """Forty rows, then changes of some of them: new versions, late ones, moves to another partition, deletes."""
     chance = random.Random(7)
-    made = [[change(number, 5, region=chance.choice("abc")) for number in range(40)]]
+    result = [[change(number, 5, region=chance.choice("abc")) for number in range(40)]]
     for start in (4, 6):
         ids = chance.sample(range(50), 20)
-        made.append(
+        result.append(
             [
                 gone(n, start + n % 3) if n % 5 == 0 else change(n, start + n % 3, region=chance.choice("abc"))
                 for n in ids
             ]
         )
-    return made
+    return result
 
 
 def expected() -> list[tuple[Any, ...]]:
@@ -91,15 +91,15 @@ def ask(engine: Walker, table: str) -> list[tuple[Any, ...]]:
             for row in engine.sql(f"SELECT {', '.join(COLUMNS)} FROM {engine.catalog_name}.{NAMESPACE}.{table}")
         )
     if isinstance(engine, Pyiceberg):
-        found = engine.catalog.load_table(f"{NAMESPACE}.{table}").scan().to_arrow()
+        result = engine.catalog.load_table(f"{NAMESPACE}.{table}").scan().to_arrow()
     else:
         assert isinstance(engine, Daft)
         import daft
 
-        found = daft.read_iceberg(
+        result = daft.read_iceberg(
             engine.pyiceberg.catalog.load_table(f"{NAMESPACE}.{table}"), io_config=engine.io
         ).to_arrow()
-    return sorted(tuple(row[name] for name in COLUMNS) for row in found.to_pylist())
+    return sorted(tuple(row[name] for name in COLUMNS) for row in result.to_pylist())
 
 
 @pytest.mark.requirement("spark.upsert")
@@ -112,5 +112,5 @@ def test_every_engine_reads_the_rows_of_the_dictionary(
 
 
 def test_merge_on_read_left_position_deletes_and_the_others_none(written: FrazilCatalog) -> None:
-    found = {name: written.load_table(f"{NAMESPACE}.{name}").inspect.delete_files().num_rows > 0 for name in TABLES}
-    assert found == {"python": False, "copy": False, "merge": True}
+    result = {name: written.load_table(f"{NAMESPACE}.{name}").inspect.delete_files().num_rows > 0 for name in TABLES}
+    assert result == {"python": False, "copy": False, "merge": True}

@@ -66,9 +66,9 @@ def spark(config: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def catalog(config: Settings) -> FrazilCatalog:
-    found = connect(config)
-    found.create_namespace("lake")
-    return found
+    result = connect(config)
+    result.create_namespace("lake")
+    return result
 
 
 def new_table(catalog: FrazilCatalog, mode: str = MODES[0], *fields: str) -> str:
@@ -86,7 +86,7 @@ def open_frames(catalog: FrazilCatalog, table: str, **options: Any) -> UpsertFra
 
 def frame(spark: SparkSession, rows: Rows) -> DataFrame:
     """One partition: so that rows arrive in their order."""
-    names = [one.split()[0] for one in COLUMNS.split(", ")]
+    names = [part.split()[0] for part in COLUMNS.split(", ")]
     return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], COLUMNS).coalesce(1)
 
 
@@ -128,7 +128,7 @@ def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
 def test_merge_on_read_writes_position_deletes_and_copy_on_write_does_not(
     catalog: FrazilCatalog, spark: SparkSession
 ) -> None:
-    found = {}
+    result = {}
     for mode in MODES:
         table = new_table(catalog, mode)
         for rows in (
@@ -138,9 +138,9 @@ def test_merge_on_read_writes_position_deletes_and_copy_on_write_does_not(
             open_frames(catalog, table).write(frame(spark, rows))
         proof = audit(catalog.load_table(table).metadata)
         assert (proof.problems, proof.notes, proof.others) == ((), (), 0)
-        found[mode] = (delete_files(catalog, table) > 0, values(catalog, table))
+        result[mode] = (delete_files(catalog, table) > 0, values(catalog, table))
     expected = {n: "v1" for n in range(10) if n != 4} | {3: "v2", 20: "v1"}
-    assert found == {"copy-on-write": (False, expected), "merge-on-read": (True, expected)}
+    assert result == {"copy-on-write": (False, expected), "merge-on-read": (True, expected)}
 
 
 @pytest.mark.requirement("spark.upsert")
@@ -212,11 +212,11 @@ def test_bad_changes_are_set_aside_in_the_same_commit_or_stop_all(catalog: Frazi
     assert sorted(reason.split(":")[0] for reason in aside) == ["field 'id'", "field 'id'", "field 'op'"]
 
 
-def made_of(frames: UpsertFrames, given: DataFrame) -> tuple[bool, list[tuple[Any, ...]], int]:
+def made_of(frames: UpsertFrames, value: DataFrame) -> tuple[bool, list[tuple[Any, ...]], int]:
     """Whether Spark judged the rows by itself; the changes that they are; how many were refused."""
-    with change_set(given, frames.plan(given)) as found:
-        rows = found.frame.select("id", "value", DELETED).collect()
-        return found.by_spark, sorted(tuple(row) for row in rows), found.report.quarantined
+    with change_set(value, frames.plan(value)) as result:
+        rows = result.frame.select("id", "value", DELETED).collect()
+        return result.by_spark, sorted(tuple(row) for row in rows), result.report.quarantined
 
 
 def test_good_rows_in_the_tables_types_are_judged_by_spark_alone_and_all_others_by_tasks(
@@ -244,7 +244,7 @@ def test_rows_that_differ_each_time_they_are_computed_are_merged_as_they_were_ke
 
     table = new_table(catalog)
     open_frames(catalog, table).write(frame(spark, [change(1, 1), change(2, 1)]).withColumn("value", F.expr("uuid()")))
-    assert [len(one) for one in values(catalog, table).values()] == [36, 36]
+    assert [len(value) for value in values(catalog, table).values()] == [36, 36]
 
 
 def test_columns_may_have_any_name(catalog: FrazilCatalog, spark: SparkSession) -> None:
@@ -268,8 +268,8 @@ def test_what_a_frame_takes_to_compute_is_done_once(catalog: FrazilCatalog, spar
             yield batch
 
     # a shuffle: Spark plans it as it goes
-    given = frame(spark, [change(1, 1), change(2, 1)]).mapInArrow(count, COLUMNS).distinct()
-    open_frames(catalog, table).write(given)
+    result = frame(spark, [change(1, 1), change(2, 1)]).mapInArrow(count, COLUMNS).distinct()
+    open_frames(catalog, table).write(result)
     assert (computed.value, values(catalog, table)) == (2, {1: "v1", 2: "v1"})
 
 
@@ -307,7 +307,7 @@ def test_a_stream_upserts_each_batch_once(catalog: FrazilCatalog, spark: SparkSe
     land("3.json", change(1, 1, "late"), change(3, 1))
     results: list[FrameResult] = []
     run(upsert_batches(table, on_result=results.append, **options))
-    assert ([one.was_in for one in results], values(catalog, table)) == ([True, False], {1: "v2", 3: "v1"})
+    assert ([result.was_in for result in results], values(catalog, table)) == ([True, False], {1: "v2", 3: "v1"})
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -341,7 +341,7 @@ def test_a_pipeline_upserts_landing_files_once_each(
 ) -> None:
     customers = Table(
         "lake.customers",
-        *(column(one.name, str(one.field_type), required=one.required) for one in SCHEMA.fields),
+        *(column(field.name, str(field.field_type), required=field.required) for field in SCHEMA.fields),
         checks=["version < 100"],
         properties={"write.merge.mode": "merge-on-read"},
     )
@@ -382,14 +382,14 @@ def test_a_pipeline_upserts_landing_files_once_each(
     ]
     runs = catalog.load_table("lake.customers__runs").scan(row_filter="status = 'committed'").to_arrow()
     assert set(runs["snapshot_id"].to_pylist()) <= {
-        one.snapshot_id for one in catalog.load_table("lake.customers").snapshots()
+        snapshot.snapshot_id for snapshot in catalog.load_table("lake.customers").snapshots()
     }
 
 
 def test_changes_of_files_come_to_main_when_their_audit_passes(
     catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path
 ) -> None:
-    fields = (column(one.name, str(one.field_type), required=one.required) for one in SCHEMA.fields)
+    fields = (column(field.name, str(field.field_type), required=field.required) for field in SCHEMA.fields)
     clients = Table("lake.clients", *fields)
     catalog.create_table(clients.identifier, clients.schema())
 
@@ -401,8 +401,8 @@ def test_changes_of_files_come_to_main_when_their_audit_passes(
             "op": "op",
             "audit": f"version < {most}",
         }
-        made = pipeline(source=sources.csv("*.csv"), target=clients, name="crm", **rules)(lambda rows: rows)
-        return run_pipeline(made, spark=spark, catalog=catalog, folder=tmp_path).rows
+        result = pipeline(source=sources.csv("*.csv"), target=clients, name="crm", **rules)(lambda rows: rows)
+        return run_pipeline(result, spark=spark, catalog=catalog, folder=tmp_path).rows
 
     (tmp_path / "1.csv").write_text(HEADER + "1,north,1,a,c\n2,north,1,b,c\n")
     assert run(5) == 2
@@ -425,10 +425,10 @@ def test_a_condition_that_held_before_is_held_against_the_rows_that_came_since(
         table.append(pa.table({"id": ids}))
         heads.append(table.metadata.current_snapshot_id)
     first, second, third = heads
-    with pytest.raises(AuditFailed) as found:
+    with pytest.raises(AuditFailed) as result:
         Audit(made, spark, catalog, rows=3, passed=first).check(second, first)
-    assert found.value.failures == {checks[0]: 2, checks[1]: 1}  # of the rows that came, and of the whole table
-    with pytest.raises(AuditFailed) as found:
+    assert result.value.failures == {checks[0]: 2, checks[1]: 1}  # of the rows that came, and of the whole table
+    with pytest.raises(AuditFailed) as result:
         Audit(made, spark, catalog, rows=1, passed=first).check(third, second)
-    assert found.value.failures == {checks[0]: 3, checks[1]: 1}  # another program has committed since it was looked at
+    assert result.value.failures == {checks[0]: 3, checks[1]: 1}  # another program has committed since it was looked at
     Audit(replace(made, audit=(checks[0],)), spark, catalog, rows=1, passed=second).check(third, second)

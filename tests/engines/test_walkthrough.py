@@ -49,8 +49,8 @@ def table(catalog: Catalog) -> Table:
     return catalog.create_table(f"{NAMESPACE}.mytable_{uuid.uuid4().hex[:8]}", schema=SCHEMA)
 
 
-def ids(found: pa.Table) -> list[int]:
-    return sorted(found["id"].to_pylist())
+def ids(value: pa.Table) -> list[int]:
+    return sorted(value["id"].to_pylist())
 
 
 # --- loading ---------------------------------------------------------------------------------------------------------
@@ -153,10 +153,10 @@ def test_a_table_keeps_its_partition_spec_and_sort_order(catalog: Catalog) -> No
     spec = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=BucketTransform(4), name="name_bucket"))
     order = SortOrder(SortField(source_id=2, transform=IdentityTransform()))
     made = catalog.create_table(f"{NAMESPACE}.sorted", schema=schema, partition_spec=spec, sort_order=order)
-    found = catalog.load_table(f"{NAMESPACE}.sorted")
-    assert [(f.name, str(f.transform), f.source_id) for f in found.spec().fields] == [("name_bucket", "bucket[4]", 2)]
-    assert [(f.source_id, str(f.direction)) for f in found.sort_order().fields] == [(2, "ASC")]
-    assert found.metadata == made.metadata
+    result = catalog.load_table(f"{NAMESPACE}.sorted")
+    assert [(f.name, str(f.transform), f.source_id) for f in result.spec().fields] == [("name_bucket", "bucket[4]", 2)]
+    assert [(f.source_id, str(f.direction)) for f in result.sort_order().fields] == [(2, "ASC")]
+    assert result.metadata == made.metadata
 
 
 @pytest.mark.requirement("flow.stage")
@@ -212,8 +212,8 @@ def test_rows_of_another_schema_are_refused_with_the_difference(table: Table) ->
 @pytest.mark.requirement("flow.scan")
 def test_a_scan_filters_projects_and_limits(table: Table) -> None:
     table.append(rows(1, 2, 3, 4))
-    found = table.scan(row_filter="id > 2 AND name != 'item-4'", selected_fields=("name", "embedding")).to_arrow()
-    assert found.to_pylist() == [{"name": "item-3", "embedding": vector(3)}]
+    result = table.scan(row_filter="id > 2 AND name != 'item-4'", selected_fields=("name", "embedding")).to_arrow()
+    assert result.to_pylist() == [{"name": "item-3", "embedding": vector(3)}]
     assert table.scan(limit=3).to_arrow().num_rows == 3
 
 
@@ -270,11 +270,11 @@ def test_data_and_metadata_lie_apart_and_old_files_stay_for_time_travel(table: T
     table.append(rows(2))
     bucket = f"s3://{live_stack.settings.stack.bucket}/"
     here = table.location().removeprefix(bucket)
-    found = [key.removeprefix(f"{here}/") for key in stored_objects(live_stack, f"{here}/")]
-    assert {key.split("/")[0] for key in found} == {"data", "metadata"}
-    assert sum(key.startswith("data/") and key.endswith(".parquet") for key in found) == 2
-    assert sum(key.endswith(".metadata.json") for key in found) == 3
-    assert first_metadata.removeprefix(f"{bucket}{here}/") in found
+    result = [key.removeprefix(f"{here}/") for key in stored_objects(live_stack, f"{here}/")]
+    assert {key.split("/")[0] for key in result} == {"data", "metadata"}
+    assert sum(key.startswith("data/") and key.endswith(".parquet") for key in result) == 2
+    assert sum(key.endswith(".metadata.json") for key in result) == 3
+    assert first_metadata.removeprefix(f"{bucket}{here}/") in result
 
 
 @pytest.mark.requirement("flow.io")
@@ -289,6 +289,6 @@ def test_codec_level_and_row_groups_of_a_table_are_seen_in_its_files(
     (path,) = table.inspect.files()["file_path"].to_pylist()
     with table.io.new_input(path).open() as file:
         (tmp_path / "file.parquet").write_bytes(file.read())
-    found = pq.ParquetFile(tmp_path / "file.parquet").metadata
-    assert found.row_group(0).column(0).compression == codec.upper()
-    assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == [100, 100, 50]
+    metadata = pq.ParquetFile(tmp_path / "file.parquet").metadata
+    assert metadata.row_group(0).column(0).compression == codec.upper()
+    assert [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)] == [100, 100, 50]

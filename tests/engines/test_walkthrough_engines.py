@@ -40,8 +40,8 @@ def test_an_engine_makes_fills_and_reads_a_table_and_all_others_read_the_same(
     walker.append(table, [1, 2])
     walker.append(table, [3, 4])
     readers = {name: reader for name, reader in engines.items() if (engine, name) not in UNREADABLE}
-    found = {name: reader.find(table, above=2, unlike="item-4") for name, reader in readers.items()}
-    assert found == dict.fromkeys(readers, WANTED)
+    result = {name: reader.find(table, above=2, unlike="item-4") for name, reader in readers.items()}
+    assert result == dict.fromkeys(readers, WANTED)
 
 
 @pytest.mark.parametrize(("engine", "reader"), UNREADABLE)

@@ -92,8 +92,8 @@ class Daft:
         import daft
 
         frame = daft.read_iceberg(self.pyiceberg.catalog.load_table(name), io_config=self.io)
-        found = frame.where((daft.col("id") > above) & (daft.col("name") != unlike)).select("name", "embedding")
-        return [(row["name"], list(row["embedding"])) for row in found.to_pylist()]
+        result = frame.where((daft.col("id") > above) & (daft.col("name") != unlike)).select("name", "embedding")
+        return [(row["name"], list(row["embedding"])) for row in result.to_pylist()]
 
     def drop_table(self, name: str) -> None:
         self.catalog.drop_table(name)
@@ -126,10 +126,10 @@ class Sql:
         self.sql(f"INSERT INTO {self.catalog_name}.{name} {self.insert.format(ids=values)}")
 
     def find(self, name: str, *, above: int, unlike: str) -> Found:
-        found = self.sql(
+        sql = self.sql(
             f"SELECT name, embedding FROM {self.catalog_name}.{name} WHERE id > {above} AND name <> '{unlike}'"
         )
-        return [(name, list(embedding)) for name, embedding in found]
+        return [(name, list(embedding)) for name, embedding in sql]
 
     def drop_table(self, name: str) -> None:
         self.sql(f"DROP TABLE {self.catalog_name}.{name}")

@@ -195,9 +195,9 @@ def rows(make: Callable[[int], Row], numbers: Iterable[int]) -> list[Row]:
     return [make(number) for number in numbers]
 
 
-def arrow(schema: Schema, found: list[Row]) -> pa.Table:
+def arrow(schema: Schema, value: list[Row]) -> pa.Table:
     """Rows as an Arrow table; UUIDs are given as their bytes. Ids are left out: the catalog gives fresh ones."""
-    return pa.Table.from_pylist(found, schema=schema_to_pyarrow(schema, include_field_ids=False))
+    return pa.Table.from_pylist(value, schema=schema_to_pyarrow(schema, include_field_ids=False))
 
 
 # --- what must come out ----------------------------------------------------------------------------------------------
@@ -278,15 +278,15 @@ def clock_rows() -> list[Row]:
 def build_zoo(catalog: FrazilCatalog, spark: SparkProcess) -> None:
     """All tables, in the namespace `zoo`."""
     catalog.create_namespace(NAMESPACE)
-    found = truth()
+    result = truth()
     for name, schema in (("types", TYPES), ("clocks", CLOCKS), ("nested", NESTED), ("empty", PLAIN)):
-        _make(catalog, name, schema, *([found[name]] if found[name] else []))
+        _make(catalog, name, schema, *([result[name]] if result[name] else []))
     _make(
         catalog,
         "transforms",
         TRANSFORMS,
-        found["transforms"].slice(0, 6),
-        found["transforms"].slice(6),
+        result["transforms"].slice(0, 6),
+        result["transforms"].slice(6),
         spec=TRANSFORMED,
     )
     _make(catalog, "emptied", PLAIN, arrow(PLAIN, rows(plain_row, range(3)))).delete()

@@ -66,20 +66,20 @@ def _plain_nested(value: Any) -> Any:
     if isinstance(value, dict):
         if set(value) == {"key", "value"}:
             return [plain(value["key"]), plain(value["value"])]
-        return sorted([key, plain(one)] for key, one in value.items())
+        return sorted([key, plain(item)] for key, item in value.items())
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value
 
 
-def plain_rows(found: pa.Table) -> Rows:
+def plain_rows(table: pa.Table) -> Rows:
     """The rows of an Arrow table."""
-    columns = [without_extensions(found).column(at).to_pylist() for at in range(found.num_columns)]
+    columns = [without_extensions(table).column(at).to_pylist() for at in range(table.num_columns)]
     return [[plain(value) for value in row] for row in zip(*columns, strict=True)]
 
 
-def in_order(found: Rows, query: Query) -> Rows:
-    return found if query.ordered else sorted(found, key=json.dumps)
+def in_order(rows: Rows, query: Query) -> Rows:
+    return rows if query.ordered else sorted(rows, key=json.dumps)
 
 
 def ask_arrow(query: Query, rows: pa.Table, *, truth: bool = False) -> Rows:
@@ -112,8 +112,8 @@ class Zoo:
 
     def _ask_one(self, engine: str, query: Query) -> Rows | Exception:
         try:
-            found = getattr(self, f"_{engine}")(query)
-            return ask_arrow(query, found) if engine in SCANS else in_order(found, query)
+            result = getattr(self, f"_{engine}")(query)
+            return ask_arrow(query, result) if engine in SCANS else in_order(result, query)
         except Exception as exc:  # whatever an engine raises is its answer
             return exc
 
@@ -124,7 +124,7 @@ class Zoo:
         both = (scan._plan_files_local(), scan.plan_files())
         planned.close()
         local, remote = (
-            {task.file.file_path: sorted(one.file_path for one in task.delete_files) for task in tasks}
+            {task.file.file_path: sorted(file.file_path for file in task.delete_files) for task in tasks}
             for tasks in both
         )
         return local, remote
@@ -136,10 +136,10 @@ class Zoo:
 
     def _ask_spark(self, queries: Sequence[Query], *, catalog: str = "lake") -> list[Rows | Exception]:
         process = self._engines["spark"].process  # type: ignore[attr-defined]
-        found = process.call(
+        result = process.call(
             "tests.engines.zoo_engines:ask_spark", [self._spark_sql(query, catalog) for query in queries]
         )
-        pairs = zip(queries, found, strict=True)
+        pairs = zip(queries, result, strict=True)
         return [
             RuntimeError(answer["error"]) if "error" in answer else in_order(answer["rows"], query)
             for query, answer in pairs
@@ -153,8 +153,8 @@ class Zoo:
         return None if query.at is None else self._table(query).snapshot_by_name(query.at).snapshot_id
 
     def _moment(self, query: Query) -> dt.datetime:
-        found = self._table(query).snapshot_by_name(query.at)
-        return dt.datetime.fromtimestamp((found.timestamp_ms + 1) / 1000, dt.UTC)
+        snapshot_name = self._table(query).snapshot_by_name(query.at)
+        return dt.datetime.fromtimestamp((snapshot_name.timestamp_ms + 1) / 1000, dt.UTC)
 
     # --- scans -------------------------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ def read_puffin(spark: SparkSession, name: str) -> list[tuple[str, list[int], st
     jvm = spark._jvm
     assert jvm is not None
     table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
-    found = []
+    puffin = []
     for statistics in table.statisticsFiles():
         reader = jvm.org.apache.iceberg.puffin.Puffin.read(table.io().newInputFile(statistics.path())).build()
         pairs = reader.readAll(reader.fileMetadata().blobs()).iterator()
@@ -51,7 +51,7 @@ def read_puffin(spark: SparkSession, name: str) -> list[tuple[str, list[int], st
             pair = pairs.next()
             blob, buffer = pair.first(), pair.second()
             payload = bytes(jvm.org.apache.iceberg.util.ByteBuffers.toByteArray(buffer))
-            found.append(
+            puffin.append(
                 (
                     blob.type(),
                     list(blob.inputFields()),
@@ -60,7 +60,7 @@ def read_puffin(spark: SparkSession, name: str) -> list[tuple[str, list[int], st
                 )
             )
         reader.close()
-    return sorted(found)
+    return sorted(puffin)
 
 
 def append_nanos(spark: SparkSession, name: str, times: list[str | None]) -> None:

@@ -87,7 +87,10 @@ def _move_anyway(build: Callable[..., Any], move: snapshots.Move, table: Table, 
     finally:
         snapshots.head = head
     return replace(
-        change, requirements=tuple(one for one in change.requirements if getattr(one, "ref", None) != move.stage)
+        change,
+        requirements=tuple(
+            requirement for requirement in change.requirements if getattr(requirement, "ref", None) != move.stage
+        ),
     )
 
 

@@ -30,10 +30,10 @@ def write_with_bytewax(job: Job) -> None:
 
 
 def _to_rows(messages: list[KafkaSourceMessage[Any, bytes]]) -> list[tuple[str, SourceRows]]:
-    found = []
+    rows = []
     for source, group in groupby(messages, key=lambda message: f"{message.topic}/{message.partition}"):
         same = list(group)
-        found.append(
+        rows.append(
             (
                 source,
                 SourceRows(
@@ -41,7 +41,7 @@ def _to_rows(messages: list[KafkaSourceMessage[Any, bytes]]) -> list[tuple[str, 
                 ),
             )
         )
-    return found
+    return rows
 
 
 def _sink(job: Job) -> IcebergSink | DeltaSink:

@@ -38,9 +38,9 @@ class DyingCatalog(FrazilCatalog):
 
     def load_table(self, identifier: str | Identifier) -> Table:
         self._die("before")
-        found: Table = super().load_table(identifier)
+        table: Table = super().load_table(identifier)
         self._die("after")
-        return found
+        return table
 
     def commit_changes(self, changes: Sequence[Change]) -> None:
         self._die("before")

@@ -84,15 +84,15 @@ def _switch_off(rule: str) -> None:
             written.append(write(self, ids))
             return written[-1]
 
-        def finish_own(self: DeltaQuarantine, beside: Any) -> None:
-            if self._pending(beside).plan in written:
-                finish(self, beside)
+        def finish_own(self: DeltaQuarantine, value: Any) -> None:
+            if self._pending(value).plan in written:
+                finish(self, value)
 
         DeltaQuarantine._write_plan = write_plan  # type: ignore[method-assign]
         DeltaQuarantine._finish = finish_own  # type: ignore[method-assign]
         pending = DeltaQuarantine._pending
-        DeltaQuarantine._pending = lambda self, beside: (  # type: ignore[method-assign, assignment]
-            found if (found := pending(self, beside)).plan in written else type(found)()
+        DeltaQuarantine._pending = lambda self, item: (  # type: ignore[method-assign, assignment]
+            result if (result := pending(self, item)).plan in written else type(result)()
         )
     else:
         raise ValueError(rule)

@@ -69,18 +69,16 @@ class Trial:
 
     def check(self) -> None:
         """No row is in twice, in the wrong table, or in though it was taken out; the audit agrees."""
-        for found, possible, out in zip(
-            self.lake.ids(), expected_ids(self.topic.sent), (self.lost, set()), strict=True
-        ):
-            assert len(found) == len(set(found)), f"in twice: {sorted({one for one in found if found.count(one) > 1})}"
-            assert set(found) <= set(possible) - out
+        for item, possible, out in zip(self.lake.ids(), expected_ids(self.topic.sent), (self.lost, set()), strict=True):
+            assert len(item) == len(set(item)), f"in twice: {sorted({item for item in item if item.count(item) > 1})}"
+            assert set(item) <= set(possible) - out
         assert self.lake.problems() == ()
 
     def finish(self) -> None:
         """A last writer without a fault; then every row is in exactly once."""
         assert run(replace(self.lake.job, state=self.state)) == 0
-        table, beside = expected_ids(self.topic.sent)
-        assert self.lake.ids() == (sorted(set(table) - self.lost), beside)
+        table, result = expected_ids(self.topic.sent)
+        assert self.lake.ids() == (sorted(set(table) - self.lost), result)
         assert self.lake.problems() == ()
 
 
@@ -153,7 +151,7 @@ def _a_rollback(trial: Trial, *, with_progress: bool) -> None:
     undone = trial.lake.roll_back(trial.chance, with_progress=with_progress)
     if undone is not None and undone.position is not None:
         passed = {
-            one for one, (source, offset) in trial.topic.offsets.items() if offset < undone.position.get(source, 0)
+            value for value, (source, offset) in trial.topic.offsets.items() if offset < undone.position.get(source, 0)
         }
         trial.lost = (passed & set(expected_ids(trial.topic.sent)[0])) - undone.ids
     elif undone is not None:
@@ -210,8 +208,8 @@ def sees_a_row_twice(lake: Lake, job: Job, successor: Job, *, at_step: int) -> b
     assert run(successor) == 0
     if stopped:
         wake(sleeper)
-    found = lake.table_ids()
-    return len(found) > len(set(found))
+    table_ids = lake.table_ids()
+    return len(table_ids) > len(set(table_ids))
 
 
 Fault = Callable[[Trial], None]

@@ -43,13 +43,13 @@ class Lake(ABC):
 
     def ids(self) -> tuple[list[int], list[int]]:
         """What is in the table and in the quarantine."""
-        return sorted(self.table_ids()), sorted(json.loads(raw)["id"] for raw in self._column("raw", beside=True))
+        return sorted(self.table_ids()), sorted(json.loads(raw)["id"] for raw in self._column("raw", quarantined=True))
 
     def table_ids(self) -> list[int]:
         return self._column("id")
 
     @abstractmethod
-    def _column(self, name: str, *, beside: bool = False) -> list[int]: ...
+    def _column(self, name: str, *, quarantined: bool = False) -> list[int]: ...
 
     @abstractmethod
     def expire(self) -> None:
@@ -81,12 +81,12 @@ class IcebergLake(Lake):
         self.catalog.create_namespace_if_not_exists(self.name[:-1])
         self.catalog.create_table(self.name, SCHEMA, partition_spec=partition_spec(SCHEMA, partition_by))
 
-    def _column(self, name: str, *, beside: bool = False) -> list[int]:
-        table = self.beside if beside else self.name
-        if beside and not self.catalog.table_exists(table):
+    def _column(self, name: str, *, quarantined: bool = False) -> list[int]:
+        table = self.beside if quarantined else self.name
+        if quarantined and not self.catalog.table_exists(table):
             return []
-        found: list[int] = self.catalog.load_table(table).scan(selected_fields=(name,)).to_arrow()[name].to_pylist()
-        return found
+        rows: list[int] = self.catalog.load_table(table).scan(selected_fields=(name,)).to_arrow()[name].to_pylist()
+        return rows
 
     def expire(self) -> None:
         for name in (self.name, self.beside):
@@ -108,14 +108,14 @@ class IcebergLake(Lake):
     def roll_back(self, chance: random.Random, *, with_progress: bool) -> Undone | None:
         table = self.catalog.load_table(self.name)
         now, current = read_progress(table.metadata), table.current_snapshot()
-        kept = sorted(table.snapshots(), key=lambda one: one.sequence_number or 0)
+        kept = sorted(table.snapshots(), key=lambda item: item.sequence_number or 0)
         known = [
-            (one, progress_at(table.metadata, one))
-            for one in kept[-LAST_FEW:]
-            if current and one.snapshot_id != current.snapshot_id
+            (snapshot, progress_at(table.metadata, snapshot))
+            for snapshot in kept[-LAST_FEW:]
+            if current and snapshot.snapshot_id != current.snapshot_id
         ]
         choices = [
-            (one, then) for one, then in known if then is not None and (with_progress or not _is_ahead(then, now))
+            (item, then) for item, then in known if then is not None and (with_progress or not _is_ahead(then, now))
         ]
         if not choices:
             return None
@@ -138,17 +138,17 @@ class DeltaLake(Lake):
     def _options(self) -> dict[str, str] | None:
         return dict(self.job.connection) or None
 
-    def _table(self, *, beside: bool = False) -> DeltaTable:
-        return DeltaTable(self.job.place + ("__quarantine" if beside else ""), storage_options=self._options)
+    def _table(self, *, quarantined: bool = False) -> DeltaTable:
+        return DeltaTable(self.job.place + ("__quarantine" if quarantined else ""), storage_options=self._options)
 
     def create(self, partition_by: list[str]) -> None:
         create_delta_table(self.job.place, SCHEMA, partition_by=partition_by, storage_options=self._options)
 
-    def _column(self, name: str, *, beside: bool = False) -> list[int]:
-        if beside and not DeltaTable.is_deltatable(f"{self.job.place}__quarantine", storage_options=self._options):
+    def _column(self, name: str, *, quarantined: bool = False) -> list[int]:
+        if quarantined and not DeltaTable.is_deltatable(f"{self.job.place}__quarantine", storage_options=self._options):
             return []
-        found: pa.Table = self._table(beside=beside).to_pyarrow_table(columns=[name])
-        values: list[int] = found[name].to_pylist()
+        pyarrow_table: pa.Table = self._table(quarantined=quarantined).to_pyarrow_table(columns=[name])
+        values: list[int] = pyarrow_table[name].to_pylist()
         return values
 
     def expire(self) -> None:
@@ -188,9 +188,9 @@ class DeltaLake(Lake):
 
 def make_lake(job: Job, partition_by: list[str]) -> Lake:
     """The table of a job, made now."""
-    made = IcebergLake(job) if job.kind == "iceberg" else DeltaLake(job)
-    made.create(partition_by)
-    return made
+    iceberg_lake = IcebergLake(job) if job.kind == "iceberg" else DeltaLake(job)
+    iceberg_lake.create(partition_by)
+    return iceberg_lake
 
 
 def with_place(job: Job, place: str) -> Job:

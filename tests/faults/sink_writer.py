@@ -143,10 +143,10 @@ def write_all(job: Job) -> None:
 
 def error_of_ours(error: BaseException) -> FrazilError | None:
     """The first error of Frazil's behind one of a host's."""
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, FrazilError):
-        found = found.__cause__ or found.__context__
-    return found
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, FrazilError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 def _host(job: Job) -> Callable[[Job], None]:

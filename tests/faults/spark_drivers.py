@@ -116,9 +116,9 @@ class Drivers:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="frazil-drivers-", ignore_cleanup_errors=True)
             atexit.register(self.stop)
-        made = Driver(Path(tempfile.mkdtemp(dir=self._folder.name)))
-        self._all.append(made)
-        return made
+        driver = Driver(Path(tempfile.mkdtemp(dir=self._folder.name)))
+        self._all.append(driver)
+        return driver
 
 
 DRIVERS = Drivers()

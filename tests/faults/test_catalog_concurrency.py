@@ -55,14 +55,14 @@ def test_changes_that_do_not_collide_all_go_through_on_two_servers(database: str
     """Property changes assert nothing: whoever loses the race for the pointer is retried by its server."""
     warehouses = {"default": str(tmp_path / "warehouse")}
     with (
-        running_catalog(tmp_path, database=database, warehouses=warehouses) as one,
+        running_catalog(tmp_path, database=database, warehouses=warehouses) as catalog,
         running_catalog(tmp_path, database=database, warehouses=warehouses) as two,
     ):
-        Client(one.uri).create()
+        Client(catalog.uri).create()
         refusals: list[object] = []
 
         def change(number: int) -> None:
-            client = Client((one, two)[number % 2].uri)
+            client = Client((catalog, two)[number % 2].uri)
             for turn in range(10):
                 answer = client.commit({"action": "set-properties", "updates": {f"p{number}-{turn}": "x"}})
                 refusals.extend([answer.error] if answer.status != 200 else [])
@@ -132,7 +132,7 @@ def test_transactions_over_the_same_tables_on_two_servers_neither_block_nor_tear
             thread.start()
         for thread in threads:
             thread.join()
-        found = [[s["snapshot-id"] for s in Client(uris[1]).load(table)["metadata"]["snapshots"]] for table in "ab"]
-    assert found[0] == found[1]
-    assert sorted(found[0]) == sorted(committed)
+        result = [[s["snapshot-id"] for s in Client(uris[1]).load(table)["metadata"]["snapshots"]] for table in "ab"]
+    assert result[0] == result[1]
+    assert sorted(result[0]) == sorted(committed)
     assert committed

@@ -119,5 +119,5 @@ def _snapshots(folder: Path, table: str) -> list[dict[str, int]]:
         (folder / "warehouse" / "ns" / table / "metadata").glob("*.metadata.json"),
         key=lambda file: file.stat().st_mtime,
     )
-    found: list[dict[str, int]] = max((json.loads(file.read_bytes())["snapshots"] for file in files), key=len)
-    return found
+    result: list[dict[str, int]] = max((json.loads(file.read_bytes())["snapshots"] for file in files), key=len)
+    return result

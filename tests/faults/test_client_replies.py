@@ -60,9 +60,9 @@ def test_rows_are_there_once_whatever_gets_lost(tmp_path: Path, campaign: Campai
             shares = [range(start * each, (start + 1) * each) for start in range(WRITERS)]
             seeds = [random.Random(chance.random()) for _ in shares]
             list(pool.map(write, [proxy] * WRITERS, shares, seeds))
-        found = {
+        result = {
             name: sorted(catalog.load_table(name).scan().to_arrow()["id"].to_pylist()) for name in ("ns.t", "ns.twin")
         }
         catalog.close()
     everything = list(range(WRITERS * each))
-    assert found == {"ns.t": everything, "ns.twin": [number for number in everything if number % 2 == 0]}
+    assert result == {"ns.t": everything, "ns.twin": [number for number in everything if number % 2 == 0]}

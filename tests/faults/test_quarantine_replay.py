@@ -64,7 +64,7 @@ class Lake:
     def ids(self) -> tuple[list[int], list[int]]:
         """What is in the table and in the quarantine."""
         raw = self._read("events__quarantine")["raw"].to_pylist()
-        return sorted(self._read("events")["id"].to_pylist()), sorted(json.loads(one)["id"] for one in raw)
+        return sorted(self._read("events")["id"].to_pylist()), sorted(json.loads(item)["id"] for item in raw)
 
     def expected(self) -> tuple[list[int], list[int]]:
         """The ids, once everything that passes was replayed."""
@@ -92,7 +92,11 @@ class Lake:
                 continue
             live = self.catalog.load_table(("lake", name))
             current = live.current_snapshot()
-            old = [one.snapshot_id for one in live.snapshots() if current and one.snapshot_id != current.snapshot_id]
+            old = [
+                snapshot.snapshot_id
+                for snapshot in live.snapshots()
+                if current and snapshot.snapshot_id != current.snapshot_id
+            ]
             if old:
                 live.maintenance.expire_snapshots().by_ids(old).commit()
 
@@ -113,8 +117,8 @@ def lake_of(kind: str, folder: Path) -> Iterator[Lake]:
 
 @pytest.fixture(params=["iceberg", "delta"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
-    with lake_of(request.param, tmp_path) as made:
-        yield made
+    with lake_of(request.param, tmp_path) as result:
+        yield result
 
 
 def start(job: Replay) -> ForkServerProcess:

@@ -39,14 +39,14 @@ def lake_of(kind: str, folder: Path) -> Iterator[Lake]:
 
 @pytest.fixture(params=["iceberg", "delta"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
-    with lake_of(request.param, tmp_path) as made:
-        yield made
+    with lake_of(request.param, tmp_path) as result:
+        yield result
 
 
 @pytest.fixture
 def iceberg(tmp_path: Path) -> Iterator[Lake]:
-    with lake_of("iceberg", tmp_path) as made:
-        yield made
+    with lake_of("iceberg", tmp_path) as result:
+        yield result
 
 
 def one_fault(lake: Lake, job: Job, chance: random.Random) -> None:
@@ -79,9 +79,9 @@ def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: Lake
         if number % LOOK_EVERY:
             continue
         table, quarantine = lake.ids()
-        for found, possible in zip((table, quarantine), expected_ids(number * ROWS_A_ROUND), strict=True):
-            assert len(found) == len(set(found)), f"fault {number}: a row is in twice"
-            assert set(found) <= set(possible), f"fault {number}: a row is in the wrong table"
+        for item, possible in zip((table, quarantine), expected_ids(number * ROWS_A_ROUND), strict=True):
+            assert len(item) == len(set(item)), f"fault {number}: a row is in twice"
+            assert set(item) <= set(possible), f"fault {number}: a row is in the wrong table"
     assert run(replace(lake.job, until=faults * ROWS_A_ROUND)) == 0
     assert lake.ids() == expected_ids(faults * ROWS_A_ROUND)
 

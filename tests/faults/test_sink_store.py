@@ -78,8 +78,8 @@ def delta(project: Project) -> Lake:
 
 @pytest.fixture(params=[iceberg, delta], ids=["iceberg", "delta"])
 def lake(request: pytest.FixtureRequest, stack: Project) -> Lake:
-    made: Lake = request.param(stack)
-    return made
+    result: Lake = request.param(stack)
+    return result
 
 
 def rows(start: int, end: int) -> pa.Table:

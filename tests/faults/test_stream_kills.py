@@ -138,7 +138,7 @@ class Uplink:
         for name in filter(self.catalog.table_exists, (TABLE, ASIDE)):
             table = self.catalog.load_table(name)
             named = {ref.snapshot_id for ref in table.metadata.refs.values()}  # main, and a branch that a kill has left
-            old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id not in named]
+            old = [snapshot.snapshot_id for snapshot in table.snapshots() if snapshot.snapshot_id not in named]
             if old:
                 table.maintenance.expire_snapshots().by_ids(old).commit()
 
@@ -151,9 +151,9 @@ class Uplink:
 def uplink(fault_stack: Project, tmp_path: Path, campaign: Campaign) -> Iterator[Uplink]:
     catalog = FrazilCatalog("lake", **connection(fault_stack))
     count, kills = campaign.size(short=100_000, full=2_000_000), campaign.size(short=3, full=30)
-    made = Uplink(fault_stack, tmp_path, catalog, f"uplink-{uuid.uuid4().hex[:8]}", count, kills)
-    made.prepare()
-    yield made
+    result = Uplink(fault_stack, tmp_path, catalog, f"uplink-{uuid.uuid4().hex[:8]}", count, kills)
+    result.prepare()
+    yield result
     for name in (TABLE, ASIDE, f"{TABLE}__runs"):
         if catalog.table_exists(name):
             catalog.purge_table(name)
@@ -181,7 +181,7 @@ def test_a_stream_killed_at_random_moments_brings_every_message_in_once(uplink: 
     assert sorted(good + bad) == [message_name(number) for number in range(uplink.count)]
     assert 0.005 < len(bad) / uplink.count < 0.02
     command = [sys.executable, "-m", "frazil", "audit", TABLE]
-    told = subprocess.run(
+    process = subprocess.run(
         command, cwd=uplink.folder, env=environment(uplink.project), capture_output=True, text=True, check=False
     )
-    assert told.returncode == 0, told.stdout + told.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

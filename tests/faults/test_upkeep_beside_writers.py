@@ -93,13 +93,13 @@ def test_maintenance_beside_live_writers_loses_nothing(meeting: Meeting, campaig
         table = catalog.load_table(meeting.name)
         expired = has_expired_snapshots(table)
         compactions |= {
-            one.snapshot_id
-            for one in table.metadata.snapshots
-            if one.summary and one.summary.get("frazil.upkeep") == "compact"
+            snapshot.snapshot_id
+            for snapshot in table.metadata.snapshots
+            if snapshot.summary and snapshot.summary.get("frazil.upkeep") == "compact"
         }
         travels += travel(table, chance.random())
         if time.time() >= next_kill:
-            min(programs, key=lambda one: (one.kills, chance.random())).kill()
+            min(programs, key=lambda item: (item.kills, chance.random())).kill()
             next_kill = time.time() + chance.uniform(2, 5)
         time.sleep(0.3)
     meeting.end.touch()
@@ -113,16 +113,18 @@ def test_maintenance_beside_live_writers_loses_nothing(meeting: Meeting, campaig
 
 def travel(table: Table, where: float) -> int:
     """Reads a snapshot inside the retention: it must hold what its progress says. Gives how many were read."""
-    young = [one for one in table.metadata.snapshots if one.timestamp_ms > now_ms() - (KEPT_MS - SLACK_MS)]
+    young = [
+        snapshot for snapshot in table.metadata.snapshots if snapshot.timestamp_ms > now_ms() - (KEPT_MS - SLACK_MS)
+    ]
     on_main = {entry.snapshot_id for entry in table.history()}
-    chosen = [one for one in young if one.snapshot_id in on_main]
+    chosen = [snapshot for snapshot in young if snapshot.snapshot_id in on_main]
     if not chosen:
         return 0
     snapshot = chosen[int(where * len(chosen))]
     expected = expected_ids(table.metadata, snapshot)
-    found = sorted(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist())
+    rows = sorted(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist())
     assert expected is not None
-    assert found == expected
+    assert rows == expected
     return 1
 
 
@@ -152,13 +154,13 @@ def assert_orphans_are_found(catalog: FrazilCatalog, meeting: Meeting, table: Ta
 
 def reached_by(table: Table) -> set[str]:
     """Every file that the table leads to, as PyIceberg reads it."""
-    found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    reached = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     for snapshot in table.metadata.snapshots:
-        found.add(snapshot.manifest_list)
+        reached.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(table.io):
-            found.add(manifest.manifest_path)
-            found |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
-    return {unquote(urlparse(path).path) for path in found}
+            reached.add(manifest.manifest_path)
+            reached |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return {unquote(urlparse(path).path) for path in reached}
 
 
 def on_disk(table: Table) -> set[str]:

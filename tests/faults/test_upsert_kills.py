@@ -35,9 +35,9 @@ COW, MOR = "copy-on-write", "merge-on-read"
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[UpsertLake]:
     with running_catalog(tmp_path / "catalog") as server:
-        made = UpsertLake(Job("iceberg", server.uri, 0, connection=server.properties, merge_mode=COW))
-        made.create([])
-        yield made
+        upsert_lake = UpsertLake(Job("iceberg", server.uri, 0, connection=server.properties, merge_mode=COW))
+        upsert_lake.create([])
+        yield upsert_lake
 
 
 def one_fault(lake: UpsertLake, job: Job, chance: random.Random) -> None:

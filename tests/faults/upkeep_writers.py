@@ -54,14 +54,14 @@ class Meeting:
 
 def appended(end: int) -> pa.Table:
     ids = list(range(end - ROWS, end))
-    return pa.table([pa.array(ids, pa.int64()), pa.array([one % APPENDED for one in ids], pa.int32())], schema=ARROW)
+    return pa.table([pa.array(ids, pa.int64()), pa.array([item % APPENDED for item in ids], pa.int32())], schema=ARROW)
 
 
 def replaced(turn: int) -> pa.Table:
     """What the replaced partitions hold after a turn."""
     ids = [FIRST + turn * 100 + number for number in range(20)] if turn else []
     return pa.table(
-        [pa.array(ids, pa.int64()), pa.array([100 + one % REPLACED for one in ids], pa.int32())], schema=ARROW
+        [pa.array(ids, pa.int64()), pa.array([100 + item % REPLACED for item in ids], pa.int32())], schema=ARROW
     )
 
 

@@ -92,7 +92,7 @@ class UpsertLake(IcebergLake):
 
         rows = self.catalog.load_table(self.name).scan().to_arrow().to_pylist()
         return sorted(rows, key=lambda row: int(row["id"])), sorted(
-            json.loads(str(raw))["value"] for raw in self._column("raw", beside=True)
+            json.loads(str(raw))["value"] for raw in self._column("raw", quarantined=True)
         )
 
     def stages(self) -> list[str]:
@@ -125,14 +125,14 @@ def upsert_with_spark(spark: SparkSession, job: Job) -> int:
     target = Table(job.table, column("id", "long", required=True), column("version", "long"), column("value", "string"))
     rules: dict[str, Any] = {"mode": "upsert", "key": ["id"], "sequence": "version", "op": "op", "max_bad_share": 1.0}
     source = sources.kafka(job.topic, servers=job.brokers, max_messages=job.flush_rows * len(SOURCES))
-    made = pipeline(source=source, target=target, name="s", audit=[job.audit] if job.audit else [], **rules)(
+    result = pipeline(source=source, target=target, name="s", audit=[job.audit] if job.audit else [], **rules)(
         lambda rows: rows
     )
     steps = _rival_at(spark, job) if job.fault == RIVAL else Steps(job)
     # The folder is another one each time: without a name, each would be a project of its own.
     options = StreamOptions(Path(job.state), patience=replace(patience_of(job), on_step=steps), owner="upserts")
     try:
-        run_stream(made, spark=spark, catalog=_catalog_in(spark, job), folder=Path(job.state), options=options)
+        run_stream(result, spark=spark, catalog=_catalog_in(spark, job), folder=Path(job.state), options=options)
     except Exception as exc:
         print(f"spark upserts: {exc} ({error_of_ours(exc)!r})", file=sys.stderr, flush=True)
         return FENCED if isinstance(exc.__cause__, WriterFenced) else FAILED

@@ -78,9 +78,9 @@ class Answer:
     @property
     def error(self) -> tuple[int, str, str]:
         """Status, type and message of an error in the specification's shape."""
-        found = self.body["error"]
-        assert found["code"] == self.status
-        return self.status, found["type"], found["message"]
+        result = self.body["error"]
+        assert result["code"] == self.status
+        return self.status, result["type"], result["message"]
 
 
 @dataclass
@@ -118,14 +118,14 @@ class Client:
         self.post("/namespaces", {"namespace": [namespace]})
         answer = self.post(f"/namespaces/{namespace}/tables", {"name": table, "schema": SCHEMA, **more})
         assert answer.status == 200, answer.body
-        found: dict[str, Any] = answer.body
-        return found
+        result: dict[str, Any] = answer.body
+        return result
 
     def load(self, table: str = "t", namespace: str = "ns") -> dict[str, Any]:
         answer = self.get(f"/namespaces/{namespace}/tables/{table}")
         assert answer.status == 200, answer.body
-        found: dict[str, Any] = answer.body
-        return found
+        result: dict[str, Any] = answer.body
+        return result
 
     def commit(
         self, *updates: dict[str, Any], table: str = "t", requirements: Any = (), headers: dict[str, str] | None = None

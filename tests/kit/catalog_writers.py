@@ -115,14 +115,14 @@ def check_account(client: Client, writers: Sequence[Writer]) -> None:
     """
     for table in {writer.table for writer in writers}:
         metadata = client.load(table)["metadata"]
-        found = [s["snapshot-id"] for s in metadata["snapshots"]]
-        told = [i for w in writers if w.table == table for i in w.acknowledged]
+        result = [s["snapshot-id"] for s in metadata["snapshots"]]
+        account = [i for w in writers if w.table == table for i in w.acknowledged]
         unheard = {i for w in writers if w.table == table for i in w.unheard}
-        assert len(found) == len(set(found))
-        assert set(told) <= set(found)
-        assert set(found) <= set(told) | unheard
-        assert [s.get("parent-snapshot-id") for s in metadata["snapshots"]] == [None, *found[:-1]][: len(found)]
-        assert [e["snapshot-id"] for e in metadata["snapshot-log"]] == found
+        assert len(result) == len(set(result))
+        assert set(account) <= set(result)
+        assert set(result) <= set(account) | unheard
+        assert [s.get("parent-snapshot-id") for s in metadata["snapshots"]] == [None, *result[:-1]][: len(result)]
+        assert [e["snapshot-id"] for e in metadata["snapshot-log"]] == result
 
 
 @dataclass

@@ -40,9 +40,9 @@ class Oracle:
         loses.
         """
         last: dict[int, dict[str, Any]] = {}
-        for one in batch:
-            if one["id"] not in last or one["version"] >= last[one["id"]]["version"]:
-                last[one["id"]] = one
+        for change_ in batch:
+            if change_["id"] not in last or change_["version"] >= last[change_["id"]]["version"]:
+                last[change_["id"]] = change_
         for number, one in last.items():
             known = self.rows.get(number)
             if known is not None and known["version"] > one["version"]:

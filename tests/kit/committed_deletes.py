@@ -20,9 +20,9 @@ def delete_from(table: Table, deletes: Sequence[MadeDelete]) -> None:
     current = table.current_snapshot()
     assert current is not None
     folder = Path(urlsplit(table.location()).path) / "metadata"
-    made = RealTable(folder, table.schema(), [table.spec()])
+    real_table = RealTable(folder, table.schema(), [table.spec()])
     number, sequence = table.metadata.new_snapshot_id(), table.metadata.last_sequence_number + 1
-    manifests = [made._write_deletes(one, number) for one in deletes]
+    manifests = [real_table._write_deletes(response, number) for response in deletes]
     place = str(folder / f"snap-{number}-deletes.avro")
     with write_manifest_list(2, table.io.new_output(place), number, current.snapshot_id, sequence, "deflate") as writer:
         writer.add_manifests([*current.manifests(table.io), *manifests])

@@ -55,11 +55,11 @@ def delete_positions(catalog: FrazilCatalog, name: str, positions: list[int]) ->
 def delete_equal(catalog: FrazilCatalog, name: str, column: str, values: list[Any]) -> None:
     """Deletes the rows that have these values in a column, as Flink does."""
     table = catalog.load_table(name)
-    one = table.schema().find_field(column)
+    result = table.schema().find_field(column)
     kind = pa.array(values).type
-    field = pa.field(column, kind, metadata={"PARQUET:field_id": str(one.field_id)})
+    field = pa.field(column, kind, metadata={"PARQUET:field_id": str(result.field_id)})
     rows = pa.table({column: values}, schema=pa.schema([field]))
-    _commit(catalog, table, rows, content=DataFileContent.EQUALITY_DELETES, equality_ids=[one.field_id])
+    _commit(catalog, table, rows, content=DataFileContent.EQUALITY_DELETES, equality_ids=[result.field_id])
 
 
 def _commit(catalog: FrazilCatalog, table: Table, rows: pa.Table, **facts: Any) -> None:

@@ -13,6 +13,6 @@ from frazil.client import FrazilCatalog
 def lake_catalog(*, allow_overlap: bool = False) -> Iterator[FrazilCatalog]:
     """A client of a catalog of its own, with the namespace `lake`; both end with the block."""
     with running_catalog(allow_overlap=allow_overlap) as server:
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lake")
-        yield made
+        client = FrazilCatalog("lake", **server.properties)
+        client.create_namespace("lake")
+        yield client

@@ -71,10 +71,10 @@ class LossyProxy:
 
     @staticmethod
     def _taken(waiting: list[bytes], request: bytes) -> bool:
-        found = next((start for start in waiting if request.startswith(start)), None)
-        if found is not None:
-            waiting.remove(found)
-        return found is not None
+        result = next((start for start in waiting if request.startswith(start)), None)
+        if result is not None:
+            waiting.remove(result)
+        return result is not None
 
 
 class _Replies:

@@ -62,14 +62,14 @@ class MadeFile:
 
 def split_by_partition(rows: Iterable[Row], spec: PartitionSpec, schema: Schema) -> dict[tuple[Any, ...], list[Row]]:
     """The rows of each partition."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    result: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         values = []
-        for one in spec.fields:
-            source = schema.find_field(one.source_id)
-            values.append(one.transform.transform(source.field_type)(row[source.name]))
-        found.setdefault(tuple("NaN" if isinstance(v, float) and math.isnan(v) else v for v in values), []).append(row)
-    return {tuple(math.nan if v == "NaN" and len(key) else v for v in key): rows for key, rows in found.items()}
+        for item in spec.fields:
+            source = schema.find_field(item.source_id)
+            values.append(item.transform.transform(source.field_type)(row[source.name]))
+        result.setdefault(tuple("NaN" if isinstance(v, float) and math.isnan(v) else v for v in values), []).append(row)
+    return {tuple(math.nan if v == "NaN" and len(key) else v for v in key): rows for key, rows in result.items()}
 
 
 def describe(file: MadeFile, schema: Schema) -> DataFile:
@@ -77,22 +77,22 @@ def describe(file: MadeFile, schema: Schema) -> DataFile:
     maps: dict[str, dict[int, Any]] = {
         name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower", "upper")
     }
-    for one in schema.fields:
-        values = [row.get(one.name) for row in file.rows]
+    for item in schema.fields:
+        values = [row.get(item.name) for row in file.rows]
         present = [value for value in values if value is not None]
         nans = [value for value in present if isinstance(value, float) and math.isnan(value)]
         solid = [value for value in present if not (isinstance(value, float) and math.isnan(value))]
         if file.stats.counts:
-            maps["value_counts"][one.field_id] = len(values)
-            maps["null_value_counts"][one.field_id] = len(values) - len(present)
-            if isinstance(one.field_type, FloatType | DoubleType):
-                maps["nan_value_counts"][one.field_id] = len(nans)
+            maps["value_counts"][item.field_id] = len(values)
+            maps["null_value_counts"][item.field_id] = len(values) - len(present)
+            if isinstance(item.field_type, FloatType | DoubleType):
+                maps["nan_value_counts"][item.field_id] = len(nans)
         if file.stats.bounds and solid:
-            low, high = _bounds(one.field_type, min(solid), max(solid), file.stats)
-            maps["lower"][one.field_id] = low
+            low, high = _bounds(item.field_type, min(solid), max(solid), file.stats)
+            maps["lower"][item.field_id] = low
             if high is not None:
-                maps["upper"][one.field_id] = high
-    made = DataFile.from_args(
+                maps["upper"][item.field_id] = high
+    arguments = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=file.path,
         file_format=file.format,
@@ -105,8 +105,8 @@ def describe(file: MadeFile, schema: Schema) -> DataFile:
         lower_bounds=maps["lower"] or None,
         upper_bounds=maps["upper"] or None,
     )
-    made.spec_id = file.spec.spec_id
-    return made
+    arguments.spec_id = file.spec.spec_id
+    return arguments
 
 
 def _bounds(kind: Any, low: Any, high: Any, stats: Stats) -> tuple[bytes, bytes | None]:

@@ -50,12 +50,14 @@ POSITION_SCHEMA = pa.schema(
 def to_arrow(rows: Sequence[Row], fields: Sequence[NestedField]) -> pa.Table:
     """Rows with dates, times and UUIDs as they are stored, as Arrow with field ids."""
     schema = schema_to_pyarrow(Schema(*fields))
-    return pa.Table.from_arrays([_array([row[one.name] for row in rows], one) for one in fields], schema=schema)
+    return pa.Table.from_arrays(
+        [_array([row[column.name] for row in rows], column) for column in fields], schema=schema
+    )
 
 
-def _array(values: Sequence[Any], one: NestedField) -> pa.Array:
-    wanted = arrow_type(one.field_type)
-    if isinstance(one.field_type, COUNTED):
+def _array(values: Sequence[Any], nested_field: NestedField) -> pa.Array:
+    wanted = arrow_type(nested_field.field_type)
+    if isinstance(nested_field.field_type, COUNTED):
         return pa.array(values, pa.int64()).cast(pa.int32() if pa.types.is_date(wanted) else pa.int64()).cast(wanted)
     plain = pa.array(values, storage_type(wanted))
     return pa.ExtensionArray.from_storage(wanted, plain) if isinstance(wanted, pa.BaseExtensionType) else plain
@@ -64,13 +66,13 @@ def _array(values: Sequence[Any], one: NestedField) -> pa.Array:
 def to_stored(table: pa.Table, fields: Sequence[NestedField]) -> list[tuple[str, ...]]:
     """Rows as they are stored, in a form that tells NaN from null and -0.0 from 0.0."""
     columns = []
-    for column, one in zip(table.columns, fields, strict=True):
+    for column, item in zip(table.columns, fields, strict=True):
         plain = (
             pa.chunked_array([chunk.storage for chunk in column.chunks], storage_type(column.type))
             if is_extension(column)
             else column
         )
-        if isinstance(one.field_type, COUNTED):
+        if isinstance(item.field_type, COUNTED):
             plain = plain.cast(pa.int32() if pa.types.is_date(plain.type) else pa.int64())
         columns.append([repr(value) for value in plain.to_pylist()])
     return list(zip(*columns, strict=True)) if columns else []
@@ -128,32 +130,36 @@ class RealTable(MadeTable):
     def delete(self, deletes: Sequence[MadeDelete]) -> None:
         """A snapshot with these delete files added."""
         number = len(self.snapshots) + 1
-        for one in deletes:
-            one.sequence = number
-            self._manifests.append(self._write_deletes(one, number))
+        for response in deletes:
+            response.sequence = number
+            self._manifests.append(self._write_deletes(response, number))
         self.deletes += deletes
         self.commit(number)
 
-    def _write_deletes(self, one: MadeDelete, number: int) -> Any:
+    def _write_deletes(self, response: MadeDelete, number: int) -> Any:
         writer = _DeleteWriter(
-            one.spec, self.schema, self.io.new_output(str(self.folder / f"d{next(self._numbers)}.avro")), number, "null"
+            response.spec,
+            self.schema,
+            self.io.new_output(str(self.folder / f"d{next(self._numbers)}.avro")),
+            number,
+            "null",
         )
         with writer:
             entry = ManifestEntry.from_args(
-                status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=self._describe_delete(one)
+                status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=self._describe_delete(response)
             )
             writer.add_entry(entry)
         return writer.to_manifest_file()
 
-    def _describe_delete(self, one: MadeDelete) -> DataFile:
-        path = str(self.folder / f"delete-{next(self._numbers)}.{'puffin' if one.kind == 'vector' else 'parquet'}")
+    def _describe_delete(self, response: MadeDelete) -> DataFile:
+        path = str(self.folder / f"delete-{next(self._numbers)}.{'puffin' if response.kind == 'vector' else 'parquet'}")
         facts: dict[str, Any] = {
             "file_path": path,
             "file_format": FileFormat.PARQUET,
             "content": DataFileContent.POSITION_DELETES,
         }
-        if one.kind == "vector":
-            ((target, positions),) = one.positions.items()
+        if response.kind == "vector":
+            ((target, positions),) = response.positions.items()
             blob = vector_blob(positions)
             Path(path).write_bytes(b"PFA1" + blob)
             facts |= {
@@ -163,19 +169,19 @@ class RealTable(MadeTable):
                 "record_count": len(set(positions)),
             }
             facts |= {"content_size_in_bytes": len(blob)}
-        elif one.kind == "positions":
-            found = sorted((path, pos) for path, some in one.positions.items() for pos in some)
+        elif response.kind == "positions":
+            result = sorted((path, pos) for path, some in response.positions.items() for pos in some)
             pq.write_table(
-                pa.table({"file_path": [p for p, _ in found], "pos": [n for _, n in found]}, schema=POSITION_SCHEMA),
+                pa.table({"file_path": [p for p, _ in result], "pos": [n for _, n in result]}, schema=POSITION_SCHEMA),
                 path,
             )
-            facts |= {"record_count": len(found)}
+            facts |= {"record_count": len(result)}
         else:
-            fields = [self.schema.find_field(name) for name in one.columns]
-            pq.write_table(to_arrow(one.values, fields), path)
-            facts |= {"content": DataFileContent.EQUALITY_DELETES, "equality_ids": [one.field_id for one in fields]}
-            facts |= {"record_count": len(one.values)}
-        facts |= {"partition": Record(*one.partition), "file_size_in_bytes": Path(path).stat().st_size}
+            fields = [self.schema.find_field(name) for name in response.columns]
+            pq.write_table(to_arrow(response.values, fields), path)
+            facts |= {"content": DataFileContent.EQUALITY_DELETES, "equality_ids": [item.field_id for item in fields]}
+            facts |= {"record_count": len(response.values)}
+        facts |= {"partition": Record(*response.partition), "file_size_in_bytes": Path(path).stat().st_size}
         return DataFile.from_args(_table_format_version=3, **facts)
 
     # --- the rules, row by row ---------------------------------------------------------------------------------------
@@ -186,28 +192,32 @@ class RealTable(MadeTable):
 
     def _is_deleted(self, file: Any, at: int, row: Row) -> bool:
         vectors = [
-            one
-            for one in self.deletes
-            if one.kind == "vector" and file.path in one.positions and one.sequence >= file.sequence
+            response
+            for response in self.deletes
+            if response.kind == "vector" and file.path in response.positions and response.sequence >= file.sequence
         ]
         if vectors:
             by_position = at in vectors[-1].positions[file.path]
         else:
             later = (
-                one
-                for one in self.deletes
-                if one.kind == "positions" and one.sequence >= file.sequence and self._concerns(one, file)
+                response
+                for response in self.deletes
+                if response.kind == "positions"
+                and response.sequence >= file.sequence
+                and self._concerns(response, file)
             )
-            by_position = any(at in one.positions.get(file.path, ()) for one in later)
-        younger = (one for one in self.deletes if one.kind == "equality" and one.sequence > file.sequence)
+            by_position = any(at in item.positions.get(file.path, ()) for item in later)
+        younger = (
+            response for response in self.deletes if response.kind == "equality" and response.sequence > file.sequence
+        )
         return by_position or any(
-            (not one.spec.fields or self._concerns(one, file))
-            and any(_same(value, row, one.columns) for value in one.values)
-            for one in younger
+            (not item.spec.fields or self._concerns(item, file))
+            and any(_same(value, row, item.columns) for value in item.values)
+            for item in younger
         )
 
-    def _concerns(self, one: MadeDelete, file: Any) -> bool:
-        return one.spec is file.spec and repr(one.partition) == repr(file.partition)
+    def _concerns(self, response: MadeDelete, file: Any) -> bool:
+        return response.spec is file.spec and repr(response.partition) == repr(file.partition)
 
     # --- read --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +225,7 @@ class RealTable(MadeTable):
         self, expr: BooleanExpression | None = None, columns: Sequence[str] | None = None, **more: Any
     ) -> tuple[Planner, FileReader]:
         planner = Planner(self.state, self.cache(), ScanRequest(filter=AlwaysTrue() if expr is None else expr))
-        fields = [self.schema.find_field(name) for name in columns or [one.name for one in self.schema.fields]]
+        fields = [self.schema.find_field(name) for name in columns or [column.name for column in self.schema.fields]]
         return planner, FileReader(ReadPlan.of(planner, lambda path: self.io.new_input(path).open(), fields, **more))  # type: ignore[return-value]
 
     def read(
@@ -233,6 +243,6 @@ def vector_blob(positions: Iterable[int]) -> bytes:
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
-def _same(one: Row, other: Row, columns: Iterable[str]) -> bool:
+def _same(row: Row, other: Row, columns: Iterable[str]) -> bool:
     """Null is null, NaN is NaN, and -0.0 is not 0.0."""
-    return all(repr(one[name]) == repr(other[name]) for name in columns)
+    return all(repr(row[name]) == repr(other[name]) for name in columns)

@@ -29,8 +29,8 @@ plain_types = st.sampled_from(PLAIN)
 
 
 def columns(types: st.SearchStrategy[Type], *, least: int = 1, most: int = 4) -> st.SearchStrategy[tuple[Column, ...]]:
-    made = st.builds(Column, names, types, st.booleans(), docs)
-    return st.lists(made, min_size=least, max_size=most, unique_by=lambda column: column.name).map(tuple)
+    builds = st.builds(Column, names, types, st.booleans(), docs)
+    return st.lists(builds, min_size=least, max_size=most, unique_by=lambda column: column.name).map(tuple)
 
 
 types: st.SearchStrategy[Type] = st.recursive(
@@ -52,19 +52,19 @@ def _dedup(term: Term) -> tuple[str, str]:
 @st.composite
 def tables(draw: st.DrawFn, *, name: str = "l.t") -> Table:
     """A declared table with terms and a key that fit its columns."""
-    made = draw(columns(types, most=6))
-    sources = {path: column for path, column, single in walk(made) if single and isinstance(column.type, str)}
+    result = draw(columns(types, most=6))
+    sources = {path: column for path, column, single in walk(result) if single and isinstance(column.type, str)}
     terms = [
         Term(t, path) for path, column in sources.items() for t in TRANSFORMS if can_transform(t, str(column.type))
     ]
-    free = [t for t in terms if t.transform == "identity" or t.field_name() not in {path for path, *_ in walk(made)}]
+    free = [t for t in terms if t.transform == "identity" or t.field_name() not in {path for path, *_ in walk(result)}]
     partitions = draw(st.lists(st.sampled_from(free), max_size=3, unique_by=(Term.field_name, _dedup))) if free else []
     orders = draw(st.lists(st.sampled_from(terms), max_size=2, unique=True)) if terms else []
     ends = st.sampled_from(["", " desc", " nulls last", " desc nulls first"])
-    keyed = [c.name for c in made if c.required and isinstance(c.type, str) and c.type not in ("float", "double")]
+    keyed = [c.name for c in result if c.required and isinstance(c.type, str) and c.type not in ("float", "double")]
     return Table(
         name,
-        *made,
+        *result,
         partition_by=[str(term) for term in partitions],
         sort_by=[f"{term}{draw(ends)}" for term in orders],
         key=draw(st.lists(st.sampled_from(keyed), max_size=2, unique=True)) if keyed else [],

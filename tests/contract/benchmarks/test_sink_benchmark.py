@@ -21,16 +21,16 @@ ROWS = 20_000
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Catalog]:
     with running_catalog(tmp_path / "catalog") as running:
-        found = load_catalog("bench", type="rest", uri=running.uri)
-        found.create_namespace("bench")
-        yield found
+        result = load_catalog("bench", type="rest", uri=running.uri)
+        result.create_namespace("bench")
+        yield result
 
 
 def cost_of(writer: str, split: str, source: Path, uri: str) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.sink.case", writer, split, str(source), uri]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    document: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return document
 
 
 @pytest.mark.requirement("arrow.claim")
@@ -43,5 +43,5 @@ def test_a_case_writes_all_rows_and_tells_their_time_and_memory(
     assert min(cost["cpu_s"], cost["wall_s"], cost["peak_mb"]) > 0
     (table,) = catalog.list_tables("bench")
     order = [("device_id", "ascending"), ("event_timestamp", "ascending"), ("payload", "ascending")]
-    given = pa.ipc.open_file(pa.memory_map(str(source))).read_all()
-    assert catalog.load_table(table).scan().to_arrow().cast(given.schema).sort_by(order) == given.sort_by(order)
+    result = pa.ipc.open_file(pa.memory_map(str(source))).read_all()
+    assert catalog.load_table(table).scan().to_arrow().cast(result.schema).sort_by(order) == result.sort_by(order)

@@ -35,18 +35,18 @@ def cost(wall_s: float, cpu_s: float = 1.0, **more: float) -> list[dict[str, flo
 
 @pytest.mark.parametrize(("sink_s", "met"), [(10.19, True), (10.21, False), (9.9, True)])
 def test_the_sink_may_cost_two_percent_and_not_more(sink_s: float, met: bool) -> None:
-    found = {name: cost(10) for name in CASES}
-    found |= {"cost": [{"cpu_s": sink_s, "bare_s": 10.0}] * 2}
-    found |= {name: cost(10, 10.0, bare_s=10.0, bare_wall_s=10.0) for name in ("spark-1", "spark-2")}
-    first, share, *_ = figures(found, Size(100, 2))
+    result = {name: cost(10) for name in CASES}
+    result |= {"cost": [{"cpu_s": sink_s, "bare_s": 10.0}] * 2}
+    result |= {name: cost(10, 10.0, bare_s=10.0, bare_wall_s=10.0) for name in ("spark-1", "spark-2")}
+    first, share, *_ = figures(result, Size(100, 2))
     assert (first.figure, first.met) == ("plain Python: the sink's CPU s", met)
     assert share.ours == pytest.approx((sink_s - 10) * 10, abs=0.01)
 
 
 def test_two_cores_are_compared_by_wall_time() -> None:
     spark = {"spark-1": cost(20, bare_s=1, bare_wall_s=20), "spark-2": cost(10, bare_s=1, bare_wall_s=10)}
-    found = {name: cost(10) for name in CASES} | spark | {"cost": cost(1, bare_s=1)} | {"plain-2": cost(6)}
-    by_name = {(one.figure, one.peer_name): asdict(one) for one in figures(found, Size(100, 2))}
+    result = {name: cost(10) for name in CASES} | spark | {"cost": cost(1, bare_s=1)} | {"plain-2": cost(6)}
+    by_name = {(figure.figure, figure.peer_name): asdict(figure) for figure in figures(result, Size(100, 2))}
     plain, on_spark = (by_name[f"{host}, 2 cores, queries/s", "1 core"] for host in ("plain Python", "Spark"))
     assert (plain["ours"], plain["ratio"], plain["met"]) == (16.7, 1.67, False)
     assert (on_spark["ours"], on_spark["ratio"], on_spark["met"]) == (10.0, 2.0, True)
@@ -58,6 +58,6 @@ def test_a_case_warms_up_and_then_measures_files(name: str, tmp_path: Path) -> N
     file = write_queries(tmp_path / "queries" / "a.parquet", 20)
     with running_catalog(tmp_path / "catalog") as server, running_case(name, tmp_path / "queries", server.uri) as case:
         case.wait()
-        found = case.measure(file)
-    assert found["cpu_s"] >= 0
-    assert set(found) == ({"cpu_s", "bare_s"} if name == "cost" else {"cpu_s", "wall_s"})
+        measure = case.measure(file)
+    assert measure["cpu_s"] >= 0
+    assert set(measure) == ({"cpu_s", "bare_s"} if name == "cost" else {"cpu_s", "wall_s"})

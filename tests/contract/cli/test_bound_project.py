@@ -106,8 +106,8 @@ def test_a_server_that_has_ended_is_named_with_the_command_that_starts_it(
 def test_flags_environment_and_file_win_over_what_was_started_here(project: Path) -> None:
     (project / "frazil.toml").write_text('[catalog]\nuri = "http://file:1"\n')
     env, flags = {"FRAZIL_CATALOG__URI": "http://env:1"}, {"catalog.uri": "http://flag:1"}
-    found = [load_settings(environ={}), load_settings(environ=env), load_settings(environ=env, flags=flags)]
-    assert [settings.catalog.uri for settings in found] == ["http://file:1", "http://env:1", "http://flag:1"]
+    result = [load_settings(environ={}), load_settings(environ=env), load_settings(environ=env, flags=flags)]
+    assert [settings.catalog.uri for settings in result] == ["http://file:1", "http://env:1", "http://flag:1"]
 
 
 def test_of_serve_and_up_the_one_that_runs_is_used_then_the_later_one(tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ def test_diff_prints_what_changed_and_the_rows_by_key(shell: Shell) -> None:
         "  - id=1: name=n1",
         "  + id=3: name=n3",
     ]
-    found = shell.json("diff", past.name, str(first), "--key", "id", "--limit", "1")
-    assert (found["after"]["kind"], found["rows"]["removed"], len(found["rows"]["rows"])) == ("branch", 1, 1)
+    document = shell.json("diff", past.name, str(first), "--key", "id", "--limit", "1")
+    assert (document["after"]["kind"], document["rows"]["removed"], len(document["rows"]["rows"])) == ("branch", 1, 1)
     assert shell.said("diff", past.name, "main", "main").splitlines()[1] == "no difference"
 
 

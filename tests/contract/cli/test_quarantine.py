@@ -73,8 +73,8 @@ def test_list_says_how_much_and_why(table: str) -> None:
         assert "lake.sales" in printed
         assert "2 x check 'amount >= 0' failed" in printed
         assert "1 x field 'amount': expected decimal(12, 2)" in printed
-    (found,) = json.loads(run("quarantine", "list", "--output", "json").output)
-    assert (found["table"], found["rows"], found["oldest"]) == ("lake.sales", 3, found["newest"])
+    (result,) = json.loads(run("quarantine", "list", "--output", "json").output)
+    assert (result["table"], result["rows"], result["oldest"]) == ("lake.sales", 3, result["newest"])
 
 
 def test_a_table_without_quarantine_says_that_nothing_was_ever_quarantined(table: str, server: EmbeddedCatalog) -> None:
@@ -197,8 +197,8 @@ def test_audit_ends_with_1_when_something_speaks_against_it(table: str, server: 
     with catalog.load_table(table).transaction() as change:
         change.set_properties({"frazil.progress.main": '{"v":1,"parts":{}}'})
     result = run("audit", table, "--output", "json")
-    found = json.loads(result.output)
-    assert (result.exit_code, found["clean"], len(found["problems"])) == (1, False, 1)
+    document = json.loads(result.output)
+    assert (result.exit_code, document["clean"], len(document["problems"])) == (1, False, 1)
     assert run("audit", table).output.startswith("lake.sales: 1 problem\n")
 
 

@@ -31,11 +31,11 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrazilC
     monkeypatch.chdir(tmp_path)
     with running_catalog() as server:
         monkeypatch.setenv("FRAZIL_CATALOG__URI", server.uri)
-        made = FrazilCatalog("lake", **server.properties)
-        made.create_namespace("lakehouse")
+        client = FrazilCatalog("lake", **server.properties)
+        client.create_namespace("lakehouse")
         sales = load_project(tmp_path).pipeline("daily_sales").target
-        made.create_table(sales.identifier, sales.schema(), partition_spec=sales.partition_spec())
-        yield made
+        client.create_table(sales.identifier, sales.schema(), partition_spec=sales.partition_spec())
+        yield client
 
 
 def frazil(*arguments: str) -> Result:

@@ -83,7 +83,7 @@ def test_twelve_threads_that_load_one_table_at_once_cost_two_requests(
     waiting = [threads.submit(shaky.load_table, "ns.a") for _ in range(12)]
     wait_until_asleep(threads, 12)
     proxy.open.set()
-    tables = [one.result() for one in waiting]
+    tables = [item.result() for item in waiting]
     assert {table.metadata.table_uuid for table in tables} == {shaky.load_table("ns.a").metadata.table_uuid}
     assert len({id(table) for table in tables}) == 12
     assert loads(proxy, "a") == 3  # the first one's, the shared one, and the one after
@@ -111,7 +111,7 @@ def test_an_error_is_told_to_all_who_wait_and_to_nobody_later(
     waiting = [threads.submit(shaky.load_table, "ns.later") for _ in range(4)]
     wait_until_asleep(threads, 4)
     proxy.open.set()
-    assert [type(one.exception()) for one in waiting] == [NoSuchTableError] * 4
+    assert [type(item.exception()) for item in waiting] == [NoSuchTableError] * 4
     catalog.create_table("ns.later", catalog.load_table("ns.a").schema())
     assert shaky.load_table("ns.later").name() == ("ns", "later")
 
@@ -176,7 +176,7 @@ def test_a_plan_loads_its_tables_at_a_time_and_asks_once_for_a_namespace(
 def test_an_error_of_one_table_is_in_its_place_among_the_others(shaky: FrazilCatalog) -> None:
     first, missing, last = shaky.load_each(["ns.a", "ns.nowhere", "ns.b"])
     assert isinstance(missing, NoSuchTableError)
-    assert [one.name() for one in (first, last) if not isinstance(one, Exception)] == [("ns", "a"), ("ns", "b")]
+    assert [item.name() for item in (first, last) if not isinstance(item, Exception)] == [("ns", "a"), ("ns", "b")]
 
 
 def test_a_table_whose_metadata_file_is_lost_is_not_taken_for_one_that_is_not_there(catalog: FrazilCatalog) -> None:

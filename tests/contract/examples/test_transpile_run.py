@@ -90,14 +90,14 @@ class Lake:
         return counting
 
     def rows(self) -> list[tuple[str, str, int]]:
-        found = self.catalog.load_table("lakehouse.transpiled").scan().to_arrow()
-        names = [Path(path).name for path in found["source_file"].to_pylist()]
-        return sorted(zip(found["query_id"].to_pylist(), names, found["position"].to_pylist(), strict=True))
+        table = self.catalog.load_table("lakehouse.transpiled").scan().to_arrow()
+        names = [Path(path).name for path in table["source_file"].to_pylist()]
+        return sorted(zip(table["query_id"].to_pylist(), names, table["position"].to_pylist(), strict=True))
 
     def commits(self) -> list[int]:
         """The rows of each commit that brought any."""
         snapshots = self.catalog.load_table("lakehouse.transpiled").snapshots()
-        added = [int(one.summary["added-records"] or 0) for one in snapshots if one.summary is not None]
+        added = [int(snapshot.summary["added-records"] or 0) for snapshot in snapshots if snapshot.summary is not None]
         return [count for count in added if count]
 
 
@@ -234,11 +234,11 @@ def test_a_file_is_read_from_any_row_in_row_groups_of_any_size(lake: Lake) -> No
     files = lake.run.QueryFiles.at(str(lake.folder / "a.parquet"), load_settings(environ={}, folder=lake.folder))
     (file,) = files.list()
     for start, end in itertools.product((0, 1, 19, 20, 21, 59, 94, 95), (None, 60, 20, 1)):
-        found = list(files.read(file, start=start, end=end, batch_rows=7))
-        ids = [name for _, part in found for name in part["query_id"].to_pylist()]
+        result = list(files.read(file, start=start, end=end, batch_rows=7))
+        ids = [name for _, part in result for name in part["query_id"].to_pylist()]
         assert ids == batch["query_id"].to_pylist()[start:end]
-        assert [first for first, _ in found] == [
-            start + sum(len(part) for _, part in found[:n]) for n in range(len(found))
+        assert [first for first, _ in result] == [
+            start + sum(len(part) for _, part in result[:n]) for n in range(len(result))
         ]
 
 

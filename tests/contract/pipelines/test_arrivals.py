@@ -23,8 +23,8 @@ from tests.kit.lake import lake_catalog
 
 @pytest.fixture(scope="module")
 def catalog() -> Iterator[FrazilCatalog]:
-    with lake_catalog() as made:
-        yield made
+    with lake_catalog() as result:
+        yield result
 
 
 @dataclass

@@ -17,8 +17,8 @@ TARGET = Table("lake.t", column("id", "long"))
 
 @pytest.fixture(scope="module")
 def catalog() -> Iterator[FrazilCatalog]:
-    with lake_catalog() as made:
-        yield made
+    with lake_catalog() as result:
+        yield result
 
 
 def test_failed_runs_are_noted_and_the_latest_comes_first(catalog: FrazilCatalog) -> None:
@@ -34,7 +34,7 @@ def test_failed_runs_are_noted_and_the_latest_comes_first(catalog: FrazilCatalog
 
 
 def test_errors_are_told_without_secrets() -> None:
-    told = tell_error(
+    error = tell_error(
         OSError("403 for key hunter2 at http://s3"), {"s3.secret-access-key": "hunter2", "s3.endpoint": "http://s3"}
     )
-    assert told == "OSError: 403 for key ********** at http://s3"
+    assert error == "OSError: 403 for key ********** at http://s3"

@@ -56,30 +56,30 @@ def render_page(ours: Mapping[str, Outcomes], reference: Outcomes) -> str:
         command=COMMAND,
         version=VERSION,
         summary="\n".join(
-            f"| {name} | {' | '.join(map(str, counts(found).values()))} |" for name, found in columns.items()
+            f"| {name} | {' | '.join(map(str, counts(value).values()))} |" for name, value in columns.items()
         ),
         switches=", ".join(f"`{key.removeprefix('rck.')}={value}`" for key, value in SWITCHES.items()),
         differences="\n".join(_differences(columns, tests)) or "Nothing.",
         names=" | ".join(columns),
         rules=" | ".join("---" for _ in columns),
         rows="\n".join(
-            f"| {test} | {' | '.join(_word(found, test) for found in columns.values())} |" for test in tests
+            f"| {test} | {' | '.join(_word(column, test) for column in columns.values())} |" for test in tests
         ),
     )
 
 
-def _word(found: Outcomes, test: str) -> str:
-    return found[test].word if test in found else "absent"
+def _word(outcomes: Outcomes, test: str) -> str:
+    return outcomes[test].word if test in outcomes else "absent"
 
 
 def _differences(columns: Mapping[str, Outcomes], tests: list[str]) -> list[str]:
     lines = []
     for test in tests:
-        words = {name: _word(found, test) for name, found in columns.items()}
+        words = {name: _word(value, test) for name, value in columns.items()}
         if set(words.values()) != {"passed"}:
             same = len(set(words.values())) == 1
             text = next(iter(words.values())) if same else ", ".join(f"{name}: {word}" for name, word in words.items())
-            reason = next((m for found in columns.values() if test in found and (m := _reason(found[test]))), "")
+            reason = next((m for column in columns.values() if test in column and (m := _reason(column[test]))), "")
             lines.append(f"- {test}: {text}{f' ({reason})' if reason else ''}")
     return lines
 

@@ -66,8 +66,8 @@ def read_report(report: Path) -> Outcomes:
 
 def counts(outcomes: Outcomes) -> dict[str, int]:
     """How many tests ended in which way."""
-    found = Counter(outcome.word for outcome in outcomes.values())
-    return {word: found[word] for word in ("passed", "failed", "skipped")}
+    counter = Counter(outcome.word for outcome in outcomes.values())
+    return {word: counter[word] for word in ("passed", "failed", "skipped")}
 
 
 def _name(case: ET.Element) -> str:
@@ -78,13 +78,13 @@ def _name(case: ET.Element) -> str:
 def _outcome(case: ET.Element) -> Outcome:
     for word, tags in (("skipped", ("skipped",)), ("failed", ("failure", "error"))):
         for tag in tags:
-            if (found := case.find(tag)) is not None:
-                return Outcome(word, _first_words(found))
+            if (result := case.find(tag)) is not None:
+                return Outcome(word, _first_words(result))
     return Outcome("passed")
 
 
-def _first_words(found: ET.Element) -> str:
-    text = found.get("message") or (found.text or "")
+def _first_words(value: ET.Element) -> str:
+    text = value.get("message") or (value.text or "")
     text = text.partition("\tat ")[0].replace(
         "org.junit.AssumptionViolatedException: assumption was not met due to:", ""
     )

@@ -29,14 +29,14 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def make_toy(settings: Settings) -> Iterator[Callable[..., Toy]]:
     """Makes a toy server with another script or settings; all are stopped in the end."""
-    made = []
+    result = []
 
     def make(script: str = SCRIPT, **stack: object) -> Toy:
         toy = Toy(settings.model_copy(update={"stack": settings.stack.model_copy(update=stack)}))
         toy.script = script
-        made.append(toy)
+        result.append(toy)
         return toy
 
     yield make
-    for toy in made:
+    for toy in result:
         toy.stop()

@@ -43,10 +43,10 @@ def test_every_section_has_something_to_say_and_nothing_is_broken_here(settings:
 
 def test_a_port_of_a_plain_service_in_strange_hands_is_broken_and_names_the_owner(settings: Settings) -> None:
     with socket.create_server(("127.0.0.1", settings.stack.ports.catalog)):
-        found = find(settings, "Ports", "catalog")
-    assert found.state == "broken"
-    assert f"(pid {os.getpid()})" in found.detail
-    assert "stack.ports.catalog" in str(found.fix)
+        result = find(settings, "Ports", "catalog")
+    assert result.state == "broken"
+    assert f"(pid {os.getpid()})" in result.detail
+    assert "stack.ports.catalog" in str(result.fix)
 
 
 def test_a_port_of_a_service_that_is_only_started_on_demand_is_a_note(settings: Settings) -> None:
@@ -56,9 +56,9 @@ def test_a_port_of_a_service_that_is_only_started_on_demand_is_a_note(settings: 
 
 def test_the_versions_of_all_services_are_told(settings: Settings) -> None:
     # A machine may also hold data of stacks that are gone; doctor tells of them in the same section.
-    told = {(check.subject, check.detail) for check in examine(settings) if check.section == "Services"}
-    assert ("catalog", f"{frazil.__version__}, stopped") in told
-    assert {name for name, found in told if found.endswith(", stopped")} == {
+    result = {(check.subject, check.detail) for check in examine(settings) if check.section == "Services"}
+    assert ("catalog", f"{frazil.__version__}, stopped") in result
+    assert {name for name, item in result if item.endswith(", stopped")} == {
         "object-store",
         "postgres",
         "kafka",
@@ -79,18 +79,18 @@ def test_a_java_home_that_is_named_and_holds_no_java_is_broken(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FRAZIL_JAVA_HOME", f"{tmp_path / 'nope'}{os.pathsep}{tmp_path}")
-    found = [check for check in examine(settings) if check.subject == "FRAZIL_JAVA_HOME"]
-    assert [(check.state, check.detail) for check in found] == [
+    result = [check for check in examine(settings) if check.subject == "FRAZIL_JAVA_HOME"]
+    assert [(check.state, check.detail) for check in result] == [
         ("broken", f"it names {tmp_path / 'nope'}, which holds no Java"),
         ("broken", f"it names {tmp_path}, which holds no Java"),
     ]
-    assert {check.fix for check in found} == {"correct FRAZIL_JAVA_HOME, or unset it"}
+    assert {check.fix for check in result} == {"correct FRAZIL_JAVA_HOME, or unset it"}
 
 
 def test_a_java_home_of_the_settings_that_does_not_fit_spark_is_broken(settings: Settings, tmp_path: Path) -> None:
     spark = settings.spark.model_copy(update={"java_home": tmp_path})
-    found = find(settings.model_copy(update={"spark": spark}), "Java", "spark.java_home")
-    assert (found.state, found.detail) == (
+    result = find(settings.model_copy(update={"spark": spark}), "Java", "spark.java_home")
+    assert (result.state, result.detail) == (
         "broken",
         f"it names {tmp_path}, which holds no Java; Spark needs Java 17 or 21",
     )
@@ -137,9 +137,9 @@ def with_uri(settings: Settings, uri: str, *, source: str = "flag") -> Settings:
 def test_the_catalog_is_asked_for_its_version_and_warehouse(settings: Settings, tmp_path: Path) -> None:
     with running_catalog(tmp_path / "catalog") as server:
         record_served(settings.stack.folder.absolute(), Served("serve", server.uri, 4711, {"default": "/lake"}))
-        found = find(with_uri(settings, server.uri), "Catalog", "catalog.uri")
+        result = find(with_uri(settings, server.uri), "Catalog", "catalog.uri")
     said = f"Frazil {frazil.__version__}, warehouse default in /lake, served by 'frazil serve' (pid 4711)"
-    assert (found.state, found.detail) == ("ok", f"{server.uri} (flag): {said}")
+    assert (result.state, result.detail) == ("ok", f"{server.uri} (flag): {said}")
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_a_catalog_that_does_not_answer_is_broken_only_where_it_was_named(
     settings: Settings, free_tcp_port: int, source: str, state: str
 ) -> None:
     uri = f"http://me:hunter2@127.0.0.1:{free_tcp_port}"
-    found = find(with_uri(settings, uri, source=source), "Catalog", "catalog.uri")
-    assert (found.state, "does not answer" in found.detail, "frazil serve" in str(found.fix)) == (state, True, True)
-    assert "hunter2" not in found.detail
+    result = find(with_uri(settings, uri, source=source), "Catalog", "catalog.uri")
+    assert (result.state, "does not answer" in result.detail, "frazil serve" in str(result.fix)) == (state, True, True)
+    assert "hunter2" not in result.detail
 
 
 def test_a_server_that_is_no_iceberg_catalog_is_named_so(settings: Settings, tmp_path: Path) -> None:
@@ -167,17 +167,21 @@ def test_a_server_that_is_no_iceberg_catalog_is_named_so(settings: Settings, tmp
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         uri = f"http://127.0.0.1:{server.server_address[1]}"
-        found = find(with_uri(settings, uri), "Catalog", "catalog.uri")
+        result = find(with_uri(settings, uri), "Catalog", "catalog.uri")
         server.shutdown()
-    assert (found.state, found.detail) == ("broken", f"{uri} (flag) answers, and is not an Iceberg REST catalog")
+    assert (result.state, result.detail) == ("broken", f"{uri} (flag) answers, and is not an Iceberg REST catalog")
 
 
 def test_a_warehouse_that_the_catalog_does_not_have_is_broken(settings: Settings, tmp_path: Path) -> None:
     with running_catalog(tmp_path / "catalog") as server:
         chosen = with_uri(settings, server.uri)
         catalog = chosen.catalog.model_copy(update={"warehouse": "nowhere"})
-        found = find(chosen.model_copy(update={"catalog": catalog}), "Catalog", "catalog.uri")
-    assert (found.state, "answers 404" in found.detail, "catalog.warehouse" in str(found.fix)) == ("broken", True, True)
+        result = find(chosen.model_copy(update={"catalog": catalog}), "Catalog", "catalog.uri")
+    assert (result.state, "answers 404" in result.detail, "catalog.warehouse" in str(result.fix)) == (
+        "broken",
+        True,
+        True,
+    )
 
 
 # --- what is printed -------------------------------------------------------------------------------------------------

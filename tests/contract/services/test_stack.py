@@ -51,19 +51,19 @@ def test_port_zero_becomes_a_free_port_that_the_folder_remembers(tmp_path: Path)
 
 
 def test_two_that_choose_at_once_agree_on_the_port(tmp_path: Path) -> None:
-    found: list[int] = []
+    result: list[int] = []
     settings = with_port_zero(tmp_path)
 
     def choose() -> None:
-        found.append(stacks._choose_ports(settings, tmp_path, ["catalog"]).stack.ports.catalog)
+        result.append(stacks._choose_ports(settings, tmp_path, ["catalog"]).stack.ports.catalog)
 
     threads = [threading.Thread(target=choose) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
+    assert len(result) == 8
+    assert len(set(result)) == 1
 
 
 def test_a_stack_that_never_ran_has_the_plain_services_stopped_and_nothing_to_purge(settings: Settings) -> None:
@@ -75,9 +75,9 @@ def test_a_stack_that_never_ran_has_the_plain_services_stopped_and_nothing_to_pu
 
 def test_purge_takes_the_services_and_leaves_what_is_not_theirs(settings: Settings) -> None:
     stack = Stack(settings)
-    for made in ("object-store/data/1.dat", "catalog/data/catalog.db", "catalog/catalog.db", "warehouse/rows.parquet"):
-        (stack.folder / made).parent.mkdir(parents=True, exist_ok=True)
-        (stack.folder / made).write_text("x")
+    for item in ("object-store/data/1.dat", "catalog/data/catalog.db", "catalog/catalog.db", "warehouse/rows.parquet"):
+        (stack.folder / item).parent.mkdir(parents=True, exist_ok=True)
+        (stack.folder / item).write_text("x")
     stack.purge()
     left = sorted(str(path.relative_to(stack.folder)) for path in stack.folder.rglob("*") if path.is_file())
     assert left == ["catalog/catalog.db", "warehouse/rows.parquet"]
@@ -130,30 +130,30 @@ def test_secrets_are_made_once_at_random_and_readable_by_their_owner_only(tmp_pa
 
 def test_two_first_starts_at_once_agree_on_the_secrets(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: make_secrets(tmp_path / "stack"), range(8)))
-    assert all(one == made[0] for one in made)
+        mapped = list(pool.map(lambda _: make_secrets(tmp_path / "stack"), range(8)))
+    assert all(item == mapped[0] for item in mapped)
 
 
 def test_a_project_finds_its_stacks_secrets_and_a_setting_wins_over_them(tmp_path: Path) -> None:
-    made = make_secrets(tmp_path / ".frazil")
-    found = load_settings(folder=tmp_path, environ={}, flags={"stack.postgres_password": "mine"})
-    assert found.stack.secret_access_key.get_secret_value() == made["secret_access_key"]
-    assert found.stack.postgres_password.get_secret_value() == "mine"
-    assert found.source_of("stack.secret_access_key") == str(tmp_path / ".frazil" / "secrets.json")
-    assert made["secret_access_key"] not in repr(found)
+    secrets = make_secrets(tmp_path / ".frazil")
+    settings = load_settings(folder=tmp_path, environ={}, flags={"stack.postgres_password": "mine"})
+    assert settings.stack.secret_access_key.get_secret_value() == secrets["secret_access_key"]
+    assert settings.stack.postgres_password.get_secret_value() == "mine"
+    assert settings.source_of("stack.secret_access_key") == str(tmp_path / ".frazil" / "secrets.json")
+    assert secrets["secret_access_key"] not in repr(settings)
 
 
 def test_the_stacks_object_store_is_known_once_it_has_keys(tmp_path: Path) -> None:
     flags = {"stack.ports.object_store": "0", "stack.folder": str(tmp_path / ".frazil")}
     assert stack_s3(load_settings(folder=tmp_path, environ={}, flags=flags)) is None
-    made = make_secrets(tmp_path / ".frazil")
+    secrets = make_secrets(tmp_path / ".frazil")
     (tmp_path / ".frazil" / "ports.json").write_text('{"object_store": 4711}')
-    found = stack_s3(load_settings(folder=tmp_path, environ={}, flags=flags))
-    assert found is not None
-    assert found.secret_access_key is not None
-    assert (found.endpoint, found.secret_access_key.get_secret_value()) == (
+    s3 = stack_s3(load_settings(folder=tmp_path, environ={}, flags=flags))
+    assert s3 is not None
+    assert s3.secret_access_key is not None
+    assert (s3.endpoint, s3.secret_access_key.get_secret_value()) == (
         "http://127.0.0.1:4711",
-        made["secret_access_key"],
+        secrets["secret_access_key"],
     )
 
 

@@ -115,7 +115,9 @@ class Lake:
         if self.kind == "iceberg":
             snapshots = self.catalog.load_table(self.name).snapshots()
             return [
-                int(one.summary["added-records"]) for one in snapshots if one.summary and one.summary["added-records"]
+                int(snapshot.summary["added-records"])
+                for snapshot in snapshots
+                if snapshot.summary and snapshot.summary["added-records"]
             ]
         log = DeltaTable(self.uri)
         counts = [DeltaTable(self.uri, version=version).count() for version in range(log.version() + 1)]
@@ -143,32 +145,32 @@ def row(number: int, source: str = "e/0") -> SourceRows:
 
 @pytest.fixture(params=["iceberg", "delta"])
 def lake(request: pytest.FixtureRequest, server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    made = Lake(request.param, server, tmp_path)
-    made.create()
-    return made
+    result = Lake(request.param, server, tmp_path)
+    result.create()
+    return result
 
 
 @pytest.fixture
 def iceberg(server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    made = Lake("iceberg", server, tmp_path)
-    made.create()
-    return made
+    result = Lake("iceberg", server, tmp_path)
+    result.create()
+    return result
 
 
 @pytest.fixture
 def delta(server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    made = Lake("delta", server, tmp_path)
-    made.create()
-    return made
+    result = Lake("delta", server, tmp_path)
+    result.create()
+    return result
 
 
 def cause(error: BaseException) -> FrazilError:
     """The error of ours behind one of Bytewax's."""
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, FrazilError):
-        found = found.__cause__
-    assert isinstance(found, FrazilError)
-    return found
+    result: BaseException | None = error
+    while result is not None and not isinstance(result, FrazilError):
+        result = result.__cause__
+    assert isinstance(result, FrazilError)
+    return result
 
 
 def test_rows_of_all_table_partitions_come_in_with_one_commit_a_checkpoint(lake: Lake) -> None:

@@ -59,9 +59,9 @@ _names = count()
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
     folder = tmp_path_factory.mktemp("catalog")
     with running_catalog(folder) as running:
-        made = connect(load_settings(flags={"catalog.uri": running.uri}, folder=folder, environ={}))
-        made.create_namespace("lake")
-        yield made
+        result = connect(load_settings(flags={"catalog.uri": running.uri}, folder=folder, environ={}))
+        result.create_namespace("lake")
+        yield result
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def new_table(catalog: FrazilCatalog, schema: Schema = SCHEMA, *fields: str, sor
 
 
 def open_sink(catalog: FrazilCatalog, table: str, **options: Any) -> ArrowSink:
-    given: dict[str, Any] = {"name": "changes", "key": ["id"], "sequence": "version", "op": "op", **options}
-    return frazil.sinks.open(table, catalog=catalog, mode="upsert", **given)
+    sink: dict[str, Any] = {"name": "changes", "key": ["id"], "sequence": "version", "op": "op", **options}
+    return frazil.sinks.open(table, catalog=catalog, mode="upsert", **sink)
 
 
 def apply(catalog: FrazilCatalog, table: str, *changes: dict[str, Any], **options: Any) -> None:
@@ -92,9 +92,9 @@ def rows_of(catalog: FrazilCatalog, table: str) -> Rows:
 
 
 def values(catalog: FrazilCatalog, table: str) -> dict[int, str]:
-    found = rows_of(catalog, table)
-    assert len({row["id"] for row in found}) == len(found)
-    return {row["id"]: row["value"] for row in found}
+    rows = rows_of(catalog, table)
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: row["value"] for row in rows}
 
 
 def paths(catalog: FrazilCatalog, table: str) -> set[str]:
@@ -189,9 +189,9 @@ def test_new_keys_alone_are_an_append_and_a_delete_of_all_is_a_delete(catalog: F
     apply(catalog, table, change(1, 1), change(2, 1))
     apply(catalog, table, gone(1, 2), gone(2, 2))
     operations = [
-        one.summary.operation.value
-        for one in catalog.load_table(table).snapshots()
-        if one.summary and "frazil.upsert" in one.summary.additional_properties
+        snapshot.summary.operation.value
+        for snapshot in catalog.load_table(table).snapshots()
+        if snapshot.summary and "frazil.upsert" in snapshot.summary.additional_properties
     ]
     assert (operations, rows_of(catalog, table), paths(catalog, table)) == (["append", "delete"], [], set())
 
@@ -200,8 +200,8 @@ def test_a_key_of_several_columns_is_all_of_them(catalog: FrazilCatalog, table: 
     key = ["region", "id"]
     apply(catalog, table, change(1, 1, "a"), change(1, 1, "b", region="south"), key=key)
     apply(catalog, table, change(1, 2, "c", region="south"), change(2, 1, "d"), key=key)
-    found = {(row["region"], row["id"]): row["value"] for row in rows_of(catalog, table)}
-    assert found == {("north", 1): "a", ("south", 1): "c", ("north", 2): "d"}
+    result = {(row["region"], row["id"]): row["value"] for row in rows_of(catalog, table)}
+    assert result == {("north", 1): "a", ("south", 1): "c", ("north", 2): "d"}
 
 
 def test_a_key_that_was_in_the_table_twice_is_there_once_after_its_change(catalog: FrazilCatalog, table: str) -> None:
@@ -229,9 +229,9 @@ def test_bad_changes_are_set_aside_in_the_same_commit(catalog: FrazilCatalog, ta
     ]
     with open_sink(catalog, table, bad_rows="quarantine") as sink:
         sink.write([change(1, 1), *bad, gone(1, 0)], position=8)
-    aside = catalog.load_table(f"{table}__quarantine").scan().to_arrow().sort_by("position").to_pylist()
+    rows = catalog.load_table(f"{table}__quarantine").scan().to_arrow().sort_by("position").to_pylist()
     ops = "c, i, r, u, insert, update, upsert, d, delete"
-    assert [(json.loads(row["position"])["row"], row["reason"]) for row in aside] == [
+    assert [(json.loads(row["position"])["row"], row["reason"]) for row in rows] == [
         (1, "field 'id': expected a value, found NULL"),
         (2, "field 'version': expected a value, found NULL"),
         (3, "field 'value': expected a value, found NULL"),
@@ -245,11 +245,11 @@ def test_bad_changes_are_set_aside_in_the_same_commit(catalog: FrazilCatalog, ta
 def test_a_replay_does_not_put_rows_beside_those_of_the_same_key(catalog: FrazilCatalog, table: str) -> None:
     with open_sink(catalog, table, bad_rows="quarantine", checks=["version < 9"]) as sink:
         sink.write([change(1, 1), change(1, 10)], position=2)
-    aside = IcebergQuarantine(catalog, tuple(table.split(".")))
+    iceberg_quarantine = IcebergQuarantine(catalog, tuple(table.split(".")))
     with raises(SinkError, problem="upserted"):
-        aside.replay(Rules(checks=(), extra_fields="ignore"))
+        iceberg_quarantine.replay(Rules(checks=(), extra_fields="ignore"))
     assert values(catalog, table) == {1: "v1"}
-    aside.replay(Rules(checks=(), extra_fields="ignore", append=True))
+    iceberg_quarantine.replay(Rules(checks=(), extra_fields="ignore", append=True))
     assert sorted(catalog.load_table(table).scan().to_arrow()["version"].to_pylist()) == [1, 10]
 
 
@@ -321,8 +321,8 @@ def test_a_key_may_be_of_any_type_whose_values_are_equal_or_not(kind: str, catal
             sink.write([{"id": key, "value": number}])
             sink.commit()
         sink.write([{"id": key, "value": number + 100} for number, key in enumerate(keys)])
-    found = catalog.load_table(table).scan().to_arrow()["value"].to_pylist()
-    assert sorted(found) == [number + 100 for number in range(len(keys))]
+    rows = catalog.load_table(table).scan().to_arrow()["value"].to_pylist()
+    assert sorted(rows) == [number + 100 for number in range(len(keys))]
 
 
 # --- what is read and written ----------------------------------------------------------------------------------------
@@ -349,8 +349,8 @@ def test_a_row_that_moves_to_another_partition_leaves_the_old_one(catalog: Frazi
     table = new_table(catalog, SCHEMA, "region")
     apply(catalog, table, change(1, 1), change(2, 1))
     apply(catalog, table, change(1, 2, region="south"))
-    found = catalog.load_table(table).inspect.files().to_pylist()
-    assert sorted((file["partition"]["region"], file["record_count"]) for file in found) == [("north", 1), ("south", 1)]
+    rows = catalog.load_table(table).inspect.files().to_pylist()
+    assert sorted((file["partition"]["region"], file["record_count"]) for file in rows) == [("north", 1), ("south", 1)]
     assert values(catalog, table) == {1: "v2", 2: "v1"}
 
 
@@ -387,8 +387,8 @@ def test_rows_that_equality_deletes_name_stay_deleted(catalog: FrazilCatalog, ta
     snapshot = live.current_snapshot()
     assert snapshot is not None
     # PyIceberg reads no equality deletes
-    found = read_tasks(live, plan_snapshot(live, snapshot.snapshot_id), live.schema()).read_all()
-    assert sorted(zip(found["id"].to_pylist(), found["value"].to_pylist(), strict=True)) == [(2, "v2"), (3, "again")]
+    result = read_tasks(live, plan_snapshot(live, snapshot.snapshot_id), live.schema()).read_all()
+    assert sorted(zip(result["id"].to_pylist(), result["value"].to_pylist(), strict=True)) == [(2, "v2"), (3, "again")]
 
 
 def test_columns_that_are_new_come_in_with_the_changes_that_wait(catalog: FrazilCatalog, table: str) -> None:

@@ -60,9 +60,9 @@ def write(table: Table, *values: float) -> ManifestFile:
 
 def test_doubles_of_a_partition_are_read_with_all_their_bits(table: Table) -> None:
     values = (0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, math.inf, math.nan)
-    found = [entry.data_file.partition[0] for entry in read_entries(table, write(table, *values))]
-    assert [repr(value) for value in found] == [repr(value) for value in values]
-    assert found[-1] is math.nan  # one NaN, so that it can be looked up
+    result = [entry.data_file.partition[0] for entry in read_entries(table, write(table, *values))]
+    assert [repr(value) for value in result] == [repr(value) for value in values]
+    assert result[-1] is math.nan  # one NaN, so that it can be looked up
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,6 @@ def test_a_partition_that_was_rewritten_as_a_32_bit_float_has_its_own_value_agai
         file(0.0, -0.0, 0.0),
         file(2.0, 0.1, 3.0),
     ]
-    manifest = write_entries(table, [as_added(one, 1) for one in (*damaged, *right)], spec_id=0, snapshot_id=1)
-    found = [entry.data_file.partition[0] for entry in read_entries(table, manifest)]
-    assert found == [0.1, 1e300, 0.10000000149011612, 0.0, 2.0]
+    manifest = write_entries(table, [as_added(item, 1) for item in (*damaged, *right)], spec_id=0, snapshot_id=1)
+    result = [entry.data_file.partition[0] for entry in read_entries(table, manifest)]
+    assert result == [0.1, 1e300, 0.10000000149011612, 0.0, 2.0]

@@ -46,13 +46,13 @@ def apply(base: Json | None, *updates: Json, requirements: Any = (), now_ms: int
 
 
 def snapshot(number: int, *, parent: int | None = None, **more: Any) -> Json:
-    found: Json = {
+    result: Json = {
         "snapshot-id": number,
         "sequence-number": number,
         "timestamp-ms": 2000 + number,
         "manifest-list": "x",
     }
-    return {**found, "summary": {"operation": "append"}, **({"parent-snapshot-id": parent} if parent else {}), **more}
+    return {**result, "summary": {"operation": "append"}, **({"parent-snapshot-id": parent} if parent else {}), **more}
 
 
 def add(number: int, **more: Any) -> Json:
@@ -67,9 +67,9 @@ def main(number: int) -> Json:
 
 
 def test_fresh_ids_go_level_by_level() -> None:
-    made = table()
-    assert [f["id"] for f in made["schemas"][0]["fields"]] == [1, 2, 3]
-    assert made["schemas"][0]["fields"][2]["type"]["fields"][0]["id"] == made["last-column-id"] == 4
+    result = table()
+    assert [f["id"] for f in result["schemas"][0]["fields"]] == [1, 2, 3]
+    assert result["schemas"][0]["fields"][2]["type"]["fields"][0]["id"] == result["last-column-id"] == 4
 
 
 def test_an_equal_schema_is_used_again() -> None:
@@ -92,13 +92,13 @@ def test_an_equal_schema_is_used_again() -> None:
 def test_an_equal_spec_is_used_again_and_a_new_one_continues_the_field_ids() -> None:
     by_day = {"action": "add-spec", "spec": {"fields": [{"source-id": 2, "transform": "day", "name": "d"}]}}
     by_year = {"action": "add-spec", "spec": {"fields": [{"source-id": 2, "transform": "year", "name": "y"}]}}
-    made = apply(table(), by_day, by_year, by_day, {"action": "set-default-spec", "spec-id": -1})
-    assert [(s["spec-id"], [f["field-id"] for f in s["fields"]]) for s in made["partition-specs"]] == [
+    result = apply(table(), by_day, by_year, by_day, {"action": "set-default-spec", "spec-id": -1})
+    assert [(s["spec-id"], [f["field-id"] for f in s["fields"]]) for s in result["partition-specs"]] == [
         (0, []),
         (1, [1000]),
         (2, [1001]),
     ]
-    assert (made["default-spec-id"], made["last-partition-id"]) == (1, 1001)
+    assert (result["default-spec-id"], result["last-partition-id"]) == (1, 1001)
 
 
 def test_a_field_of_an_older_spec_keeps_its_id() -> None:
@@ -110,29 +110,29 @@ def test_a_field_of_an_older_spec_keeps_its_id() -> None:
 
 def test_the_unsorted_order_is_zero_and_others_count_from_one() -> None:
     order = {"fields": [{"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}]}
-    made = apply(
+    result = apply(
         table(),
         {"action": "add-sort-order", "sort-order": order},
         {"action": "set-default-sort-order", "sort-order-id": -1},
     )
-    assert ([o["order-id"] for o in made["sort-orders"]], made["default-sort-order-id"]) == ([0, 1], 1)
+    assert ([o["order-id"] for o in result["sort-orders"]], result["default-sort-order-id"]) == ([0, 1], 1)
 
 
 # --- snapshots and logs ----------------------------------------------------------------------------------------------
 
 
 def test_snapshots_that_were_current_only_inside_a_commit_are_not_in_the_log() -> None:
-    made = apply(table(), add(1), main(1), add(2, parent=1), main(2))
-    assert [e["snapshot-id"] for e in made["snapshot-log"]] == [2]
-    assert len(made["snapshots"]) == 2
+    result = apply(table(), add(1), main(1), add(2, parent=1), main(2))
+    assert [e["snapshot-id"] for e in result["snapshot-log"]] == [2]
+    assert len(result["snapshots"]) == 2
 
 
 def test_history_starts_after_a_snapshot_that_was_removed() -> None:
     base = table()
     for number in (1, 2, 3):
         base = apply(base, add(number, parent=number - 1 or None), main(number))
-    made = apply(base, {"action": "remove-snapshots", "snapshot-ids": [2]})
-    assert [e["snapshot-id"] for e in made["snapshot-log"]] == [3]
+    result = apply(base, {"action": "remove-snapshots", "snapshot-ids": [2]})
+    assert [e["snapshot-id"] for e in result["snapshot-log"]] == [3]
 
 
 def remove(snapshot_id: int) -> Json:
@@ -168,22 +168,27 @@ def test_removing_a_snapshot_takes_its_statistics_along() -> None:
         "blob-metadata": [],
     }
     base = apply(table(), add(1), main(1), V1, {"action": "set-statistics", "statistics": file})
-    made = apply(base, remove_ref("main"), remove_ref("v1"), remove(1))
-    assert (made["current-snapshot-id"], made["refs"], made["snapshot-log"], made["statistics"]) == (-1, {}, [], [])
+    result = apply(base, remove_ref("main"), remove_ref("v1"), remove(1))
+    assert (result["current-snapshot-id"], result["refs"], result["snapshot-log"], result["statistics"]) == (
+        -1,
+        {},
+        [],
+        [],
+    )
 
 
 def test_a_rollback_is_logged_at_the_time_of_the_commit() -> None:
     base = apply(table(), add(1), main(1))
     base = apply(base, add(2, parent=1), main(2))
-    made = apply(base, main(1), now_ms=9000)
-    assert made["snapshot-log"][-1] == {"timestamp-ms": 9000, "snapshot-id": 1}
+    result = apply(base, main(1), now_ms=9000)
+    assert result["snapshot-log"][-1] == {"timestamp-ms": 9000, "snapshot-id": 1}
 
 
 def test_the_log_never_goes_back_in_time() -> None:
     base = apply(table(), add(1, **{"timestamp-ms": 8_000_000}), main(1))
-    made = apply(base, add(2, parent=1, **{"timestamp-ms": 10}), main(2), now_ms=20)
-    assert [e["timestamp-ms"] for e in made["snapshot-log"]] == [8_000_000, 8_000_000]
-    assert made["last-updated-ms"] >= 8_000_000
+    result = apply(base, add(2, parent=1, **{"timestamp-ms": 10}), main(2), now_ms=20)
+    assert [e["timestamp-ms"] for e in result["snapshot-log"]] == [8_000_000, 8_000_000]
+    assert result["last-updated-ms"] >= 8_000_000
 
 
 def test_the_metadata_log_keeps_as_many_as_the_table_says() -> None:
@@ -231,8 +236,8 @@ def test_version_three_counts_rows() -> None:
 
 def test_an_upgrade_keeps_everything_and_starts_counting_rows() -> None:
     base = apply(table(1), add(1), main(1))
-    made = apply(base, {"action": "upgrade-format-version", "format-version": 3})
-    assert (made["format-version"], made["next-row-id"], made["snapshots"]) == (3, 0, base["snapshots"])
+    result = apply(base, {"action": "upgrade-format-version", "format-version": 3})
+    assert (result["format-version"], result["next-row-id"], result["snapshots"]) == (3, 0, base["snapshots"])
 
 
 def test_encryption_keys_are_added_once_and_removed() -> None:

@@ -183,8 +183,8 @@ def location(draw: Any, metadata: Json) -> list[Json]:
 def unused_shapes(draw: Any, metadata: Json) -> list[Json]:
     specs = [s["spec-id"] for s in metadata["partition-specs"] if s["spec-id"] != metadata["default-spec-id"]]
     olds = [s["schema-id"] for s in metadata["schemas"] if s["schema-id"] != metadata["current-schema-id"]]
-    found = [{"action": "remove-partition-specs", "spec-ids": [draw(st.sampled_from(specs))]}] if specs else []
-    return found + ([{"action": "remove-schemas", "schema-ids": [draw(st.sampled_from(olds))]}] if olds else [])
+    shapes = [{"action": "remove-partition-specs", "spec-ids": [draw(st.sampled_from(specs))]}] if specs else []
+    return shapes + ([{"action": "remove-schemas", "schema-ids": [draw(st.sampled_from(olds))]}] if olds else [])
 
 
 GOOD = [

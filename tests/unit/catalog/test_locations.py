@@ -93,8 +93,8 @@ def test_a_link_that_leads_out_of_the_warehouse_is_refused(warehouses: Warehouse
 
 
 def test_a_warehouse_is_found_by_name_and_by_place(warehouses: Warehouses) -> None:
-    found = [warehouses.named(name).name for name in (None, "", "lake", "s3://bucket/lake/", "s3a://bucket/lake")]
-    assert found == ["default", "default", "lake", "lake", "lake"]
+    names = [warehouses.named(name).name for name in (None, "", "lake", "s3://bucket/lake/", "s3a://bucket/lake")]
+    assert names == ["default", "default", "lake", "lake", "lake"]
     with pytest.raises(NoSuchWarehouse, match="nope"):
         warehouses.named("nope")
 

@@ -18,10 +18,10 @@ Json = dict[str, Any]
 
 def metadata(version: int = 2, snapshots: int = 0) -> Json:
     schema = {"type": "struct", "fields": [{"id": 1, "name": "a", "type": "int", "required": False}]}
-    made = new_table(
+    table = new_table(
         {"schema": schema, "properties": {"format-version": str(version)}}, location="file:///w/t", now_ms=1, uuid="u"
     )
-    return {**made, "snapshots": [snapshot(n) for n in range(1, snapshots + 1)]}
+    return {**table, "snapshots": [snapshot(n) for n in range(1, snapshots + 1)]}
 
 
 def snapshot(number: int) -> Json:
@@ -71,9 +71,9 @@ def test_bytes_of_snapshots_are_lent_only_when_they_are_the_same(after: list[int
 def test_a_file_that_continues_a_known_version_is_read_without_parsing_what_is_known(after: list[int]) -> None:
     like = table_version(location(0), metadata(snapshots=3))
     file = table_version(location(1), {**metadata(), "snapshots": [snapshot(n) for n in after]})
-    found = parse_like(bytes(file.file_bytes), like)
-    assert found == json.loads(bytes(file.file_bytes))
-    assert all(found["snapshots"][n] is like.metadata["snapshots"][n] for n in range(3))
+    result = parse_like(bytes(file.file_bytes), like)
+    assert result == json.loads(bytes(file.file_bytes))
+    assert all(result["snapshots"][n] is like.metadata["snapshots"][n] for n in range(3))
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_a_list_of_snapshots_below_the_top_is_not_taken_for_the_tables() -> None
 
 
 def test_refs_only_has_another_tag_and_only_their_snapshots() -> None:
-    made = {**metadata(snapshots=3), "refs": {"main": {"snapshot-id": 3, "type": "branch"}}, "current-snapshot-id": 3}
-    version = table_version(location(0), made)
+    result = {**metadata(snapshots=3), "refs": {"main": {"snapshot-id": 3, "type": "branch"}}, "current-snapshot-id": 3}
+    version = table_version(location(0), result)
     assert [s["snapshot-id"] for s in json.loads(version.refs_reply())["metadata"]["snapshots"]] == [3]
     assert version.refs_etag != version.etag
-    assert json.loads(version.reply)["metadata"]["snapshots"] == made["snapshots"]
+    assert json.loads(version.reply)["metadata"]["snapshots"] == result["snapshots"]
 
 
 def test_version_one_keeps_what_old_readers_need_and_reads_what_old_writers_left() -> None:
@@ -125,9 +125,9 @@ def test_version_one_keeps_what_old_readers_need_and_reads_what_old_writers_left
         if k not in ("sort-orders", "default-sort-order-id", "last-partition-id", "refs")
     }
     oldest["partition-spec"] = [{"source-id": 1, "transform": "identity", "name": "a"}]
-    found = normalise(oldest, "x")
-    assert found["partition-specs"] == [{"spec-id": 0, "fields": [{"field-id": 1000, **oldest["partition-spec"][0]}]}]
-    assert (found["last-partition-id"], found["sort-orders"], found["refs"]) == (
+    result = normalise(oldest, "x")
+    assert result["partition-specs"] == [{"spec-id": 0, "fields": [{"field-id": 1000, **oldest["partition-spec"][0]}]}]
+    assert (result["last-partition-id"], result["sort-orders"], result["refs"]) == (
         1000,
         [{"order-id": 0, "fields": []}],
         {},
@@ -168,12 +168,12 @@ def versions(count: int) -> list[Version]:
 
 
 def test_the_cache_keeps_what_was_used_last_within_its_bytes() -> None:
-    made = versions(4)
-    cache = VersionCache(made[0].bytes_held * 3)
-    for version in made[:3]:
+    result = versions(4)
+    cache = VersionCache(result[0].bytes_held * 3)
+    for version in result[:3]:
         cache.put(version)
     cache.get(location(0))
-    cache.put(made[3])
+    cache.put(result[3])
     assert [cache.get(location(number)) is not None for number in range(4)] == [True, False, True, True]
     assert cache.bytes_held <= cache.max_bytes
 

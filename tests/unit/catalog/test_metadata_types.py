@@ -45,7 +45,7 @@ def table() -> Json:
     """Metadata that has something of everything."""
     request = {"schema": SCHEMA, "partition-spec": {"fields": [{**TERM, "name": "id"}]}}
     order = {"fields": [{**TERM, "direction": "asc", "null-order": "nulls-first"}]}
-    made = new_table({**request, "write-order": order}, location="file:///w/t", now_ms=1, uuid="u")
+    metadata = new_table({**request, "write-order": order}, location="file:///w/t", now_ms=1, uuid="u")
     updates: list[Json] = [
         {"action": "add-snapshot", "snapshot": SNAPSHOT},
         {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 7},
@@ -54,9 +54,9 @@ def table() -> Json:
         {"action": "add-encryption-key", "encryption-key": {"key-id": "k", "encrypted-key-metadata": "x"}},
     ]  # fmt: skip
     change = Change(Name(("ns",), "t"), (), updates)
-    found = decide(made, change, base_location=LOCATION, now_ms=3, new_uuid="v")
-    assert found is not None
-    written: Json = json.loads(bytes(table_version(LOCATION, found).file_bytes))
+    result = decide(metadata, change, base_location=LOCATION, now_ms=3, new_uuid="v")
+    assert result is not None
+    written: Json = json.loads(bytes(table_version(LOCATION, result).file_bytes))
     return written
 
 
@@ -93,16 +93,16 @@ JUNK = st.recursive(
 @st.composite
 def damaged(draw: st.DrawFn, whole: Json) -> Json:
     """The document with something inside replaced or taken away."""
-    found = copy.deepcopy(whole)
+    copied = copy.deepcopy(whole)
     *parents, last = draw(st.sampled_from([path for path in paths(whole) if path]))
-    holder: Any = found
+    holder: Any = copied
     for key in parents:
         holder = holder[key]
     if draw(st.booleans()):
         holder[last] = draw(JUNK)
     else:
         del holder[last]
-    return found
+    return copied
 
 
 UPDATES: list[list[Json]] = [
@@ -134,11 +134,11 @@ def test_a_damaged_table_is_corrupt_or_every_commit_on_it_is_decided(document: J
     STRICT.newly_set(metadata["properties"], {})
     for updates in UPDATES:
         with contextlib.suppress(CatalogError):
-            made = decide(
+            result = decide(
                 metadata, Change(Name(("ns",), "t"), (), updates), base_location=LOCATION, now_ms=4, new_uuid="w"
             )
-            if made is not None:
-                table_version(LOCATION, made, version)
+            if result is not None:
+                table_version(LOCATION, result, version)
 
 
 @given(damaged(view()))
@@ -156,9 +156,9 @@ def test_a_damaged_view_is_corrupt_or_every_commit_on_it_is_decided(document: Js
     ]  # fmt: skip
     for some in updates:
         with contextlib.suppress(CatalogError):
-            made = decide_view(metadata, Change(Name(("ns",), "v"), (), some), now_ms=4)
-            if made is not None:
-                view_version(LOCATION, made)
+            result = decide_view(metadata, Change(Name(("ns",), "v"), (), some), now_ms=4)
+            if result is not None:
+                view_version(LOCATION, result)
 
 
 def test_whole_documents_are_read_as_they_are() -> None:

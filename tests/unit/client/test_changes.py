@@ -114,11 +114,11 @@ def test_an_append_to_an_empty_table_is_refused_once_somebody_else_has_written()
 
 
 def test_a_cherry_picked_copy_of_the_change_leaves_it_undecided() -> None:
-    found = table(10)
+    result = table(10)
     copy = snapshot(12, 10, **{"source-snapshot-id": "11"})
     main = SnapshotRef(snapshot_id=12, snapshot_ref_type="branch")
-    found = found.model_copy(update={"snapshots": [*found.snapshots, copy], "refs": {"main": main}})
-    assert judge(APPEND, found) is Verdict.UNDECIDED
+    result = result.model_copy(update={"snapshots": [*result.snapshots, copy], "refs": {"main": main}})
+    assert judge(APPEND, result) is Verdict.UNDECIDED
 
 
 def test_tables_that_contradict_each_other_decide_nothing() -> None:

@@ -13,7 +13,7 @@ def whole(name: str, rows: int, *, start: int = 0) -> Slice:
 
 
 def spans(parts: list[list[Slice]]) -> list[list[tuple[str, int, int]]]:
-    return [[(one.file.path, one.start, one.end) for one in part] for part in parts]
+    return [[(span.file.path, span.start, span.end) for span in part] for part in parts]
 
 
 def test_a_long_file_is_cut_and_short_ones_are_put_together() -> None:
@@ -23,7 +23,7 @@ def test_a_long_file_is_cut_and_short_ones_are_put_together() -> None:
 
 def test_only_the_piece_that_ends_a_file_is_its_last() -> None:
     parts = list(cut([whole("a", 20)], 10))
-    assert [one.is_last for part in parts for one in part] == [False, True]
+    assert [item.is_last for part in parts for item in part] == [False, True]
 
 
 def test_an_empty_file_stays_in_the_list_and_ends_at_once() -> None:

@@ -46,9 +46,9 @@ def test_queries_become_rows_with_their_place_in_the_file() -> None:
 
 def test_rows_have_the_types_of_the_declared_table() -> None:
     (declared,) = load_project(EXAMPLE).tables
-    found = arrow_schema(declared.schema())
-    assert [(one.name, one.type, one.nullable) for one in found] == [
-        (one.name, one.type, one.nullable) for one in SCHEMA
+    schema = arrow_schema(declared.schema())
+    assert [(field.name, field.type, field.nullable) for field in schema] == [
+        (field.name, field.type, field.nullable) for field in SCHEMA
     ]
 
 
@@ -93,13 +93,13 @@ def test_several_statements_stay_several() -> None:
 
 
 def test_what_the_parser_passes_on_unread_is_said() -> None:
-    found, error = transpile("CREATE TABLE t AS SELECT a FORM b", HERE)
-    assert (found, error) == ("CREATE TABLE t AS SELECT a FORM b", "not understood, left as it was")
+    result, error = transpile("CREATE TABLE t AS SELECT a FORM b", HERE)
+    assert (result, error) == ("CREATE TABLE t AS SELECT a FORM b", "not understood, left as it was")
 
 
 def test_what_the_target_lacks_is_named_and_the_rest_is_translated() -> None:
-    found = transpile("SELECT * FROM t TABLESAMPLE (10 PERCENT)", Dialects("spark", "mysql"))
-    assert found == ("SELECT * FROM t", "not in mysql: TABLESAMPLE unsupported")
+    result = transpile("SELECT * FROM t TABLESAMPLE (10 PERCENT)", Dialects("spark", "mysql"))
+    assert result == ("SELECT * FROM t", "not in mysql: TABLESAMPLE unsupported")
     assert transpile("SHOW TABLES", Dialects("snowflake", "trino")) == (
         None,
         "not in trino: Unsupported SHOW statement",
@@ -109,11 +109,11 @@ def test_what_the_target_lacks_is_named_and_the_rest_is_translated() -> None:
 @pytest.mark.parametrize("levels", [DEEPEST, DEEPEST + 1, 100_000])
 def test_queries_nested_however_deep_do_not_end_the_process(levels: int) -> None:
     """The compiled parser overflows the stack at 10,000 subqueries, and takes the process with it."""
-    found, error = transpile("SELECT * FROM " + "(SELECT * FROM " * levels + "t" + ")" * levels, HERE)
+    result, error = transpile("SELECT * FROM " + "(SELECT * FROM " * levels + "t" + ")" * levels, HERE)
     if levels > DEEPEST:
-        assert (found, error) == (None, f"nested more than {DEEPEST} levels deep")
+        assert (result, error) == (None, f"nested more than {DEEPEST} levels deep")
     else:
-        assert (found is not None, error) == (True, None)
+        assert (result is not None, error) == (True, None)
 
 
 @pytest.mark.usefixtures("uncollected")
@@ -122,8 +122,8 @@ def test_what_nests_without_parentheses_ends_at_pythons_own_limit() -> None:
 
 
 def test_many_parentheses_side_by_side_are_not_deep() -> None:
-    found, error = transpile("SELECT " + " + ".join(["(a)"] * 3000), HERE)
-    assert (found is not None, error) == (True, None)
+    result, error = transpile("SELECT " + " + ".join(["(a)"] * 3000), HERE)
+    assert (result is not None, error) == (True, None)
 
 
 def test_a_fault_inside_the_parser_is_the_error_of_that_query(monkeypatch: pytest.MonkeyPatch) -> None:

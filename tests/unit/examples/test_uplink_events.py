@@ -35,10 +35,10 @@ def row(text: bytes | None) -> dict[str, Any]:
 
 def fault(text: bytes) -> str:
     """What is wrong with a message; its raw text must be kept."""
-    found = row(text)
-    assert found["raw"] == text.decode(errors="backslashreplace")
-    assert isinstance(found["error"], str)
-    return found["error"]
+    result = row(text)
+    assert result["raw"] == text.decode(errors="backslashreplace")
+    assert isinstance(result["error"], str)
+    return result["error"]
 
 
 def test_a_message_is_flattened() -> None:
@@ -56,7 +56,7 @@ def test_a_message_is_flattened() -> None:
 def test_rows_have_the_types_of_the_declared_table() -> None:
     (declared,) = load_project(EXAMPLE).tables
     assert arrow_schema(declared.schema()).remove_metadata() == SCHEMA
-    assert [one.type for one in arrow_schema(declared.schema())] == SCHEMA.types
+    assert [field.type for field in arrow_schema(declared.schema())] == SCHEMA.types
     assert str(declared.partition_spec().fields[0].transform) == "day"
 
 
@@ -99,10 +99,10 @@ def test_an_empty_message_and_a_tombstone_are_rows(text: bytes | None, error: st
     ],
 )
 def test_what_is_no_json_object_is_a_row_of_error_and_raw(text: bytes, error: str) -> None:
-    found = row(text)
-    assert found["error"].startswith(error)
-    assert {name for name, value in found.items() if value is not None} == {"error", "raw"}
-    assert found["raw"] == text.decode(errors="backslashreplace")
+    result = row(text)
+    assert result["error"].startswith(error)
+    assert {name for name, value in result.items() if value is not None} == {"error", "raw"}
+    assert result["raw"] == text.decode(errors="backslashreplace")
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_fields_that_are_missing_or_of_another_type_are_named(value: dict[str, A
 
 
 def test_what_could_be_read_of_a_faulty_message_is_kept() -> None:
-    found = row(message(timestamp="now"))
-    assert found | {"raw": None} == {
+    result = row(message(timestamp="now"))
+    assert result | {"raw": None} == {
         "device_id": "d-1",
         "organization_id": "o-1",
         "event_timestamp": None,
@@ -138,8 +138,8 @@ def test_what_could_be_read_of_a_faulty_message_is_kept() -> None:
 
 
 def test_organization_and_payload_may_be_missing() -> None:
-    found = row(b'{"device": {"id": "d"}, "event": {"type": "t", "timestamp": 0}}')
-    assert (found["organization_id"], found["payload"], found["error"], found["raw"]) == (None, None, None, None)
+    result = row(b'{"device": {"id": "d"}, "event": {"type": "t", "timestamp": 0}}')
+    assert (result["organization_id"], result["payload"], result["error"], result["raw"]) == (None, None, None, None)
 
 
 def test_fields_that_are_not_known_do_no_harm() -> None:
@@ -196,8 +196,8 @@ def test_of_a_key_that_comes_twice_the_last_counts() -> None:
     ],
 )
 def test_the_payload_of_whatever_kind_is_a_json_string(payload: Any, text: str | None) -> None:
-    found = row(message(payload=payload))
-    assert (found["payload"], found["error"]) == (text, None)
+    result = row(message(payload=payload))
+    assert (result["payload"], result["error"]) == (text, None)
 
 
 def nested(levels: int) -> bytes:
@@ -244,9 +244,9 @@ JSON = st.recursive(
 
 @given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
 def test_every_message_is_one_row_and_faults_always_keep_the_raw_text(text: bytes) -> None:
-    found = row(text)
-    assert (found["error"] is None) == (found["raw"] is None)
-    assert found["error"] is None or found["raw"] == text.decode(errors="backslashreplace")
+    result = row(text)
+    assert (result["error"] is None) == (result["raw"] is None)
+    assert result["error"] is None or result["raw"] == text.decode(errors="backslashreplace")
 
 
 @given(JSON)
@@ -256,11 +256,11 @@ def test_a_payload_reads_back_as_what_was_sent(value: Any) -> None:
 
 
 def test_made_messages_repeat_and_carry_every_id_once() -> None:
-    made = list(make_messages(3000, seed=4))
-    assert made[1000:1010] == list(make_messages(10, first=1000, seed=4))
-    assert made[:10] != list(make_messages(10, seed=5))
-    rows = flatten(made).to_pylist()
-    assert [message_id(one["payload"] or one["raw"]) for one in rows] == [message_name(n) for n in range(3000)]
+    messages = list(make_messages(3000, seed=4))
+    assert messages[1000:1010] == list(make_messages(10, first=1000, seed=4))
+    assert messages[:10] != list(make_messages(10, seed=5))
+    rows = flatten(messages).to_pylist()
+    assert [message_id(item["payload"] or item["raw"]) for item in rows] == [message_name(n) for n in range(3000)]
 
 
 def test_made_messages_are_of_every_kind() -> None:

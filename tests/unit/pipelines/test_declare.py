@@ -25,10 +25,10 @@ def declare(**options: Any) -> Any:
 
 
 def test_rules_are_kept_as_declared() -> None:
-    made = declare(
+    result = declare(
         key=["id"], order_by="day", mode="replace-partition", max_bad_share=0.01, drift="evolve", name="daily"
     )
-    assert (made.name, made.key, made.order_by, made.mode, made.max_bad_share, made.drift) == (
+    assert (result.name, result.key, result.order_by, result.mode, result.max_bad_share, result.drift) == (
         "daily",
         ("id",),
         ("day",),
@@ -36,7 +36,7 @@ def test_rules_are_kept_as_declared() -> None:
         0.01,
         "evolve",
     )
-    assert made("frame") == "frame"
+    assert result("frame") == "frame"
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_a_rule_that_cannot_hold_is_refused_by_name(options: dict[str, Any], mes
 
 
 def test_tombstones_are_told_by_a_column_of_their_own_unless_one_is_named() -> None:
-    made = [declare(source=KEYED, mode="upsert", key=["id"], op=op) for op in (None, "kind")]
-    assert [one.beside for one in made] == [(OWN_OP,), ("kind",)]
+    result = [declare(source=KEYED, mode="upsert", key=["id"], op=op) for op in (None, "kind")]
+    assert [item.beside for item in result] == [(OWN_OP,), ("kind",)]
 
 
 @pytest.mark.parametrize(

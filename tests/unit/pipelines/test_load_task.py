@@ -27,10 +27,10 @@ SLICES = (Slice(0, 0, "a.csv"), Slice(1, 1, "b.csv", 0, 100), Slice(2, 1, "b.csv
 
 
 def plan_of(layout: TableLayout, *key: str) -> LoadPlan:
-    beside = TableLayout(
+    table_layout = TableLayout(
         "lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {}
     )
-    return LoadPlan(layout, beside, "p", BufferLimits(threads=1), SLICES, (), key)
+    return LoadPlan(layout, table_layout, "p", BufferLimits(threads=1), SLICES, (), key)
 
 
 def batch(*rows: tuple[object, str], slice_number: int = 0, first: int = 2) -> pa.RecordBatch:
@@ -62,10 +62,10 @@ def test_of_neighbours_with_one_key_the_last_is_kept_wherever_batches_end(
 ) -> None:
     folder = tmp_path_factory.mktemp("t")
     layout = TableLayout("lake.t", SCHEMA, partition_spec(SCHEMA, []), _unsorted(), str(folder), {}, {})
-    rows = [(one, f"{number}") for number, one in enumerate(ids)]
+    rows = [(item, f"{number}") for number, item in enumerate(ids)]
     batches = [batch(*rows[start : start + size]) for start in range(0, len(rows), size)]
     report = plan_of(layout, "id").run(batches, task=0)
-    last = {one: note for one, note in rows}  # noqa: C416  # the last one wins, as in a dict
+    last = {item: note for item, note in rows}  # noqa: C416  # the last one wins, as in a dict
     assert sorted((row["id"], row["note"]) for row in written(report.files)) == sorted(last.items())
     assert report.duplicates == len(ids) - len(last)
 
@@ -94,8 +94,8 @@ def test_rows_whose_place_is_not_known_say_so(layout_of: LayoutOf) -> None:
 
 
 def test_reports_add_up() -> None:
-    one = LoadReport(rows=1, quarantined=2, reasons={"a": 2})
-    assert one + LoadReport(rows=3, duplicates=1, quarantined=1, reasons={"a": 1, "b": 1}) == LoadReport(
+    report = LoadReport(rows=1, quarantined=2, reasons={"a": 2})
+    assert report + LoadReport(rows=3, duplicates=1, quarantined=1, reasons={"a": 1, "b": 1}) == LoadReport(
         rows=4, duplicates=1, quarantined=3, reasons={"a": 3, "b": 1}
     )
 

@@ -85,8 +85,8 @@ def test_a_commit_that_takes_over_says_so_and_raises_the_generation_by_one(
     claim = replace(
         CLAIM, writer=part.writer, generation=part.generation, takes_over=BEFORE.part("s/0") if is_takeover else None
     )
-    found = list(compare_steps(BEFORE, BEFORE.with_part("s/0", part), json.loads(claim.summary())))
-    assert found == ([f"part 's/0': {problem}"] if problem else [])
+    steps = list(compare_steps(BEFORE, BEFORE.with_part("s/0", part), json.loads(claim.summary())))
+    assert steps == ([f"part 's/0': {problem}"] if problem else [])
 
 
 def step(

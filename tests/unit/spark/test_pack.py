@@ -48,12 +48,12 @@ def test_modules_and_packages_are_packed_and_nothing_else(tmp_path: Path) -> Non
 
 def test_a_module_can_be_imported_out_of_the_pack(tmp_path: Path) -> None:
     write(tmp_path, "lakehouse.py", "shop/__init__.py", "shop/rules.py")
-    made = pack_project(tmp_path, tmp_path / ".frazil")
+    project = pack_project(tmp_path, tmp_path / ".frazil")
     code = "import shop.rules; print(shop.rules.NAME, shop.rules.__file__)"
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": str(made.path)}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(project.path)}, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["shop/rules.py", f"{made.path}/shop/rules.py"]
+    assert done.stdout.split() == ["shop/rules.py", f"{project.path}/shop/rules.py"]
 
 
 def test_the_same_modules_give_the_same_file_and_others_another(tmp_path: Path) -> None:

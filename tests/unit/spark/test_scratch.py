@@ -52,7 +52,7 @@ def test_a_start_removes_what_the_killed_left_and_nothing_of_the_living(start: S
     killed.wait()
     assert (left / "copy.jar").exists()
     _, fresh = start()
-    assert {one.name for one in tmp_path.iterdir()} == {living.name, fresh.name}
+    assert {path.name for path in tmp_path.iterdir()} == {living.name, fresh.name}
     assert (living / "copy.jar").exists()
 
 
@@ -60,7 +60,7 @@ def test_a_process_that_ends_takes_its_folder_along_and_strangers_folders_stay(s
     (tmp_path / "frazil-spark-somebodys").mkdir()
     process, _ = start()
     process.communicate(timeout=60)
-    assert [one.name for one in tmp_path.iterdir()] == ["frazil-spark-somebodys"]
+    assert [path.name for path in tmp_path.iterdir()] == ["frazil-spark-somebodys"]
 
 
 def test_the_users_own_options_for_the_jvm_come_after_ours() -> None:

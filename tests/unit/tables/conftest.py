@@ -37,9 +37,9 @@ def alter(step: AlterTable | None, metadata: TableMetadata) -> TableMetadata:
         return metadata
     change = Change(Name(("l",), "t"), _requirements(step.seen), step.updates)
     base = normalise(metadata.model_dump(mode="json", by_alias=True), LOCATION)
-    made = decide(base, change, base_location=LOCATION, now_ms=2, new_uuid="")
-    assert made is not None
-    return _parse(made)
+    result = decide(base, change, base_location=LOCATION, now_ms=2, new_uuid="")
+    assert result is not None
+    return _parse(result)
 
 
 def _parse(metadata: dict[str, Any]) -> TableMetadata:

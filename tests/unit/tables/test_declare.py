@@ -45,8 +45,8 @@ def test_a_key_becomes_the_identifier_fields() -> None:
 
 
 def test_partitions_name_their_source_and_transform() -> None:
-    given = ["day(ts)", "bucket(16, id)", "id", "truncate(4, name) as start"]
-    table = Table("l.t", column("ts", "timestamp"), column("id", "long"), column("name", "string"), partition_by=given)
+    result = ["day(ts)", "bucket(16, id)", "id", "truncate(4, name) as start"]
+    table = Table("l.t", column("ts", "timestamp"), column("id", "long"), column("name", "string"), partition_by=result)
     fields = [(f.name, str(f.transform), f.source_id) for f in table.partition_spec().fields]
     assert fields == [
         ("ts_day", "day", 1),

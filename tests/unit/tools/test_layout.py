@@ -10,8 +10,8 @@ from tools import layout
 from tools.layout import Import
 
 
-def show(found: list[Import]) -> list[str]:
-    return sorted(f"{one.importer}:{one.line} imports {one.imported} ({', '.join(one.names)})" for one in found)
+def show(imports: list[Import]) -> list[str]:
+    return sorted(f"{item.importer}:{item.line} imports {item.imported} ({', '.join(item.names)})" for item in imports)
 
 
 def test_the_layout_names_every_package_and_no_other() -> None:
@@ -30,11 +30,11 @@ def test_the_layout_names_every_part_and_no_other() -> None:
 
 
 def test_no_import_points_down() -> None:
-    assert show([one for one in layout.imports() if layout.points_down(one)]) == []
+    assert show([module for module in layout.imports() if layout.points_down(module)]) == []
 
 
 def test_no_import_passes_by_a_public_interface() -> None:
-    assert show([one for one in layout.imports() if layout.passes_by(one)]) == []
+    assert show([module for module in layout.imports() if layout.passes_by(module)]) == []
 
 
 def test_no_modules_import_each_other() -> None:
@@ -43,12 +43,12 @@ def test_no_modules_import_each_other() -> None:
 
 def test_only_the_commands_that_run_or_repair_the_server_import_it() -> None:
     allowed = ("frazil.catalog", "frazil.cli.catalog", "frazil.cli.demo", "frazil.cli.serve", "frazil.cli.table")
-    found = [
-        one
-        for one in layout.imports()
-        if one.imported.startswith("frazil.catalog") and not one.importer.startswith(allowed)
+    imports = [
+        module
+        for module in layout.imports()
+        if module.imported.startswith("frazil.catalog") and not module.importer.startswith(allowed)
     ]
-    assert show(found) == []
+    assert show(imports) == []
 
 
 @pytest.mark.parametrize("package", [name for name, file in layout.modules().items() if file.name == "__init__.py"])

@@ -14,12 +14,12 @@ LOCKS = ("constraints.txt", "tools/uv.txt")
 
 def requirements(lock: str) -> dict[str, list[str]]:
     """The name of each pinned package, and its hashes."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for entry in (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         name = re.match(r"([\w.-]+)==", entry)
         assert name, f"{lock}: {entry[:60]!r} is not an exact version"
-        found.setdefault(name[1].lower(), []).extend(re.findall(r"--hash=(sha256:[0-9a-f]{64})(?:\s|$)", entry))
-    return found
+        result.setdefault(name[1].lower(), []).extend(re.findall(r"--hash=(sha256:[0-9a-f]{64})(?:\s|$)", entry))
+    return result
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -25,7 +25,7 @@ def test_other_modules_touch_no_private_name_of_pyiceberg() -> None:
     ],
 )
 def test_a_use_is_found(source: str, name: str) -> None:
-    assert name in [found for _, found in private_names.uses_in(ast.parse(source))]
+    assert name in [item for _, item in private_names.uses_in(ast.parse(source))]
 
 
 def test_every_definition_gives_its_reason() -> None:

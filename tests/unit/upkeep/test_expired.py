@@ -32,7 +32,7 @@ def table(
         }
         for at, (number, age) in enumerate(ages.items(), start=1)
     ]
-    given = {"main": {"snapshot-id": ids[-1], "type": "branch"}, **(refs or {})}
+    result = {"main": {"snapshot-id": ids[-1], "type": "branch"}, **(refs or {})}
     return TableMetadataUtil.parse_obj(
         {
             "format-version": 2,
@@ -48,9 +48,9 @@ def table(
             "last-partition-id": 999,
             "sort-orders": [{"order-id": 0, "fields": []}],
             "default-sort-order-id": 0,
-            "current-snapshot-id": given["main"]["snapshot-id"],
+            "current-snapshot-id": result["main"]["snapshot-id"],
             "snapshots": snapshots,
-            "refs": given,
+            "refs": result,
         }
     )
 

@@ -71,7 +71,7 @@ def test_what_cannot_be_read_here_is_left_alone() -> None:
 
 def test_rows_without_ids_are_left_alone_where_rows_have_ids() -> None:
     assert names(small(5), Rules(100 * MB, keeps_row_ids=True)) == []
-    assert len(names([replace(one, first_row_id=0) for one in small(5)], Rules(100 * MB, keeps_row_ids=True))) == 1
+    assert len(names([replace(item, first_row_id=0) for item in small(5)], Rules(100 * MB, keeps_row_ids=True))) == 1
 
 
 def test_everything_means_every_file() -> None:

@@ -15,10 +15,10 @@ def declare(**rules: object) -> Table:
 
 
 def test_what_is_declared_is_what_holds() -> None:
-    made = declare(
+    result = declare(
         target_file_size="128MB", min_input_files=3, keep_days=30, keep_snapshots=10, orphans_older_than="12h"
     )
-    policy = Policy.of(made.properties, table="lake.t")
+    policy = Policy.of(result.properties, table="lake.t")
     expected = Policy(
         target_file_bytes=128 * MB,
         min_input_files=3,

@@ -43,9 +43,9 @@ def test_merged_runs_are_in_order(
         {"a": pa.array([a for a, _ in pairs], pa.int64()), "b": pa.array([b for _, b in pairs], pa.float64())}
     )
     folder = Path(tmp_path_factory.getbasetemp())
-    found = list(sorted_batches(rows.to_batches(max_chunksize=each), KEYS, run_bytes=300, folder=folder))
-    made = pa.Table.from_batches(found, rows.schema)
-    assert as_text(made) == as_text(sort_rows(rows, KEYS))
+    batches = list(sorted_batches(rows.to_batches(max_chunksize=each), KEYS, run_bytes=300, folder=folder))
+    result = pa.Table.from_batches(batches, rows.schema)
+    assert as_text(result) == as_text(sort_rows(rows, KEYS))
 
 
 def test_no_rows_give_none() -> None:

@@ -82,7 +82,7 @@ def run_tasks(sink: lake.FrameSink, table: IcebergTarget, *batches: pa.RecordBat
     plan = make_plan(
         table, PART, ROWS, options=lake.frame_options(**options), tasks=2, reached=sink.position, offsets=KAFKA
     )
-    return [TaskReport.from_json(plan.run([one], task=number).to_json()) for number, one in enumerate(batches)]
+    return [TaskReport.from_json(plan.run([item], task=number).to_json()) for number, item in enumerate(batches)]
 
 
 def ids(catalog: FrazilCatalog) -> list[int]:
@@ -169,8 +169,8 @@ def messages(
     writer: BatchWriter | StreamWriter, *batches: pa.RecordBatch, query: str | None = None
 ) -> list[TaskMessage]:
     return [
-        TaskMessage(writer._plan.run([one], task=n).to_json(), writer._plan.set_aside, query)
-        for n, one in enumerate(batches)
+        TaskMessage(writer._plan.run([item], task=n).to_json(), writer._plan.set_aside, query)
+        for n, item in enumerate(batches)
     ]
 
 

@@ -13,12 +13,12 @@ from tests.kit.raising import raises
 
 
 def decided(
-    policy: Drift, *files: tuple[str, ...], given: list[str] | None = None, absent_is_null: bool = False
+    policy: Drift, *files: tuple[str, ...], texts: list[str] | None = None, absent_is_null: bool = False
 ) -> Decision:
     names = list(dict.fromkeys(name for file in files for name in file))
     return decide(
         policy,
-        given=names if given is None else given,
+        given=names if texts is None else texts,
         table="l.t",
         known=["a", "b"],
         columns=FileColumns(files, schema_of_text(names)),
@@ -55,12 +55,12 @@ def test_quarantine_sets_aside_the_files_that_have_unknown_columns() -> None:
 @pytest.mark.parametrize("policy", ["freeze", "quarantine"])
 def test_a_column_that_the_function_itself_made_up_is_always_refused(policy: Drift) -> None:
     with pytest.raises(SourceDrift) as raised:
-        decided(policy, ("a", "b"), given=["a", "b", "made_up"])
+        decided(policy, ("a", "b"), texts=["a", "b", "made_up"])
     assert raised.value.message == "l.t has no column 'made_up'"
 
 
 def test_a_column_that_the_function_drops_is_no_drift() -> None:
-    assert decided("freeze", ("a", "b", "x"), given=["a", "b"]) == Decision()
+    assert decided("freeze", ("a", "b", "x"), texts=["a", "b"]) == Decision()
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_rows_of_another_length_or_encoding_are_told_with_their_number(tmp_path:
     (tmp_path / "a.csv").write_bytes(b"a,b\n1,2\n3\n4,5\n\n\xff,6\n7,8,9\n0,1\n")
     rows, malformed = read_all(sources.csv("*"), tmp_path / "a.csv", "a", "b")
     assert [(row["a"], row["row"]) for row in rows] == [("1", 2), ("4", 4), ("0", 7)]
-    assert sorted((one.row, one.reason, one.text) for one in malformed) == [
+    assert sorted((rejected.row, rejected.reason, rejected.text) for rejected in malformed) == [
         (3, "expected 2 columns, found 1", "3"),
         (5, "expected UTF-8, found other bytes", "\\xff,6"),
         (6, "expected 2 columns, found 3", "7,8,9"),
@@ -106,12 +106,12 @@ def test_the_lines_of_neighbouring_ranges_are_all_the_lines(
     cuts = [len(data) * part // pieces for part in range(pieces + 1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "BLOCK_BYTES", block)
-        found = b""
+        result = b""
         for start, end in itertools.pairwise(cuts):
             with lines.LineRange(LOCAL.open_input_file(str(path)), start, end) as stream:
                 while some := stream.read(7):
-                    found += some
-    assert found == data
+                    result += some
+    assert result == data
 
 
 def test_a_large_file_is_read_in_pieces_that_give_the_same_rows(tmp_path: Path) -> None:
@@ -132,19 +132,19 @@ def test_json_numbers_keep_their_digits_and_other_lines_are_told(tmp_path: Path)
         {"a": "12.50", "b": '{"c":1.5}', "d": None, "row": 1},
         {"a": "123456789012345678.25", "b": None, "d": "true", "row": 5},
     ]
-    assert [(one.row, one.text) for one in malformed] == [(2, "no"), (4, "[1]")]
+    assert [(item.row, item.text) for item in malformed] == [(2, "no"), (4, "[1]")]
 
 
 def test_row_groups_of_a_parquet_file_go_to_the_slice_in_which_they_begin(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": list(range(1000))}), path, row_group_size=100)
     tasks = plan_tasks([str(path)], [path.stat().st_size], cores=2, can_split=True, task_bytes=path.stat().st_size // 4)
-    found = []
+    result = []
     for piece in (piece for task in tasks for piece in task):
         for first, batch in read_columns(sources.parquet("*"), piece, {}, lambda _: None):
-            found += [(first + at, value) for at, value in enumerate(batch.column(0).to_pylist())]
+            result += [(first + at, value) for at, value in enumerate(batch.column(0).to_pylist())]
     assert len(tasks) > 2
-    assert sorted(found) == [(number + 1, number) for number in range(1000)]
+    assert sorted(result) == [(number + 1, number) for number in range(1000)]
 
 
 def test_small_files_share_a_task_and_ten_thousand_make_few() -> None:

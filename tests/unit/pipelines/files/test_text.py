@@ -61,8 +61,8 @@ def test_a_text_that_says_a_value_becomes_it(text: str, kind: pa.DataType, value
 
 @pytest.mark.parametrize(("text", "kind"), BAD)
 def test_a_text_that_would_lose_something_is_a_misfit(text: str, kind: pa.DataType) -> None:
-    found = convert_text(pa.array([None, text]), kind)
-    assert (found.values.to_pylist(), found.misfits.to_pylist()) == ([None, None], [False, True])
+    result = convert_text(pa.array([None, text]), kind)
+    assert (result.values.to_pylist(), result.misfits.to_pylist()) == ([None, None], [False, True])
 
 
 TEXTS = st.one_of(
@@ -76,9 +76,9 @@ TEXTS = st.one_of(
 def test_what_becomes_of_a_text_does_not_depend_on_its_neighbours(texts: list[str | None]) -> None:
     together = convert_text(pa.array(texts, pa.string()), MONEY)
     alone = [convert_text(pa.array([text], pa.string()), MONEY) for text in texts]
-    assert together.values.to_pylist() == [one.values[0].as_py() for one in alone]
+    assert together.values.to_pylist() == [item.values[0].as_py() for item in alone]
     misfits = [False] * len(texts) if together.misfits is None else together.misfits.to_pylist()
-    assert misfits == [one.misfits is not None and one.misfits[0].as_py() for one in alone]
+    assert misfits == [item.misfits is not None and item.misfits[0].as_py() for item in alone]
 
 
 SCHEMA = Schema(
@@ -91,14 +91,14 @@ SCHEMA = Schema(
 def test_reasons_name_the_field_the_type_and_the_text(layout_of: LayoutOf) -> None:
     contract = TextContract.of(layout_of(SCHEMA), checks=["amount >= 0"])
     rows = pa.table({"id": ["1", "x", None, "4"], "amount": ["1", "2", "3", "-4"], "note": ["1", "2", None, "4"]})
-    found = contract.accept(rows)
-    assert found.rows.to_pylist() == [{"id": 1, "amount": Decimal("1.00"), "note": "1"}]
-    assert [(row.number, row.reason) for row in found.rejected] == [
+    result = contract.accept(rows)
+    assert result.rows.to_pylist() == [{"id": 1, "amount": Decimal("1.00"), "note": "1"}]
+    assert [(row.number, row.reason) for row in result.rejected] == [
         (1, "field 'id': expected long, found 'x'"),
         (2, "field 'id': expected a value, found NULL"),
         (3, "check 'amount >= 0' failed"),
     ]
-    assert found.rejected[0].raw == '{"id":"x","amount":"2","note":"2"}'
+    assert result.rejected[0].raw == '{"id":"x","amount":"2","note":"2"}'
 
 
 @pytest.mark.parametrize("kind", [BinaryType(), ListType(2, LongType())])

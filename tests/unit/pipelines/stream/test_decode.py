@@ -22,12 +22,12 @@ def messages(*values: bytes | None) -> pa.RecordBatch:
 
 
 def test_fields_are_columns_and_what_is_no_object_is_named() -> None:
-    found = JsonDecoder(("id", "note")).decode(
+    result = JsonDecoder(("id", "note")).decode(
         messages(b'{"id": 1}', b"?", None, b"[1]", b'{"id": 2, "note": "x"}', b"")
     )
-    assert found.rows.to_pylist() == [{"id": "1", "note": None}, {"id": "2", "note": "x"}]
-    assert found.numbers.to_pylist() == [0, 4]
-    assert [(number, reason.split(":")[0]) for number, reason in found.bad] == [
+    assert result.rows.to_pylist() == [{"id": "1", "note": None}, {"id": "2", "note": "x"}]
+    assert result.numbers.to_pylist() == [0, 4]
+    assert [(number, reason.split(":")[0]) for number, reason in result.bad] == [
         (1, "expected a JSON object, found other text"),
         (2, "expected a JSON object, found a message without a value (a tombstone"),
         (3, "expected a JSON object, found other text"),
@@ -37,8 +37,8 @@ def test_fields_are_columns_and_what_is_no_object_is_named() -> None:
 
 def test_a_field_that_the_table_does_not_have_is_told_or_sets_its_message_aside() -> None:
     batch = messages(b'{"id": 1, "extra": 2}', b'{"id": 3}')
-    told, aside = JsonDecoder(("id",)).decode(batch), JsonDecoder(("id",), set_aside=True).decode(batch)
-    assert (told.rows.to_pylist(), told.unknown) == ([{"id": "1"}, {"id": "3"}], ["extra"])
+    result, aside = JsonDecoder(("id",)).decode(batch), JsonDecoder(("id",), set_aside=True).decode(batch)
+    assert (result.rows.to_pylist(), result.unknown) == ([{"id": "1"}, {"id": "3"}], ["extra"])
     assert aside.bad == [(0, "the message has field 'extra', which the table does not have")]
     assert (aside.rows.to_pylist(), aside.numbers.to_pylist()) == ([{"id": "3"}], [1])
 
@@ -55,8 +55,8 @@ def test_a_message_without_a_value_deletes_the_row_of_its_key_and_others_are_wha
             "value": pa.array([b'{"id": 1, "note": "x"}', None], pa.binary()),
         }
     )
-    found = decoder.decode(batch)
-    assert (found.rows.to_pylist(), found.bad) == (
+    result = decoder.decode(batch)
+    assert (result.rows.to_pylist(), result.bad) == (
         [{"id": "1", "note": "x", OWN_OP: "u"}, {"id": "2", "note": None, OWN_OP: "d"}],
         [],
     )
@@ -83,13 +83,13 @@ def test_the_key_of_a_tombstone_is_the_key_of_a_row_or_the_message_is_bad(
     how: Any, columns: tuple[str, ...], key: bytes | None, row: Any
 ) -> None:
     decoder = JsonDecoder((*columns, "op"), tombstones=Tombstones(how, columns, "op", "delete"))
-    found = decoder.decode(tombstones(key))
+    result = decoder.decode(tombstones(key))
     if isinstance(row, dict):
-        assert (found.rows.to_pylist(), found.bad) == ([{**row, "op": "delete"}], [])
+        assert (result.rows.to_pylist(), result.bad) == ([{**row, "op": "delete"}], [])
     else:
-        assert found.rows.num_rows == 0
-        assert "a tombstone" in found.bad[0][1]
-        assert row in found.bad[0][1]
+        assert result.rows.num_rows == 0
+        assert "a tombstone" in result.bad[0][1]
+        assert row in result.bad[0][1]
 
 
 NUMBERS = st.one_of(
@@ -119,8 +119,8 @@ def test_a_decoder_of_the_users_own_names_bad_messages_in_its_error_column() -> 
             }
         )
 
-    found = OwnDecoder(decode, None, ".").decode(messages(b"a", b"bb", b"c"))
-    assert (found.rows.to_pylist(), found.numbers.to_pylist(), found.bad) == (
+    result = OwnDecoder(decode, None, ".").decode(messages(b"a", b"bb", b"c"))
+    assert (result.rows.to_pylist(), result.numbers.to_pylist(), result.bad) == (
         [{"n": 1}, {"n": 1}],
         [0, 2],
         [(1, "too long")],

@@ -20,8 +20,8 @@ def start(progress: dict[str, int], *partitions: TopicPartition, accept_loss: bo
 
 
 def test_a_partition_goes_on_where_the_table_stands_and_a_new_one_from_its_beginning() -> None:
-    found = start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 0, 500), partition(1, 7, 90))
-    assert found == Start({"uplink": {"0": 120, "1": EARLIEST}}, {"uplink@Xf3k9aQ2/0": 120})
+    result = start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 0, 500), partition(1, 7, 90))
+    assert result == Start({"uplink": {"0": 120, "1": EARLIEST}}, {"uplink@Xf3k9aQ2/0": 120})
 
 
 def test_messages_that_retention_has_removed_are_named_by_partition_and_range() -> None:
@@ -30,8 +30,12 @@ def test_messages_that_retention_has_removed_are_named_by_partition_and_range() 
 
 
 def test_a_loss_that_is_accepted_is_told_and_the_stream_goes_on_with_what_is_there() -> None:
-    found = start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 200, 500), accept_loss=True)
-    assert (found.offsets, found.reached, len(found.losses)) == ({"uplink": {"0": 200}}, {"uplink@Xf3k9aQ2/0": 120}, 1)
+    result = start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 200, 500), accept_loss=True)
+    assert (result.offsets, result.reached, len(result.losses)) == (
+        {"uplink": {"0": 200}},
+        {"uplink@Xf3k9aQ2/0": 120},
+        1,
+    )
 
 
 def test_a_topic_made_again_is_not_taken_for_the_old_one_though_it_is_longer() -> None:
@@ -39,8 +43,8 @@ def test_a_topic_made_again_is_not_taken_for_the_old_one_though_it_is_longer() -
         MessagesLost, match=r"topic uplink was deleted and made again; of the old one, partition 0 up to 120 is read"
     ):
         start({"uplink@Qq7777Qq/0": 120}, partition(0, 0, 900))
-    found = start({"uplink@Qq7777Qq/0": 120}, partition(0, 0, 900), accept_loss=True)
-    assert (found.offsets, found.done) == ({"uplink": {"0": EARLIEST}}, {"uplink@Qq7777Qq/0"})
+    result = start({"uplink@Qq7777Qq/0": 120}, partition(0, 0, 900), accept_loss=True)
+    assert (result.offsets, result.done) == ({"uplink": {"0": EARLIEST}}, {"uplink@Qq7777Qq/0"})
 
 
 def test_a_table_that_is_ahead_of_kafka_is_refused_whatever_is_accepted() -> None:
@@ -49,8 +53,8 @@ def test_a_table_that_is_ahead_of_kafka_is_refused_whatever_is_accepted() -> Non
 
 
 def test_progress_without_the_topics_id_is_taken_on_under_its_new_name() -> None:
-    found = start({"uplink/0": 120}, partition(0, 0, 500))
-    assert (found.offsets, found.reached, found.done) == (
+    result = start({"uplink/0": 120}, partition(0, 0, 500))
+    assert (result.offsets, result.reached, result.done) == (
         {"uplink": {"0": 120}},
         {"uplink@Xf3k9aQ2/0": 120},
         {"uplink/0"},

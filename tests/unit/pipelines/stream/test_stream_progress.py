@@ -22,7 +22,7 @@ def test_metrics_and_progress_are_answered_as_they_are_now() -> None:
     with serving_metrics(progress, 0) as port:
         progress.count(900, 100, 2.0, 42)
         lines = [line for line in get(port, "/metrics").splitlines() if not line.startswith("#")]
-        told = json.loads(get(port, "/progress"))
+        document = json.loads(get(port, "/progress"))
         with pytest.raises(urllib.error.HTTPError, match="404"):
             get(port, "/")
     assert lines[:6] == [
@@ -33,7 +33,7 @@ def test_metrics_and_progress_are_answered_as_they_are_now() -> None:
         'frazil_stream_batch_seconds{pipeline="uplink"} 2',
         'frazil_stream_batch_rows_per_second{pipeline="uplink"} 500',
     ]
-    assert (told["rows"], told["snapshot_id"], told["rows_per_second"]) == (900, 42, 500.0)
+    assert (document["rows"], document["snapshot_id"], document["rows_per_second"]) == (900, 42, 500.0)
 
 
 def test_the_outcomes_of_changes_are_counted_apart_and_rows_are_those_inserted_or_updated() -> None:

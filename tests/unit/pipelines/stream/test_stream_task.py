@@ -31,10 +31,10 @@ JSON = JsonDecoder(("id", "note"))
 
 
 def plan_of(layout: TableLayout, decoder: Decoder | None = JSON) -> StreamPlan:
-    beside = TableLayout(
+    table_layout = TableLayout(
         "lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {}
     )
-    return StreamPlan(layout, beside, "p", BufferLimits(threads=1), (), ("id >= 0",), (), decoder)
+    return StreamPlan(layout, table_layout, "p", BufferLimits(threads=1), (), ("id >= 0",), (), decoder)
 
 
 def batch(*values: bytes | None, partition: int = 0, first: int = 10) -> pa.RecordBatch:
@@ -60,9 +60,9 @@ PLACES = [
 def test_messages_are_rows_and_bad_ones_are_beside_them_with_topic_partition_and_offset(layout_of: LayoutOf) -> None:
     report = plan_of(layout_of(SCHEMA)).run(BATCHES, task=0)
     assert written(report.files) == [{"id": 1, "note": None}, {"id": 2, "note": None}]
-    aside = written(report.quarantine_files)
-    assert [json.loads(str(row["position"])) for row in aside] == PLACES
-    assert [json.loads(str(row["raw"])) for row in aside] == [
+    result = written(report.quarantine_files)
+    assert [json.loads(str(row["position"])) for row in result] == PLACES
+    assert [json.loads(str(row["raw"])) for row in result] == [
         {"message": "?"},
         {"id": "y", "note": None},
         {"id": "-1", "note": "n"},
@@ -73,7 +73,7 @@ def test_messages_are_rows_and_bad_ones_are_beside_them_with_topic_partition_and
 def test_decoded_by_one_task_and_written_by_another_it_is_the_same(layout_of: LayoutOf) -> None:
     plan, reports = plan_of(layout_of(SCHEMA)), list[LoadReport]()
     rows = list(plan.decode(BATCHES, task=0, on_end=reports.append))
-    assert [value for one in rows for value in one.column(POSITION).to_pylist()] == [
+    assert [value for row in rows for value in row.column(POSITION).to_pylist()] == [
         "events/0/10",
         "events/0/12",
         "events/0/13",
@@ -109,7 +109,7 @@ def test_messages_are_changes_with_their_offsets_and_bad_ones_are_set_aside(layo
         b'{"op": "d"}',
         b'{"id": -1, "op": "d"}',
     ]
-    *changes, last = (row for one in plan.run([batch(*messages)], task=0) for row in one.to_pylist())
+    *changes, last = (row for item in plan.run([batch(*messages)], task=0) for row in item.to_pylist())
     assert [(row["id"], row[DELETED], row[ARRIVAL]) for row in changes] == [
         (1, False, 10),
         (2, True, 12),
@@ -128,17 +128,17 @@ def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_se
     plan = ChangePlan(plan_of(layout_of(SCHEMA), decoder), rules)
     keys = pa.array([None, b'{"id": 1}', b"many", b'{"site": 1}', None], pa.binary())
     messages = batch(b'{"id": 1}', None, None, None, None).append_column("key", keys)
-    *changes, last = (row for one in plan.run([messages], task=0) for row in one.to_pylist())
+    *changes, last = (row for item in plan.run([messages], task=0) for row in item.to_pylist())
     assert [(row["id"], row[DELETED], row[ARRIVAL]) for row in changes] == [(1, False, 10), (1, True, 11)]
-    aside = written(LoadReport.from_json(last[REPORT]).quarantine_files)
+    result = written(LoadReport.from_json(last[REPORT]).quarantine_files)
     assert sorted(
-        (json.loads(str(row["position"]))["offset"], str(row["reason"]).partition(": unexpected")[0]) for row in aside
+        (json.loads(str(row["position"]))["offset"], str(row["reason"]).partition(": unexpected")[0]) for row in result
     ) == [
         (12, "expected a JSON object, found a tombstone whose key is none of a row"),
         (13, "field 'id': expected a value, found NULL"),
         (14, "expected a JSON object, found a tombstone without a key"),
     ]
-    assert [json.loads(str(row["raw"])) for row in aside if "message" in str(row["raw"])] == [
+    assert [json.loads(str(row["raw"])) for row in result if "message" in str(row["raw"])] == [
         {"message": "", "key": "many"},
         {"message": ""},
     ]

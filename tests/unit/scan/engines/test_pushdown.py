@@ -47,7 +47,7 @@ def test_comparisons_are_understood(given: pc.Expression, expected: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "given",
+    "expression",
     [
         NAME == 'x") and (id > "5',
         NAME == 'a"b',
@@ -63,5 +63,5 @@ def test_comparisons_are_understood(given: pc.Expression, expected: Any) -> None
     ],
     ids=str,
 )
-def test_what_is_not_certain_is_not_understood(given: pc.Expression) -> None:
-    assert understand(given, SCHEMA) is None
+def test_what_is_not_certain_is_not_understood(expression: pc.Expression) -> None:
+    assert understand(expression, SCHEMA) is None

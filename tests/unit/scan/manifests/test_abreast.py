@@ -67,20 +67,20 @@ def number(chance: random.Random) -> int:
 
 def counts(chance: random.Random) -> dict[int, int] | None:
     return chance.choice(
-        [None, {}, {one: number(chance) for one in chance.sample([1, 2, 3, 200, 2**20], chance.randint(1, 5))}]
+        [None, {}, {item: number(chance) for item in chance.sample([1, 2, 3, 200, 2**20], chance.randint(1, 5))}]
     )
 
 
 def bounds(chance: random.Random) -> dict[int, bytes] | None:
-    made = {
-        one: chance.randbytes(chance.choice([0, 1, 8, 16, 200]))
-        for one in chance.sample((*WANTED[:3], 5), chance.randint(1, 4))
+    result = {
+        item: chance.randbytes(chance.choice([0, 1, 8, 16, 200]))
+        for item in chance.sample((*WANTED[:3], 5), chance.randint(1, 4))
     }
-    return chance.choice([None, {}, made])
+    return chance.choice([None, {}, result])
 
 
 def make_file(chance: random.Random, at: int, place: str, spec: PartitionSpec) -> DataFile:
-    made = DataFile.from_args(
+    arguments = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=f"{place}{'x' * chance.choice([0, 5, 60, 400])}/{at}.parquet",
         file_format=chance.choice([FileFormat.PARQUET, FileFormat.AVRO]),
@@ -97,8 +97,8 @@ def make_file(chance: random.Random, at: int, place: str, spec: PartitionSpec) -
         split_offsets=chance.choice([None, [], [4], [4, 2**33, 2**62]]),
         sort_order_id=chance.choice([None, 0, 3]),
     )
-    made.spec_id = 0
-    return made
+    arguments.spec_id = 0
+    return arguments
 
 
 def make_manifest(
@@ -107,7 +107,7 @@ def make_manifest(
     """A manifest in which everything that may be missing sometimes is."""
     chance = random.Random(seed)
     chosen = chance.sample(range(1, len(KINDS) + 1), chance.randint(0, 3))
-    spec = PartitionSpec(*(PartitionField(one, 1000 + one, IdentityTransform(), f"p{one}") for one in chosen))
+    spec = PartitionSpec(*(PartitionField(item, 1000 + item, IdentityTransform(), f"p{item}") for item in chosen))
     path = folder / f"{seed}.avro"
     with write_manifest(
         version, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression=codec
@@ -132,8 +132,8 @@ def alike(folder: Path) -> AvroFile:
         2, spec, SCHEMA, PyArrowFileIO().new_output(str(path)), 7, avro_compression="deflate"
     ) as writer:
         for at in range(100):
-            made = make_file(random.Random(5), at, PLACE, spec)
-            writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=7, data_file=made))
+            file = make_file(random.Random(5), at, PLACE, spec)
+            writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=7, data_file=file))
     return open_avro(path.read_bytes())
 
 
@@ -152,7 +152,7 @@ def everything(columns: EntryColumns) -> dict[Any, Any]:
     arrays = (
         dict(columns.items())
         | columns.picked
-        | {("partition", one): array for one, (array, _) in columns.partition.items()}
+        | {("partition", value): array for value, (array, _) in columns.partition.items()}
     )
     return {key: (array.type, array.to_pylist()) for key, array in arrays.items()}
 
@@ -187,7 +187,7 @@ def test_paths_may_be_long(tmp_path: Path) -> None:
 
 def test_what_is_kept_is_the_file_as_it_is_packed(tmp_path: Path) -> None:
     small = in_one_block(file := alike(tmp_path))
-    kept, unpacked = (EntryColumns("m.avro", read_abreast(one)) for one in (small, file))
+    kept, unpacked = (EntryColumns("m.avro", read_abreast(item)) for item in (small, file))
     assert unpacked.nbytes - kept.nbytes == len(file.records) - len(small.content) > 0
     assert everything(kept) == everything(unpacked)
 

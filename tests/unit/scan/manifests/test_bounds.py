@@ -18,8 +18,8 @@ DIGITS = "12345678901234567890123456789012345678"
 def test_decimals_of_38_digits_keep_them_all(scale: int, sign: int) -> None:
     """Python's own context rounds to 28 digits: a file whose bounds are rounded inwards would be skipped wrongly."""
     raw = (sign * int(DIGITS)).to_bytes(16, "big", signed=True)
-    (found,) = decode(pa.array([raw], pa.binary()), DecimalType(38, scale)).to_pylist()
-    assert found == Decimal((0 if sign > 0 else 1, tuple(map(int, DIGITS)), -scale))
+    (result,) = decode(pa.array([raw], pa.binary()), DecimalType(38, scale)).to_pylist()
+    assert result == Decimal((0 if sign > 0 else 1, tuple(map(int, DIGITS)), -scale))
 
 
 def test_a_decimal_beyond_38_digits_says_nothing() -> None:

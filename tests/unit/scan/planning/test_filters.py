@@ -62,7 +62,7 @@ def read(node: Any, *, case_sensitive: bool = True) -> BooleanExpression:
     ids=str,
 )
 def test_a_filter_means_the_same_after_its_journey(expr: BooleanExpression) -> None:
-    before, after = (bind_filter(one, SCHEMA, table="lake.t") for one in (expr, read(filter_to_json(expr))))
+    before, after = (bind_filter(item, SCHEMA, table="lake.t") for item in (expr, read(filter_to_json(expr))))
     assert show(after, SCHEMA) == show(before, SCHEMA)
 
 

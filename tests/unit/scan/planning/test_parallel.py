@@ -33,11 +33,11 @@ def test_no_more_is_read_than_a_few_items_a_worker(ordered: bool) -> None:
                 made += 1
             yield number
 
-    found = read_ahead(range(50), endless, workers=3, ordered=ordered)
-    next(found)
+    result = read_ahead(range(50), endless, workers=3, ordered=ordered)
+    next(result)
     time.sleep(0.3)  # long enough for threads that nothing holds back
     assert made <= 1 + 3 * (AHEAD + 1) + 3
-    found.close()
+    result.close()
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -49,4 +49,4 @@ def test_an_error_of_a_task_is_the_readers(ordered: bool) -> None:
 
     with pytest.raises(OSError, match="it is broken"):
         list(read_ahead(range(8), broken, workers=2, ordered=ordered))
-    assert not [one for one in threading.enumerate() if one.name.startswith("frazil-scan")]
+    assert not [column for column in threading.enumerate() if column.name.startswith("frazil-scan")]

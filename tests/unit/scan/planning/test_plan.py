@@ -48,21 +48,21 @@ def plan(table: MadeTable, expr: Any = None, **more: Any) -> Any:
 
 
 def test_the_report_says_which_term_skipped_what(tmp_path: Path) -> None:
-    found = plan(make(tmp_path), And(EqualTo("country", "NO"), GreaterThan("id", 12)))
-    manifests, partitions, bounds = (layer.to_json() for layer in found.report.layers.values())
-    assert found.paths() == ["f3"]
+    result = plan(make(tmp_path), And(EqualTo("country", "NO"), GreaterThan("id", 12)))
+    manifests, partitions, bounds = (layer.to_json() for layer in result.report.layers.values())
+    assert result.paths() == ["f3"]
     assert (manifests["total"], manifests["skipped"]) == (2, 0)
     assert (partitions["total"], partitions["skipped-by"]) == (4, {"country = 'NO'": 2})
     assert (bounds["total"], bounds["skipped-by"], bounds["bytes-skipped"]) == (2, {"id > 12": 1}, 1010)
-    assert found.report.to_json()["kept"] == {"files": 1, "rows": 10, "bytes": 1010, "delete-files": 0}
+    assert result.report.to_json()["kept"] == {"files": 1, "rows": 10, "bytes": 1010, "delete-files": 0}
 
 
 def test_manifests_are_skipped_by_their_summaries_and_not_read(tmp_path: Path) -> None:
-    found = plan(make(tmp_path, "NO NO SE SE"), EqualTo("country", "SE"))
-    layer = found.report.to_json()["layers"][0]
+    result = plan(make(tmp_path, "NO NO SE SE"), EqualTo("country", "SE"))
+    layer = result.report.to_json()["layers"][0]
     assert (layer["skipped"], layer["skipped-by"]) == (1, {"country = 'SE'": 1})
     assert 0 < layer["bytes-skipped"] < layer["bytes"]
-    assert found.report.manifests_read == 1
+    assert result.report.manifests_read == 1
 
 
 def test_the_report_is_a_tree_in_the_terminal(tmp_path: Path) -> None:
@@ -78,15 +78,15 @@ def test_the_report_is_a_tree_in_the_terminal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("expr", [AlwaysTrue(), GreaterThan("id", 25), EqualTo("country", "NO")], ids=str)
 def test_pages_have_every_file_once_in_any_order(tmp_path: Path, size: int, look: int, expr: Any) -> None:
     table = make(tmp_path, "NO SE DK NO SE NO DK")
-    cache, pending, found = table.cache(), [Span()], []
+    cache, pending, result = table.cache(), [Span()], []
     while pending:
         page = make_page(
             Planner(table.state, cache, ScanRequest(filter=expr)), pending.pop(), page_files=size, look_files=look
         )
         assert len(page) <= size
-        found += [path for group in page.groups for path in group.column("path").to_pylist()]
+        result += [path for group in page.groups for path in group.column("path").to_pylist()]
         pending += page.rest
-    assert sorted(found) == sorted(plan(table, expr).paths())
+    assert sorted(result) == sorted(plan(table, expr).paths())
 
 
 def test_format_1_without_counts_is_planned(tmp_path: Path) -> None:

@@ -96,8 +96,8 @@ def make_spec(spec_id: int, chosen: list[tuple[str, str]]) -> PartitionSpec:
     return PartitionSpec(*fields, spec_id=spec_id)
 
 
-choices = st.sampled_from([(name, one) for name, found in TRANSFORMS.items() for one in found])
-specs = st.lists(st.lists(choices, max_size=2, unique_by=lambda one: one[0]), min_size=1, max_size=3)
+choices = st.sampled_from([(name, item) for name, value in TRANSFORMS.items() for item in value])
+specs = st.lists(st.lists(choices, max_size=2, unique_by=lambda item: item[0]), min_size=1, max_size=3)
 rows = st.fixed_dictionaries({name: values | st.none() for name, (_, values) in COLUMNS.items()})
 stats = st.builds(
     Stats, bounds=st.booleans(), counts=st.booleans(), cut_to=st.sampled_from([None, 1, 2]), narrow=st.booleans()
@@ -126,21 +126,21 @@ def predicates(name: str) -> st.SearchStrategy[BooleanExpression]:
         values = values.map(lambda raw: UUID(bytes=raw))
     if name in ("single", "double"):
         values = values.filter(lambda value: not math.isnan(value))
-    one = st.sampled_from([EqualTo, NotEqualTo, LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual])
-    found = [
-        st.builds(lambda make, value: make(name, value), one, values),
+    sampled = st.sampled_from([EqualTo, NotEqualTo, LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual])
+    result = [
+        st.builds(lambda make, value: make(name, value), sampled, values),
         st.sampled_from([IsNull(name), NotNull(name)]),
     ]
-    found.append(
+    result.append(
         st.builds(lambda make, some: make(name, some), st.sampled_from([In, NotIn]), st.lists(values, max_size=4))
     )
     if name in ("single", "double"):
-        found.append(st.sampled_from([IsNaN(name), NotNaN(name)]))
+        result.append(st.sampled_from([IsNaN(name), NotNaN(name)]))
     if name == "name":
-        found.append(
+        result.append(
             st.builds(lambda make, text: make(name, text), st.sampled_from([StartsWith, NotStartsWith]), texts)
         )
-    return st.one_of(found)
+    return st.one_of(result)
 
 
 leaves = st.sampled_from(list(COLUMNS)).flatmap(predicates)

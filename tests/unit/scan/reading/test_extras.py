@@ -27,8 +27,8 @@ WHERE = ["_pos", "id", "_file"]
 
 
 def whole(scan: Scan) -> Rows:
-    found: Rows = scan.to_arrow().to_pylist()
-    return found
+    rows: Rows = scan.to_arrow().to_pylist()
+    return rows
 
 
 def streamed(scan: Scan) -> Rows:

@@ -32,6 +32,6 @@ def test_an_equality_delete_is_read_once_for_files_of_different_ages(tmp_path: P
 
     planner = Planner(table.state, table.cache(), ScanRequest())
     reader = FileReader(ReadPlan.of(planner, open_file, SCHEMA.fields))
-    found = [row["id"] for task in planner.plan().tasks() for batch in reader.read(task) for row in batch.to_pylist()]
-    assert sorted(found) == [0, 1, 2, 3]
+    result = [row["id"] for task in planner.plan().tasks() for batch in reader.read(task) for row in batch.to_pylist()]
+    assert sorted(result) == [0, 1, 2, 3]
     assert {name: count for name, count in opened.items() if count > 1} == {}

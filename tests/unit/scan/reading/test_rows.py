@@ -55,12 +55,12 @@ def table_of(
 ) -> RealTable:
     """A table with files as they are, whatever the schema says."""
     table = RealTable(folder, schema, [spec])
-    made = []
+    result = []
     for at, content in enumerate(files):
         path = str(folder / f"f{at}.parquet")
         pq.write_table(content, path, row_group_size=2)
-        made.append(MadeFile(path, [{}] * len(content), spec, partition, Stats(bounds=False, counts=False)))
-    table.append(made)
+        result.append(MadeFile(path, [{}] * len(content), spec, partition, Stats(bounds=False, counts=False)))
+    table.append(result)
     return table
 
 
@@ -73,11 +73,11 @@ def scan_of(table: RealTable, expr: Any = None, *, columns: Sequence[str] | None
 def numbered(folder: Path, count: int = 3, *, rows: int = 4, group_rows: int = 2) -> RealTable:
     """Files of ids that count on, and names."""
     table = RealTable(folder, SCHEMA, [NONE])
-    made = []
+    result = []
     for at in range(count):
         own = [{"id": at * rows + n, "name": f"n{at * rows + n}"} for n in range(rows)]
-        made.append(RealFile(str(folder / f"f{at}.parquet"), own, NONE, ()))
-    table.write(made, group_rows=group_rows)
+        result.append(RealFile(str(folder / f"f{at}.parquet"), own, NONE, ()))
+    table.write(result, group_rows=group_rows)
     return table
 
 
@@ -155,13 +155,13 @@ def test_nested_columns_change_inside(tmp_path: Path) -> None:
         ],
         schema=kinds,
     )
-    found = table_of(tmp_path, schema, content).read().to_pylist()
-    assert found[0] == {
+    rows = table_of(tmp_path, schema, content).read().to_pylist()
+    assert rows[0] == {
         "one": {"x": 1, "new": None},
         "many": [{"x": 2, "new": None}, None],
         "by": [("k", {"x": 3, "new": None})],
     }
-    assert found[1:] == [
+    assert rows[1:] == [
         {"one": None, "many": None, "by": None},
         {"one": {"x": None, "new": None}, "many": [], "by": []},
     ]
@@ -197,7 +197,7 @@ def test_uuids_and_times_with_a_zone_are_compared(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "key", UUIDType()), NestedField(2, "at", TimestamptzType()))
     keys = [uuid.UUID(int=n) for n in (1, 2, 3)]
     content = pa.table(
-        [[one.bytes for one in keys], [1_000_000, 2_000_000, None]],
+        [[file.bytes for file in keys], [1_000_000, 2_000_000, None]],
         schema=pa.schema([field("key", pa.binary(16), 1), field("at", pa.int64(), 2)]),
     )
     content = content.set_column(
@@ -219,8 +219,8 @@ def test_equality_deletes_compare_columns_that_were_dropped_since(tmp_path: Path
         {"type": "struct", "schema-id": 1, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
     )
     metadata["current-schema-id"] = 1
-    found = Scan(TableState("lake.made", metadata), Source.of(table.io), ScanRequest()).to_arrow()
-    assert found.to_pylist() == [{"id": 0}, {"id": 1}, {"id": 3}]
+    result = Scan(TableState("lake.made", metadata), Source.of(table.io), ScanRequest()).to_arrow()
+    assert result.to_pylist() == [{"id": 0}, {"id": 1}, {"id": 3}]
 
 
 def test_a_row_group_whose_rows_are_all_deleted_is_not_read(tmp_path: Path) -> None:
@@ -282,9 +282,9 @@ def test_a_table_that_is_read_at_once_has_the_rows_of_its_stream(tmp_path: Path,
     table.delete([MadeDelete(kind, NONE, (), 0, positions={path: [2, 7]}, columns=("name",), values=values)])
     for expr in (None, GreaterThan("id", 7), In("id", [12, 13]), LessThan("id", 12)):
         scan = scan_of(table, expr, ordered=True)
-        found = scan.to_arrow()
-        assert found == pa.Table.from_batches(scan.iter_batches(), schema=scan.schema)
-        assert not {12, 17} & set(found["id"].to_pylist())
+        result = scan.to_arrow()
+        assert result == pa.Table.from_batches(scan.iter_batches(), schema=scan.schema)
+        assert not {12, 17} & set(result["id"].to_pylist())
 
 
 # --- counts ----------------------------------------------------------------------------------------------------------
@@ -328,8 +328,8 @@ def test_a_count_reads_what_it_must(tmp_path: Path) -> None:
 
 def test_rows_come_in_order_when_asked(tmp_path: Path) -> None:
     table = numbered(tmp_path, 20)
-    found = scan_of(table, columns=["id"], ordered=True, workers=4).to_arrow()
-    assert found["id"].to_pylist() == list(range(80))
+    result = scan_of(table, columns=["id"], ordered=True, workers=4).to_arrow()
+    assert result["id"].to_pylist() == list(range(80))
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 80, 100])
@@ -342,7 +342,7 @@ def test_a_stream_that_is_given_up_leaves_no_thread(tmp_path: Path) -> None:
     batches = scan_of(numbered(tmp_path, 20)).iter_batches()
     next(batches)
     batches.close()
-    assert not [one for one in threading.enumerate() if one.name.startswith("frazil-scan")]
+    assert not [column for column in threading.enumerate() if column.name.startswith("frazil-scan")]
 
 
 def test_columns_come_in_the_order_in_which_they_are_named(tmp_path: Path) -> None:

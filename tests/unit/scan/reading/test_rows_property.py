@@ -71,7 +71,7 @@ def is_true(expr: BooleanExpression, row: Mapping[str, Any]) -> bool | None:
     if value is None:
         return None
     if isinstance(expr, BoundSetPredicate):
-        return (value in [one.value for one in expr.literals]) == (kind == "In")
+        return (value in [literal.value for literal in expr.literals]) == (kind == "In")
     assert isinstance(expr, BoundLiteralPredicate)
     other = expr.literal.value
     if isinstance(expr.term.ref().field.field_type, FloatType):
@@ -91,19 +91,19 @@ def real_tables(draw: Any, folder: Path) -> RealTable:
                 files.append(RealFile(path, own, spec, partition, draw(stats)))
         if files:
             table.write(files, group_rows=draw(st.integers(1, 3)), per_manifest=draw(st.integers(1, 3)))
-        if table.files and (found := draw(st.lists(deletes(table), max_size=3))):
-            table.delete(one_vector_each(table, found))
+        if table.files and (result := draw(st.lists(deletes(table), max_size=3))):
+            table.delete(one_vector_each(table, result))
     return table
 
 
-def one_vector_each(table: RealTable, found: list[MadeDelete]) -> list[MadeDelete]:
+def one_vector_each(table: RealTable, value: list[MadeDelete]) -> list[MadeDelete]:
     """A data file has one deletion vector at most: writers put a new one in place of the old."""
-    taken = {path for one in table.deletes if one.kind == "vector" for path in one.positions}
+    taken = {path for response in table.deletes if response.kind == "vector" for path in response.positions}
     kept = []
-    for one in found:
-        if one.kind != "vector" or taken.isdisjoint(one.positions):
-            kept.append(one)
-            taken |= set(one.positions) if one.kind == "vector" else set()
+    for item in value:
+        if item.kind != "vector" or taken.isdisjoint(item.positions):
+            kept.append(item)
+            taken |= set(item.positions) if item.kind == "vector" else set()
     return kept
 
 
@@ -111,25 +111,27 @@ def one_vector_each(table: RealTable, found: list[MadeDelete]) -> list[MadeDelet
 def deletes(draw: Any, table: RealTable) -> MadeDelete:
     kind = draw(st.sampled_from(["positions", "vector", "equality", "equality"]))
     file = draw(st.sampled_from(table.files))
-    made = MadeDelete(kind, file.spec, file.partition, 0)
+    response = MadeDelete(kind, file.spec, file.partition, 0)
     if kind == "equality":
         if draw(st.booleans()):
-            made.spec, made.partition = table.specs[-1], ()
-        made.columns = tuple(draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=3, unique=True)))
-        known = [row for one in table.files for row in one.rows]
-        made.values = draw(st.lists(st.sampled_from(known) | rows, min_size=1, max_size=3))
-        return made
+            response.spec, response.partition = table.specs[-1], ()
+        response.columns = tuple(draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=3, unique=True)))
+        known = [row for file in table.files for row in file.rows]
+        response.values = draw(st.lists(st.sampled_from(known) | rows, min_size=1, max_size=3))
+        return response
     places = st.lists(st.integers(0, len(file.rows) - 1), min_size=1, max_size=6)
-    made.positions = {file.path: draw(places)}
+    response.positions = {file.path: draw(places)}
     if kind == "positions":
-        beside = [
-            one for one in table.files if one.spec is file.spec and one.partition == file.partition and one is not file
+        files = [
+            partition
+            for partition in table.files
+            if partition.spec is file.spec and partition.partition == file.partition and partition is not file
         ]
-        if beside:
-            made.positions[beside[0].path] = draw(
-                st.lists(st.integers(0, len(beside[0].rows) - 1), min_size=1, max_size=2)
+        if files:
+            response.positions[files[0].path] = draw(
+                st.lists(st.integers(0, len(files[0].rows) - 1), min_size=1, max_size=2)
             )
-    return made
+    return response
 
 
 @settings(max_examples=example_count(short=100, full=1000), suppress_health_check=list(HealthCheck), deadline=None)
@@ -144,8 +146,8 @@ def test_a_pruned_scan_gives_the_rows_of_a_full_scan_with_the_filter(
         fields = [SCHEMA.find_field(name) for name in names]
         wanted = [row for row in table.live() if is_true(bound, row)]
         how = {"batch_rows": data.draw(st.sampled_from([1, 2, 1000])), "spare": data.draw(st.booleans())}
-        found, at_once = (table.read(expr, names, whole=whole, **how) for whole in (False, True))
-        expected = to_stored(pa.Table.from_batches(to_arrow(wanted, fields).to_batches(), schema=found.schema), fields)
-        assert Counter(to_stored(found, fields)) == Counter(expected)
-        assert to_stored(at_once, fields) == to_stored(found, fields)
+        result, at_once = (table.read(expr, names, whole=whole, **how) for whole in (False, True))
+        expected = to_stored(pa.Table.from_batches(to_arrow(wanted, fields).to_batches(), schema=result.schema), fields)
+        assert Counter(to_stored(result, fields)) == Counter(expected)
+        assert to_stored(at_once, fields) == to_stored(result, fields)
         assert Scan(table.state, Source.of(table.io), ScanRequest(filter=expr)).count() == len(wanted)

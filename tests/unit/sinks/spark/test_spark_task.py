@@ -44,8 +44,10 @@ def batch(*rows: tuple[int | None, int, int]) -> pa.RecordBatch:
 @pytest.fixture
 def plan(layout_of: LayoutOf, tmp_path: Path) -> TaskPlan:
     table = layout_of(SCHEMA, "bucket(2, id)")
-    beside = TableLayout("lake.q", QUARANTINE, layout_of(QUARANTINE).spec, table.order, str(tmp_path / "q"), {}, {})
-    return TaskPlan(table, "s/part-0", LIMITS, quarantine=beside, offsets=KAFKA)
+    table_layout = TableLayout(
+        "lake.q", QUARANTINE, layout_of(QUARANTINE).spec, table.order, str(tmp_path / "q"), {}, {}
+    )
+    return TaskPlan(table, "s/part-0", LIMITS, quarantine=table_layout, offsets=KAFKA)
 
 
 def files(tmp_path: Path, folder: str = "t") -> list[Path]:
@@ -71,8 +73,8 @@ def test_a_bad_row_goes_to_the_quarantine_files_unless_it_is_there(plan: TaskPla
     report = replace(plan, set_aside={"t/0": 2}).run(rows, task=0)
     assert (report.counts.rows, report.counts.refused, report.end) == (1, 2, {"t/0": 8})
     (file,) = report.quarantine_files
-    (found,) = pq.read_table(file.path).to_pylist()
-    assert (found["position"], found["part"], json.loads(found["raw"])["id"]) == (
+    (result,) = pq.read_table(file.path).to_pylist()
+    assert (result["position"], result["part"], json.loads(result["raw"])["id"]) == (
         '{"source":"t/0","offset":7}',
         "s/part-0",
         None,

@@ -75,21 +75,21 @@ def table(*rows: dict[str, Any]) -> pa.Table:
 
 
 def faults(rejected: tuple[Rejected, ...]) -> list[tuple[int, str]]:
-    return [(one.number, one.reason) for one in rejected]
+    return [(item.number, item.reason) for item in rejected]
 
 
 @pytest.mark.requirement("sink.schema")
 def test_rows_come_out_in_the_tables_types_with_its_field_ids(layout_of: LayoutOf) -> None:
-    found = sales(layout_of).accept(table(GOOD)).rows
-    assert found.schema.equals(layout_of(SALES).arrow, check_metadata=True)
-    assert found.to_pylist() == [GOOD]
+    rows = sales(layout_of).accept(table(GOOD)).rows
+    assert rows.schema.equals(layout_of(SALES).arrow, check_metadata=True)
+    assert rows.to_pylist() == [GOOD]
 
 
 def test_columns_that_fit_are_not_copied(layout_of: LayoutOf) -> None:
     rows = pa.Table.from_pylist([GOOD] * 10, layout_of(SALES).arrow)
-    found = sales(layout_of, "amount > 0").accept(rows).rows
+    result = sales(layout_of, "amount > 0").accept(rows).rows
     for name in rows.column_names:
-        assert found[name].chunk(0).buffers()[-1].address == rows[name].chunk(0).buffers()[-1].address
+        assert result[name].chunk(0).buffers()[-1].address == rows[name].chunk(0).buffers()[-1].address
 
 
 @pytest.mark.requirement("sink.schema")
@@ -144,17 +144,17 @@ def test_rows_that_fail_a_type_a_null_or_a_check_are_named_and_the_others_go_on(
         {**GOOD, "amount": Decimal("1.005")},
         {**GOOD, "quantity": None},
     )
-    found = sales(layout_of, "amount >= 0", "quantity < 10").accept(rows)
-    assert faults(found.rejected) == [
+    result = sales(layout_of, "amount >= 0", "quantity < 10").accept(rows)
+    assert faults(result.rejected) == [
         (1, "field 'amount': expected decimal(12, 2), found 12345678901.000"),
         (2, "field 'order_id': expected a value, found NULL"),
         (3, "check 'amount >= 0' failed"),
         (4, "field 'quantity': expected int, found 1099511627776"),
         (5, "field 'amount': expected decimal(12, 2), found 1.005"),
     ]
-    assert found.rows.to_pylist() == [GOOD, {**GOOD, "quantity": None}]
-    assert found.numbers.to_pylist() == [0, 6]
-    assert json.loads(found.rejected[0].raw) == {
+    assert result.rows.to_pylist() == [GOOD, {**GOOD, "quantity": None}]
+    assert result.numbers.to_pylist() == [0, 6]
+    assert json.loads(result.rejected[0].raw) == {
         "order_id": "a",
         "amount": "12345678901.000",
         "quantity": 3,
@@ -172,16 +172,19 @@ def test_dictionaries_are_judged_in_the_same_way(layout_of: LayoutOf) -> None:
         {**GOOD, "at": dt.datetime(2024, 5, 1, 14, tzinfo=dt.timezone(dt.timedelta(hours=2)))},
         {**GOOD, "amount": Decimal("-3")},
     ]
-    found = sales(layout_of, "amount >= 0").accept_dicts(rows)
-    assert faults(found.rejected) == [
+    accepted = sales(layout_of, "amount >= 0").accept_dicts(rows)
+    assert faults(accepted.rejected) == [
         (0, "field 'amount': expected decimal(12, 2), found 'a lot'"),
         (3, "field 'quantity': expected int, found 1.5"),
         (4, "field 'amount': expected a value, found NULL"),
         (5, "field 'at': expected timestamp, found 2024-05-01T14:00:00+02:00, with a zone"),
         (6, "check 'amount >= 0' failed"),
     ]
-    assert found.rows.to_pylist() == [GOOD, {"order_id": "b", "amount": Decimal("2.00"), "quantity": None, "at": None}]
-    assert found.numbers.to_pylist() == [1, 2]
+    assert accepted.rows.to_pylist() == [
+        GOOD,
+        {"order_id": "b", "amount": Decimal("2.00"), "quantity": None, "at": None},
+    ]
+    assert accepted.numbers.to_pylist() == [1, 2]
 
 
 ZONED = MOMENT.replace(tzinfo=dt.UTC)
@@ -212,9 +215,9 @@ def test_a_zone_is_not_guessed_and_no_time_is_cut_also_inside_nested_values(
     shapes = [lambda t: t, lambda t: [None, t], lambda t: {"t": t}, lambda t: {"a": {"t": t}}]
     contract = Contract.of(layout_of(schema))
     for (name, _), shape in zip(fields, shapes, strict=True):
-        found = contract.accept_dicts([{name: shape(good)}, {name: shape(bad)}, {name: shape(None)}])
-        assert found.numbers.to_pylist() == [0, 2]
-        assert found.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, found ")
+        accepted = contract.accept_dicts([{name: shape(good)}, {name: shape(bad)}, {name: shape(None)}])
+        assert accepted.numbers.to_pylist() == [0, 2]
+        assert accepted.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, found ")
 
 
 @pytest.mark.parametrize("kind", [TimestampType(), TimestamptzType(), DateType(), TimeType()], ids=str)
@@ -224,9 +227,9 @@ def test_a_number_is_no_time_also_inside_nested_values(layout_of: LayoutOf, kind
     schema = Schema(*(NestedField(10 + at, name, type_) for at, (name, type_) in enumerate(fields)))
     contract = Contract.of(layout_of(schema))
     rows = [{"plain": number}, {"list": [number]}, {"map": {"a": number}}]
-    found = contract.accept_dicts(rows)
-    assert (found.rows.num_rows, [row.number for row in found.rejected]) == (0, [0, 1, 2])
-    again = contract.accept_dicts([parse_row(row.raw, contract.layout.arrow) for row in found.rejected])
+    accepted = contract.accept_dicts(rows)
+    assert (accepted.rows.num_rows, [row.number for row in accepted.rejected]) == (0, [0, 1, 2])
+    again = contract.accept_dicts([parse_row(row.raw, contract.layout.arrow) for row in accepted.rejected])
     assert [row.number for row in again.rejected] == [0, 1, 2]  # nor is it one after its time in quarantine
 
 
@@ -338,10 +341,10 @@ VIEWS = {
 @pytest.mark.parametrize(("kind", "arrow"), VIEWS.values(), ids=VIEWS)
 def test_views_and_runs_come_out_as_the_values_that_they_are(layout_of: LayoutOf, kind: Any, arrow: pa.Array) -> None:
     """Arrow's own casts of list views end the process."""
-    found = Contract.of(layout_of(Schema(NestedField(1, "x", kind)))).accept(pa.table({"x": arrow}))
-    found.rows.validate(full=True)
-    (file,) = write_files(found.rows, layout_of(Schema(NestedField(1, "x", kind))))
-    assert (pq.ParquetFile(file.path).read()["x"].to_pylist(), found.rejected) == (arrow.to_pylist(), ())
+    result = Contract.of(layout_of(Schema(NestedField(1, "x", kind)))).accept(pa.table({"x": arrow}))
+    result.rows.validate(full=True)
+    (file,) = write_files(result.rows, layout_of(Schema(NestedField(1, "x", kind))))
+    assert (pq.ParquetFile(file.path).read()["x"].to_pylist(), result.rejected) == (arrow.to_pylist(), ())
 
 
 def test_rows_with_views_are_rejected_one_by_one_as_others_are(layout_of: LayoutOf) -> None:
@@ -355,9 +358,9 @@ def test_rows_with_views_are_rejected_one_by_one_as_others_are(layout_of: Layout
             "t": pa.array(["a", "b", "c"], pa.string_view()),
         }
     )
-    found = Contract.of(layout_of(schema)).accept(rows)
-    assert found.rows.to_pylist() == [{"id": 1, "x": [1], "t": "a"}, {"id": 3, "x": None, "t": "c"}]
-    assert [json.loads(row.raw) for row in found.rejected] == [{"id": None, "x": [2], "t": "b"}]
+    result = Contract.of(layout_of(schema)).accept(rows)
+    assert result.rows.to_pylist() == [{"id": 1, "x": [1], "t": "a"}, {"id": 3, "x": None, "t": "c"}]
+    assert [json.loads(row.raw) for row in result.rejected] == [{"id": None, "x": [2], "t": "b"}]
 
 
 @pytest.mark.parametrize(
@@ -375,9 +378,9 @@ def test_a_value_whose_truncated_value_does_not_fit_its_type_is_a_bad_row(
     layout_of: LayoutOf, kind: PrimitiveType, width: int, fits: Any, too_far: Any
 ) -> None:
     layout = layout_of(Schema(NestedField(1, "v", kind)), f"truncate({width}, v)")
-    found = Contract.of(layout).accept_dicts([{"v": fits}, {"v": too_far}, {"v": None}])
-    assert found.rows["v"].to_pylist() == [fits, None]
-    assert faults(found.rejected) == [(1, f"field 'v': its partition, truncate[{width}], does not fit {kind}")]
+    accepted = Contract.of(layout).accept_dicts([{"v": fits}, {"v": too_far}, {"v": None}])
+    assert accepted.rows["v"].to_pylist() == [fits, None]
+    assert faults(accepted.rejected) == [(1, f"field 'v': its partition, truncate[{width}], does not fit {kind}")]
 
 
 def test_a_dictionary_with_an_extra_field_follows_the_same_policy(layout_of: LayoutOf) -> None:
@@ -420,9 +423,9 @@ def test_a_dictionary_with_an_extra_field_follows_the_same_policy(layout_of: Lay
 )
 def test_types_that_lose_nothing_are_taken(layout_of: LayoutOf, kind: Any, arrow: pa.Array) -> None:
     contract = Contract.of(layout_of(Schema(NestedField(1, "x", kind))))
-    found = contract.accept(pa.table({"x": arrow}))
-    assert (found.rejected, found.rows["x"].null_count) == ((), arrow.null_count)
-    assert found.rows["x"].type == contract.layout.arrow.field("x").type
+    result = contract.accept(pa.table({"x": arrow}))
+    assert (result.rejected, result.rows["x"].null_count) == ((), arrow.null_count)
+    assert result.rows["x"].type == contract.layout.arrow.field("x").type
 
 
 def test_a_null_where_a_nested_field_is_required_is_found(layout_of: LayoutOf) -> None:
@@ -449,10 +452,14 @@ def test_a_null_where_a_nested_field_is_required_is_found(layout_of: LayoutOf) -
         {**fine, "all": [None]},
         {**fine, "by": [("a", None)]},
     ]
-    found = Contract.of(layout_of(schema)).accept(pa.Table.from_pylist(rows, loose))
-    assert [one.number for one in found.rejected] == [2, 3, 4, 5]
-    assert {one.reason.split(":")[0] for one in found.rejected} == {"field 'at'", "field 'all'", "field 'by'"}
-    assert found.rows.to_pylist() == [fine, none]
+    result = Contract.of(layout_of(schema)).accept(pa.Table.from_pylist(rows, loose))
+    assert [rejected.number for rejected in result.rejected] == [2, 3, 4, 5]
+    assert {rejected.reason.split(":")[0] for rejected in result.rejected} == {
+        "field 'at'",
+        "field 'all'",
+        "field 'by'",
+    }
+    assert result.rows.to_pylist() == [fine, none]
 
 
 def test_a_nested_extra_field_is_named_by_its_path(layout_of: LayoutOf) -> None:
@@ -463,10 +470,10 @@ def test_a_nested_extra_field_is_named_by_its_path(layout_of: LayoutOf) -> None:
 
 @given(st.lists(st.none() | st.integers(-(2**40), 2**40), max_size=50))
 def test_exactly_the_values_that_do_not_fit_are_found(values: list[int | None]) -> None:
-    found = convert(pa.array(values, pa.int64()), pa.int32())
+    result = convert(pa.array(values, pa.int64()), pa.int32())
     misfits = [value is not None and not -(2**31) <= value < 2**31 for value in values]
-    assert (found.misfits.to_pylist() if found.misfits is not None else [False] * len(values)) == misfits
-    assert found.values.to_pylist() == [
+    assert (result.misfits.to_pylist() if result.misfits is not None else [False] * len(values)) == misfits
+    assert result.values.to_pylist() == [
         None if misfit else value for value, misfit in zip(values, misfits, strict=True)
     ]
 
@@ -474,7 +481,7 @@ def test_exactly_the_values_that_do_not_fit_are_found(values: list[int | None]) 
 def test_rows_of_other_arrow_libraries_are_taken() -> None:
     rows = {"order_id": ["a"], "quantity": [1]}
     expected = pa.table(rows)
-    for found in (pl.DataFrame(rows), expected.to_batches()[0], expected.to_reader()):
-        assert as_table(found).to_pylist() == expected.to_pylist()
+    for item in (pl.DataFrame(rows), expected.to_batches()[0], expected.to_reader()):
+        assert as_table(item).to_pylist() == expected.to_pylist()
     with pytest.raises(TypeError, match="expected Arrow rows or dictionaries, found int"):
         as_table(7)

@@ -112,12 +112,12 @@ def contract(schema: Schema = SCHEMA) -> Contract:
 
 def verdict(row: dict[str, Any]) -> dict[str, str]:
     """What the table takes of each field by itself, and which it refuses."""
-    found = {}
+    result = {}
     for name, value in row.items():
         alone = Schema(SCHEMA.find_field(name))
         accepted = contract(alone).accept_dicts([{name: value}])
-        found[name] = shown(accepted.rows) if not accepted.rejected else "refused"
-    return found
+        result[name] = shown(accepted.rows) if not accepted.rejected else "refused"
+    return result
 
 
 def shown(rows: pa.Table) -> str:
@@ -230,7 +230,7 @@ def test_what_a_fraction_of_an_integer_column_was_is_refused_not_cut() -> None:
     accepted = contract(Schema(NestedField(1, "l", LongType()))).accept_dicts(
         [{"l": Decimal("1.5")}, {"l": Decimal(2)}]
     )
-    assert (accepted.rows.to_pylist(), [one.reason for one in accepted.rejected]) == (
+    assert (accepted.rows.to_pylist(), [rejected.reason for rejected in accepted.rejected]) == (
         [{"l": 2}],
         ["field 'l': expected long, found Decimal('1.5')"],
     )

@@ -21,8 +21,8 @@ ASC, DESC, FIRST, LAST = SortDirection.ASC, SortDirection.DESC, NullOrder.NULLS_
 
 def ordered(rows: dict[str, list[object]], *fields: SortField) -> dict[str, list[object]]:
     batch = pa.Table.from_pydict(rows)
-    found: dict[str, list[object]] = sort_rows(batch, sort_keys(SCHEMA, SortOrder(*fields))).to_pydict()
-    return found
+    columns: dict[str, list[object]] = sort_rows(batch, sort_keys(SCHEMA, SortOrder(*fields))).to_pydict()
+    return columns
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_nulls_lie_where_the_order_says(direction: SortDirection, nulls: NullOrd
 
 def test_each_key_has_its_own_direction_and_place_of_nulls() -> None:
     rows = {"id": [1, None, 1, None], "name": ["b", "a", None, "c"]}
-    found = ordered(rows, SortField(1, IdentityTransform(), ASC, LAST), SortField(2, IdentityTransform(), DESC, FIRST))
-    assert found == {"id": [1, 1, None, None], "name": [None, "b", "c", "a"]}
+    result = ordered(rows, SortField(1, IdentityTransform(), ASC, LAST), SortField(2, IdentityTransform(), DESC, FIRST))
+    assert result == {"id": [1, 1, None, None], "name": [None, "b", "c", "a"]}
 
 
 def test_nan_is_the_greatest_number() -> None:
-    found = ordered({"x": [math.nan, 1.0, None, math.inf]}, SortField(3, IdentityTransform(), ASC, FIRST))
-    assert [str(value) for value in found["x"]] == ["None", "1.0", "inf", "nan"]
+    result = ordered({"x": [math.nan, 1.0, None, math.inf]}, SortField(3, IdentityTransform(), ASC, FIRST))
+    assert [str(value) for value in result["x"]] == ["None", "1.0", "inf", "nan"]
 
 
 def test_rows_are_ordered_by_the_transformed_value_and_otherwise_stay() -> None:

@@ -112,8 +112,8 @@ def test_a_transform_gives_what_pyiceberg_gives_or_refuses_the_type(name: str, s
             bits = 31 if isinstance(source, IntegerType) else 63
             # below, the result has no room: see the next test
             values = [None if v is None else max(v, -(2**bits) + 7) for v in values]
-        found = plain(array_transform(transform, source, field="x")(arrow_array(source, values)))
-        assert found == expected(transform, source, values)
+        result = plain(array_transform(transform, source, field="x")(arrow_array(source, values)))
+        assert result == expected(transform, source, values)
 
     same()
 
