@@ -14,7 +14,7 @@ ifeq ($(strip $(UV_DEFAULT_INDEX)),)
 unexport UV_DEFAULT_INDEX
 endif
 
-.PHONY: help setup run test check fix bench soak docs lock clean
+.PHONY: help setup run quick test check fix bench soak docs lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ $(READY): pyproject.toml constraints.txt tools/uv.txt
 
 run: $(READY) ## The main job: catalog, table, Spark pipeline and a first query, in examples/sales
 	@cd examples/sales && ../../$(BIN)/frazil demo .
+
+quick: $(READY) ## ruff, mypy, unit tests and the core contracts, in less than two minutes: while you work
+	@$(BIN)/python -m tools.stages --quick
 
 test: $(READY) ## Everything that CI checks, with the time of each stage
 	@$(BIN)/python -m tools.stages

@@ -1,4 +1,4 @@
-"""`make test`: each stage with its time; fails if any of them failed, after all have run."""
+"""`make test` and `make quick`: each stage with its time; fails if any of them failed, after all have run."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ STAGES: dict[str, list[str]] = {
     "unit": [*TWO_FILES, "tests/unit", "src"],
     "contract": [*TWO_FILES, "tests/contract"],
     "engines+faults": [*TWO_FILES, "tests/engines", "tests/faults"],
+}
+# `make quick`, in less than two minutes: no search for examples, no PostgreSQL, no JVM; the contracts that most changes
+# can break.
+CORE = [f"tests/contract/{name}.py" for name in ("test_catalog_commits", "test_catalog_tables", "test_sink_targets")]
+QUICK: dict[str, list[str]] = {
+    **{name: STAGES[name] for name in ("ruff", "format", "mypy")},
+    "unit": [*TWO_FILES, "-m", "not hypothesis and not long", "tests/unit"],
+    "core contracts": [*TWO_FILES, "-m", "not hypothesis and not long", "-k", "not postgresql", *CORE],
 }
 
 
@@ -65,8 +73,9 @@ def run_stage(name: str, command: list[str]) -> Result:
 
 
 def main() -> int:
-    wanted, start = sys.argv[1:], time.monotonic()
-    results = [run_stage(name, command) for name, command in STAGES.items() if not wanted or name in wanted]
+    wanted, start = [name for name in sys.argv[1:] if name != "--quick"], time.monotonic()
+    stages = QUICK if "--quick" in sys.argv else STAGES
+    results = [run_stage(name, command) for name, command in stages.items() if not wanted or name in wanted]
     print("\nstage            seconds  CPU s  result")
     for result in results:
         print(result.line)

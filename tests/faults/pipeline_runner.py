@@ -1,8 +1,9 @@
-"""One run of the sales pipeline in a process of its own, which may kill or pause itself at a call to the catalog.
+"""Runs of the sales pipeline in a process of its own, which may kill or pause itself at a call to the catalog.
 
-`python -m tests.faults.pipeline_runner FOLDER URI CALL WHEN`: dies -9 before or after its CALL-th call; 0 means never.
-With WHEN `pause` it stops (SIGSTOP) before that call, until it is continued. Says `begin` when Spark is up. Ends with 3
-if another run came first.
+`python -m tests.faults.pipeline_runner FOLDER URI` prints `ready` when Spark is up. Each line `CALL WHEN` that it reads
+is a run: it dies -9 before or after its CALL-th call, 0 means never; with WHEN `pause` it stops (SIGSTOP) before that
+call, until it is continued. It answers a run with a line. A Spark takes longer to start than a run, so a process that
+was not killed is used again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
+from pyspark.sql import SparkSession
 
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
@@ -25,7 +27,6 @@ from frazil.project import load_project
 from frazil.spark.session import spark_session
 
 # A JVM that will not live long should not spend its time on compiling itself.
-CAME_FIRST = 3
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -57,23 +58,28 @@ class DyingCatalog(FrazilCatalog):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(folder: str, uri: str, die_at: str, when: str) -> None:
-    """Runs the pipeline once."""
+def main(folder: str, uri: str) -> None:
+    """Answers each line with what became of its run."""
     flags = {"catalog.uri": uri, "spark.master": "local[2]", "spark.conf.spark.driver.extraJavaOptions": QUICK}
     settings = load_settings(flags=flags, folder=Path(folder), environ={})
-    project = load_project(Path(folder))
-    catalog = DyingCatalog("lake", uri=uri)
     with spark_session(settings, app_name="kills", log=Path(folder) / "spark.log") as spark:
-        print("begin", flush=True)
-        catalog.die_at, catalog.when = int(die_at), when
-        try:
-            result = run_pipeline(project.pipeline("daily_sales"), spark=spark, catalog=catalog, folder=project.folder)
-        except PipelineError as exc:
-            if "came first" not in exc.message:
-                raise
-            print(exc.message, flush=True)
-            sys.exit(CAME_FIRST)
-        print(f"{result.files} files, {catalog.calls} calls", flush=True)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            die_at, when = line.split()
+            print(run_once(spark, Path(folder), uri, int(die_at), when), flush=True)
+
+
+def run_once(spark: SparkSession, folder: Path, uri: str, die_at: int, when: str) -> str:
+    """Runs the pipeline with a catalog of its own; gives `N files, N calls`, or why another run came first."""
+    project, catalog = load_project(folder), DyingCatalog("lake", uri=uri)
+    catalog.die_at, catalog.when = die_at, when
+    try:
+        result = run_pipeline(project.pipeline("daily_sales"), spark=spark, catalog=catalog, folder=project.folder)
+    except PipelineError as exc:
+        if "came first" not in exc.message:
+            raise
+        return exc.message
+    return f"{result.files} files, {catalog.calls} calls"
 
 
 if __name__ == "__main__":

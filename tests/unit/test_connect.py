@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import stat
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from frazil.catalog.embedded import running_catalog
-from frazil.cli.main import cli
 from frazil.engine_config.connection import S3, Connection
 from frazil.engine_config.engines import trino
 from frazil.engine_config.known import ENGINES
@@ -75,20 +70,3 @@ def test_what_is_printed_can_be_read(to: Connection) -> None:
             == to.s3.endpoint
         )
     assert all(len(line.split(maxsplit=1)) == 2 for line in ENGINES["spark"](to).splitlines())
-
-
-def test_a_file_is_only_its_owners_to_read(tmp_path: Path) -> None:
-    with running_catalog(tmp_path / "catalog") as catalog:
-        arguments = [
-            "--set",
-            f"catalog.uri={catalog.uri}",
-            "connect",
-            "pyiceberg",
-            "--output",
-            str(tmp_path / "p.yaml"),
-        ]
-        result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
-    assert (result.exit_code, stat.S_IMODE((tmp_path / "p.yaml").stat().st_mode)) == (0, 0o600)
-    assert yaml.safe_load((tmp_path / "p.yaml").read_text()) == {
-        "catalog": {"lake": {"type": "rest", "uri": catalog.uri}}
-    }

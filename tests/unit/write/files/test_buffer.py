@@ -167,6 +167,7 @@ SPOOLING = """
 """  # noqa: E501
 
 
+@pytest.mark.long
 @pytest.mark.requirement("sink.temp")
 @pytest.mark.parametrize(("mode", "reason"), [("rw", "no space left"), ("ro", "the file system is read-only")])
 def test_a_full_or_read_only_temporary_folder_is_a_clear_error(
@@ -178,6 +179,7 @@ def test_a_full_or_read_only_temporary_folder_is_a_clear_error(
     assert said[-1] == "[]"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("arrow.direct")
 @pytest.mark.parametrize(
     "fields", [[], ["key"], ["bucket(200, id)"]], ids=["flat", "few partitions", "many partitions"]
