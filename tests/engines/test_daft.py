@@ -30,6 +30,7 @@ from pyiceberg.transforms import (
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType
 
 import frazil.sinks
+from frazil import Lake
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict
@@ -277,3 +278,62 @@ def test_a_frame_of_changes_updates_the_rows_that_match_and_inserts_the_others(
 def test_a_scan_of_ours_is_a_daft_frame(table: Table, catalog: FrazilCatalog) -> None:
     frame = frazil.Lake(catalog=catalog).table(NAME).scan("country = 'SE'", ["id", "n"]).to_daft()
     assert frame.where(col("n") > 10).sort("id").to_pydict() == {"id": [5, 9], "n": [50, 90]}
+
+
+# --- Session and Catalog ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session(catalog: FrazilCatalog) -> Iterator[daft.Session]:
+    """A session of Daft with our catalog as `lake`, and a namespace of its own."""
+    made = daft.Session()
+    made.attach_catalog(daft.Catalog.from_iceberg(catalog), alias="lake")
+    made.set_catalog("lake")
+    made.create_namespace("shop")
+    yield made
+    for name in catalog.list_tables("shop"):
+        catalog.drop_table(name)
+    catalog.drop_namespace("shop")
+
+
+@pytest.mark.requirement("daft.session")
+def test_a_session_creates_appends_overwrites_and_queries(session: daft.Session, catalog: FrazilCatalog) -> None:
+    orders = daft.from_pydict({"id": [1, 2, 3], "country": ["NO", "SE", "NO"]})
+    session.create_table("shop.orders", orders)
+    session.write_table("shop.orders", daft.from_pydict({"id": [4], "country": ["DK"]}), mode="append")
+    asked = session.sql("SELECT country, count(*) AS n FROM shop.orders GROUP BY country ORDER BY country")
+    assert asked.to_pydict() == {"country": ["DK", "NO", "SE"], "n": [1, 2, 1]}
+    assert sorted(catalog.load_table("shop.orders").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    session.write_table("shop.orders", daft.from_pydict({"id": [9], "country": ["FI"]}), mode="overwrite")
+    assert session.read_table("lake.shop.orders").to_pydict() == {"id": [9], "country": ["FI"]}
+    assert len(catalog.load_table("shop.orders").snapshots()) == 4  # an overwrite deletes and appends, in one commit
+
+
+@pytest.mark.requirement("daft.session")
+def test_a_catalog_lists_creates_and_drops(session: daft.Session, catalog: FrazilCatalog) -> None:
+    lake, schema = session.get_catalog("lake"), daft.from_pydict({"id": [1], "country": ["NO"]}).schema()
+    lake.create_table("shop.empty", schema)
+    lake.create_table_if_not_exists("shop.empty", schema)
+    by_country = daft.io.partitioning.PartitionField.create(schema["country"])
+    lake.create_table("shop.parts", schema, partition_fields=[by_country])
+    assert [str(name) for name in lake.list_tables("shop")] == ["shop.empty", "shop.parts"]
+    assert catalog.load_table("shop.parts").spec().fields[0].name == "country"
+    assert (lake.has_table("shop.empty"), lake.has_table("shop.nothing"), lake.has_namespace("shop")) == (
+        True,
+        False,
+        True,
+    )
+    lake.get_table("shop.parts").append(daft.from_pydict({"id": [1], "country": ["NO"]}))
+    session.use("lake.shop")
+    assert session.sql("SELECT id FROM parts WHERE country = 'NO'").to_pydict() == {"id": [1]}
+    lake.drop_table("shop.empty")
+    assert not catalog.table_exists("shop.empty")
+
+
+@pytest.mark.requirement("daft.session")
+def test_a_session_reads_what_a_lake_writes(session: daft.Session, catalog: FrazilCatalog) -> None:
+    session.create_table("shop.orders", daft.from_pydict({"id": [1]}))
+    Lake(catalog=catalog).table("shop.orders").upsert([{"id": 1}, {"id": 2}], key="id")
+    assert sorted(session.sql("SELECT id FROM shop.orders").to_pydict()["id"]) == [1, 2]
+    session.write_table("shop.orders", daft.from_pydict({"id": [3]}), mode="append")
+    assert Lake(catalog=catalog).table("shop.orders").count() == 3
