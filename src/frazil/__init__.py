@@ -1,11 +1,15 @@
 """Frazil: an open lakehouse for Python data teams. Importing it loads none of the heavy libraries."""
 
 import logging as _logging
+from typing import TYPE_CHECKING
 
-from frazil.lake import Lake, connect
+from frazil.lazy import lazy_names as _lazy_names
 from frazil.moved import install as _install_former_names
-from frazil.pipelines import pipeline, sources
-from frazil.tables import Column, Table, Upkeep, column, list_of, map_of, struct, transforms
+
+if TYPE_CHECKING:
+    from frazil.lake import Lake, connect
+    from frazil.pipelines import pipeline, sources
+    from frazil.tables import Column, Table, Upkeep, column, list_of, map_of, struct, transforms
 
 __version__ = "0.1.0"
 
@@ -27,3 +31,8 @@ __all__ = [
 
 _install_former_names()
 _logging.getLogger("frazil").addHandler(_logging.NullHandler())  # silent, unless the program configures logging
+__getattr__ = _lazy_names(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

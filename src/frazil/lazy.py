@@ -14,11 +14,9 @@ So one module of a package can be imported without all the others, and without t
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from pkgutil import get_data
 from typing import Any
 
 
@@ -29,7 +27,11 @@ def lazy_names(package: str) -> Callable[[str], Any]:
         module = None if name.startswith("__") else _modules(package).get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(module), name)
+        package_of_name = import_module(module)
+        try:
+            return getattr(package_of_name, name)
+        except AttributeError:  # as `from package import module` does
+            return import_module(f"{module}.{name}")
 
     return find
 
@@ -37,6 +39,9 @@ def lazy_names(package: str) -> Callable[[str], Any]:
 @cache
 def _modules(package: str) -> dict[str, str]:
     """The module of each public name."""
+    import ast
+    from pkgutil import get_data
+
     source = get_data(package, "__init__.py")
     assert source is not None, f"{package} comes without its source"
     imports = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom))

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import ParamSpec, TypeVar
@@ -32,13 +31,14 @@ MOVED = {
 }
 
 
-class _Former(MetaPathFinder, Loader):
-    """Is asked after all others, so it costs nothing where a module exists."""
+class _Former:
+    """A finder and loader of modules. Is asked after all others, so it costs nothing where a module exists."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname in MOVED else None
+        spec = ModuleSpec(fullname, self)  # type: ignore[arg-type]  # importlib.abc.Loader is slow to import
+        return spec if fullname in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return None

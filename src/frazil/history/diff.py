@@ -53,7 +53,7 @@ class Sum:
     bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableDiff:
     """The way from one point to another; the rows are those that the snapshots' summaries tell, without
     delete files.
@@ -66,6 +66,13 @@ class TableDiff:
     files: tuple[FileChange, ...]
     rows_before: int | None
     rows_after: int | None
+
+    def __repr__(self) -> str:
+        """The two snapshots, and how many files and rows came and went."""
+        added, removed = self.sum("+"), self.sum("-")
+        files = f"+{added.files:,} -{removed.files:,} data files, +{added.rows:,} -{removed.rows:,} rows"
+        schema = [str(change) for change in (*self.schema, *self.partitioning)]
+        return f"<TableDiff {self.before} -> {self.after}: {'; '.join([files, *schema])}>"
 
     def sum(self, sign: str, *, deletes: bool = False) -> Sum:
         """The files that were added (`+`) or removed (`-`)."""

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.lake.access import LakeAccess
+from frazil.lake.listings import TableList
 from frazil.lake.table import LakeTable
 from frazil.moved import warn_former
 
@@ -53,15 +54,6 @@ def connect(uri: str | None = None, **properties: str) -> Lake:
     lake = Lake(connection_settings(uri, properties))
     lake.catalog  # noqa: B018  # a wrong address is an error here, not at the first use
     return lake
-
-
-class TableList(list[LakeTable]):
-    """The tables of a lake, by name."""
-
-    def __repr__(self) -> str:
-        """The names, one per line."""
-        noun = "table" if len(self) == 1 else "tables"
-        return "\n".join([f"{len(self)} {noun}", *(f"  {table.name}" for table in self)])
 
 
 class Lake(LakeAccess):

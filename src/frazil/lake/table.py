@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.errors import HistoryError, UpkeepError
 from frazil.lake.access import LakeAccess
+from frazil.lake.listings import History, Maintenance
 from frazil.moved import former_keywords, warn_former
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from frazil.scan.planning import Named, Point
     from frazil.sinks import BadRows, Options, WriteResult
     from frazil.sinks.audit import AuditReport
-    from frazil.upkeep import StepPlan, StepReport
     from frazil.write.contract import Extra
     from frazil.write.upsert import Ops
 
@@ -254,9 +254,7 @@ class LakeTable:
 
     # --- upkeep ------------------------------------------------------------------------------------------------------
 
-    def maintain(
-        self, *steps: MaintenanceStep, dry_run: bool = True, rewrite_all: bool = False
-    ) -> list[StepPlan | StepReport]:
+    def maintain(self, *steps: MaintenanceStep, dry_run: bool = True, rewrite_all: bool = False) -> Maintenance:
         """Compacts files, rewrites delete files and manifests, expires snapshots and removes orphans.
 
         By default it only says what each step would do, for expired snapshots and removed files do not come back;
@@ -268,7 +266,7 @@ class LakeTable:
         if unknown := [step for step in steps if step not in STEPS]:
             raise UpkeepError(f"'{unknown[0]}' is not a maintenance step", hint=f"there are: {', '.join(STEPS)}")
         keeper = Keeper(self.lake.catalog, self._identifier(), everything=rewrite_all)
-        results: list[StepPlan | StepReport] = []
+        results = Maintenance()
         for step in STEPS:
             if not steps or step in steps:
                 plan = keeper.plan(step)
@@ -298,7 +296,7 @@ class LakeTable:
         until: Named | None = None,
         all: bool = False,
         limit: int | None = None,
-    ) -> list[LogEntry]:
+    ) -> History:
         """The snapshots of a branch or tag, newest first: those after `since`, up to and including `until`.
 
         With `all`, every snapshot that is kept, also those that were rolled back or are on other branches.
@@ -308,7 +306,7 @@ class LakeTable:
         table = self.load()
         runs = read_runs(self.lake.catalog, table)
         entries = read_log(table.metadata, table=self.name, ref=ref, all=all, runs=runs)
-        return between(table.metadata, entries, since, until, table=self.name)[:limit]
+        return History(between(table.metadata, entries, since, until, table=self.name)[:limit])
 
     @former_keywords(before="since", after="until")
     def diff(self, since: Named, until: Named = MAIN) -> TableDiff:

@@ -51,13 +51,17 @@ class Rules:
         return Contract.of(layout, checks=checks, extra="ignore")  # fields too many are judged row by row
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class IcebergQuarantine:
     """The quarantine table beside an Iceberg table; there is none before the first bad row."""
 
     catalog: CommitCatalog
     identifier: Identifier
     patience: Patience = field(default_factory=Patience)
+
+    def __repr__(self) -> str:
+        """The table whose rejected rows it holds."""
+        return f"<IcebergQuarantine of {self.name}>"
 
     @property
     def name(self) -> str:

@@ -44,7 +44,7 @@ WRITER = "write"  # the part that quarantined rows of these writes name
 NO_CLAIM = Claim(part=WRITER, writer="", generation=0, commit=1, start={}, end={})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WriteResult:
     """What a write has done, in rows. `snapshot_id` is None if nothing had to be committed, and for a dry run."""
 
@@ -56,6 +56,13 @@ class WriteResult:
     unchanged: int = 0
     quarantined: int = 0
     dry_run: bool = False
+
+    def __repr__(self) -> str:
+        """The table, the rows and the snapshot."""
+        names = ("inserted", "updated", "deleted", "unchanged", "quarantined")
+        counts = [f"{getattr(self, name):,} {name}" for name in names if getattr(self, name)] or ["no rows"]
+        state = "dry run" if self.dry_run else f"snapshot {self.snapshot_id}" if self.snapshot_id else "no commit"
+        return f"<WriteResult {self.table}: {', '.join(counts)}; {state}>"
 
 
 @dataclass

@@ -1,0 +1,45 @@
+"""Lists that print themselves: tables, snapshots, maintenance steps. For people at a prompt or in a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from frazil.history import LogEntry
+    from frazil.lake.table import LakeTable
+    from frazil.upkeep import StepPlan, StepReport
+
+
+class TableList(list["LakeTable"]):
+    """The tables of a lake, by name."""
+
+    def __repr__(self) -> str:
+        """The names, one per line."""
+        noun = "table" if len(self) == 1 else "tables"
+        return "\n".join([f"{len(self)} {noun}", *(f"  {table.name}" for table in self)])
+
+
+class History(list["LogEntry"]):
+    """The snapshots of a table, newest first."""
+
+    def __repr__(self) -> str:
+        """One snapshot per line: time, id, operation, rows, and the branches and tags that are there."""
+        return "\n".join(map(_snapshot, self)) or "no snapshots"
+
+
+class Maintenance(list["StepPlan | StepReport"]):
+    """What the steps of maintenance would do, or have done."""
+
+    def __repr__(self) -> str:
+        """One line for each thing that a step does."""
+        lines = [f"{step.table}  {step.step}: {line}" for step in self for line in step.lines]
+        return "\n".join(lines) or "nothing to do"
+
+
+def _snapshot(entry: LogEntry) -> str:
+    from frazil.scan.planning import show_time
+
+    rows = f"+{entry.added_rows:,} -{entry.removed_rows:,} rows"
+    refs = f"({', '.join(entry.refs)})" if entry.refs else ""
+    parts = [show_time(entry.time_ms), str(entry.snapshot_id), entry.operation, rows, entry.by, refs]
+    return "  ".join(part for part in parts if part)
