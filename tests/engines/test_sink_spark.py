@@ -28,6 +28,7 @@ from frazil.sinks.audit import audit
 from frazil.sinks.delta.target import create_delta_table
 from frazil.sinks.spark import driver as lake
 from frazil.sinks.spark.format import register
+from frazil.sinks.spark.frame_rows import FrameRows
 from frazil.sinks.spark.job import task_function
 from frazil.sinks.spark.task import TaskPlan, TaskReport
 from frazil.spark.session import spark_session
@@ -247,7 +248,7 @@ def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_tas
 def test_keys_travel_to_the_executors_and_are_in_no_explained_plan(spark: SparkSession, catalog: FrazilCatalog) -> None:
     layout = TableLayout.of(catalog.load_table(TABLE))
     keys = replace(layout, io_properties={**layout.io_properties, "s3.secret-access-key": "hunter2"})
-    plan = TaskPlan(keys, "s/part-0", BufferLimits())
+    plan = TaskPlan(keys, "s/part-0", BufferLimits(), FrameRows())
     written = frame(spark, 1).mapInArrow(task_function(plan), "report string")
     shown = written._jdf.queryExecution().toString()
     assert "MapInArrow write_rows" in shown

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from frazil.pipelines.declare import Drift, Pipeline, pipeline
     from frazil.pipelines.function import failed, transform
     from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside, read_ledger
-    from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork, Placed, Range, join_ranges
     from frazil.pipelines.publishing import LoadPublisher
     from frazil.pipelines.reports import report_batch, reported
     from frazil.pipelines.runs import RunResult, note_run, read_runs, run_rows, runs_of, tell_error
@@ -18,17 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Drift",
-    "LoadPlan",
     "LoadPublisher",
-    "LoadReport",
-    "LoadWork",
     "Pipeline",
-    "Placed",
-    "Range",
     "RunResult",
     "Stages",
     "failed",
-    "join_ranges",
     "ledger_of",
     "ledger_rows",
     "note_run",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from frazil.spark.messages import python_error, spark_error
     from frazil.spark.session import ICEBERG_AWS, ICEBERG_RUNTIME, KAFKA_JARS, spark_session
     from frazil.spark.submit import ERRAND, Errand, describe, plan_submission, run_submission
-    from frazil.spark.tasks import Batches, as_report, collect_reports, merging, quoted, spread
+    from frazil.spark.tasks import Batches, as_report, collect_reports, merging, quoted, spread, task_number
 
 __all__ = [
     "ERRAND",
@@ -30,6 +30,7 @@ __all__ = [
     "spark_error",
     "spark_session",
     "spread",
+    "task_number",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -26,6 +26,14 @@ def spread(spark: SparkSession, tasks: int, work: Callable[[int], Batches], sche
     return spark.range(0, tasks, 1, tasks).mapInArrow(work_on, schema)
 
 
+def task_number() -> int:
+    """The number of the partition that the calling task works on; 0 outside a task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
 def collect_reports(frame: DataFrame) -> list[str]:
     """The texts that the tasks of a frame of one column report."""
     return [row[0] for row in frame.collect()]

@@ -15,9 +15,9 @@ MODULES = (
     "pandas",
     "sqlglot",
     "pyspark.worker",
-    "frazil.pipelines.load_task",
     "frazil.pipelines.files.read_csv",
-    "frazil.sinks.spark.task",
+    "frazil.pipelines.files.rows",
+    "frazil.sinks.spark.frame_rows",
     "frazil.pipelines.upsert.task",
 )
 

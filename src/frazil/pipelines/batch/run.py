@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.client import FrazilCatalog
-    from frazil.pipelines import LoadPublisher, LoadReport
+    from frazil.pipelines import LoadPublisher
     from frazil.pipelines.batch.staging import StagedLoad, Staging
     from frazil.sinks import IcebergTarget
-    from frazil.sinks.spark import FrameSink, Staged
+    from frazil.sinks.spark import FrameSink, Staged, TaskReport
     from frazil.write.commit import Append, Replace
 
 TOP_REASONS = 5
@@ -193,7 +193,7 @@ class _Run:
             report = self._stage(sink, staging, files).report
             companions, kind = partial(self._companion_rows, files, publisher), self._kind(report)
             publisher.publish(
-                sink, _as_staged(report), rows=report.rows, changes=staging.changes, kind=kind, also=companions
+                sink, _as_staged(report), rows=report.counts.rows, changes=staging.changes, kind=kind, also=companions
             )
         publisher.clean_rivals()
         return self.result
@@ -242,17 +242,18 @@ class _Run:
         self.result = replace(
             self.result,
             rows_in=staged.rows_in,
-            rows=report.rows,
-            duplicates=report.duplicates,
-            quarantined=report.quarantined,
+            rows=report.counts.rows,
+            duplicates=report.counts.duplicates,
+            quarantined=report.counts.refused,
         )
 
-    def _check_bad_share(self, report: LoadReport) -> None:
-        rows = report.rows + report.duplicates + report.quarantined
-        if report.quarantined > self.pipeline.max_bad_share * rows:
+    def _check_bad_share(self, report: TaskReport) -> None:
+        counts = report.counts
+        rows = counts.rows + counts.duplicates + counts.refused
+        if counts.refused > self.pipeline.max_bad_share * rows:
             reasons = dict(sorted(report.reasons.items(), key=lambda one: -one[1])[:TOP_REASONS])
             limit = self.pipeline.max_bad_share
-            raise TooManyBadRows(self.pipeline.name, bad=report.quarantined, rows=rows, limit=limit, reasons=reasons)
+            raise TooManyBadRows(self.pipeline.name, bad=counts.refused, rows=rows, limit=limit, reasons=reasons)
 
     def _check_unchanged(self, files: Sequence[SourceFile]) -> None:
         """A file that grew while it was read would be loaded again as a new one: rows twice."""
@@ -298,7 +299,7 @@ class _Run:
             runs_of(target).identifier: run_rows(self.result, runs.schema().as_arrow()),
         }
 
-    def _kind(self, report: LoadReport) -> type[Append | Replace]:
+    def _kind(self, report: TaskReport) -> type[Append | Replace]:
         from frazil.write.commit import Append, Replace
 
         return Replace if self.pipeline.mode == "replace-partition" and report.files else Append
@@ -313,7 +314,7 @@ def _snapshot_id(table: LiveTable | None) -> int | None:
     return table.metadata.current_snapshot_id if table is not None else None
 
 
-def _as_staged(report: LoadReport) -> Staged:
+def _as_staged(report: TaskReport) -> Staged:
     from frazil.sinks.spark import Staged
 
     return Staged(report.files, report.quarantine_files)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from frazil.pipelines import LoadPlan, LoadReport, LoadWork, Pipeline, failed, transform
+from frazil.pipelines import Pipeline, failed, transform
 from frazil.pipelines.batch import drift
 from frazil.pipelines.batch.duplicates import sort_by_key
 from frazil.pipelines.files import (
     POSITION,
     TASK_BYTES,
     FileColumns,
+    FileRows,
     Malformed,
     Reader,
     Slice,
@@ -32,7 +33,16 @@ from frazil.pipelines.files import (
 )
 from frazil.pipelines.sources import SourceFile
 from frazil.sinks import IcebergTarget
-from frazil.sinks.spark import map_rows, task_limits, tasks_at_once
+from frazil.sinks.spark import (
+    TaskPlan,
+    TaskReport,
+    TaskWork,
+    add_up,
+    read_reports,
+    run_job,
+    task_limits,
+    tasks_at_once,
+)
 from frazil.spark import Batches, as_report, collect_reports, quoted, spread
 from frazil.write.contract import Rejected, as_json
 from frazil.write.files import BufferLimits
@@ -49,7 +59,7 @@ MALFORMED_AT_ONCE = 1000  # a file with another delimiter has no other rows
 class StagedLoad:
     """Files that are written and not committed, and the number of rows that were read for them."""
 
-    report: LoadReport = field(default_factory=LoadReport)
+    report: TaskReport = field(default_factory=TaskReport)
     rows_in: int = 0
 
 
@@ -88,14 +98,14 @@ class Staging:
         columns = find_columns(source, paths, self.io_properties, spark=self.spark, tasks=tasks)
         rows, given, decision = self._transformed(columns, tasks)
         plan = self._plan(tasks)
-        report = self._write(given, plan) if given is not None else LoadReport()
+        report = self._write(given, plan) if given is not None else TaskReport()
         beside = _only(tasks, decision.set_aside)
         # Without a single column there is nothing to call the function with; the files may still hold lines that are no
         # JSON.
         beside += rows.malformed_tasks if rows else _without(tasks, decision.set_aside)
-        aside = self._set_aside(beside, columns, decision.set_aside, plan) if beside else LoadReport()
+        aside = self._set_aside(beside, columns, decision.set_aside, plan) if beside else TaskReport()
         read = sum(count.rows for count in rows.counts.values()) if rows else 0
-        return StagedLoad(report + aside, read + aside.quarantined)
+        return StagedLoad(report + aside, read + aside.counts.refused)
 
     def _transformed(
         self, columns: FileColumns, tasks: Sequence[Task]
@@ -137,19 +147,21 @@ class Staging:
         rows = read_frame(self.spark, Reader(self.pipeline.files, schema, self.io_properties), tasks)
         return rows, transform(self.pipeline, rows.rows)
 
-    def _plan(self, tasks: Sequence[Task]) -> LoadPlan:
+    def _plan(self, tasks: Sequence[Task]) -> TaskPlan:
         layout = self.target.layout
-        return LoadPlan(
+        slices = tuple(replace(piece, path=self.files[piece.file].path) for task in tasks for piece in task)
+        return TaskPlan(
             layout,
-            self.target.open_quarantine(self.part).layout,
             self.part,
             task_limits(BufferLimits(), tasks_at_once(self.spark)),
-            tuple(replace(piece, path=self.files[piece.file].path) for task in tasks for piece in task),
-            self.pipeline.checks,
-            self.pipeline.key,
+            FileRows(slices),
+            quarantine=self.target.open_quarantine(self.part).layout,
+            checks=self.pipeline.checks,
+            kind=TextContract,
+            key=self.pipeline.key,
         )
 
-    def _write(self, given: DataFrame, plan: LoadPlan) -> LoadReport:
+    def _write(self, given: DataFrame, plan: TaskPlan) -> TaskReport:
         names = [*plan.layout.arrow.names, POSITION]
         if plan.key:
             partitions = max(
@@ -159,18 +171,11 @@ class Staging:
         rows = given.select(*(given[quoted(name)] for name in given.columns if name in names))
         # Here, where the error is the caller's own and not that of a task.
         TextContract.of(plan.layout).check_fields(_without_position(arrow_schema(rows)))
-
-        def write(batches: Iterable[pa.RecordBatch]) -> Batches:
-            from pyspark import TaskContext
-
-            context = TaskContext.get()
-            yield as_report(plan.run(batches, task=context.partitionId() if context else 0).to_json())
-
-        return _sum(collect_reports(map_rows(rows, write, "report string")))
+        return add_up(run_job(rows, plan))
 
     def _set_aside(
-        self, tasks: Sequence[Task], columns: FileColumns, drifted: Mapping[int, tuple[str, ...]], plan: LoadPlan
-    ) -> LoadReport:
+        self, tasks: Sequence[Task], columns: FileColumns, drifted: Mapping[int, tuple[str, ...]], plan: TaskPlan
+    ) -> TaskReport:
         """The rows that cannot be taken apart, and all rows of drifted files, for the quarantine. Read once more: there
         are few of them.
         """
@@ -178,39 +183,42 @@ class Staging:
         own = {piece.file: columns.by_file[piece.file] for task in tasks for piece in task}
 
         def set_aside(number: int) -> Batches:
-            work = LoadWork(plan, number)
-            for piece in tasks[number]:
-                malformed: list[Malformed] = []
-                for batch in reader.read(piece, partial(_note_malformed, work, malformed)):
-                    if piece.file in drifted:
-                        _refuse_all(work, batch, own[piece.file], drift.reason(drifted[piece.file]))
-                _refuse_malformed(work, malformed)
-            yield as_report(work.finish().to_json())
+            with plan.begin(number) as work:
+                for piece in tasks[number]:
+                    malformed: list[Malformed] = []
+                    for batch in reader.read(piece, partial(_note_malformed, work, malformed)):
+                        if piece.file in drifted:
+                            _refuse_all(work, batch, own[piece.file], drift.reason(drifted[piece.file]))
+                    _refuse_malformed(work, malformed)
+                yield as_report(work.finish().to_json())
 
-        return _sum(collect_reports(spread(self.spark, len(tasks), set_aside, "report string")))
+        return add_up(read_reports(collect_reports(spread(self.spark, len(tasks), set_aside, "report string"))))
 
 
-def _refuse_all(work: LoadWork, batch: pa.RecordBatch, names: Sequence[str], reason: str) -> None:
+def _refuse_all(work: TaskWork, batch: pa.RecordBatch, names: Sequence[str], reason: str) -> None:
     rows = batch.select(list(names)).to_pylist()
-    positions = [work.plan.spell(position) for position in batch.column(POSITION).to_pylist()]
-    work.set_aside([Rejected(number, reason, as_json(row)) for number, row in enumerate(rows)], positions)
+    _refuse(work, [(reason, as_json(row)) for row in rows], batch.column(POSITION).to_pylist())
 
 
-def _note_malformed(work: LoadWork, malformed: list[Malformed], one: Malformed) -> None:
+def _note_malformed(work: TaskWork, malformed: list[Malformed], one: Malformed) -> None:
     malformed.append(one)
     if len(malformed) >= MALFORMED_AT_ONCE:
         _refuse_malformed(work, malformed)
 
 
-def _refuse_malformed(work: LoadWork, malformed: list[Malformed]) -> None:
+def _refuse_malformed(work: TaskWork, malformed: list[Malformed]) -> None:
     if malformed:
-        rejected = [Rejected(number, one.reason, as_json({"line": one.text})) for number, one in enumerate(malformed)]
-        work.set_aside(rejected, [work.plan.spell(pack_position(one.slice, one.row)) for one in malformed])
+        positions = [pack_position(line.slice, line.row) for line in malformed]
+        _refuse(work, [(line.reason, as_json({"line": line.text})) for line in malformed], positions)
         malformed.clear()
 
 
-def _sum(reports: Iterable[str]) -> LoadReport:
-    return sum((LoadReport.from_json(text) for text in reports), LoadReport())
+def _refuse(work: TaskWork, rows: Sequence[tuple[str, str]], positions: Sequence[int]) -> None:
+    """Takes rows, each a reason and the row as JSON, for the quarantine."""
+    source = work.plan.source
+    assert isinstance(source, FileRows)
+    rejected = [Rejected(number, reason, raw) for number, (reason, raw) in enumerate(rows)]
+    work.set_aside(rejected, [(source.spell(position), {}) for position in positions])
 
 
 def _only(tasks: Sequence[Task], files: Mapping[int, object]) -> list[Task]:

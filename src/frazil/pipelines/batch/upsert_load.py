@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from frazil.pipelines import LoadPlan, LoadReport
 from frazil.pipelines.batch.staging import Staging, arrow_schema
 from frazil.pipelines.files import POSITION
 from frazil.pipelines.upsert import ChangePlan, ChangeSet, change_set
+from frazil.sinks.spark import Counts, TaskPlan, TaskReport
 from frazil.spark import quoted
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class ChangeStaging(Staging):
     def changes(self) -> ChangeSet | None:
         return next(iter(self.made), None)
 
-    def _write(self, given: DataFrame, plan: LoadPlan) -> LoadReport:
+    def _write(self, given: DataFrame, plan: TaskPlan) -> TaskReport:
         rules = self.pipeline.rules
         changes = ChangePlan(replace(plan, key=()), rules)
         names = [*plan.layout.arrow.names, *self.pipeline.beside, POSITION]
@@ -35,4 +35,5 @@ class ChangeStaging(Staging):
         changes.check_fields(arrow_schema(rows))
         made = self.kept.enter_context(change_set(rows, changes))
         self.made.append(made)
-        return replace(made.report, rows=made.rows, duplicates=made.report.rows - made.rows)
+        duplicates = made.report.counts.rows - made.rows
+        return replace(made.report, counts=made.report.counts + Counts(rows=-duplicates, duplicates=duplicates))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from frazil.pipelines.files.malformed import Malformed
     from frazil.pipelines.files.read_json import parse_line
     from frazil.pipelines.files.reading import POSITION, Reader, pack_position, schema_of_text, unpack_position
+    from frazil.pipelines.files.rows import FileRows, read_positions
     from frazil.pipelines.files.slices import TASK_BYTES, Slice, Task, plan_tasks
     from frazil.pipelines.files.text import TextContract, takes_text
 
@@ -20,6 +21,7 @@ __all__ = [
     "POSITION",
     "TASK_BYTES",
     "FileColumns",
+    "FileRows",
     "Malformed",
     "Reader",
     "Slice",
@@ -34,6 +36,7 @@ __all__ = [
     "parse_line",
     "plan_tasks",
     "read_frame",
+    "read_positions",
     "schema_of_text",
     "takes_text",
     "unpack_position",

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from frazil.errors import PipelineError, SourceDrift
-from frazil.pipelines import LoadReport, Pipeline, transform
+from frazil.pipelines import Pipeline, transform
 from frazil.pipelines.batch import arrow_schema
 from frazil.pipelines.files import POSITION, TextContract, takes_text
 from frazil.pipelines.sources import KafkaSource
 from frazil.pipelines.stream.decode import PLACE, Decoder, JsonDecoder, OwnDecoder, Tombstones
 from frazil.pipelines.stream.kafka import Start, client_options
-from frazil.pipelines.stream.task import StreamPlan
+from frazil.pipelines.stream.task import MessageRows, decode_messages
 from frazil.pipelines.upsert import ChangePlan, ChangeSet, change_set
 from frazil.sinks import IcebergTarget
-from frazil.sinks.spark import map_rows, task_limits, tasks_at_once
-from frazil.spark import as_report, collect_reports, merging
+from frazil.sinks.spark import TaskPlan, TaskReport, add_up, read_reports, run_job, task_limits, tasks_at_once
+from frazil.spark import merging, task_number
 from frazil.write.files import BufferLimits
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ class StreamFrame:
     """
 
     frame: DataFrame
-    plan: StreamPlan | ChangePlan
+    plan: TaskPlan | ChangePlan
     decoded: Accumulator[dict[int, Any]] | None = None
 
     @contextmanager
-    def write(self, batch: DataFrame) -> Iterator[tuple[LoadReport, ChangeSet | None]]:
+    def write(self, batch: DataFrame) -> Iterator[tuple[TaskReport, ChangeSet | None]]:
         """One job: the files of a batch are written, and told; changes are kept by Spark until the block ends."""
         if self.decoded is not None:
             self.decoded.value = {}
@@ -50,15 +50,10 @@ class StreamFrame:
             with change_set(batch, self.plan) as changes:
                 yield changes.report + self._decoded(), changes
             return
-        plan = self.plan
+        yield add_up(run_job(batch, self.plan)) + self._decoded(), None
 
-        def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield as_report(plan.run(batches, task=_task()).to_json())
-
-        yield _sum(collect_reports(map_rows(batch, write, "report string"))) + self._decoded(), None
-
-    def _decoded(self) -> LoadReport:
-        return _sum(self.decoded.value.values() if self.decoded is not None else ())
+    def _decoded(self) -> TaskReport:
+        return add_up(read_reports(self.decoded.value.values() if self.decoded is not None else ()))
 
 
 @dataclass(frozen=True)
@@ -78,15 +73,14 @@ class FrameMaker:
         """
         messages, decoder, layout = self._read(start), self._decoder(), self.target.layout
         limits = task_limits(BufferLimits(), tasks_at_once(self.spark))
-        plan = StreamPlan(
+        plan = TaskPlan(
             layout,
-            self.target.open_quarantine(self.part).layout,
             self.part,
             limits,
-            (),
-            self.pipeline.checks,
-            (),
-            decoder,
+            MessageRows(decoder),
+            quarantine=self.target.open_quarantine(self.part).layout,
+            checks=self.pipeline.checks,
+            kind=TextContract,
         )
         if decoder is None:
             return self._made(transform(self.pipeline, _with_position(messages)), plan)
@@ -107,7 +101,7 @@ class FrameMaker:
                 hint=hint,
                 pipeline=self.pipeline.name,
             )
-        return self._made(given, replace(plan, decoder=None), reports)
+        return self._made(given, replace(plan, source=MessageRows()), reports)
 
     def _read(self, start: Start) -> DataFrame:
         source, reader = self.source, self.spark.readStream.format("kafka")
@@ -141,11 +135,11 @@ class FrameMaker:
         aside, tombstones = self.pipeline.drift == "quarantine", Tombstones.of(self.source, self.pipeline.rules)
         return JsonDecoder(tuple(names), texts, set_aside=aside, tombstones=tombstones)
 
-    def _task_plan(self, plan: StreamPlan) -> StreamPlan | ChangePlan:
+    def _task_plan(self, plan: TaskPlan) -> TaskPlan | ChangePlan:
         return ChangePlan(plan, self.pipeline.rules) if self.pipeline.mode == "upsert" else plan
 
     def _made(
-        self, given: DataFrame, plan: StreamPlan, reports: Accumulator[dict[int, Any]] | None = None
+        self, given: DataFrame, plan: TaskPlan, reports: Accumulator[dict[int, Any]] | None = None
     ) -> StreamFrame:
         """What writes the frame that the function gave; refused, where its columns do not fit."""
         layout, made = plan.layout, self._task_plan(plan)
@@ -166,18 +160,14 @@ class FrameMaker:
         return StreamFrame(given, made, reports)
 
 
-def _sum(texts: Iterable[str]) -> LoadReport:
-    return sum(map(LoadReport.from_json, texts), LoadReport())
-
-
-def _decoded(
-    messages: DataFrame, plan: StreamPlan, schema: pa.Schema, reports: Accumulator[dict[int, Any]]
-) -> DataFrame:
+def _decoded(messages: DataFrame, plan: TaskPlan, schema: pa.Schema, reports: Accumulator[dict[int, Any]]) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _task()
-        yield from plan.decode(batches, task=task, on_end=lambda report: reports.add({task: report.to_json()}))
+        task = task_number()
+        yield from decode_messages(
+            plan, batches, task=task, on_end=lambda report: reports.add({task: report.to_json()})
+        )
 
     rows = from_arrow_schema(schema.append(pa.field(POSITION, pa.string())), prefer_timestamp_ntz=True)
     return messages.mapInArrow(decode, rows)
@@ -191,10 +181,3 @@ def _with_position(messages: DataFrame) -> DataFrame:
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([one.with_nullable(True) for one in schema])
-
-
-def _task() -> int:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return context.partitionId() if context else 0

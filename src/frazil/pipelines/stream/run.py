@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from frazil.client import FrazilCatalog
-    from frazil.pipelines import LoadReport
     from frazil.pipelines.upsert import ChangeSet
+    from frazil.sinks.spark import TaskReport
     from frazil.write.commit import Patience
 
 POLL_SECONDS = 0.2
@@ -276,10 +276,10 @@ class _Stream:
         except (PySparkException, Py4JError) as exc:
             raise failed(self.pipeline, exc) from exc
         seconds, merged = time.monotonic() - begun, self._merged(report, changes)
-        self.progress.count(report.rows, report.quarantined, seconds, snapshot_id, merged=merged)
+        self.progress.count(report.counts.rows, report.counts.refused, seconds, snapshot_id, merged=merged)
         self._tell()
 
-    def _merged(self, report: LoadReport, changes: ChangeSet | None) -> dict[str, int] | None:
+    def _merged(self, report: TaskReport, changes: ChangeSet | None) -> dict[str, int] | None:
         """What became of the batch's changes, as the merge has said; None for an append, and where Spark did
         not say.
         """
@@ -289,9 +289,9 @@ class _Stream:
             return {**dict.fromkeys(OUTCOMES, 0), "rows": 0}
         assert self.publisher.merge is not None
         if (counts := self.publisher.merge.counts) is None:
-            self.progress.uncounted += report.rows
+            self.progress.uncounted += report.counts.rows
             return None
-        return {**counts, "duplicates": report.rows - changes.rows}
+        return {**counts, "duplicates": report.counts.rows - changes.rows}
 
     def _end(self, frame: DataFrame, number: int) -> dict[str, int]:
         """Where the source stands after the batch."""
@@ -307,7 +307,7 @@ class _Stream:
             self.ids = {one.topic: one.id for one in read_partitions(self.spark, self.source)}
             return batch_end(text, self.ids)
 
-    def _publish(self, report: LoadReport, changes: ChangeSet | None, end: Mapping[str, int]) -> int | None:
+    def _publish(self, report: TaskReport, changes: ChangeSet | None, end: Mapping[str, int]) -> int | None:
         from frazil.sinks.spark import Staged
 
         now = self.sink.position
@@ -320,9 +320,11 @@ class _Stream:
             self.sink.discard(staged)
             raise
         done = frozenset(name for name in self.start.done if name in now)
-        return self.publisher.publish(self.sink, staged, rows=report.rows, changes=changes, done=done).snapshot_id
+        return self.publisher.publish(
+            self.sink, staged, rows=report.counts.rows, changes=changes, done=done
+        ).snapshot_id
 
-    def _check(self, report: LoadReport, end: Mapping[str, int]) -> None:
+    def _check(self, report: TaskReport, end: Mapping[str, int]) -> None:
         """Refuses a batch that is not what it should be."""
         name = self.pipeline.name
         if not self.operators:
@@ -344,10 +346,10 @@ class _Stream:
                 hint=hint,
                 pipeline=name,
             )
-        rows, limit = report.rows + report.quarantined, self.pipeline.max_bad_share
-        if rows >= FEW_ROWS and report.quarantined > limit * rows:
+        rows, limit = report.counts.rows + report.counts.refused, self.pipeline.max_bad_share
+        if rows >= FEW_ROWS and report.counts.refused > limit * rows:
             reasons = dict(sorted(report.reasons.items(), key=lambda one: -one[1])[:TOP_REASONS])
-            raise TooManyBadRows(name, bad=report.quarantined, rows=rows, limit=limit, reasons=reasons)
+            raise TooManyBadRows(name, bad=report.counts.refused, rows=rows, limit=limit, reasons=reasons)
 
 
 class _Stopped(Exception):

@@ -14,11 +14,10 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from frazil.pipelines import LoadReport
 from frazil.pipelines.files import TASK_BYTES
 from frazil.pipelines.upsert.task import REPORT, ChangePlan
-from frazil.sinks.spark import map_rows
-from frazil.spark import quoted
+from frazil.sinks.spark import Counts, TaskReport, add_up, map_rows, read_reports
+from frazil.spark import quoted, task_number
 from frazil.write.upsert import ARRIVAL, DELETED, UpsertRules
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class ChangeSet:
     """
 
     frame: DataFrame
-    report: LoadReport
+    report: TaskReport
     rows: int
     ends: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     fits: bool = False
@@ -70,10 +69,7 @@ def map_changes(frame: DataFrame, plan: ChangePlan) -> DataFrame:
     """The frame's rows as changes, with the reports of the tasks among them."""
 
     def make(batches: Any) -> Any:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        yield from plan.run(batches, task=context.partitionId() if context else 0)
+        yield from plan.run(batches, task=task_number())
 
     return map_rows(frame, make, plan.spark_schema())
 
@@ -119,7 +115,7 @@ class _Work:
         bad, keys, most, *ends = self._count(held, BAD, ~F.col(BAD), F.count_if(BAD))
         if bad or (most or 0) > 1:
             return None
-        return replace(self._found(held.drop(BAD), LoadReport(rows=keys), keys, ends), by_spark=True)
+        return replace(self._found(held.drop(BAD), TaskReport(counts=Counts(keys)), keys, ends), by_spark=True)
 
     def of_tasks(self, made: DataFrame) -> ChangeSet:
         """The changes that tasks have made, and their reports, which stand among them."""
@@ -129,7 +125,7 @@ class _Work:
         reports, keys, most, *ends = self._count(
             held, REPORT, is_change, F.collect_list(F.when(~is_change, F.struct(REPORT, COUNT)))
         )
-        report = sum((LoadReport.from_json(text) for text, times in reports for _ in range(times)), LoadReport())
+        report = add_up(read_reports(text for text, times in reports for _ in range(times)))
         changes = held.filter(is_change).drop(REPORT)
         if (most or 0) > 1:
             changes = self._keep(self._last_of_each(changes))
@@ -159,7 +155,7 @@ class _Work:
         with settings(held.sparkSession, AS_THEY_ARE):
             return asking.collect()[0]
 
-    def _found(self, changes: DataFrame, report: LoadReport, keys: int, ends: Sequence[Any]) -> ChangeSet:
+    def _found(self, changes: DataFrame, report: TaskReport, keys: int, ends: Sequence[Any]) -> ChangeSet:
         pairs = {name: (ends[2 * at], ends[2 * at + 1]) for at, name in enumerate(self.rules.key)}
         return ChangeSet(changes, report, keys, pairs, fits=keys <= self.tasks * HASHED_ROWS)
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import RowRefused, SinkError
-from frazil.pipelines import LoadPlan, LoadReport, Stages
+from frazil.pipelines import Stages
+from frazil.pipelines.files import FileRows
 from frazil.pipelines.upsert.changes import change_set
 from frazil.pipelines.upsert.merge import Merge
 from frazil.pipelines.upsert.task import ChangePlan
@@ -27,6 +29,8 @@ from frazil.sinks.spark import (
     FrameSink,
     Staged,
     Takeover,
+    TaskPlan,
+    TaskReport,
     batch_position,
     row_schema,
     task_limits,
@@ -34,7 +38,6 @@ from frazil.sinks.spark import (
 )
 from frazil.spark import spark_error
 from frazil.write.commit import Patience
-from frazil.write.contract import Contract
 from frazil.write.files import BufferLimits
 from frazil.write.upsert import Ops, UpsertRules
 
@@ -105,7 +108,7 @@ class UpsertFrames:
         try:
             with change_set(frame, self.plan(frame), by_spark=self._by_spark) as changes:
                 self._by_spark = changes.by_spark  # what came in one frame will come in the next
-                counts = Counts(changes.report.rows, changes.report.quarantined)
+                counts = replace(changes.report.counts, first_refusal=None)
                 known = self.position
                 start = {name: known[name] for name in end if name in known}
                 staged = Staged((), changes.report.quarantine_files, counts, start, end)
@@ -134,18 +137,19 @@ class UpsertFrames:
         layout, spark = self._target.layout, frame.sparkSession
         quarantine = self._target.open_quarantine(self._part).layout
         limits = task_limits(BufferLimits(), tasks_at_once(spark))
-        plan = ChangePlan(LoadPlan(layout, quarantine, self._part, limits, (), self._checks), self._rules, Contract)
+        load = TaskPlan(layout, self._part, limits, FileRows(()), quarantine, self._checks)
+        plan = ChangePlan(load, self._rules)
         plan.check_fields(row_schema(frame.schema, None, table=layout.name))
         return plan
 
     def _refuse(
-        self, report: LoadReport, staged: Staged, counts: Counts, check: Callable[[Counts], None] | None
+        self, report: TaskReport, staged: Staged, counts: Counts, check: Callable[[Counts], None] | None
     ) -> None:
         try:
-            if report.quarantined and self._bad_rows == "stop":
+            if counts.refused and self._bad_rows == "stop":
                 reason = max(report.reasons, key=lambda one: report.reasons[one])
                 raise RowRefused(
-                    self._target.layout.name, reason, position=f"one of {report.quarantined:,} bad rows", row=""
+                    self._target.layout.name, reason, position=f"one of {counts.refused:,} bad rows", row=""
                 )
             if check is not None:
                 check(counts)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from frazil.errors import PipelineError
-from frazil.pipelines import LoadPlan, LoadReport
-from frazil.pipelines.files import POSITION, TextContract
-from frazil.write.contract import Contract
+from frazil.pipelines.files import POSITION
+from frazil.sinks.spark import Counts, TaskPlan, TaskReport, TaskWork
 from frazil.write.upsert import ARRIVAL, ChangeContract, UpsertRules, count_up
 
 if TYPE_CHECKING:
@@ -28,14 +27,13 @@ REPORT = "_frazil_report"
 class ChangePlan:
     """Everything that a task must know: where bad rows go, what they are told by, and how changes find their rows."""
 
-    load: LoadPlan
+    load: TaskPlan
     rules: UpsertRules
-    kind: type[Contract] = TextContract
 
     @property
     def contract(self) -> ChangeContract:
         """What the table asks of the changes."""
-        return ChangeContract(self.load.layout, self.rules, self.load.checks, kind=self.kind)
+        return ChangeContract(self.load.layout, self.rules, self.load.checks, kind=self.load.kind)
 
     @property
     def arrow(self) -> pa.Schema:
@@ -77,45 +75,28 @@ class ChangePlan:
 
     def run(self, batches: Iterable[pa.RecordBatch], *, task: int) -> Iterator[pa.RecordBatch]:
         """The good changes, batch by batch, and the report; whatever goes wrong, it leaves no file behind."""
-        work = ChangeWork(self, task)
-        try:
+        schema = self.arrow
+        with self.load.begin(task, self.contract) as work:
             for batch in batches:
-                yield from work.add(batch)
-            yield work.finish()
-        except BaseException:
-            work.load.abandon()
-            raise
+                yield from _changes(work, batch, schema).to_batches()
+            yield report_row(work.finish(), schema)
 
     def __repr__(self) -> str:
         return f"ChangePlan({self.load.layout.name}, {self.load.part})"  # the layout holds keys
 
 
-class ChangeWork:
-    """One task under way."""
-
-    def __init__(self, plan: ChangePlan, task: int) -> None:
-        self.plan, self.load = plan, plan.load.begin(task)
-        self.contract, self.schema = plan.contract, plan.arrow
-        self.seen = 0
-
-    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes changes, as text or in types that fit, with their position; or messages. Sets the bad ones aside."""
-        placed = self.load.read(batch)
-        found = self.load.sift(placed, self.contract)
-        if (arrival := placed.arrival()) is None:
-            arrival = count_up(placed.rows.num_rows, start=self.seen)
-        self.seen += placed.rows.num_rows
-        self.load.counts["rows"] += found.rows.num_rows
-        kept = arrival if found.numbers is None else arrival.take(found.numbers)
-        columns = [*found.rows.columns, kept, pa.nulls(found.rows.num_rows, pa.string())]
-        yield from pa.table(columns, schema=self.schema).combine_chunks().to_batches()
-
-    def finish(self) -> pa.RecordBatch:
-        """The report, as a row that is no change."""
-        return report_row(self.load.finish(), self.schema)
+def _changes(work: TaskWork, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """The changes of a batch, each with its place in the source; bad ones are set aside."""
+    placed, accepted = work.take(batch)
+    if (arrival := placed.arrival()) is None:
+        arrival = count_up(placed.rows.num_rows, start=work.taken - placed.rows.num_rows)
+    work.counts += Counts(rows=accepted.rows.num_rows)
+    kept = arrival if accepted.numbers is None else arrival.take(accepted.numbers)
+    columns = [*accepted.rows.columns, kept, pa.nulls(accepted.rows.num_rows, pa.string())]
+    return pa.table(columns, schema=schema).combine_chunks()
 
 
-def report_row(report: LoadReport, schema: pa.Schema) -> pa.RecordBatch:
+def report_row(report: TaskReport, schema: pa.Schema) -> pa.RecordBatch:
     """A report among rows: all other columns are NULL, or False."""
     columns = [
         pa.array([False]) if one.type == pa.bool_() and not one.nullable else pa.nulls(1, one.type) for one in schema

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
         write_frame,
     )
     from frazil.sinks.spark.format import register
-    from frazil.sinks.spark.job import CHECKPOINT, batch_position, map_rows, row_schema, task_limits, tasks_at_once
+    from frazil.sinks.spark.job import (
+        CHECKPOINT,
+        add_up,
+        as_staged,
+        batch_position,
+        check_report,
+        map_rows,
+        read_reports,
+        row_schema,
+        run_job,
+        task_limits,
+        tasks_at_once,
+    )
+    from frazil.sinks.spark.task import Place, Placed, Range, RowSource, TaskPlan, TaskReport, TaskWork
 
 __all__ = [
     "CHECKPOINT",
@@ -35,16 +48,28 @@ __all__ = [
     "FrameResult",
     "FrameSink",
     "OffsetColumns",
+    "Place",
+    "Placed",
+    "Range",
     "Refusal",
+    "RowSource",
     "Staged",
     "Takeover",
+    "TaskPlan",
+    "TaskReport",
+    "TaskWork",
     "Through",
+    "add_up",
+    "as_staged",
     "batch_position",
+    "check_report",
     "foreach_batch",
     "map_rows",
     "open",
+    "read_reports",
     "register",
     "row_schema",
+    "run_job",
     "task_limits",
     "tasks_at_once",
     "write_frame",

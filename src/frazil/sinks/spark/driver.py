@@ -57,17 +57,20 @@ from frazil.sinks import (
     check_values,
     part_name,
 )
+from frazil.sinks.spark.frame_rows import KAFKA, OffsetColumns
 from frazil.sinks.spark.job import (
     Through,
+    add_up,
+    as_staged,
     batch_position,
-    check_reports,
+    check_report,
     discard_files,
-    join_reports,
     make_plan,
     run_job,
     tasks_at_once,
 )
-from frazil.sinks.spark.task import KAFKA, Counts, OffsetColumns, Refusal, Staged, TaskReport
+from frazil.sinks.spark.task import Counts, Refusal, Staged, TaskReport
+from frazil.spark import python_error
 from frazil.write.commit import MAIN, Claim, Overtaken, PartProgress, Patience, Publishable
 from frazil.write.contract import Contract, Extra
 from frazil.write.files import BufferLimits, TableLayout
@@ -214,6 +217,9 @@ class FrameSink:
         `through` is a step of the caller's own on the frame's rows, as for `mapInArrow`; here it runs in the worker
         that writes, so that its rows do not travel to the JVM and back.
         """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         self._check_open()
         end = as_position(position, only_source=ONLY_SOURCE)
         if position is not None and offsets is not None:
@@ -237,7 +243,14 @@ class FrameSink:
             offsets=offsets,
             end=end,
         )
-        return self.join(run_job(frame, plan, through), end=end)
+        try:
+            reports = run_job(frame, plan, through)
+        except (PySparkException, Py4JError) as exc:
+            raise SinkError(
+                f"{self.layout.name}: the Spark job failed: {python_error(str(exc))}",
+                hint="nothing of this frame was committed",
+            ) from exc
+        return self.join(reports, end=end)
 
     def has_reached(self, end: Mapping[str, int]) -> bool:
         """Whether a frame that ends there is in; a position of which one half is in and the other is not, is
@@ -258,9 +271,10 @@ class FrameSink:
 
     def join(self, reports: Sequence[TaskReport], *, end: Mapping[str, int] | None = None) -> Staged:
         """What tasks have written for this sink; for who runs `TaskPlan` otherwise than by `stage`."""
-        staged = join_reports(reports, reached=self._progress.offsets, end=end)
+        report = add_up(reports)
+        staged = as_staged(report, reached=self._progress.offsets, end=end)
         try:
-            check_reports(reports, reached=self._progress.offsets, table=self.layout.name)
+            check_report(report, reached=self._progress.offsets, table=self.layout.name)
         except SinkError:
             self.discard(staged)
             raise

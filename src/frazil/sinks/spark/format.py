@@ -30,8 +30,9 @@ import pyarrow as pa
 from frazil.errors import MissingExtra, ProgressMismatch, SinkError
 from frazil.sinks import BadRows, SinkOptions, Target, part_name
 from frazil.sinks.spark.driver import Delta, FrameSink, frame_options, target_of
-from frazil.sinks.spark.job import batch_position, discard_files, join_reports, make_plan
-from frazil.sinks.spark.task import OffsetColumns, Staged, TaskPlan, TaskReport
+from frazil.sinks.spark.frame_rows import OffsetColumns
+from frazil.sinks.spark.job import add_up, as_staged, batch_position, discard_files, make_plan, read_reports
+from frazil.sinks.spark.task import Staged, TaskPlan
 from frazil.write.commit import MAIN, Patience
 from frazil.write.contract import Extra
 from frazil.write.files import MB
@@ -203,7 +204,7 @@ class _Writer:
 
     def _commit(self, messages: Sequence[TaskMessage], *, batch_id: int | None = None) -> None:
         destination, target = self._destination, self._destination.open()
-        reports = [TaskReport.from_json(message.report) for message in messages]
+        reports = read_reports(message.report for message in messages)
         query = next((message.query for message in messages if message.query), None)
         writer = hashlib.sha256(query.encode()).hexdigest()[:16] if query else None
         try:
@@ -216,10 +217,10 @@ class _Writer:
             staged = Staged(was_in=True) if sink.has_reached(end) else sink.join(reports, end=end)
             self._check_quarantine(staged, target, messages)
         except SinkError:
-            discard_files(join_reports(reports, reached={}), target, destination.part)
+            discard_files(as_staged(add_up(reports)), target, destination.part)
             raise
         if staged.was_in:
-            discard_files(join_reports(reports, reached={}), target, destination.part)  # a second copy of what is in
+            discard_files(as_staged(add_up(reports)), target, destination.part)  # a second copy of what is in
         sink.publish(staged)
 
     def _check_quarantine(self, staged: Staged, target: Target, messages: Sequence[TaskMessage]) -> None:
@@ -237,8 +238,8 @@ class _Writer:
         them.
         """
         if None in messages:
-            reports = [TaskReport.from_json(message.report) for message in messages if message is not None]
-            discard_files(join_reports(reports, reached={}), self._destination.open(), self._destination.part)
+            reports = read_reports(message.report for message in messages if message is not None)
+            discard_files(as_staged(add_up(reports)), self._destination.open(), self._destination.part)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):

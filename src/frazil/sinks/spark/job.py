@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from frazil.errors import ProgressMismatch, RowRefused, SchemaMismatch, SinkError
 from frazil.sinks import SinkOptions, Target
-from frazil.sinks.spark.task import Counts, OffsetColumns, Staged, TaskPlan, TaskReport
-from frazil.spark import python_error
+from frazil.sinks.spark.frame_rows import FrameRows, OffsetColumns
+from frazil.sinks.spark.task import Staged, TaskPlan, TaskReport, join_offsets
+from frazil.spark import as_report, collect_reports, python_error, task_number
 from frazil.write.contract import Contract
 from frazil.write.files import MB, BufferLimits, check_written, delete_quietly
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 LEAST_BUDGET_BYTES = 16 * MB
 CHECKPOINT = "checkpoint/"  # before the id of a query: the source partition of a stream whose rows have no offsets
-NOT_DONE = "nothing of this frame was committed"
 ArrowStep = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -68,13 +68,11 @@ def make_plan(
         target.layout,
         part,
         task_limits(options.limits, tasks),
+        FrameRows(offsets, dict(reached), dict(end or {})),
+        quarantine=beside.layout if beside else None,
         checks=options.checks,
         extra=options.extra_fields,
-        quarantine=beside.layout if beside else None,
-        offsets=offsets,
-        reached=dict(reached),
         set_aside=beside.reached if beside else {},
-        end=dict(end or {}),
     )
     try:
         plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task
@@ -89,15 +87,13 @@ def make_plan(
 
 
 def run_job(frame: DataFrame, plan: TaskPlan, through: Through | None = None) -> list[TaskReport]:
-    """What the tasks report; only those that Spark counts as done, one a partition of the frame."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+    """What the tasks that write the frame report; only those that Spark counts as done, one per partition."""
 
-    try:
-        rows = map_rows(frame, task_function(plan, through), "report string").collect()
-    except (PySparkException, Py4JError) as exc:
-        raise SinkError(f"{plan.layout.name}: the Spark job failed: {python_error(str(exc))}", hint=NOT_DONE) from exc
-    return [TaskReport.from_json(row["report"]) for row in rows]
+    def write_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # The plan travels inside this function, pickled: what it holds is in no log and in no explained plan.
+        yield as_report(plan.run(through.step(batches) if through else batches, task=task_number()).to_json())
+
+    return read_reports(collect_reports(map_rows(frame, write_rows, "report string")))
 
 
 def map_rows(frame: DataFrame, step: ArrowStep, schema: StructType | str) -> DataFrame:
@@ -114,57 +110,43 @@ def map_rows(frame: DataFrame, step: ArrowStep, schema: StructType | str) -> Dat
     return frame.toDF(*(f"c{number}" for number in range(len(names)))).mapInArrow(named, schema)
 
 
-def task_function(plan: TaskPlan, through: Through | None = None) -> ArrowStep:
-    """The function for `mapInArrow`. The plan travels inside it, pickled: what it holds is in no log and in no
-    explained plan.
-    """
-
-    def write_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        report = plan.run(through.step(batches) if through else batches, task=context.partitionId() if context else 0)
-        yield pa.record_batch([pa.array([report.to_json()])], names=["report"])
-
-    return write_rows
+def read_reports(texts: Iterable[str]) -> list[TaskReport]:
+    """The reports of tasks, as they have travelled."""
+    return [TaskReport.from_json(text) for text in texts]
 
 
-def join_reports(
-    reports: Sequence[TaskReport], *, reached: Mapping[str, int], end: Mapping[str, int] | None = None
+def add_up(reports: Iterable[TaskReport]) -> TaskReport:
+    """All that the tasks have written and counted."""
+    return sum(reports, TaskReport())
+
+
+def as_staged(
+    report: TaskReport, *, reached: Mapping[str, int] | None = None, end: Mapping[str, int] | None = None
 ) -> Staged:
-    """All that the tasks have written, and from where to where it reaches in the source."""
-    ends = dict(end or {})
-    for report in reports:
-        for source, offset in report.end.items():
-            ends[source] = max(offset, ends.get(source, offset))
-    return Staged(
-        tuple(file for report in reports for file in report.files),
-        tuple(file for report in reports for file in report.quarantine_files),
-        sum((report.counts for report in reports), Counts()),
-        {source: reached[source] for source in ends if source in reached},
-        ends,
-    )
+    """What the tasks have written, and from where to where it reaches in the source."""
+    ends = join_offsets(end or {}, report.end, max)
+    start = {source: offset for source, offset in (reached or {}).items() if source in ends}
+    return Staged(report.files, report.quarantine_files, report.counts, start, ends)
 
 
-def check_reports(reports: Sequence[TaskReport], *, reached: Mapping[str, int], table: str) -> None:
+def check_report(report: TaskReport, *, reached: Mapping[str, int], table: str) -> None:
     """Refuses a frame of which a task gave up at a bad row, or wrote rows that have come in by another writer since the
     job began.
     """
-    for report in reports:
-        check_written(report.files, 0 if report.stopped else report.counts.rows, table=table)
-        if report.stopped:
-            refusal = report.counts.first_refusal
-            assert refusal is not None
-            raise RowRefused(table, refusal.reason, position=refusal.position, row=refusal.raw)
-        for source, first in report.first.items():
-            if first < reached.get(source, first):
-                raise ProgressMismatch(
-                    f"{table}: rows from {first} of source '{source}' were written while another writer came to "
-                    f"{reached[source]}",
-                    hint="write the frame again: the rows that are in are left out then",
-                    table=table,
-                    source=source,
-                )
+    if report.stopped:
+        refusal = report.counts.first_refusal
+        assert refusal is not None
+        raise RowRefused(table, refusal.reason, position=refusal.position, row=refusal.raw)
+    check_written(report.files, report.counts.rows, table=table)
+    for source, first in report.first.items():
+        if first < reached.get(source, first):
+            raise ProgressMismatch(
+                f"{table}: rows from {first} of source '{source}' were written while another writer came to "
+                f"{reached[source]}",
+                hint="write the frame again: the rows that are in are left out then",
+                table=table,
+                source=source,
+            )
 
 
 def discard_files(staged: Staged, target: Target, part: str) -> None:

@@ -1,5 +1,8 @@
-"""What one Spark task does with its rows: the contract, the files, and a report of them. It knows no catalog and needs
-no Spark.
+"""One Spark task: rows of a source, held against the table's contract, become data files, quarantine files and a
+report of them.
+
+Batch loads, streams, frames and upserts all run this code, without a catalog and without Spark. A `RowSource` says what
+differs: which rows a batch holds and where each came from.
 
 The task's files are nothing to anyone until the driver commits them. A task that Spark runs twice writes two sets of
 files, and Spark hands the report of one of them to the driver; the other set is orphans.
@@ -9,43 +12,23 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import ProgressMismatch
-from frazil.write.commit import QuarantinedRow, QuarantinedRows, as_arrow, exact_position
 from frazil.write.contract import Accepted, Contract, Extra, Rejected
 from frazil.write.files import Buffer, BufferLimits, FileMaker, TableLayout, WrittenFile
 
-QUARANTINE_SHARE = 8  # of the budget, one part in so many is for rows that are set aside
-
-
-@dataclass(frozen=True)
-class OffsetColumns:
-    """The columns of a frame that say where each row came from: the source partition, and the row's offset in it.
-
-    Several columns of the former are joined with `/`: ("topic", "partition") gives `uplink/0`. They are dropped unless
-    they are the table's, too (`keep`).
-    """
-
-    source: str | Sequence[str]
-    offset: str
-    keep: bool = False
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return (self.source,) if isinstance(self.source, str) else tuple(self.source)
-
-    @property
-    def dropped(self) -> tuple[str, ...]:
-        return () if self.keep else (*self.sources, self.offset)
-
-
-KAFKA = OffsetColumns(("topic", "partition"), "offset")  # as Spark's Kafka source names them
+QUARANTINE_SHARE = 8  # one part in 8 of the memory budget is for quarantined rows
+MOST_REASONS = 100
+Range = tuple[int, int]  # the first offset and the last
+Place = tuple[str, Mapping[str, int]]  # where a row stood, as JSON, and the progress that covers it, if any does
 
 
 @dataclass(frozen=True)
@@ -65,10 +48,16 @@ class Counts:
     refused: int = 0  # bad ones: they are in the quarantine's files
     repeated: int = 0  # left out, because the table has them
     first_refusal: Refusal | None = None
+    duplicates: int = 0  # left out, because a later row has their key
 
     def __add__(self, other: Counts) -> Counts:
-        refusal = self.first_refusal or other.first_refusal
-        return Counts(self.rows + other.rows, self.refused + other.refused, self.repeated + other.repeated, refusal)
+        return Counts(
+            self.rows + other.rows,
+            self.refused + other.refused,
+            self.repeated + other.repeated,
+            self.first_refusal or other.first_refusal,
+            self.duplicates + other.duplicates,
+        )
 
     @property
     def bad_share(self) -> float:
@@ -78,47 +67,69 @@ class Counts:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a task has done: `first` and `end` are the first offset and the next one of each source partition that it
-    took rows of; it has `stopped` if it gave up at a bad row.
+    """What a task has written and counted; reports of several tasks add up.
+
+    `reasons` counts bad rows by what is wrong with them, without the values. `first` and `end` are the first offset and
+    the next one of each source partition that the task took rows of. `unknown` names fields of messages that the table
+    does not have. A task that gave up at a bad row has `stopped`.
     """
 
     files: tuple[WrittenFile, ...] = ()
     quarantine_files: tuple[WrittenFile, ...] = ()
     counts: Counts = field(default_factory=Counts)
+    reasons: Mapping[str, int] = field(default_factory=dict)
     first: Mapping[str, int] = field(default_factory=dict)
     end: Mapping[str, int] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
     stopped: bool = False
+
+    @property
+    def seen(self) -> dict[str, Range]:
+        """The first and the last offset of each source partition."""
+        return {source: (first, self.end[source] - 1) for source, first in self.first.items()}
+
+    def __add__(self, other: TaskReport) -> TaskReport:
+        return TaskReport(
+            (*self.files, *other.files),
+            (*self.quarantine_files, *other.quarantine_files),
+            self.counts + other.counts,
+            dict(Counter(self.reasons) + Counter(other.reasons)),
+            join_offsets(self.first, other.first, min),
+            join_offsets(self.end, other.end, max),
+            tuple(dict.fromkeys([*self.unknown, *other.unknown])),
+            self.stopped or other.stopped,
+        )
 
     def to_json(self) -> str:
         """The report as one line of text; `from_json` gives it back."""
-        value = {
-            "files": [file.to_json() for file in self.files],
-            "quarantine_files": [file.to_json() for file in self.quarantine_files],
-            "counts": asdict(self.counts),
-            "first": dict(self.first),
-            "end": dict(self.end),
-            "stopped": self.stopped,
-        }
-        return json.dumps(value, separators=(",", ":"))
+        values = {name: getattr(self, name) for name in ("reasons", "first", "end", "unknown", "stopped")}
+        files = {name: [file.to_json() for file in getattr(self, name)] for name in ("files", "quarantine_files")}
+        return json.dumps(files | {"counts": asdict(self.counts)} | values, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> TaskReport:
         """The report that `to_json` described.
 
-        >>> report = TaskReport((WrittenFile("f", 1, 2),), counts=Counts(2, 1, first_refusal=Refusal("no", "{}", "{}")), end={"e/0": 3})
+        >>> counts = Counts(2, 1, first_refusal=Refusal("no", "{}", "{}"))
+        >>> report = TaskReport((WrittenFile("f", 1, 2),), (), counts, {"no": 1}, end={"e/0": 3}, unknown=("a",))
         >>> TaskReport.from_json(report.to_json()) == report
         True
-        """  # noqa: E501
+        """
         value: dict[str, Any] = json.loads(text)
-        refusal = value["counts"].pop("first_refusal")
-        return cls(
-            tuple(WrittenFile.from_json(file) for file in value["files"]),
-            tuple(WrittenFile.from_json(file) for file in value["quarantine_files"]),
-            Counts(**value["counts"], first_refusal=Refusal(**refusal) if refusal else None),
-            value["first"],
-            value["end"],
-            value["stopped"],
-        )
+        for name in ("files", "quarantine_files"):
+            value[name] = tuple(WrittenFile.from_json(file) for file in value[name])
+        if (refusal := value["counts"]["first_refusal"]) is not None:
+            value["counts"]["first_refusal"] = Refusal(**refusal)
+        return cls(**value | {"counts": Counts(**value["counts"]), "unknown": tuple(value["unknown"])})
+
+
+def join_offsets(some: Mapping[str, int], more: Mapping[str, int], choose: Callable[[int, int], int]) -> dict[str, int]:
+    """The offsets of both; of those of one source partition, the one that `choose` picks.
+
+    >>> join_offsets({"t/0": 3}, {"t/0": 8, "t/1": 0}, min)
+    {'t/0': 3, 't/1': 0}
+    """
+    return {**some, **{source: choose(offset, some.get(source, offset)) for source, offset in more.items()}}
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,33 @@ class Staged:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """Rows, and where they stood: `places` of those asked for, and for all of them, in `arrival`, numbers that rise
+    (None: not known).
+    """
+
+    rows: pa.RecordBatch
+    places: Callable[[list[int]], list[Place]]
+    arrival: Callable[[], pa.Array | None] = lambda: None
+
+
+class RowSource(Protocol):
+    """Where the rows of a task come from: a frame, landing files, messages. Travels to the executors."""
+
+    def read(self, batch: pa.RecordBatch, work: TaskWork) -> Placed:
+        """The rows of a batch, in the columns that the contract expects. Offsets, repeated rows and rows that cannot be
+        read are told to `work`.
+        """
+
+
+class RowContract(Protocol):
+    """What tells good rows from bad ones: a contract of rows, or one of changes."""
+
+    def accept(self, rows: pa.Table) -> Accepted:
+        """The good rows, and what is wrong with the others."""
+
+
+@dataclass(frozen=True)
 class TaskPlan:
     """Everything that a task must know; the driver makes it once, and it travels to the executors (with the keys of the
     object store).
@@ -144,168 +182,169 @@ class TaskPlan:
     layout: TableLayout
     part: str
     limits: BufferLimits
+    source: RowSource
+    quarantine: TableLayout | None = None  # None: stop at the first bad row
     checks: tuple[str, ...] = ()
     extra: Extra = "error"
-    quarantine: TableLayout | None = None  # None: stop at the first bad row
-    offsets: OffsetColumns | None = None
-    reached: Mapping[str, int] = field(default_factory=dict)  # rows before these offsets are in the table
-    # bad rows before these are in the quarantine, though perhaps not the others
+    kind: type[Contract] = Contract
+    key: tuple[str, ...] = ()  # rows come sorted by it; of those with the same key the last is kept
+    # bad rows before these offsets are in the quarantine, though perhaps not the others
     set_aside: Mapping[str, int] = field(default_factory=dict)
-    end: Mapping[str, int] = field(default_factory=dict)  # where the source stands after the frame, if the caller knows
 
     @property
     def contract(self) -> Contract:
         """What the table asks of the rows."""
-        return Contract.of(self.layout, checks=self.checks, extra=self.extra)
+        return self.kind.of(self.layout, checks=self.checks, extra=self.extra)
 
     def run(self, batches: Iterable[pa.RecordBatch], *, task: int) -> TaskReport:
-        """Writes the rows to files and reports them; whatever goes wrong, it leaves no file behind."""
-        work = _Work(self, task)
-        try:
+        """Writes the rows to files and reports them."""
+        with self.begin(task) as work:
             for batch in batches:
                 work.add(batch)
                 if work.stopped:
-                    return work.give_up()
+                    break
             return work.finish()
+
+    @contextmanager
+    def begin(self, task: int, contract: RowContract | None = None) -> Iterator[TaskWork]:
+        """The work of one task; if the block fails, it leaves no file behind."""
+        work = TaskWork(self, task, contract or self.contract)
+        try:
+            yield work
         except BaseException:
-            work.give_up()
+            work.abandon()
             raise
 
     def __repr__(self) -> str:
         return f"TaskPlan({self.layout.name}, {self.part})"  # the layout holds keys
 
 
-class _Work:
+class TaskWork:
     """One task under way."""
 
-    def __init__(self, plan: TaskPlan, task: int) -> None:
-        self.plan, self.task = plan, task
-        self.contract = plan.contract
+    def __init__(self, plan: TaskPlan, task: int, contract: RowContract) -> None:
+        self.plan, self.task, self.contract = plan, task, contract
         share = plan.limits.budget_bytes // QUARANTINE_SHARE if plan.quarantine else 0
-        self.rows = Buffer(
-            plan.layout, limits=_with_budget(plan.limits, -share), maker=FileMaker(plan.layout, part=task)
-        )
-        self.refused: Buffer | None = None
-        self.counts, self.seen, self.stopped = Counts(), 0, False
+        self.rows = self._buffer(plan.layout, replace(plan.limits, budget_bytes=plan.limits.budget_bytes - share))
+        self.last: pa.Table | None = None  # the row whose duplicates may come in the next batch
+        self.counts, self.taken, self.stopped = Counts(), 0, False
+        self.reasons: Counter[str] = Counter()
         self.first: dict[str, int] = {}
-        self.end = dict(plan.end)
+        self.end: dict[str, int] = {}
+        self.unknown: dict[str, None] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes the rows of a batch that are not in the table."""
-        offsets = None
-        if self.plan.offsets is not None:
-            batch, offsets = self._fresh(batch, self.plan.offsets)
-        found = self.contract.accept(pa.Table.from_batches([batch]))
-        self.rows.add(found.rows)
-        self._refuse(found, offsets)
-        self.counts += Counts(rows=found.rows.num_rows)
-        self.seen += batch.num_rows
+        """Takes the rows of a batch for the data files."""
+        rows = self.take(batch)[1].rows
+        self._keep(self._without_duplicates(rows) if self.plan.key else rows)
+
+    def take(self, batch: pa.RecordBatch) -> tuple[Placed, Accepted]:
+        """The rows of a batch, and which of them the contract accepts; the others go to the quarantine."""
+        placed = self.plan.source.read(batch, self)
+        accepted = self.contract.accept(pa.Table.from_batches([placed.rows]))
+        self.taken += placed.rows.num_rows
+        if accepted.rejected:
+            self.set_aside(accepted.rejected, placed.places([row.number for row in accepted.rejected]))
+        return placed, accepted
+
+    def reach(self, first: Mapping[str, int], end: Mapping[str, int]) -> None:
+        """Notes the first offset and the next one of the source partitions of some rows."""
+        self.first = join_offsets(self.first, first, min)
+        self.end = join_offsets(self.end, end, max)
+
+    def set_aside(self, rejected: Sequence[Rejected], places: Sequence[Place]) -> None:
+        """Takes rows for the quarantine; stops the task, where there is none."""
+        if self.plan.quarantine is None:
+            rejected, self.stopped = rejected[:1], True
+        first = Refusal(rejected[0].reason, places[0][0], rejected[0].raw)
+        self.counts += Counts(refused=len(rejected), first_refusal=first)
+        self.reasons.update(reason_kind(row.reason) for row in rejected)
+        if not self.stopped:
+            new = [
+                (row, place)
+                for row, (place, end) in zip(rejected, places, strict=True)
+                if not _is_reached(end, self.plan.set_aside)
+            ]
+            self.refused.add(self._quarantined(new))
 
     def finish(self) -> TaskReport:
+        """The finished files; none, where the task has stopped."""
+        if self.stopped:
+            self.abandon()
+            return TaskReport(counts=self.counts, stopped=True)
+        if self.last is not None:
+            self._keep(self.last)
         files = tuple(self.rows.flush())
-        beside = tuple(self.refused.flush()) if self.refused else ()
-        return TaskReport(files, beside, self.counts, self.first, self.end)
+        quarantine_files = tuple(self.refused.flush()) if "refused" in self.__dict__ else ()
+        reasons = dict(self.reasons.most_common(MOST_REASONS))
+        return TaskReport(files, quarantine_files, self.counts, reasons, self.first, self.end, tuple(self.unknown))
 
-    def give_up(self) -> TaskReport:
+    def abandon(self) -> None:
         """Removes what was written."""
         self.rows.abandon()
-        if self.refused:
+        if "refused" in self.__dict__:
             self.refused.abandon()
-        return TaskReport(counts=self.counts, stopped=self.stopped)
 
-    def _fresh(self, batch: pa.RecordBatch, columns: OffsetColumns) -> tuple[pa.RecordBatch, _Offsets]:
-        offsets = _Offsets.of(batch, columns, table=self.plan.layout.name)
-        kept = offsets.not_before(self.plan.reached)
-        if kept is not None:
-            self.counts += Counts(repeated=batch.num_rows - (pc.sum(kept).as_py() or 0))
-            batch, offsets = batch.filter(kept), offsets.filter(kept)
-        for source, first, last in offsets.ranges():
-            self.first[source] = min(first, self.first.get(source, first))
-            self.end[source] = max(last + 1, self.end.get(source, last + 1))
-        return batch.drop_columns(list(columns.dropped)) if columns.dropped else batch, offsets
-
-    def _refuse(self, found: Accepted, offsets: _Offsets | None) -> None:
-        if not found.rejected:
-            return
-        waiting = QuarantinedRows(self.plan.part)
-        now = dt.datetime.now(dt.UTC)
-        for row in found.rejected:
-            position, end = self._position(row, offsets)
-            first = Refusal(row.reason, position, row.raw)
-            self.counts += Counts(refused=1, first_refusal=first)
-            if self.plan.quarantine is None:
-                self.stopped = True
-                return
-            waiting.add(row, position=position, end=end, now=now)
+    @cached_property
+    def refused(self) -> Buffer:
+        """The rows for the quarantine."""
         assert self.plan.quarantine is not None
-        self._set_aside(waiting.take(), self.plan.quarantine)
+        budget = self.plan.limits.budget_bytes // QUARANTINE_SHARE
+        return self._buffer(self.plan.quarantine, replace(self.plan.limits, budget_bytes=budget, threads=1))
 
-    def _set_aside(self, rows: Sequence[QuarantinedRow], layout: TableLayout) -> None:
-        if self.refused is None:
-            budget = self.plan.limits.budget_bytes // QUARANTINE_SHARE
-            limits = replace(self.plan.limits, budget_bytes=budget, threads=1)
-            self.refused = Buffer(layout, limits=limits, maker=FileMaker(layout, part=self.task))
-        new = [row for row in rows if not _is_reached(row.end, self.plan.set_aside)]
-        self.refused.add(as_arrow(new, layout.arrow))
+    def _buffer(self, layout: TableLayout, limits: BufferLimits) -> Buffer:
+        return Buffer(layout, limits=limits, maker=FileMaker(layout, part=self.task))
 
-    def _position(self, row: Rejected, offsets: _Offsets | None) -> tuple[str, Mapping[str, int]]:
-        if offsets is not None:
-            source, offset = offsets.at(row.number)
-            return exact_position(source, offset), {source: offset + 1}
-        where = {
-            "task": self.task,
-            "row": self.seen + row.number,
-            **({"end": dict(self.plan.end)} if self.plan.end else {}),
+    def _quarantined(self, rows: Sequence[tuple[Rejected, str]]) -> pa.Table:
+        now, schema = dt.datetime.now(dt.UTC), self.refused.layout.arrow
+        columns = {
+            "raw": [row.raw for row, _ in rows],
+            "reason": [row.reason for row, _ in rows],
+            "position": [place for _, place in rows],
+            "part": [self.plan.part] * len(rows),
+            "quarantined_at": [now] * len(rows),
         }
-        return json.dumps(where, separators=(",", ":")), self.plan.end
+        return pa.table([pa.array(columns[column.name], column.type) for column in schema], schema)
+
+    def _keep(self, rows: pa.Table) -> None:
+        self.rows.add(rows)
+        self.counts += Counts(rows=rows.num_rows)
+
+    def _without_duplicates(self, rows: pa.Table) -> pa.Table:
+        """The rows, but of neighbours with one key the last alone; the very last row waits for the next batch."""
+        if self.last is not None:
+            rows = pa.concat_tables([self.last, rows])
+        if not rows.num_rows:
+            return rows
+        self.last = rows.slice(rows.num_rows - 1)
+        kept = rows.slice(0, rows.num_rows - 1).filter(_key_changes(rows, self.plan.key))
+        self.counts += Counts(duplicates=rows.num_rows - 1 - kept.num_rows)
+        return kept
 
 
-@dataclass(frozen=True)
-class _Offsets:
-    """The source partition, as a number into `names`, and the offset of each row."""
+def _key_changes(rows: pa.Table, key: Sequence[str]) -> pa.ChunkedArray:
+    """True for each row but the last whose key is not that of the next one. A NULL is no key: it is equal to nothing.
 
-    names: list[str]
-    sources: pa.Array
-    offsets: pa.Array
+    >>> _key_changes(pa.table({"k": [1, 1, 2, None, None]}), ["k"]).to_pylist()
+    [False, True, True, True]
+    """
+    changes = None
+    for name in key:
+        values = rows.column(name).combine_chunks()
+        differs = pc.fill_null(pc.not_equal(values.slice(0, len(values) - 1), values.slice(1)), True)
+        changes = differs if changes is None else pc.or_(changes, differs)
+    return changes
 
-    @classmethod
-    def of(cls, batch: pa.RecordBatch, columns: OffsetColumns, *, table: str) -> _Offsets:
-        for name in (*columns.sources, columns.offset):
-            if batch.column(name).null_count:
-                raise ProgressMismatch(
-                    f"{table}: column '{name}' is NULL in a row, so where the row came from is not known",
-                    table=table,
-                    column=name,
-                )
-        texts = [pc.cast(batch.column(name), pa.string()) for name in columns.sources]
-        joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "/")
-        encoded = joined.dictionary_encode()
-        return cls(encoded.dictionary.to_pylist(), encoded.indices, pc.cast(batch.column(columns.offset), pa.int64()))
 
-    def not_before(self, reached: Mapping[str, int]) -> pa.Array | None:
-        """True for the rows that the table does not have; None if it has none of them."""
-        if not any(name in reached for name in self.names):
-            return None
-        floors = pa.array([reached.get(name) for name in self.names], pa.int64()).take(self.sources)
-        kept = pc.fill_null(pc.greater_equal(self.offsets, floors), True)
-        return None if pc.all(kept).as_py() else kept
+def reason_kind(reason: str) -> str:
+    """A reason without the value that was found.
 
-    def filter(self, kept: pa.Array) -> _Offsets:
-        return _Offsets(self.names, self.sources.filter(kept), self.offsets.filter(kept))
-
-    def ranges(self) -> Iterator[tuple[str, int, int]]:
-        """The lowest and the highest offset of each source partition."""
-        grouped = pa.table({"source": self.sources, "offset": self.offsets}).group_by("source")
-        for found in grouped.aggregate([("offset", "min"), ("offset", "max")]).to_pylist():
-            yield self.names[found["source"]], found["offset_min"], found["offset_max"]
-
-    def at(self, number: int) -> tuple[str, int]:
-        return self.names[self.sources[number].as_py()], self.offsets[number].as_py()
+    >>> reason_kind("field 'amount': expected decimal(12, 2), found 'much'"), reason_kind("check 'amount >= 0' failed")
+    ("field 'amount': expected decimal(12, 2)", "check 'amount >= 0' failed")
+    """
+    head, found, value = reason.partition(", found ")
+    return reason if not found or value == "NULL" else head
 
 
 def _is_reached(end: Mapping[str, int], reached: Mapping[str, int]) -> bool:
     return bool(end) and all(reached.get(name, -1) >= offset for name, offset in end.items())
-
-
-def _with_budget(limits: BufferLimits, more: int) -> BufferLimits:
-    return replace(limits, budget_bytes=limits.budget_bytes + more)

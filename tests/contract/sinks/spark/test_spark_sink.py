@@ -24,8 +24,9 @@ from frazil.errors import CommitUnknown, ProgressMismatch, RowRefused, SchemaMis
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.spark import driver as lake
 from frazil.sinks.spark.format import BatchWriter, Destination, FrazilDataSource, StreamWriter, TaskMessage
+from frazil.sinks.spark.frame_rows import KAFKA
 from frazil.sinks.spark.job import batch_position, make_plan, row_schema
-from frazil.sinks.spark.task import KAFKA, TaskReport
+from frazil.sinks.spark.task import TaskReport
 from frazil.spark.messages import python_error
 from frazil.write.commit.publish import Patience
 from frazil.write.commit.snapshots import Move

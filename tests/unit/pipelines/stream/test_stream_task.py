@@ -13,11 +13,12 @@ import pytest
 
 from frazil import sources
 from frazil.pipelines.files.reading import POSITION
-from frazil.pipelines.load_task import LoadReport
+from frazil.pipelines.files.text import TextContract
 from frazil.pipelines.sources import OWN_OP
 from frazil.pipelines.stream.decode import Decoder, JsonDecoder, Tombstones
-from frazil.pipelines.stream.task import StreamPlan
+from frazil.pipelines.stream.task import MessageRows, decode_messages
 from frazil.pipelines.upsert.task import REPORT, ChangePlan
+from frazil.sinks.spark.task import TaskPlan, TaskReport
 from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE
 from frazil.write.files.buffer import BufferLimits
 from frazil.write.files.layout import TableLayout
@@ -25,16 +26,18 @@ from frazil.write.files.partitioning import partition_spec
 from frazil.write.upsert.keys import ARRIVAL
 from frazil.write.upsert.rules import DELETED, UpsertRules
 from tests.kit.layouts import LayoutOf
-from tests.unit.pipelines.test_load_task import SCHEMA, written
+from tests.unit.pipelines.test_file_task import SCHEMA, written
 
 JSON = JsonDecoder(("id", "note"))
 
 
-def plan_of(layout: TableLayout, decoder: Decoder | None = JSON) -> StreamPlan:
-    table_layout = TableLayout(
+def plan_of(layout: TableLayout, decoder: Decoder | None = JSON) -> TaskPlan:
+    quarantine = TableLayout(
         "lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {}
     )
-    return StreamPlan(layout, table_layout, "p", BufferLimits(threads=1), (), ("id >= 0",), (), decoder)
+    return TaskPlan(
+        layout, "p", BufferLimits(threads=1), MessageRows(decoder), quarantine, ("id >= 0",), kind=TextContract
+    )
 
 
 def batch(*values: bytes | None, partition: int = 0, first: int = 10) -> pa.RecordBatch:
@@ -71,8 +74,8 @@ def test_messages_are_rows_and_bad_ones_are_beside_them_with_topic_partition_and
 
 
 def test_decoded_by_one_task_and_written_by_another_it_is_the_same(layout_of: LayoutOf) -> None:
-    plan, reports = plan_of(layout_of(SCHEMA)), list[LoadReport]()
-    rows = list(plan.decode(BATCHES, task=0, on_end=reports.append))
+    plan, reports = plan_of(layout_of(SCHEMA)), list[TaskReport]()
+    rows = list(decode_messages(plan, BATCHES, task=0, on_end=reports.append))
     assert [value for row in rows for value in row.column(POSITION).to_pylist()] == [
         "events/0/10",
         "events/0/12",
@@ -80,8 +83,12 @@ def test_decoded_by_one_task_and_written_by_another_it_is_the_same(layout_of: La
         "events/1/10",
     ]
     (decoded,), wrote = reports, plan_of(layout_of(SCHEMA), None).run(rows, task=0)
-    joined = LoadReport.from_json(decoded.to_json()) + LoadReport.from_json(wrote.to_json())
-    assert (joined.rows, joined.quarantined, joined.seen) == (2, 3, {"events/0": (10, 13), "events/1": (10, 10)})
+    joined = TaskReport.from_json(decoded.to_json()) + TaskReport.from_json(wrote.to_json())
+    assert (joined.counts.rows, joined.counts.refused, joined.seen) == (
+        2,
+        3,
+        {"events/0": (10, 13), "events/1": (10, 10)},
+    )
     places = [json.loads(str(row["position"])) for row in written(joined.quarantine_files)]
     assert sorted(places, key=str) == sorted(PLACES, key=str)
 
@@ -115,9 +122,9 @@ def test_messages_are_changes_with_their_offsets_and_bad_ones_are_set_aside(layo
         (2, True, 12),
         (-1, True, 15),
     ]
-    report = LoadReport.from_json(last[REPORT])
+    report = TaskReport.from_json(last[REPORT])
     places = sorted(json.loads(str(row["position"]))["offset"] for row in written(report.quarantine_files))
-    assert (report.rows, places, report.seen) == (3, [11, 13, 14], {"events/0": (10, 15)})
+    assert (report.counts.rows, places, report.seen) == (3, [11, 13, 14], {"events/0": (10, 15)})
 
 
 def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_set_aside_with_its_key(
@@ -130,7 +137,7 @@ def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_se
     messages = batch(b'{"id": 1}', None, None, None, None).append_column("key", keys)
     *changes, last = (row for item in plan.run([messages], task=0) for row in item.to_pylist())
     assert [(row["id"], row[DELETED], row[ARRIVAL]) for row in changes] == [(1, False, 10), (1, True, 11)]
-    result = written(LoadReport.from_json(last[REPORT]).quarantine_files)
+    result = written(TaskReport.from_json(last[REPORT]).quarantine_files)
     assert sorted(
         (json.loads(str(row["position"]))["offset"], str(row["reason"]).partition(": unexpected")[0]) for row in result
     ) == [

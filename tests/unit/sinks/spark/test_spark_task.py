@@ -16,8 +16,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from frazil.errors import ProgressMismatch, RowRefused, RowsLost, SchemaMismatch
-from frazil.sinks.spark.job import check_reports, join_reports
-from frazil.sinks.spark.task import Counts, OffsetColumns, Refusal, TaskPlan, TaskReport
+from frazil.sinks.spark.frame_rows import FrameRows, OffsetColumns
+from frazil.sinks.spark.job import add_up, as_staged, check_report
+from frazil.sinks.spark.task import Counts, Refusal, TaskPlan, TaskReport
 from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE
 from frazil.write.files.buffer import BufferLimits
 from frazil.write.files.layout import TableLayout
@@ -44,10 +45,8 @@ def batch(*rows: tuple[int | None, int, int]) -> pa.RecordBatch:
 @pytest.fixture
 def plan(layout_of: LayoutOf, tmp_path: Path) -> TaskPlan:
     table = layout_of(SCHEMA, "bucket(2, id)")
-    table_layout = TableLayout(
-        "lake.q", QUARANTINE, layout_of(QUARANTINE).spec, table.order, str(tmp_path / "q"), {}, {}
-    )
-    return TaskPlan(table, "s/part-0", LIMITS, quarantine=table_layout, offsets=KAFKA)
+    quarantine = TableLayout("lake.q", QUARANTINE, layout_of(QUARANTINE).spec, table.order, str(tmp_path / "q"), {}, {})
+    return TaskPlan(table, "s/part-0", LIMITS, FrameRows(KAFKA), quarantine=quarantine)
 
 
 def files(tmp_path: Path, folder: str = "t") -> list[Path]:
@@ -61,7 +60,7 @@ def ids(report: TaskReport) -> list[int]:
 
 
 def test_rows_before_the_reached_offsets_are_left_out_and_the_ranges_reported(plan: TaskPlan) -> None:
-    behind = replace(plan, reached={"t/0": 2, "t/1": 9})
+    behind = replace(plan, source=FrameRows(KAFKA, reached={"t/0": 2, "t/1": 9}))
     report = behind.run([batch((1, 0, 1), (2, 0, 2), (3, 1, 8)), batch((4, 0, 5), (5, 2, 0))], task=3)
     assert (ids(report), report.counts) == ([2, 4, 5], Counts(rows=3, repeated=2))
     assert (report.first, report.end) == ({"t/0": 2, "t/2": 0}, {"t/0": 6, "t/2": 1})
@@ -93,7 +92,7 @@ def test_without_a_quarantine_the_task_stops_and_its_files_are_gone(plan: TaskPl
     report = small.run(rows(), task=0)
     assert (report.stopped, report.files, files(tmp_path)) == (True, (), [])
     with raises(RowRefused, reason=re.compile("expected a value")):
-        check_reports([report], reached={}, table="t")
+        check_report(report, reached={}, table="t")
 
 
 def test_a_source_that_fails_in_the_middle_leaves_no_file(plan: TaskPlan, tmp_path: Path) -> None:
@@ -109,7 +108,7 @@ def test_a_source_that_fails_in_the_middle_leaves_no_file(plan: TaskPlan, tmp_pa
 def test_offset_columns_are_kept_where_the_table_has_them_and_refused_where_it_has_not(
     plan: TaskPlan, layout_of: LayoutOf
 ) -> None:
-    kept = replace(plan, offsets=replace(KAFKA, keep=True))
+    kept = replace(plan, source=FrameRows(replace(KAFKA, keep=True)))
     with raises(SchemaMismatch, column="topic", expected="no such field"):
         kept.run([batch((1, 0, 0))], task=0)
     schema = Schema(
@@ -132,7 +131,7 @@ def test_a_row_whose_place_is_not_known_is_refused(plan: TaskPlan) -> None:
 
 
 def test_a_frame_with_a_position_names_task_and_row_of_a_bad_one(plan: TaskPlan) -> None:
-    placed = replace(plan, offsets=None, end={"day": 3})
+    placed = replace(plan, source=FrameRows(end={"day": 3}))
     good, bad = (pa.record_batch({"id": pa.array([value], pa.int64())}) for value in (1, None))
     report = placed.run([good, bad], task=2)
     assert report.counts.first_refusal == Refusal(
@@ -143,11 +142,12 @@ def test_a_frame_with_a_position_names_task_and_row_of_a_bad_one(plan: TaskPlan)
 
 def test_rows_that_another_writer_has_brought_in_since_are_refused() -> None:
     reports = [TaskReport(first={"t/0": 5}, end={"t/0": 9}), TaskReport(first={"t/0": 2}, end={"t/0": 4, "t/1": 1})]
-    joined = join_reports(reports, reached={"t/0": 2})
-    assert (joined.start, joined.end) == ({"t/0": 2}, {"t/0": 9, "t/1": 1})
-    check_reports(reports, reached={"t/0": 2}, table="t")
+    joined = add_up(reports)
+    staged = as_staged(joined, reached={"t/0": 2})
+    assert (staged.start, staged.end) == ({"t/0": 2}, {"t/0": 9, "t/1": 1})
+    check_report(joined, reached={"t/0": 2}, table="t")
     with raises(ProgressMismatch, source="t/0"):
-        check_reports(reports, reached={"t/0": 3}, table="t")
+        check_report(joined, reached={"t/0": 3}, table="t")
 
 
 def test_a_plan_shows_no_keys(plan: TaskPlan) -> None:
@@ -158,4 +158,4 @@ def test_a_plan_shows_no_keys(plan: TaskPlan) -> None:
 def test_a_report_whose_files_lack_rows_is_refused() -> None:
     report = TaskReport((WrittenFile("f", 1, 2),), counts=Counts(rows=3))
     with raises(RowsLost, table="t", expected=3, got=2):
-        check_reports([report], reached={}, table="t")
+        check_report(report, reached={}, table="t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,8 +15,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from frazil.pipelines.files.reading import POSITION, pack_position
+from frazil.pipelines.files.rows import FileRows
 from frazil.pipelines.files.slices import Slice
-from frazil.pipelines.load_task import LoadPlan, LoadReport, LoadWork
+from frazil.pipelines.files.text import TextContract
+from frazil.sinks.spark.task import Counts, TaskPlan, TaskReport
 from frazil.write.commit.quarantine_table import SCHEMA as QUARANTINE
 from frazil.write.files.buffer import BufferLimits
 from frazil.write.files.layout import TableLayout
@@ -26,11 +29,13 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, 
 SLICES = (Slice(0, 0, "a.csv"), Slice(1, 1, "b.csv", 0, 100), Slice(2, 1, "b.csv", 100, 200))
 
 
-def plan_of(layout: TableLayout, *key: str) -> LoadPlan:
-    table_layout = TableLayout(
+def plan_of(layout: TableLayout, *key: str) -> TaskPlan:
+    quarantine = TableLayout(
         "lake.q", QUARANTINE, partition_spec(QUARANTINE, []), layout.order, f"{layout.location}__q", {}, {}
     )
-    return LoadPlan(layout, table_layout, "p", BufferLimits(threads=1), SLICES, (), key)
+    return TaskPlan(
+        layout, "p", BufferLimits(threads=1), FileRows(SLICES), quarantine=quarantine, kind=TextContract, key=key
+    )
 
 
 def batch(*rows: tuple[object, str], slice_number: int = 0, first: int = 2) -> pa.RecordBatch:
@@ -47,7 +52,7 @@ def written(files: tuple[object, ...]) -> list[dict[str, object]]:
 
 def test_good_rows_are_in_files_and_bad_ones_beside_them_with_their_place(layout_of: LayoutOf) -> None:
     report = plan_of(layout_of(SCHEMA)).run([batch((1, "x"), ("y", "x")), batch((None, "x"), slice_number=2)], task=0)
-    assert (report.rows, report.quarantined) == (1, 2)
+    assert (report.counts.rows, report.counts.refused) == (1, 2)
     assert written(report.files) == [{"id": 1, "note": "x"}]
     assert [json.loads(str(row["position"])) for row in written(report.quarantine_files)] == [
         {"file": "a.csv", "row": 3},
@@ -67,14 +72,14 @@ def test_of_neighbours_with_one_key_the_last_is_kept_wherever_batches_end(
     report = plan_of(layout, "id").run(batches, task=0)
     last = {item: note for item, note in rows}  # noqa: C416  # the last one wins, as in a dict
     assert sorted((row["id"], row["note"]) for row in written(report.files)) == sorted(last.items())
-    assert report.duplicates == len(ids) - len(last)
+    assert report.counts.duplicates == len(ids) - len(last)
 
 
 def test_a_bad_row_takes_the_place_of_no_good_one(layout_of: LayoutOf) -> None:
-    contract = ["note <> 'bad'"]
-    plan = plan_of(layout_of(SCHEMA), "id")
-    report = LoadPlan(**{**plan.__dict__, "checks": tuple(contract)}).run([batch((1, "good"), (1, "bad"))], task=0)
-    assert (written(report.files), report.duplicates, report.quarantined) == ([{"id": 1, "note": "good"}], 0, 1)
+    plan = replace(plan_of(layout_of(SCHEMA), "id"), checks=("note <> 'bad'",))
+    report = plan.run([batch((1, "good"), (1, "bad"))], task=0)
+    counts = report.counts
+    assert (written(report.files), counts.duplicates, counts.refused) == ([{"id": 1, "note": "good"}], 0, 1)
 
 
 def test_a_task_that_fails_leaves_no_file(layout_of: LayoutOf, tmp_path: Path) -> None:
@@ -88,15 +93,23 @@ def test_a_task_that_fails_leaves_no_file(layout_of: LayoutOf, tmp_path: Path) -
 
 
 def test_rows_whose_place_is_not_known_say_so(layout_of: LayoutOf) -> None:
-    work = LoadWork(plan_of(layout_of(SCHEMA)), 0)
-    work.add(batch(("y", "x")).drop_columns([POSITION]))
-    assert [row["position"] for row in written(work.finish().quarantine_files)] == ["{}"]
+    report = plan_of(layout_of(SCHEMA)).run([batch(("y", "x")).drop_columns([POSITION])], task=0)
+    assert [row["position"] for row in written(report.quarantine_files)] == ["{}"]
 
 
 def test_reports_add_up() -> None:
-    report = LoadReport(rows=1, quarantined=2, reasons={"a": 2})
-    assert report + LoadReport(rows=3, duplicates=1, quarantined=1, reasons={"a": 1, "b": 1}) == LoadReport(
-        rows=4, duplicates=1, quarantined=3, reasons={"a": 3, "b": 1}
+    report = TaskReport(counts=Counts(rows=1, refused=2), reasons={"a": 2}, first={"t/0": 3}, end={"t/0": 8})
+    more = TaskReport(
+        counts=Counts(rows=3, duplicates=1, refused=1),
+        reasons={"a": 1, "b": 1},
+        first={"t/0": 8, "t/1": 0},
+        end={"t/0": 10, "t/1": 2},
+    )
+    assert report + more == TaskReport(
+        counts=Counts(rows=4, duplicates=1, refused=3),
+        reasons={"a": 3, "b": 1},
+        first={"t/0": 3, "t/1": 0},
+        end={"t/0": 10, "t/1": 2},
     )
 
 
