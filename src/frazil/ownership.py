@@ -46,15 +46,22 @@ class PipelineOwner:
 
 
 def check_pipeline(
-    target: Identifier, catalog: FrazilCatalog, folder: Path, *, project: str | None = None, adopt: bool = False
+    target: Identifier,
+    catalog: FrazilCatalog,
+    folder: Path,
+    *,
+    project: str | None = None,
+    adopt: bool = False,
+    tables: Sequence[LiveTable] | None = None,
 ) -> PipelineOwner:
     """The project in `folder` as the owner of a pipeline's tables. Changes nothing.
 
     Raises `OtherProject` if the table or its ledger belongs to another project, unless the project is to `adopt` them.
-    `project` is the name of the project, if it is known.
+    `project` is the name of the project, if it is known; `tables` are the table and its ledger, if they were loaded a
+    moment ago.
     """
     name = project or project_name(load_settings(folder=folder), folder)
-    others = other_owners(existing_tables(catalog, ledgered(target)), name)
+    others = other_owners(existing_tables(catalog, ledgered(target)) if tables is None else tables, name)
     if others and not adopt:
         raise OtherProject(name, others)
     return PipelineOwner(catalog, name, [target, *companions(target)])

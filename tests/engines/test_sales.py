@@ -30,7 +30,7 @@ from frazil.client.changes import Change
 from frazil.config import Settings, load_settings
 from frazil.errors import PipelineError, SourceChanged, SourceDrift, TooManyBadRows
 from frazil.pipelines import sources
-from frazil.pipelines.batch.run import find_arrivals, run_pipeline
+from frazil.pipelines.batch.run import plan_run, run_pipeline
 from frazil.pipelines.ledger import ledger_rows
 from frazil.pipelines.runs import RunResult, read_runs
 from frazil.project import Project, load_project
@@ -202,7 +202,7 @@ def test_a_file_that_somebody_enters_in_the_ledger_during_a_run_is_not_loaded(
     land(project, "a.csv", "ORD-1,CUST-1,12.50,ch,2024-01-15,1")
     run(project, spark, catalog)
     land(project, "b.csv", "ORD-2,CUST-2,7.00,de,2024-01-16,1")
-    (new,) = find_arrivals(project.pipeline("daily_sales"), catalog, project.folder).files
+    (new,) = plan_run(project.pipeline("daily_sales"), catalog, project.folder).arrived.files
 
     def enter(rows: DataFrame) -> DataFrame:
         ledger = catalog.load_table("lakehouse.sales__ledger")

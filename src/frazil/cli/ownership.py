@@ -14,6 +14,7 @@ from frazil.errors import OtherProject
 from frazil.ownership import claim_tables, companions, existing_tables, ledgered, other_owners, project_name
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyiceberg.typedef import Identifier
 
     from frazil.pipelines import Pipeline
@@ -42,22 +43,25 @@ def own_tables(context: Context, folder: Path, names: Sequence[Identifier], *, a
     return project
 
 
-def ask_pipeline(context: Context, folder: Path, pipeline: Pipeline, *, adopt: bool) -> tuple[str, bool]:
-    """The name of the project, and whether it is to adopt the pipeline's tables. Changes nothing.
+def ask_pipeline(
+    context: Context, folder: Path, pipeline: Pipeline, *, adopt: bool, tables: Sequence[Table] | None = None
+) -> tuple[str, bool]:
+    """The name of the project, and whether it is to adopt the pipeline's tables. Changes nothing. `tables` are the
+    table and its ledger, if they are loaded.
 
     Asks, or refuses, if the table or its ledger belongs to another project: here, before Spark starts. The run itself
     checks again.
     """
-    project, others = _check(context, folder, ledgered(pipeline.target.identifier), adopt=adopt)
+    project, others = _check(context, folder, ledgered(pipeline.target.identifier), adopt=adopt, tables=tables)
     return project, bool(others)
 
 
 def _check(
-    context: Context, folder: Path, names: Sequence[Identifier], *, adopt: bool
+    context: Context, folder: Path, names: Sequence[Identifier], *, adopt: bool, tables: Sequence[Table] | None = None
 ) -> tuple[str, Mapping[str, str]]:
     """The name of the project, and the owners of tables that it takes over."""
     project = project_name(context.settings, folder)
-    others = other_owners(existing_tables(context.catalog, names), project)
+    others = other_owners(existing_tables(context.catalog, names) if tables is None else tables, project)
     if others and not adopt:
         _ask(others, project)
     return project, others

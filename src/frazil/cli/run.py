@@ -34,7 +34,7 @@ SHOWN_FILES = 20
 def run(context: Context, name: str, dry_run: bool, adopt: bool, output: str) -> None:
     """Run a pipeline once: load everything new, then stop."""
     from frazil.client import catalog_properties
-    from frazil.pipelines.batch import expect_copies, find_arrivals, refuse_changes, run_pipeline
+    from frazil.pipelines.batch import expect_copies, local_digest, plan_run, refuse_changes, run_pipeline
     from frazil.pipelines.sources import KafkaSource
 
     project = load_project(Path.cwd())
@@ -47,28 +47,30 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool, output: str) ->
         else:
             run_once(context, project, pipeline, adopt=adopt, output=output)
         return
-    if not pipeline.files.list_files(project.folder, catalog_properties(context.settings)):
+    listed = pipeline.files.list_files(project.folder, catalog_properties(context.settings))
+    if not listed:
         nothing = f"{name}: no file matches '{pipeline.files.pattern}' in {project.folder}; {pipeline.target.name} is "
         nothing += "unchanged"
         _print_result(RunResult(name, pipeline.target.name), nothing, output, dry_run=dry_run)
         return
     catalog = context.announce()
-    arrived = find_arrivals(pipeline, catalog, project.folder)
+    plan = plan_run(pipeline, catalog, project.folder, listed)
+    arrived = plan.arrived
     if not arrived.files:  # Spark takes seconds to start: not for nothing
         result = RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))
         _print_result(result, describe(result), output, dry_run=dry_run)
     elif dry_run:
-        copies = expect_copies(pipeline, arrived, catalog, project.folder)
+        copies = expect_copies(arrived, local_digest(project.folder))
         if output == "json":
             print_json(pending_as_json(pipeline, arrived, copies))
         else:
             click.echo(describe_files(pipeline, arrived, copies))
     else:
-        owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt)
+        owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt, tables=plan.tables)
         refuse_changes(pipeline, arrived, catalog)
         with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name):
             result = run_pipeline(
-                pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner, adopt=adopts
+                pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner, adopt=adopts, plan=plan
             )
         text = describe(result) + ("" if result.snapshot_id is None else f"\n{describe_counts(result)}")
         _print_result(result, text, output)

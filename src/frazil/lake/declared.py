@@ -77,15 +77,17 @@ def run_declared(
     if isinstance(chosen.source, KafkaSource):
         return _run_stream(lake, chosen, home, spark, adopt=adopt)
     from frazil.pipelines import RunResult
-    from frazil.pipelines.batch import find_arrivals, run_pipeline
+    from frazil.pipelines.batch import plan_run, run_pipeline
 
-    arrived = find_arrivals(chosen, lake.catalog, home)
-    if not arrived.files:  # Spark takes seconds to start
-        return RunResult(chosen.name, chosen.target.name, touched=tuple(file.path for file in arrived.touched))
+    plan = plan_run(chosen, lake.catalog, home)
+    if not plan.arrived.files:  # Spark takes seconds to start
+        return RunResult(chosen.name, chosen.target.name, touched=tuple(file.path for file in plan.arrived.touched))
     owner = project_name(lake.settings, home)
     with ExitStack() as stack:
         session = spark or stack.enter_context(_session(lake, chosen, home))
-        return run_pipeline(chosen, spark=session, catalog=lake.catalog, folder=home, owner=owner, adopt=adopt)
+        return run_pipeline(
+            chosen, spark=session, catalog=lake.catalog, folder=home, owner=owner, adopt=adopt, plan=plan
+        )
 
 
 def _run_stream(

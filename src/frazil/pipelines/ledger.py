@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table as LiveTable
 
+    from frazil.write.commit import Append
+
 COLUMNS = (
     column("pipeline", "string", required=True, doc="The pipeline that loaded the file"),
     column("path", "string", required=True, doc="The file, relative to the project"),
@@ -49,6 +51,14 @@ def open_beside(declared: Table, catalog: Any, *, owner: str | None = None) -> L
             )
         found = catalog.load_table(declared.identifier)
     return found
+
+
+def append_rows(table: LiveTable, rows: pa.Table) -> Append:
+    """The append of some rows to a companion table; their file is written, and not committed."""
+    from frazil.write.commit import Append
+    from frazil.write.files import TableLayout, write_files
+
+    return Append(table.name(), write_files(rows, TableLayout.of(table)))
 
 
 def read_ledger(ledger: LiveTable, pipeline: str) -> Iterator[pa.RecordBatch]:

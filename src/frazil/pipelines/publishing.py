@@ -16,6 +16,7 @@ from frazil.pipelines.upsert import ChangeSet, Merge
 from frazil.write.commit import Append
 
 if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql import SparkSession
 
     from frazil.sinks.spark import FrameResult, FrameSink, Staged
@@ -32,11 +33,13 @@ class LoadPublisher:
     passed: int | None = None
     merge: Merge | None = None  # of the changes that are published, or were last
 
-    def clean(self) -> None:
+    def clean(self, seen: TableMetadata | None = None) -> None:
         """Removes the branches of earlier writers, which can publish nothing any more, and what failed the
-        last audit.
+        last audit. `seen` is the table as it was loaded a moment ago: without such a branch there is nothing to do.
         """
-        self.stages.clean(*([self.pipeline.branch] if self.pipeline.audit else []))
+        others = [self.pipeline.branch] if self.pipeline.audit else []
+        if seen is None or self.stages.left(seen, *others):
+            self.stages.clean(*others)
 
     def clean_rivals(self) -> None:
         """Removes the branches of runs that were killed, or that lost against this one; to be called after
@@ -80,8 +83,7 @@ class LoadPublisher:
         if also is None:
             return sink.publish(staged, done=done)
         identifier = self.pipeline.target.identifier
-        # the rows of the others have to name it
-        snapshot_id = self.stages.catalog.load_table(identifier).metadata.new_snapshot_id()
+        snapshot_id = self.stages.target.new_snapshot_id()  # the rows of the others have to name it
         return sink.publish(
             staged, also=also(snapshot_id), change=kind(identifier, staged.files, snapshot_id=snapshot_id), done=done
         )

@@ -89,14 +89,11 @@ def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
 def note_run(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:
     """Remembers a run by itself: one that failed, or a stream that ended. If the catalog is away, there is no note."""
     from frazil.errors import CommitConflict
-    from frazil.pipelines.ledger import open_beside
-    from frazil.write.commit import Append
-    from frazil.write.files import TableLayout, write_files
+    from frazil.pipelines.ledger import append_rows, open_beside
 
     with suppress(Exception):
         table = open_beside(runs_of(target), catalog)
-        layout = TableLayout.of(table)
-        append = Append(table.name(), write_files(run_rows(result, layout.arrow), layout))
+        append = append_rows(table, run_rows(result, table.schema().as_arrow()))
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 catalog.commit_changes(

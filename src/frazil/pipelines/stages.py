@@ -24,6 +24,7 @@ from frazil.write.commit import Append, Move, Overtaken, drop_ref, guards, head,
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.typedef import Identifier
 
     from frazil.client import FrazilCatalog
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ATTEMPTS = 10
-Also = Callable[[int], "Mapping[str | Identifier, pa.Table]"]
+Also = Callable[[int], "Mapping[str | Identifier, pa.Table | Append]"]
 Write = Callable[[str], int]  # brings something to a branch, and gives the snapshot that it has then
 
 
@@ -74,6 +75,10 @@ class Stages:
         """
         return self._clean(self.generation, others)
 
+    def left(self, metadata: TableMetadata, *others: str) -> dict[str, int]:
+        """The branches that `clean` removes, and where they are."""
+        return self._left(metadata, self.generation, others)
+
     def clean_rivals(self) -> list[str]:
         """Removes the branches of writers that planned the same generation, once this one has it: they are killed, or
         will be refused.
@@ -83,11 +88,7 @@ class Stages:
     def _clean(self, before: int, others: Sequence[str] = ()) -> list[str]:
         def attempt(_: int) -> list[str]:
             metadata = self._load().metadata
-            left = {
-                name: ref.snapshot_id
-                for name, ref in metadata.refs.items()
-                if self._is_left(name, before) or name in others
-            }
+            left = self._left(metadata, before, others)
             if left:
                 requirements = tuple(
                     dict.fromkeys(one for name, at in left.items() for one in guards(metadata, name, at))
@@ -142,9 +143,12 @@ class Stages:
             problem="contended",
         )
 
-    def _is_left(self, name: str, before: int) -> bool:
-        generation = name.removeprefix(self.prefix).partition("_")[0]
-        return name.startswith(self.prefix) and not (generation.isdecimal() and int(generation) >= before)
+    def _left(self, metadata: TableMetadata, before: int, others: Sequence[str]) -> dict[str, int]:
+        def is_left(name: str) -> bool:
+            generation = name.removeprefix(self.prefix).partition("_")[0]
+            return name.startswith(self.prefix) and not (generation.isdecimal() and int(generation) >= before)
+
+        return {name: ref.snapshot_id for name, ref in metadata.refs.items() if is_left(name) or name in others}
 
     def table_at(self, stage: str) -> Table:
         """The table, if the branch is still there."""

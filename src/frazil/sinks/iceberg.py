@@ -52,10 +52,13 @@ class IcebergTarget:
     ref: str = MAIN
     patience: Patience = field(default_factory=Patience)
     key: Sequence[str] = ()  # by which rows are upserted; its quarantine then says so, for a replay appends
+    # as it was loaded a moment ago, for the first who needs it
+    table: Table | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._publisher = Publisher(self.catalog, self.identifier, self.ref, self.patience)
-        self._layout = TableLayout.of(self._load(self.identifier))
+        self.table = self.table or self._load(self.identifier)
+        self._metadata, self._layout = self.table.metadata, TableLayout.of(self.table)
 
     @property
     def layout(self) -> TableLayout:
@@ -66,13 +69,18 @@ class IcebergTarget:
         """The progress of every part that writes to the ref."""
         return self._publisher.progress()
 
+    def new_snapshot_id(self) -> int:
+        """An id for a snapshot of the table, for those who must name it before it is made."""
+        return self._metadata.new_snapshot_id()
+
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Makes this writer the only one of the part, and tells where to go on."""
         return self._publisher.take_over(part, writer)
 
     def plan_takeover(self, part: str, writer: str) -> PlannedTakeover:
         """What this writer needs to take over with its first commit; until then nothing changes."""
-        return self._publisher.plan_takeover(part, writer)
+        loaded, self.table = self.table, None
+        return self._publisher.plan_takeover(part, writer, loaded)
 
     def commit(
         self,
@@ -99,13 +107,18 @@ class IcebergTarget:
         also: Mapping[Identifier, pa.Table] | None = None,
         change: Publishable | None = None,
     ) -> Committed:
-        """The same for files that are all written. `change` takes the place of the append of `files`."""
+        """The same for files that are all written; `also` may hold appends of written files. `change` takes the place
+        of the append of `files`.
+        """
         self.patience.on_step("files written")
         check_present([*files, *quarantine_files], self._layout)
-        others = [self._append(identifier, rows) for identifier, rows in (also or {}).items()]
+        others = [
+            rows if isinstance(rows, Append) else self._append(identifier, rows)
+            for identifier, rows in (also or {}).items()
+        ]
         others.append(Append(quarantine_of(self.identifier), quarantine_files))
         published = self._publisher.publish(change or Append(self.identifier, files, self.ref), claim, also=others)
-        self._layout = self._renewed(published.table)
+        self._metadata, self._layout = published.table.metadata, self._renewed(published.table)
         return published
 
     def open_quarantine(self, part: str) -> OpenQuarantine:

@@ -153,11 +153,11 @@ def test_content_that_another_path_brought_is_named(landing: Landing) -> None:
     landing.load()
     for name, text in (("b.csv", "1\n"), ("c.csv", "2\n"), ("d.csv", "2\n"), ("e.csv", ""), ("f.csv", "")):
         landing.write(name, text, 1)
-    files = with_content(landing.compare().files, local_digest(landing.folder))
+    arrived = landing.compare()
+    files = with_content(arrived.files, local_digest(landing.folder))
     assert [file.path for file in files] == ["b.csv", "c.csv", "d.csv", "e.csv", "f.csv"]
-    ledger = open_beside(landing.declared, landing.catalog)
-    assert find_copies(files, ledger, "p") == {"b.csv": "a.csv", "d.csv": "c.csv"}
-    assert find_copies(files, None, "p") == {"d.csv": "c.csv"}
+    assert find_copies(files, arrived) == {"b.csv": "a.csv", "d.csv": "c.csv"}
+    assert find_copies(files, Arrivals(tuple(files))) == {"d.csv": "c.csv"}
 
 
 def test_a_file_that_cannot_be_read_is_named(landing: Landing) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
 
 DIGESTS_KEPT = 65_536  # per process: a stream asks again every few seconds
+HASH = "sha256:"
 Digest = Callable[[SourceFile], str]
 
 
@@ -71,6 +72,8 @@ class Arrivals:
     touched: tuple[SourceFile, ...] = ()  # known paths with the content that is loaded, and another modification time
     # paths of `changed` with the same size, where the ledger has no hash to compare the content with
     unverified: tuple[str, ...] = ()
+    # path, size and tag of loaded files, by the ledger: those with a hash and the size of a listed file
+    loaded: pa.Table | None = field(default=None, compare=False, repr=False)
 
     @property
     def files(self) -> list[SourceFile]:
@@ -105,11 +108,15 @@ class _Known:
         return any(size == file.size and not tag.content for size, tag in self.rows)
 
 
-def compare_with_ledger(files: Sequence[SourceFile], ledger: LiveTable, pipeline: str, *, digest: Digest) -> Arrivals:
-    """Sorts the files of a listing. The ledger is streamed: memory follows the files at hand, not all that
-    ever were.
+def compare_with_ledger(
+    files: Sequence[SourceFile], ledger: LiveTable | None, pipeline: str, *, digest: Digest
+) -> Arrivals:
+    """Sorts the files of a listing; without a ledger, all are new. The ledger is streamed, once: memory follows the
+    files at hand, not all that ever were.
     """
-    known = _find_known(files, ledger, pipeline)
+    if ledger is None:
+        return Arrivals(tuple(files))
+    known, loaded = _read_known(files, ledger, pipeline)
     new: list[SourceFile] = []
     changed: list[SourceFile] = []
     touched: list[SourceFile] = []
@@ -124,7 +131,7 @@ def compare_with_ledger(files: Sequence[SourceFile], ledger: LiveTable, pipeline
         else:
             changed.append(replace(file, tag=str(Tag(file.tag, number=rows.number + 1))))
             unverified += [file.path] if rows.lacks_hash(file) else []
-    return Arrivals(tuple(new), tuple(changed), tuple(touched), tuple(unverified))
+    return Arrivals(tuple(new), tuple(changed), tuple(touched), tuple(unverified), loaded)
 
 
 def with_content(files: Sequence[SourceFile], digest: Digest) -> list[SourceFile]:
@@ -137,7 +144,7 @@ def with_content(files: Sequence[SourceFile], digest: Digest) -> list[SourceFile
     ]
 
 
-def find_copies(files: Sequence[SourceFile], ledger: LiveTable | None, pipeline: str) -> dict[str, str]:
+def find_copies(files: Sequence[SourceFile], arrived: Arrivals) -> dict[str, str]:
     """The files with content that was loaded from another path, or that an earlier file of the list has; empty files
     are not compared.
     """
@@ -148,16 +155,17 @@ def find_copies(files: Sequence[SourceFile], ledger: LiveTable | None, pipeline:
             same = wanted.setdefault((file.size, content), [])
             copies |= {file.path: same[0]} if same else {}
             same.append(file.path)
-    for path, size, tag in _rows_of_sizes({size for size, _ in wanted}, ledger, pipeline):
+    for path, size, tag in _rows_of_sizes({size for size, _ in wanted}, arrived.loaded):
         copies |= {copy: path for copy in wanted.get((size, Tag.parse(tag).content), ()) if copy != path}
     return dict(sorted(copies.items()))
 
 
-def find_same_sizes(files: Sequence[SourceFile], ledger: LiveTable | None, pipeline: str) -> list[SourceFile]:
-    """The files that may be copies by their size alone: another file of the list, or a loaded one, has the same."""
-    counts = Counter(file.size for file in files)
-    loaded = {size for _, size, _ in _rows_of_sizes(set(counts), ledger, pipeline)}
-    return [file for file in files if counts[file.size] > 1 or file.size in loaded]
+def expect_copies(arrived: Arrivals, digest: Digest) -> dict[str, str]:
+    """The `copies` that the result of a run would name. Reads only files whose size another file has."""
+    counts = Counter(file.size for file in arrived.files)
+    loaded = {size for _, size, _ in _rows_of_sizes(set(counts), arrived.loaded)}
+    files = [file for file in arrived.files if counts[file.size] > 1 or file.size in loaded]
+    return find_copies(with_content(files, digest), arrived)
 
 
 def local_digest(folder: Path) -> Digest:
@@ -174,21 +182,29 @@ def _hash_file(path: str, _size: int, _stamp: str) -> str:
     """Size and stamp are given for the cache: a file that changed is read again."""
     try:
         with Path(path).open("rb") as opened:
-            return f"sha256:{hashlib.file_digest(opened, 'sha256').hexdigest()}"
+            return f"{HASH}{hashlib.file_digest(opened, 'sha256').hexdigest()}"
     except OSError as exc:
         raise PipelineError(f"cannot read {path}: {exc.strerror}", path=path) from exc
 
 
-def _find_known(files: Sequence[SourceFile], ledger: LiveTable, pipeline: str) -> list[_Known | None]:
+def _read_known(
+    files: Sequence[SourceFile], ledger: LiveTable, pipeline: str
+) -> tuple[list[_Known | None], pa.Table | None]:
+    """What the ledger knows of each file, and the rows of loaded files that a new one may be a copy of."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     known: list[_Known | None] = [None] * len(files)
     paths = pa.array([file.path for file in files], pa.string())
+    sizes = pa.array({file.size for file in files}, pa.int64())
+    loaded = []
     for batch in read_ledger(ledger, pipeline) if files else ():
         for index, size, tag in _matching(batch, paths):
             known[index] = rows = known[index] or _Known()
             rows.add(size, Tag.parse(tag))
-    return known
+        is_hashed = pc.match_substring(pc.cast(batch.column("tag"), pa.string()), HASH)
+        loaded.append(batch.filter(pc.and_(is_hashed, pc.is_in(batch.column("size"), value_set=sizes))))
+    return known, pa.Table.from_batches(loaded) if loaded else None
 
 
 def _matching(batch: pa.RecordBatch, paths: pa.Array) -> Iterator[tuple[int, int, str]]:
@@ -203,13 +219,12 @@ def _matching(batch: pa.RecordBatch, paths: pa.Array) -> Iterator[tuple[int, int
     return zip(*(rows.column(name).to_pylist() for name in ("index", "size", "tag")), strict=True)
 
 
-def _rows_of_sizes(sizes: set[int], ledger: LiveTable | None, pipeline: str) -> Iterator[tuple[str, int, str]]:
+def _rows_of_sizes(sizes: set[int], loaded: pa.Table | None) -> Iterator[tuple[str, int, str]]:
+    """Path, size and tag of the loaded files with one of these sizes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if ledger is None or not sizes:
+    if loaded is None or not sizes:
         return
-    wanted = pa.array(sorted(sizes), pa.int64())
-    for batch in read_ledger(ledger, pipeline):
-        rows = batch.filter(pc.is_in(batch.column("size"), value_set=wanted))
-        yield from zip(*(rows.column(name).to_pylist() for name in ("path", "size", "tag")), strict=True)
+    rows = loaded.filter(pc.is_in(loaded.column("size"), value_set=pa.array(sorted(sizes), pa.int64())))
+    yield from zip(*(rows.column(name).to_pylist() for name in ("path", "size", "tag")), strict=True)

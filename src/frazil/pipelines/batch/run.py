@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from frazil.ownership import check_pipeline
 from frazil.pipelines import (
     Pipeline,
     RunResult,
+    append_rows,
     ledger_of,
     ledger_rows,
     note_run,
@@ -38,14 +39,14 @@ from frazil.pipelines.batch.arrivals import (
     Tag,
     compare_with_ledger,
     find_copies,
-    find_same_sizes,
     local_digest,
     with_content,
 )
+from frazil.pipelines.files import find_changed
 from frazil.pipelines.sources import SourceFile
+from frazil.sinks.spark import as_staged
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.table import Table as LiveTable
     from pyiceberg.typedef import Identifier
     from pyspark.sql import SparkSession
@@ -54,12 +55,10 @@ if TYPE_CHECKING:
     from frazil.pipelines import LoadPublisher
     from frazil.pipelines.batch.staging import StagedLoad, Staging
     from frazil.sinks import IcebergTarget
-    from frazil.sinks.spark import FrameSink, Staged, TaskReport
+    from frazil.sinks.spark import FrameSink, TaskReport
     from frazil.write.commit import Append, Replace
 
 TOP_REASONS = 5
-
-__all__ = ["RunResult", "find_arrivals", "run_pipeline"]
 
 
 @reported
@@ -71,20 +70,25 @@ def run_pipeline(
     folder: Path,
     owner: str | None = None,
     adopt: bool = False,
+    plan: RunPlan | None = None,
 ) -> RunResult:
     """Loads what is new since the last run. Safe to call again after any failure.
 
     The tables belong to project `owner`; without it, to the project that the settings in `folder` name. If they belong
-    to another one, nothing is written and `OtherProject` is raised, unless the project is to `adopt` them.
+    to another one, nothing is written and `OtherProject` is raised, unless the project is to `adopt` them. `plan` is
+    what `plan_run` has found with the same catalog, if the caller has looked; else the run plans by itself.
     """
-    arrived = find_arrivals(pipeline, catalog, folder)
-    if not arrived.files:
-        return _unchanged(pipeline, arrived)
-    tables = check_pipeline(pipeline.target.identifier, catalog, folder, project=owner, adopt=adopt)
-    refuse_changes(pipeline, arrived, catalog)
+    fresh = plan_run(pipeline, catalog, folder) if plan is None else None
+    plan = plan or fresh
+    assert plan is not None
+    if not plan.arrived.files:
+        return _unchanged(pipeline, plan.arrived)
+    identifier, loaded = pipeline.target.identifier, fresh.tables if fresh else None
+    tables = check_pipeline(identifier, catalog, folder, project=owner, adopt=adopt, tables=loaded)
+    refuse_changes(pipeline, plan.arrived, catalog)
     tables.claim()
     begun = time.monotonic()
-    run = _Run(pipeline, spark, catalog, folder, tables.project)
+    run = _Run(pipeline, plan, spark=spark, catalog=catalog, folder=folder, owner=tables.project)
     try:
         return run.load()
     except BaseException as exc:
@@ -107,14 +111,43 @@ def _came_first(pipeline: Pipeline) -> PipelineError:
     )
 
 
-def find_arrivals(pipeline: Pipeline, catalog: FrazilCatalog, folder: Path) -> Arrivals:
-    """The landing files that are new, or changed since they were loaded. Changes nothing."""
-    load_target(pipeline, catalog)
-    listed = pipeline.files.list_files(folder, catalog.properties)
+@dataclass(frozen=True)
+class RunPlan:
+    """The files that a run is to load, by one listing and one reading of the ledger, and the writer that loads them.
+
+    `tables` are the target and, once a run has committed, its ledger, as they were then.
+    """
+
+    arrived: Arrivals
+    target: IcebergTarget
+    sink: FrameSink
+    tables: tuple[LiveTable, ...]
+
+    @property
+    def ledger_at(self) -> int | None:
+        """The ledger's snapshot when the files were looked up."""
+        return _snapshot_id(self.tables[1]) if len(self.tables) > 1 else None
+
+
+def plan_run(
+    pipeline: Pipeline, catalog: FrazilCatalog, folder: Path, listed: Sequence[SourceFile] | None = None
+) -> RunPlan:
+    """The landing files that are new, or changed since they were loaded; `listed` is the listing, if there is one.
+    Changes nothing.
+    """
+    from frazil.sinks import IcebergTarget, SinkOptions, part_name
+    from frazil.sinks.spark import FrameSink
+
+    if listed is None:
+        listed = pipeline.files.list_files(folder, catalog.properties)
+    live = load_target(pipeline, catalog)
+    target = IcebergTarget(catalog, pipeline.target.identifier, key=pipeline.upserted_by, table=live)
+    options, part = SinkOptions(checks=pipeline.checks), part_name(pipeline.name, 0)
+    # Progress first, then the ledger: a commit in between moves the progress on, and the run's own commit is refused.
+    sink = FrameSink(target, part, options=options, takeover="first commit")
     ledger = _load_ledger(pipeline, catalog)
-    if ledger is None:
-        return Arrivals(tuple(listed))
-    return compare_with_ledger(listed, ledger, pipeline.name, digest=local_digest(folder))
+    arrived = compare_with_ledger(listed, ledger, pipeline.name, digest=local_digest(folder))
+    return RunPlan(arrived, target, sink, (live,) if ledger is None else (live, ledger))
 
 
 def refuse_changes(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog) -> None:
@@ -135,15 +168,6 @@ def _refusal(pipeline: Pipeline, arrived: Arrivals) -> SourceChanged | None:
     return SourceChanged(pipeline.name, paths, mode=pipeline.mode, unverified=arrived.unverified)
 
 
-def expect_copies(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog, folder: Path) -> dict[str, str]:
-    """The `copies` that the result of a run would name. Reads only files whose size another file has.
-    Changes nothing.
-    """
-    ledger = _load_ledger(pipeline, catalog)
-    files = with_content(find_same_sizes(arrived.files, ledger, pipeline.name), local_digest(folder))
-    return find_copies(files, ledger, pipeline.name)
-
-
 def _load_ledger(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable | None:
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -162,48 +186,42 @@ class _Run:
     """One run under way; `result` is what is known of it so far."""
 
     def __init__(
-        self, pipeline: Pipeline, spark: SparkSession, catalog: FrazilCatalog, folder: Path, owner: str
+        self,
+        pipeline: Pipeline,
+        plan: RunPlan,
+        *,
+        spark: SparkSession,
+        catalog: FrazilCatalog,
+        folder: Path,
+        owner: str,
     ) -> None:
-        self.pipeline, self.spark, self.catalog, self.folder, self.owner = pipeline, spark, catalog, folder, owner
+        self.pipeline, self.plan = pipeline, plan
+        self.spark, self.catalog, self.folder, self.owner = spark, catalog, folder, owner
         self.begun = time.monotonic()
         self.result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
-        self.touched: tuple[SourceFile, ...] = ()
-        self.ledger_at: int | None = None  # the ledger's snapshot when the run looked for new files
 
     def load(self) -> RunResult:
-        """Plans, stages, and commits."""
+        """Stages the rows of the planned files, and commits them."""
         from frazil.pipelines import LoadPublisher, Stages
-        from frazil.sinks import IcebergTarget, SinkOptions, part_name
-        from frazil.sinks.spark import FrameSink
 
-        target = IcebergTarget(self.catalog, self.pipeline.target.identifier, key=self.pipeline.upserted_by)
-        part = part_name(self.pipeline.name, 0)
-        # Progress first, then the ledger: a commit in between moves the progress on, and the run's own commit is
-        # refused.
-        sink = FrameSink(target, part, options=SinkOptions(checks=self.pipeline.checks), takeover="first commit")
-        self.ledger_at = _snapshot_id(_load_ledger(self.pipeline, self.catalog))
-        arrived = find_arrivals(self.pipeline, self.catalog, self.folder)
-        if not arrived.files:
-            return _unchanged(self.pipeline, arrived)
-        files = self._identify(arrived)
-        publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, target, part, sink.generation))
-        publisher.clean()
+        files, target, sink = self._identify(), self.plan.target, self.plan.sink
+        publisher = LoadPublisher(self.pipeline, self.spark, Stages(self.catalog, target, sink.part, sink.generation))
+        publisher.clean(self.plan.tables[0].metadata)
         with ExitStack() as kept:
-            staging = self._staging(target, part, files, kept)
-            report = self._stage(sink, staging, files).report
+            staging = self._staging(files, kept)
+            report = self._stage(staging, files).report
             companions, kind = partial(self._companion_rows, files, publisher), self._kind(report)
             publisher.publish(
-                sink, _as_staged(report), rows=report.counts.rows, changes=staging.changes, kind=kind, also=companions
+                sink, as_staged(report), rows=report.counts.rows, changes=staging.changes, kind=kind, also=companions
             )
         publisher.clean_rivals()
         return self.result
 
-    def _identify(self, arrived: Arrivals) -> list[SourceFile]:
+    def _identify(self) -> list[SourceFile]:
         """The files to load, with their content in their tags."""
-        if refused := _refusal(self.pipeline, arrived):
-            raise refused
+        arrived = self.plan.arrived
         files = with_content(arrived.files, local_digest(self.folder))
-        copies = find_copies(files, _load_ledger(self.pipeline, self.catalog), self.pipeline.name)
+        copies = find_copies(files, arrived)
         changed, touched = (tuple(file.path for file in kind) for kind in (arrived.changed, arrived.touched))
         size, unverified = sum(file.size for file in files), arrived.unverified
         self.result = replace(
@@ -215,17 +233,17 @@ class _Run:
             touched=touched,
             copies=copies,
         )
-        self.touched = arrived.touched
         return files
 
-    def _staging(self, target: IcebergTarget, part: str, files: Sequence[SourceFile], kept: ExitStack) -> Staging:
+    def _staging(self, files: Sequence[SourceFile], kept: ExitStack) -> Staging:
         from frazil.pipelines.batch.staging import Staging
         from frazil.pipelines.batch.upsert_load import ChangeStaging
 
+        target, part = self.plan.target, self.plan.sink.part
         what = (self.pipeline, files, self.folder, self.spark, target, part, self.catalog.properties)
         return ChangeStaging(*what, kept=kept) if self.pipeline.mode == "upsert" else Staging(*what)
 
-    def _stage(self, sink: FrameSink, staging: Staging, files: Sequence[SourceFile]) -> StagedLoad:
+    def _stage(self, staging: Staging, files: Sequence[SourceFile]) -> StagedLoad:
         """What the tasks have written; refused, and deleted again, if too much of it is bad."""
         staged = staging.run()
         self._count(staged)
@@ -233,7 +251,7 @@ class _Run:
             self._check_bad_share(staged.report)
             self._check_unchanged(files)
         except BaseException:
-            sink.discard(_as_staged(staged.report))
+            self.plan.sink.discard(as_staged(staged.report))
             raise
         return staged
 
@@ -257,9 +275,8 @@ class _Run:
 
     def _check_unchanged(self, files: Sequence[SourceFile]) -> None:
         """A file that grew while it was read would be loaded again as a new one: rows twice."""
-        now = {file.path: file for file in self.pipeline.files.list_files(self.folder, self.catalog.properties)}
         before = [replace(file, tag=Tag.parse(file.tag).stamp) for file in files]
-        if changed := [file.path for file in before if now.get(file.path, file) != file]:
+        if changed := find_changed(before, self.folder, self.catalog.properties):
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': {changed[0]} changed while it was read",
                 hint="nothing was committed; let files appear whole: write them under a hidden name (_part.csv), then "
@@ -272,7 +289,7 @@ class _Run:
         """Refuses files that are in the ledger by now. The progress tells what runs have loaded; this sees rows that
         came otherwise.
         """
-        if _snapshot_id(ledger) == self.ledger_at:
+        if _snapshot_id(ledger) == self.plan.ledger_at:
             return
         stamped = [replace(file, tag=Tag.parse(file.tag).stamp) for file in files]
         now = compare_with_ledger(stamped, ledger, self.pipeline.name, digest=local_digest(self.folder))
@@ -281,8 +298,8 @@ class _Run:
 
     def _companion_rows(
         self, files: Sequence[SourceFile], publisher: LoadPublisher, snapshot_id: int
-    ) -> dict[str | Identifier, pa.Table]:
-        """The rows of ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later
+    ) -> dict[str | Identifier, Append]:
+        """The appends to ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later
         run hashes them.
         """
         target = self.pipeline.target
@@ -292,12 +309,10 @@ class _Run:
         ledger = open_beside(ledger_of(target), self.catalog, owner=self.owner)
         self._check_ledger(files, ledger)
         runs = open_beside(runs_of(target), self.catalog, owner=self.owner)
-        return {
-            ledger_of(target).identifier: ledger_rows(
-                [*files, *self.touched], pipeline=self.pipeline.name, run_id=self.result.run_id, ledger=ledger
-            ),
-            runs_of(target).identifier: run_rows(self.result, runs.schema().as_arrow()),
-        }
+        noted, run_id = [*files, *self.plan.arrived.touched], self.result.run_id
+        loaded = ledger_rows(noted, pipeline=self.pipeline.name, run_id=run_id, ledger=ledger)
+        appends = [append_rows(ledger, loaded), append_rows(runs, run_rows(self.result, runs.schema().as_arrow()))]
+        return {append.identifier: append for append in appends}
 
     def _kind(self, report: TaskReport) -> type[Append | Replace]:
         from frazil.write.commit import Append, Replace
@@ -312,12 +327,6 @@ def _numbers(files: Sequence[SourceFile]) -> set[tuple[str, int]]:
 
 def _snapshot_id(table: LiveTable | None) -> int | None:
     return table.metadata.current_snapshot_id if table is not None else None
-
-
-def _as_staged(report: TaskReport) -> Staged:
-    from frazil.sinks.spark import Staged
-
-    return Staged(report.files, report.quarantine_files)
 
 
 def load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:

@@ -9,7 +9,7 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.pipelines.files.columns import FileColumns, find_columns
     from frazil.pipelines.files.frame import SourceFrame, read_frame
-    from frazil.pipelines.files.listing import SourceFile, list_local, list_s3
+    from frazil.pipelines.files.listing import SourceFile, find_changed, list_local, list_s3
     from frazil.pipelines.files.malformed import Malformed
     from frazil.pipelines.files.read_json import parse_line
     from frazil.pipelines.files.reading import POSITION, Reader, pack_position, schema_of_text, unpack_position
@@ -29,6 +29,7 @@ __all__ = [
     "SourceFrame",
     "Task",
     "TextContract",
+    "find_changed",
     "find_columns",
     "list_local",
     "list_s3",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from frazil.errors import PipelineError
 from frazil.storage_errors import classify, hint_for
 
 LIST_SECONDS = timedelta(seconds=20)
+THREADS = 16  # on S3 each file costs a request
 _WILD = re.compile(r"[*?[]")
 
 
@@ -49,12 +51,51 @@ def list_s3(pattern: str, io_properties: Mapping[str, str]) -> list[SourceFile]:
         pages = obstore.list(_s3_store(bucket, io_properties), prefix=prefix.rstrip("/") or None, chunk_size=1000)
         entries = [entry for page in pages for entry in page]
     except (BaseError, FileNotFoundError) as exc:
-        hint = hint_for(classify(exc), pattern) or "check the bucket, s3.endpoint and the keys"
-        raise PipelineError(f"cannot list {pattern}: {str(exc)[:500]}", hint=hint, path=pattern) from exc
+        raise _failed("list", pattern, exc) from exc
     kept = [
         entry for entry in entries if wanted.fullmatch(entry["path"]) and not _is_hidden(entry["path"][len(prefix) :])
     ]
     return sorted(_identify_object(bucket, entry) for entry in kept)
+
+
+def find_changed(files: Sequence[SourceFile], folder: Path, io_properties: Mapping[str, str]) -> list[str]:
+    """The paths of the files that are not what a listing said any more; files that are gone do not count.
+
+    Only these files are asked for: a second listing would cost a request per thousand files of the whole folder.
+    """
+    stores = {bucket: _s3_store(bucket, io_properties) for bucket in {_bucket(file) for file in files} - {""}}
+
+    def has_changed(file: SourceFile) -> bool:
+        try:
+            store = stores.get(_bucket(file))
+            now = _identify(folder / file.path, file.path) if store is None else _head_object(store, file)
+        except FileNotFoundError:
+            return False
+        return (now.size, now.tag.strip('"')) != (file.size, file.tag.strip('"'))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [file.path for file, changed in zip(files, pool.map(has_changed, files), strict=True) if changed]
+
+
+def _bucket(file: SourceFile) -> str:
+    """The bucket of an object; nothing for a file of this machine."""
+    return file.path.split("/")[2] if file.path.startswith("s3://") else ""
+
+
+def _head_object(store: Any, file: SourceFile) -> SourceFile:
+    import obstore
+    from obstore.exceptions import BaseError
+
+    bucket = _bucket(file)
+    try:
+        return _identify_object(bucket, obstore.head(store, file.path.removeprefix(f"s3://{bucket}/")))
+    except BaseError as exc:
+        raise _failed("read", file.path, exc) from exc
+
+
+def _failed(verb: str, what: str, exc: Exception) -> PipelineError:
+    hint = hint_for(classify(exc), what) or "check the bucket, s3.endpoint and the keys"
+    return PipelineError(f"cannot {verb} {what}: {str(exc)[:500]}", hint=hint, path=what)
 
 
 def _identify(path: Path, name: str) -> SourceFile:

@@ -131,13 +131,13 @@ class _Stream:
 
         self.pipeline, self.spark, self.catalog, self.folder, self.options = pipeline, spark, catalog, folder, options
         self.progress, self.source = progress, _source(pipeline)
-        load_target(pipeline, catalog)
+        live = load_target(pipeline, catalog)
         self.owner = check_pipeline(
             pipeline.target.identifier, catalog, folder, project=options.owner, adopt=options.adopt
         )
         self.patience = options.patience or Patience()
         self.target = IcebergTarget(
-            catalog, pipeline.target.identifier, patience=self.patience, key=pipeline.upserted_by
+            catalog, pipeline.target.identifier, patience=self.patience, key=pipeline.upserted_by, table=live
         )
         self.part = part_name(pipeline.name, 0)
         self.error: BaseException | None = None

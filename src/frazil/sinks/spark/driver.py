@@ -170,6 +170,11 @@ class FrameSink:
         return self._target.layout
 
     @property
+    def part(self) -> str:
+        """The name that the progress is kept under."""
+        return self._part
+
+    @property
     def position(self) -> Mapping[str, int]:
         """Where the source is to go on, by source partition: everything before is in the table."""
         return dict(self._progress.offsets)
@@ -290,8 +295,9 @@ class FrameSink:
     ) -> FrameResult:
         """Commits staged files, quarantined rows, rows of other tables and the position, at once.
 
-        `change` replaces the append of the files, for a change of another kind under the same claim; a pipeline that
-        has no files of ours gives `Staged()` with it. `done` names source partitions that are finished for good.
+        `also` gives rows of other tables, or appends of files that are written. `change` replaces the append of the
+        files, for a change of another kind under the same claim; a pipeline that has no files of ours gives `Staged()`
+        with it. `done` names source partitions that are finished for good.
         """
         self._check_open()
         if staged.files and staged.files[0].path in self._published:

@@ -151,13 +151,13 @@ class Publisher:
 
         return self._until_decided(attempt)
 
-    def plan_takeover(self, part: str, writer: str) -> PlannedTakeover:
+    def plan_takeover(self, part: str, writer: str, loaded: Table | None = None) -> PlannedTakeover:
         """What `writer` needs to take over with its first commit, which is refused if the progress has moved by then.
-        Changes nothing.
+        Changes nothing. `loaded` is the table, if the caller has it.
         """
 
         def attempt(_: int) -> PlannedTakeover:
-            table = self._load(self.identifier)
+            table = loaded or self._load(self.identifier)
             self._taken[writer] = table.metadata.table_uuid
             return plan_takeover(self._before_take_over(table, part).part(part), writer)
 
