@@ -18,7 +18,7 @@ from pyiceberg.types import LongType, NestedField
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, PipelineError, WriterFenced
-from frazil.pipelines.audited import Files
+from frazil.pipelines.publishing import Files, publish
 from frazil.pipelines.stages import Stages
 from frazil.sinks.audit import audit
 from frazil.sinks.iceberg import IcebergTarget
@@ -93,7 +93,8 @@ class Driver:
         known = self.sink.position
         staged = Staged(self._files(ids), start=known, end={"s": ids[0] + 1})
         judge = Rejecting(self.lake, unwanted) if unwanted else None
-        return self.stages.publish(self.sink, staged, Files(self.stages, staged.files, Append), audit=judge)
+        write = Files(self.stages, staged.files, Append)
+        return publish(self.sink, staged, stages=self.stages, write=write, audit=judge)
 
     def _files(self, ids: tuple[int, ...]) -> tuple[WrittenFile, ...]:
         rows = pa.table({"id": ids}, schema=self.target.layout.arrow)
@@ -162,8 +163,7 @@ def test_a_driver_that_is_taken_over_while_it_stages_publishes_nothing(lake: Lak
 
 def test_what_a_driver_that_was_taken_over_still_stages_is_not_in_what_its_successor_publishes(lake: Lake) -> None:
     old, new = lake.open(), lake.open()
-    stage = f"{old.stages.prefix}{old.stages.generation}_old"
-    old.stages._begin(stage)
+    stage, _ = old.stages.begin()
     new.stages.clean()
     with pytest.raises(PipelineError, match=f"branch '{stage}' is gone"):
         Files(old.stages, old._files((5,)), Append)(stage)
@@ -274,7 +274,7 @@ def test_a_run_that_is_outrun_leaves_no_files_of_refused_rows(lake: Lake) -> Non
     staged = Staged(driver._files((1,)), tuple(files), end={"s": 2})
     lake.plan().write(5)
     with pytest.raises(WriterFenced):
-        driver.stages.publish(driver.sink, staged, Files(driver.stages, staged.files, Append))
+        publish(driver.sink, staged, stages=driver.stages, write=Files(driver.stages, staged.files, Append))
     assert [Path(file.path.removeprefix("file://")).exists() for file in files] == [False]
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from frazil.pipelines.declare import Drift, Pipeline, pipeline
     from frazil.pipelines.function import failed, transform
     from frazil.pipelines.ledger import append_rows, ledger_of, ledger_rows, open_beside, read_ledger
-    from frazil.pipelines.publishing import LoadPublisher
+    from frazil.pipelines.publishing import LoadPublisher, publish
     from frazil.pipelines.reports import report_batch, reported
     from frazil.pipelines.runs import RunResult, note_run, read_runs, run_rows, runs_of, tell_error
     from frazil.pipelines.stages import Stages
@@ -28,6 +28,7 @@ __all__ = [
     "note_run",
     "open_beside",
     "pipeline",
+    "publish",
     "read_ledger",
     "read_runs",
     "report_batch",

@@ -7,43 +7,22 @@ the progress, so that a kill at any moment leaves either nothing on main, or all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from frazil.errors import AuditFailed, PipelineError
 from frazil.pipelines.declare import Pipeline, is_query
-from frazil.pipelines.stages import Stages
-from frazil.protocol import SUMMARY_STAGED_BY
 from frazil.spark import spark_error
-from frazil.write.commit import Publishable, head, until_decided
 
 if TYPE_CHECKING:
-    from pyiceberg.typedef import Identifier
     from pyspark.sql import SparkSession
 
     from frazil.client import FrazilCatalog
-    from frazil.write.files import WrittenFile
-
-
-class StagedChange(Publishable, Protocol):
-    """A change whose snapshot is known once it is built."""
-
-    snapshot_id: int | None
-
-
-class Kind(Protocol):
-    """`Append`, or `Replace`: how files come to a ref."""
-
-    def __call__(
-        self, identifier: Identifier, files: Sequence[WrittenFile], ref: str = ..., snapshot_id: int | None = ...
-    ) -> StagedChange:
-        """The change that brings the files there."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The checks of a pipeline on a snapshot that main does not have yet; a `stages.Judge`.
+    """The checks of a pipeline on a snapshot that main does not have yet; a `publishing.Judge`.
 
     `passed` is a snapshot whose rows are known to meet the conditions: what only adds files to it is judged by these
     alone.
@@ -89,33 +68,6 @@ class Audit:
                 pipeline=self.pipeline.name,
                 check=check,
             ) from exc
-
-
-@dataclass(frozen=True)
-class Files:
-    """Brings files to a stage; a `stages.Write`."""
-
-    stages: Stages
-    files: Sequence[WrittenFile]
-    kind: Kind
-
-    def __call__(self, stage: str) -> int:
-        """Commits the files to the branch; gives their snapshot."""
-        stages, target = self.stages, self.stages.target
-        change = self.kind(target.identifier, self.files, stage)
-
-        def attempt(number: int) -> int:
-            table = stages.table_at(stage)
-            on_branch = head(table.metadata, stage)
-            assert on_branch is not None
-            if on_branch.snapshot_id == change.snapshot_id:
-                return on_branch.snapshot_id  # the reply was lost, the commit was not
-            built = change.build(table, attempt=number, summary={SUMMARY_STAGED_BY: stages.pipeline}, properties={})
-            stages.catalog.commit_changes([built])
-            assert change.snapshot_id is not None
-            return change.snapshot_id
-
-        return until_decided(attempt, name=target.layout.name, patience=target.patience)
 
 
 def audit_query(check: str, table: str) -> str:

@@ -1,25 +1,160 @@
-"""How what a run or a batch has made comes to its table: files directly, or by a stage if they are audited; changes by
-a merge there.
+"""Publishes the files or changes of a run, a micro-batch or a frame to the target table, exactly once: directly, or
+through a staging branch, where changes are merged and audits look at the rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from frazil.errors import PipelineError, WriterFenced
-from frazil.pipelines.audited import Audit, Files, Kind
+from frazil.errors import CommitUnknown, PipelineError, WriterFenced
+from frazil.pipelines.audited import Audit
 from frazil.pipelines.declare import Pipeline
-from frazil.pipelines.stages import Also, Stages, Write
+from frazil.pipelines.stages import Stages
 from frazil.pipelines.upsert import ChangeSet, Merge
-from frazil.write.commit import Append
+from frazil.protocol import SUMMARY_STAGED_BY
+from frazil.write.commit import Append, Move, Overtaken, Publishable, head, until_decided
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.typedef import Identifier
     from pyspark.sql import SparkSession
 
     from frazil.sinks.spark import FrameResult, FrameSink, Staged
+    from frazil.write.files import WrittenFile
+
+Also = Callable[[int], "Mapping[str | Identifier, pa.Table | Append]"]
+Write = Callable[[str], int]  # brings something to a branch, and gives the snapshot that it has then
+
+
+class Judge(Protocol):
+    """What looks at a staged snapshot before the ref has it: `audited.Audit`."""
+
+    @property
+    def branch(self) -> str:
+        """Where a snapshot that did not pass is kept, to be looked at."""
+
+    def check(self, snapshot_id: int, base_id: int | None) -> None:
+        """Raises if it may not be published. The stage began at `base_id`; None: the ref had no snapshot."""
+
+
+class StagedChange(Publishable, Protocol):
+    """A change whose snapshot is known once it is built."""
+
+    snapshot_id: int | None
+
+
+class Kind(Protocol):
+    """`Append`, or `Replace`: how files come to a ref."""
+
+    def __call__(
+        self, identifier: Identifier, files: Sequence[WrittenFile], ref: str = ..., snapshot_id: int | None = ...
+    ) -> StagedChange:
+        """The change that brings the files there."""
+
+
+def publish(
+    sink: FrameSink,
+    staged: Staged,
+    *,
+    stages: Stages,
+    write: Write | None = None,
+    kind: Kind = Append,
+    audit: Judge | None = None,
+    also: Also | None = None,
+    done: frozenset[str] = frozenset(),
+) -> FrameResult:
+    """The files of `staged`, or what `write` brings to a staging branch, are in the table when this returns, in one
+    commit with the quarantined rows, rows of other tables and the position.
+
+    `also` is given the snapshot of the rows. If one does not pass the audit, the audit's error is raised and the
+    snapshot is on the audit's branch.
+    """
+    if write is None:
+        return _publish_files(sink, staged, stages, kind, also, done)
+    for _ in range(stages.attempts):
+        stage, base = stages.begin()
+        try:
+            snapshot_id = write(stage)
+            stages.target.patience.on_step("staged")
+            if audit is not None:
+                _check(audit, snapshot_id, base, stages, stage)
+            move = Move(stages.target.identifier, snapshot_id, base, stage, stages.target.ref)
+            return sink.publish(staged, also=also(snapshot_id) if also else None, change=move, done=done)
+        except Overtaken:
+            stages.drop(stage)
+        except CommitUnknown:  # it may still come
+            raise
+        except Exception as exc:
+            stages.drop(stage)
+            # of the writing or the audit, or refused: nothing is in
+            if isinstance(exc, PipelineError | WriterFenced):
+                sink.discard_quarantine(staged)
+            raise
+    sink.discard_quarantine(staged)
+    table = stages.target.layout.name
+    raise PipelineError(
+        f"{table} changed {stages.attempts} times while a change of it was staged",
+        hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer "
+        "audits take less time",
+        table=table,
+        problem="contended",
+    )
+
+
+def _publish_files(
+    sink: FrameSink, staged: Staged, stages: Stages, kind: Kind, also: Also | None, done: frozenset[str]
+) -> FrameResult:
+    try:
+        if also is None:
+            return sink.publish(staged, done=done)
+        target = stages.target
+        snapshot_id = target.new_snapshot_id()  # the rows of the others have to name it
+        change = kind(target.identifier, staged.files, target.ref, snapshot_id=snapshot_id)
+        return sink.publish(staged, also=also(snapshot_id), change=change, done=done)
+    except (WriterFenced, PipelineError):  # refused for good: nothing of it is in, and nothing will be
+        with suppress(Exception):  # the error that led here is the one to tell
+            sink.discard(staged)
+        raise
+
+
+def _check(audit: Judge, snapshot_id: int, base_id: int | None, stages: Stages, stage: str) -> None:
+    """Raises if the snapshot does not pass; it then has the audit's branch in place of the stage."""
+    try:
+        audit.check(snapshot_id, base_id)
+    except Exception:
+        stages.rename(stage, audit.branch)
+        raise
+
+
+@dataclass(frozen=True)
+class Files:
+    """Brings files to a stage; a `Write`."""
+
+    stages: Stages
+    files: Sequence[WrittenFile]
+    kind: Kind
+
+    def __call__(self, stage: str) -> int:
+        """Commits the files to the branch; gives their snapshot."""
+        stages, target = self.stages, self.stages.target
+        change = self.kind(target.identifier, self.files, stage)
+
+        def attempt(number: int) -> int:
+            table = stages.table_at(stage)
+            on_branch = head(table.metadata, stage)
+            assert on_branch is not None
+            if on_branch.snapshot_id == change.snapshot_id:
+                return on_branch.snapshot_id  # the reply was lost, the commit was not
+            built = change.build(table, attempt=number, summary={SUMMARY_STAGED_BY: stages.pipeline}, properties={})
+            stages.catalog.commit_changes([built])
+            assert change.snapshot_id is not None
+            return change.snapshot_id
+
+        return until_decided(attempt, name=target.layout.name, patience=target.patience)
 
 
 @dataclass
@@ -63,43 +198,18 @@ class LoadPublisher:
         """All of it is in the table, in one commit, when this returns. `also` gives rows of other tables, for the
         snapshot of the rows.
         """
-        self.merge = None
+        write: Write | None = None
+        self.merge, audit = None, None
         if changes is not None and changes.rows:
-            self.merge = Merge(self.stages, changes, self.pipeline.rules)
-            return self._staged(sink, staged, self.merge, self._audit(rows), also, done)
-        if self.pipeline.audit and staged.files:
+            write = self.merge = Merge(self.stages, changes, self.pipeline.rules)
+            audit = self._audit(rows)
+        elif self.pipeline.audit and staged.files:
+            write = Files(self.stages, staged.files, kind)
             audit = self._audit(rows, self.passed if kind is Append else None)
-            return self._staged(sink, staged, Files(self.stages, staged.files, kind), audit, also, done)
-        try:
-            return self._direct(sink, staged, kind, also, done)
-        except (WriterFenced, PipelineError):  # refused for good: nothing of it is in, and nothing will be
-            with suppress(Exception):  # the error that led here is the one to tell
-                sink.discard(staged)
-            raise
-
-    def _direct(
-        self, sink: FrameSink, staged: Staged, kind: Kind, also: Also | None, done: frozenset[str]
-    ) -> FrameResult:
-        if also is None:
-            return sink.publish(staged, done=done)
-        identifier = self.pipeline.target.identifier
-        snapshot_id = self.stages.target.new_snapshot_id()  # the rows of the others have to name it
-        return sink.publish(
-            staged, also=also(snapshot_id), change=kind(identifier, staged.files, snapshot_id=snapshot_id), done=done
-        )
+        result = publish(sink, staged, stages=self.stages, write=write, kind=kind, audit=audit, also=also, done=done)
+        if write is not None:
+            self.passed = result.snapshot_id if audit else None
+        return result
 
     def _audit(self, rows: int, passed: int | None = None) -> Audit | None:
         return Audit(self.pipeline, self.spark, self.stages.catalog, rows, passed) if self.pipeline.audit else None
-
-    def _staged(
-        self,
-        sink: FrameSink,
-        staged: Staged,
-        write: Write,
-        audit: Audit | None,
-        also: Also | None,
-        done: frozenset[str],
-    ) -> FrameResult:
-        result = self.stages.publish(sink, staged, write, audit=audit, also=also, done=done)
-        self.passed = result.snapshot_id if audit else None
-        return result

@@ -11,41 +11,25 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frazil.client import Change
-from frazil.errors import CommitUnknown, PipelineError, WriterFenced
+from frazil.errors import PipelineError
 from frazil.protocol import STAGING_PREFIX, SUMMARY_STAGED_BY
-from frazil.write.commit import Append, Move, Overtaken, drop_ref, guards, head, move_ref, until_decided
+from frazil.write.commit import Append, drop_ref, guards, head, move_ref, until_decided
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.typedef import Identifier
 
     from frazil.client import FrazilCatalog
     from frazil.sinks import IcebergTarget
-    from frazil.sinks.spark import FrameResult, FrameSink, Staged
 
 T = TypeVar("T")
 ATTEMPTS = 10
-Also = Callable[[int], "Mapping[str | Identifier, pa.Table | Append]"]
-Write = Callable[[str], int]  # brings something to a branch, and gives the snapshot that it has then
-
-
-class Judge(Protocol):
-    """What looks at a staged snapshot before the ref has it: `audited.Audit`."""
-
-    @property
-    def branch(self) -> str:
-        """Where a snapshot that did not pass is kept, to be looked at."""
-
-    def check(self, snapshot_id: int, base_id: int | None) -> None:
-        """Raises if it may not be published. The stage began at `base_id`; None: the ref had no snapshot."""
 
 
 @dataclass(frozen=True)
@@ -98,51 +82,6 @@ class Stages:
 
         return self._until_decided(attempt)
 
-    def publish(
-        self,
-        sink: FrameSink,
-        staged: Staged,
-        write: Write,
-        *,
-        audit: Judge | None = None,
-        also: Also | None = None,
-        done: frozenset[str] = frozenset(),
-    ) -> FrameResult:
-        """What is written is in the table, with the quarantined rows of `staged`, rows of other tables and the
-        position, when this returns.
-
-        `also` is given the staged snapshot. One that does not pass the audit is on the audit's branch when its error is
-        raised.
-        """
-        for _ in range(self.attempts):
-            stage = f"{self.prefix}{self.generation}_{uuid.uuid4().hex[:8]}"
-            base = self._begin(stage)
-            try:
-                snapshot_id = write(stage)
-                self.target.patience.on_step("staged")
-                if audit is not None:
-                    self._audit(audit, snapshot_id, base, stage)
-                move = Move(self.target.identifier, snapshot_id, base, stage, self.target.ref)
-                return sink.publish(staged, also=also(snapshot_id) if also else None, change=move, done=done)
-            except Overtaken:
-                self._drop(stage)
-            except CommitUnknown:  # it may still come
-                raise
-            except Exception as exc:
-                self._drop(stage)
-                # of the writing or the audit, or refused: nothing is in
-                if isinstance(exc, PipelineError | WriterFenced):
-                    sink.discard_quarantine(staged)
-                raise
-        sink.discard_quarantine(staged)
-        raise PipelineError(
-            f"{self.target.layout.name} changed {self.attempts} times while a change of it was staged",
-            hint="nothing was committed; run again when fewer others write to the table; merge-on-read and fewer "
-            "audits take less time",
-            table=self.target.layout.name,
-            problem="contended",
-        )
-
     def _left(self, metadata: TableMetadata, before: int, others: Sequence[str]) -> dict[str, int]:
         def is_left(name: str) -> bool:
             generation = name.removeprefix(self.prefix).partition("_")[0]
@@ -162,10 +101,11 @@ class Stages:
             )
         return table
 
-    def _begin(self, stage: str) -> int | None:
-        """Makes the branch, at the head of the ref, which is returned. If the ref has no snapshot, the branch begins
-        with an empty one.
+    def begin(self) -> tuple[str, int | None]:
+        """Makes a branch at the head of the ref; both are returned. If the ref has no snapshot, the branch begins with
+        an empty one.
         """
+        stage = f"{self.prefix}{self.generation}_{uuid.uuid4().hex[:8]}"
         empty = Append(self.target.identifier, ref=stage)
 
         def attempt(number: int) -> int | None:
@@ -181,15 +121,11 @@ class Stages:
             self._commit(guards(table.metadata, stage, None), move_ref(table.metadata, stage, now.snapshot_id))
             return now.snapshot_id
 
-        return self._until_decided(attempt)
+        return stage, self._until_decided(attempt)
 
-    def _audit(self, audit: Judge, snapshot_id: int, base_id: int | None, stage: str) -> None:
-        """Raises if the snapshot does not pass; it then has the audit's branch in place of the stage."""
-        try:
-            audit.check(snapshot_id, base_id)
-        except Exception:
-            self._until_decided(lambda _: self._rename(stage, audit.branch))
-            raise
+    def rename(self, stage: str, branch: str) -> None:
+        """Gives what is staged another branch, in place of what that one had."""
+        self._until_decided(lambda _: self._rename(stage, branch))
 
     def _rename(self, stage: str, branch: str) -> None:
         metadata = self._load().metadata
@@ -201,7 +137,7 @@ class Stages:
             )
             self._commit(tuple(dict.fromkeys(both)), move_ref(metadata, branch, staged.snapshot_id), drop_ref(stage))
 
-    def _drop(self, stage: str) -> None:
+    def drop(self, stage: str) -> None:
         """Removes the branch; one that stays is removed by the next run."""
         with suppress(Exception):  # the error that led here is the one to tell
             metadata = self._load().metadata

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import RowRefused, SinkError
-from frazil.pipelines import Stages
+from frazil.pipelines import Stages, publish
 from frazil.pipelines.files import FileRows
 from frazil.pipelines.upsert.changes import change_set
 from frazil.pipelines.upsert.merge import Merge
@@ -113,10 +113,9 @@ class UpsertFrames:
                 start = {name: known[name] for name in end if name in known}
                 staged = Staged((), changes.report.quarantine_files, counts, start, end)
                 self._refuse(changes.report, staged, counts, check)
-                if not changes.rows:
-                    return self._sink.publish(staged, also=also)
-                merge = Merge(self._stages, changes, self._rules)
-                return self._stages.publish(self._sink, staged, merge, also=(lambda _: also) if also else None)
+                merge = Merge(self._stages, changes, self._rules) if changes.rows else None
+                also_rows = (lambda _: also) if also else None
+                return publish(self._sink, staged, stages=self._stages, write=merge, also=also_rows)
         except (PySparkException, Py4JError) as exc:
             hint = "nothing of this frame was committed"
             raise SinkError(

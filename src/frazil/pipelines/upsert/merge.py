@@ -30,7 +30,7 @@ PREFER_SORTING = "spark.sql.join.preferSortMergeJoin"
 
 @dataclass
 class Merge:
-    """Brings changes to a stage; a `stages.Write`. `counts` says what became of them in the last attempt, if Spark
+    """Brings changes to a stage; a `publishing.Write`. `counts` says what became of them in the last attempt, if Spark
     does.
     """
 
