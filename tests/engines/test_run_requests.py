@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
-from tests.s3_objects import Objects, serving_objects
+from tests.kit.s3_objects import Objects, serving_objects
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 PROJECT = """

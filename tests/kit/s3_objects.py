@@ -21,6 +21,7 @@ class Objects:
     content: dict[str, bytes] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
     endpoint: str = ""
+    refuses: bool = False  # answers everything with 403
 
 
 @contextmanager
@@ -41,7 +42,9 @@ def serving_objects(objects: Objects) -> Iterator[Objects]:
             key, query = unquote(url.path).removeprefix(f"/{objects.bucket}").removeprefix("/"), parse_qs(url.query)
             kind = "LIST" if "list-type" in query else self.command
             objects.requests[kind] += 1
-            if kind == "LIST":
+            if objects.refuses:
+                self._send(403, b"", {})
+            elif kind == "LIST":
                 self._send(200, _listing(objects, query.get("prefix", [""])[0]), {"Content-Type": "application/xml"})
             elif key not in objects.content:
                 self._send(404, b"", {})
