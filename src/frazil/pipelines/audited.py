@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import AuditFailed, PipelineError
 from frazil.pipelines.declare import Pipeline, is_query
-from frazil.spark import spark_error
+from frazil.spark import spark_error, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,16 +52,13 @@ class Audit:
             )
 
     def _find(self, check: str, snapshot_id: int, since: int | None) -> int:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         table = ".".join(f"`{part}`" for part in (self.catalog.name, *self.pipeline.target.identifier))
         try:
             if since is None:
                 return int(self.spark.sql(audit_query(check, f"{table} VERSION AS OF {snapshot_id}")).collect()[0][0])
             ends = {"start-snapshot-id": str(since), "end-snapshot-id": str(snapshot_id)}
             return self.spark.read.options(**ends).table(table).where(f"NOT ({check})").count()
-        except (PySparkException, Py4JError) as exc:
+        except spark_errors() as exc:
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': the audit '{check}' cannot be run: {spark_error(str(exc))}",
                 hint=f"main is unchanged, the new rows are on branch '{self.branch}'; mend the check and run again",

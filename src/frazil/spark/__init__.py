@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from frazil.spark.messages import python_error, spark_error
+    from frazil.spark.messages import python_error, spark_error, spark_errors
     from frazil.spark.session import ICEBERG_AWS, ICEBERG_RUNTIME, KAFKA_JARS, spark_session
     from frazil.spark.submit import ERRAND, Errand, describe, plan_submission, run_submission
     from frazil.spark.tasks import Batches, as_report, collect_reports, merging, quoted, spread, task_number
@@ -28,6 +28,7 @@ __all__ = [
     "quoted",
     "run_submission",
     "spark_error",
+    "spark_errors",
     "spark_session",
     "spread",
     "task_number",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from frazil.config import SparkSettings
 from frazil.errors import ConfigError, PipelineError
+from frazil.spark.messages import spark_error, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,15 +145,12 @@ class Executor:
 
 def check_executors(spark: SparkSession, settings: SparkSettings) -> list[Executor]:
     """The executors, each of which can run our tasks; or an error that says what is wrong with one."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     _wait_for_executors(spark, settings)
     context = spark.sparkContext
     count = max(context.defaultParallelism, 1)
     try:
         seen = sorted(set(context.parallelize(range(count), count).mapPartitions(_look_around).collect()))
-    except (PySparkException, Py4JError) as exc:
+    except spark_errors() as exc:
         raise explain_worker(str(exc), context.pythonExec) from exc
     import frazil
 
@@ -205,8 +203,6 @@ def explain_worker(text: str, python: str) -> PipelineError:
         message = f"the executors' Python ({python}) has no module {found[1]}"
         hint = "install there what this environment has: pip install 'frazil[spark]', and what the project imports"
     else:
-        from frazil.spark.messages import spark_error
-
         message, hint = (
             f"a first task on the executors failed: {spark_error(text)}",
             "see the executors' own logs, in the workers' folders",

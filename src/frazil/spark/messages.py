@@ -5,6 +5,14 @@ from __future__ import annotations
 import re
 
 
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What PySpark raises when a job or a statement fails: `except spark_errors() as exc`."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JError
+
+
 def python_error(text: str) -> str:
     """The sentence that says what is wrong, out of a Spark message that may hold stack traces of two languages.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from frazil.errors import UpkeepError
-from frazil.spark import python_error
+from frazil.spark import python_error, spark_errors
 from frazil.upkeep.compact import Finished
 from frazil.upkeep.groups import Group
 from frazil.upkeep.rewriting import Rewriter
@@ -39,13 +39,10 @@ class SparkEngine:
             yield from self._wave(rewriter, groups[start : start + each])
 
     def _wave(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         numbers = self._spark.range(0, len(groups), 1, len(groups))
         try:
             rows = numbers.mapInArrow(_task(rewriter, tuple(groups)), "number long, report string").collect()
-        except (PySparkException, Py4JError) as exc:
+        except spark_errors() as exc:
             raise UpkeepError(
                 f"{rewriter.layout.name}: the Spark job failed: {python_error(str(exc))}",
                 hint="groups that were committed before are in; what these tasks have written are orphans",

@@ -43,7 +43,7 @@ from frazil.sinks.spark import (
     task_limits,
     tasks_at_once,
 )
-from frazil.spark import Batches, as_report, collect_reports, quoted, spread
+from frazil.spark import Batches, as_report, collect_reports, quoted, spark_errors, spread
 from frazil.write.contract import Rejected, as_json
 from frazil.write.files import BufferLimits
 
@@ -82,12 +82,9 @@ class Staging:
 
     def run(self) -> StagedLoad:
         """Writes the data files and the quarantine files of the run."""
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         try:
             return self._run()
-        except (PySparkException, Py4JError) as exc:
+        except spark_errors() as exc:
             raise failed(self.pipeline, exc) from exc
 
     def _run(self) -> StagedLoad:

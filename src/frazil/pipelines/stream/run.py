@@ -25,7 +25,8 @@ from frazil.pipelines.sources import KafkaSource
 from frazil.pipelines.stream import stateful
 from frazil.pipelines.stream.kafka import Start, TopicPartition, batch_end, check_seen, lag, plan_start, read_partitions
 from frazil.pipelines.stream.progress import OUTCOMES, OnChange, StreamProgress, ignore
-from frazil.sinks.spark import CHECKPOINT
+from frazil.sinks.spark import CHECKPOINT, query_position
+from frazil.spark import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -262,9 +263,6 @@ class _Stream:
                 raise
 
     def _write(self, frame: DataFrame, number: int) -> None:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         begun = time.monotonic()
         end = self._end(frame, number)
         if self.operators and self.sink.has_reached(end):
@@ -273,7 +271,7 @@ class _Stream:
         try:
             with self.made.write(frame) as (report, changes):
                 snapshot_id = self._publish(report, changes, end)
-        except (PySparkException, Py4JError) as exc:
+        except spark_errors() as exc:
             raise failed(self.pipeline, exc) from exc
         seconds, merged = time.monotonic() - begun, self._merged(report, changes)
         self.progress.count(report.counts.rows, report.counts.refused, seconds, snapshot_id, merged=merged)
@@ -295,11 +293,8 @@ class _Stream:
 
     def _end(self, frame: DataFrame, number: int) -> dict[str, int]:
         """Where the source stands after the batch."""
-        from frazil.sinks.spark import batch_position
-
         if self.operators:
-            query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            return batch_position(self.sink.position, query, number, table=self.pipeline.target.name)
+            return query_position(self.sink.position, frame, number, table=self.pipeline.target.name)
         text = (self.checkpoint / "offsets" / str(number)).read_text()
         try:
             return batch_end(text, self.ids)

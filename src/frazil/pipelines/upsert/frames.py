@@ -31,12 +31,13 @@ from frazil.sinks.spark import (
     Takeover,
     TaskPlan,
     TaskReport,
-    batch_position,
+    each_batch,
+    query_position,
     row_schema,
     task_limits,
     tasks_at_once,
 )
-from frazil.spark import spark_error
+from frazil.spark import spark_error, spark_errors
 from frazil.write.commit import Patience
 from frazil.write.files import BufferLimits
 from frazil.write.upsert import Ops, UpsertRules
@@ -99,9 +100,6 @@ class UpsertFrames:
         `position` says where the source stands after the frame; if the table has reached it, the frame is not computed.
         `check` is called between the tasks and the merge: if it raises, nothing is committed.
         """
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         end = dict(position or {})
         if self._sink.has_reached(end):
             return FrameResult(Counts(), self.position, was_in=True)
@@ -116,7 +114,7 @@ class UpsertFrames:
                 merge = Merge(self._stages, changes, self._rules) if changes.rows else None
                 also_rows = (lambda _: also) if also else None
                 return publish(self._sink, staged, stages=self._stages, write=merge, also=also_rows)
-        except (PySparkException, Py4JError) as exc:
+        except spark_errors() as exc:
             hint = "nothing of this frame was committed"
             raise SinkError(
                 f"{self._target.layout.name}: the Spark job failed: {spark_error(str(exc))}",
@@ -186,17 +184,11 @@ def upsert_batches(
     The number of the batch in the query's checkpoint is the position: a batch that Spark repeats changes nothing as
     long as the checkpoint is kept, and a query with another checkpoint under the same name is refused.
     """
-    opened: list[UpsertFrames] = []
+    name = table if isinstance(table, str) else ".".join(table)
 
-    def write(frame: DataFrame, batch_id: int) -> None:
-        frames = opened.pop() if opened else UpsertFrames(table, **options)
-        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        position = batch_position(
-            frames.position, query, batch_id, table=table if isinstance(table, str) else ".".join(table)
-        )
-        result = frames.write(frame, position=position)
-        opened.append(frames)  # after an error the next batch opens it anew
+    def write(frames: UpsertFrames, frame: DataFrame, batch_id: int) -> None:
+        result = frames.write(frame, position=query_position(frames.position, frame, batch_id, table=name))
         if on_result is not None:
             on_result(result)
 
-    return write
+    return each_batch(lambda: UpsertFrames(table, **options), write)

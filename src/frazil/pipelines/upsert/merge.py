@@ -16,7 +16,7 @@ from frazil.errors import PipelineError
 from frazil.pipelines import Stages
 from frazil.pipelines.upsert.changes import ChangeSet, settings
 from frazil.protocol import SUMMARY_STAGED_BY
-from frazil.spark import quoted, spark_error
+from frazil.spark import quoted, spark_error, spark_errors
 from frazil.write.commit import head
 from frazil.write.upsert import DELETED, UpsertRules
 
@@ -41,9 +41,6 @@ class Merge:
 
     def __call__(self, stage: str) -> int:
         """Runs the MERGE on the branch; gives the snapshot that the branch has then."""
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         target, spark, view = (
             self.stages.target,
             self.changes.frame.sparkSession,
@@ -56,7 +53,7 @@ class Merge:
         try:
             with settings(spark, wanted):
                 spark.sql(merge_sql(table, view, columns, self.rules, self.changes.ends))
-        except (PySparkException, Py4JError) as exc:
+        except spark_errors() as exc:
             self.stages.table_at(stage)  # if the branch is gone, that is what to tell
             raise PipelineError(
                 f"{target.layout.name}: the merge failed: {spark_error(str(exc))}",

@@ -37,7 +37,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 import pyarrow as pa
 from pyiceberg.typedef import Identifier
@@ -62,15 +62,15 @@ from frazil.sinks.spark.job import (
     Through,
     add_up,
     as_staged,
-    batch_position,
     check_report,
     discard_files,
     make_plan,
+    query_position,
     run_job,
     tasks_at_once,
 )
 from frazil.sinks.spark.task import Counts, Refusal, Staged, TaskReport
-from frazil.spark import python_error
+from frazil.spark import python_error, spark_errors
 from frazil.write.commit import MAIN, Claim, Overtaken, PartProgress, Patience, Publishable
 from frazil.write.contract import Contract, Extra
 from frazil.write.files import BufferLimits, TableLayout
@@ -95,6 +95,7 @@ __all__ = [
 ]
 
 
+S = TypeVar("S")
 Takeover = Literal["open", "first commit"]  # when a sink fences the other writers of its name
 
 
@@ -222,9 +223,6 @@ class FrameSink:
         `through` is a step of the caller's own on the frame's rows, as for `mapInArrow`; here it runs in the worker
         that writes, so that its rows do not travel to the JVM and back.
         """
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         self._check_open()
         end = as_position(position, only_source=ONLY_SOURCE)
         if position is not None and offsets is not None:
@@ -250,7 +248,7 @@ class FrameSink:
         )
         try:
             reports = run_job(frame, plan, through)
-        except (PySparkException, Py4JError) as exc:
+        except spark_errors() as exc:
             raise SinkError(
                 f"{self.layout.name}: the Spark job failed: {python_error(str(exc))}",
                 hint="nothing of this frame was committed",
@@ -433,26 +431,25 @@ def foreach_batch(
     def open_sink() -> FrameSink:
         return open(table, name=name, catalog=catalog, branch=branch, patience=patience, **options)
 
-    return _BatchWriter(open_sink, offsets, check)
+    def write(sink: FrameSink, frame: DataFrame, batch_id: int) -> None:
+        position = None if offsets else query_position(sink.position, frame, batch_id, table=sink.layout.name)
+        sink.write(frame, position=position, offsets=offsets, check=check)
+
+    return each_batch(open_sink, write)
 
 
-class _BatchWriter:
-    """Writes the batches of a query; after an error the next batch opens the sink anew."""
+def each_batch(
+    open_sink: Callable[[], S], write: Callable[[S, DataFrame, int], None]
+) -> Callable[[DataFrame, int], None]:
+    """Writes the batches of a query to one sink; after an error the next batch opens it anew."""
+    opened: list[S] = []
 
-    def __init__(
-        self, open_sink: Callable[[], FrameSink], offsets: OffsetColumns | None, check: Callable[[Counts], None] | None
-    ) -> None:
-        self._open, self._offsets, self._check = open_sink, offsets, check
-        self._sink: FrameSink | None = None
+    def write_batch(frame: DataFrame, batch_id: int) -> None:
+        sink = opened.pop() if opened else open_sink()
+        write(sink, frame, batch_id)
+        opened.append(sink)
 
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        sink, self._sink = self._sink or self._open(), None
-        position = None
-        if self._offsets is None:
-            query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            position = batch_position(sink.position, query, batch_id, table=sink.layout.name)
-        sink.write(frame, position=position, offsets=self._offsets, check=self._check)
-        self._sink = sink
+    return write_batch
 
 
 def frame_options(**options: Unpack[FrameOptions]) -> SinkOptions:

@@ -202,6 +202,12 @@ def tasks_at_once(spark: SparkSession) -> int:
     return max(int(cores or 1) // max(int(each or 1), 1), 1)
 
 
+def query_position(known: Mapping[str, int], frame: DataFrame, batch_id: int, *, table: str) -> dict[str, int]:
+    """The position of a batch by its number, for the streaming query that the calling thread works for."""
+    query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return batch_position(known, query, batch_id, table=table)
+
+
 def batch_position(known: Mapping[str, int], query: str | None, batch_id: int, *, table: str) -> dict[str, int]:
     """The position of a stream's batch whose rows carry no offsets: its number, in the checkpoint that gave it.
 
