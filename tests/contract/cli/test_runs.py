@@ -150,12 +150,12 @@ def test_of_a_file_that_an_older_release_loaded_only_what_is_known_is_said(
     os.utime(path, ns=(1, 1))
     error = frazil("run", "daily_sales").exception
     assert isinstance(error, SourceChanged)
-    assert (error.unverified, "other content" in error.message) == (("landing/a.csv",), False)
+    assert (error.unverified, "different content" in error.message) == (("landing/a.csv",), False)
     assert "other content" not in frazil("run", "daily_sales", "--dry-run").stdout
     path.write_text("order_id\nORD-1\n")  # another size: that is other content for sure
     changed = frazil("run", "daily_sales").exception
     assert isinstance(changed, SourceChanged)
-    assert (changed.unverified, "other content" in changed.message) == ((), True)
+    assert (changed.unverified, "different content" in changed.message) == ((), True)
 
 
 def test_a_dry_run_names_the_path_that_the_content_of_a_copy_was_loaded_from(loaded: Path) -> None:
