@@ -11,7 +11,8 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.delta import delta_options, is_delta
-from frazil.cli.show import OUTPUT, count, to_json
+from frazil.cli.show import OUTPUT, to_json
+from frazil.units import count
 
 if TYPE_CHECKING:
     from frazil.sinks.audit import AuditReport, PartReport

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from frazil.cli.context import Context
 from frazil.cli.serve import parse_warehouses
 from frazil.cli.show import OUTPUT, print_json
 from frazil.errors import ConfigError
+from frazil.units import parse_age
 
 if TYPE_CHECKING:
     from frazil.catalog import Context as ServerContext
@@ -22,7 +22,6 @@ DATABASE = click.option("--database", metavar="URL", help="The catalog's databas
 WAREHOUSE = click.option(
     "--warehouse", "warehouses", multiple=True, metavar="[NAME=]LOCATION", help="A warehouse.  [default: the server's]"
 )
-_UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @click.group()
@@ -109,7 +108,7 @@ def sweep(
 
     from frazil.catalog import delete_orphans, find_orphans
 
-    age_ms = parse_age(older_than)
+    age_ms = age_ms_of(older_than)
     with opened_server(context, database, warehouses) as server:
         orphans = find_orphans(server, older_than_ms=age_ms)
         deleted = delete_orphans(server, orphans) if yes else 0
@@ -155,12 +154,9 @@ def opened_server(context: Context, database: str | None, warehouses: Sequence[s
         server.close()
 
 
-def parse_age(text: str) -> int:
-    """
-    >>> parse_age("24h"), parse_age("30m"), parse_age("0m")
-    (86400000, 1800000, 0)
-    """
-    match = re.fullmatch(r"(\d{1,6})([mhd])", text)
-    if match is None:
+def age_ms_of(text: str) -> int:
+    """The milliseconds of `--older-than`."""
+    age_ms = parse_age(text)
+    if age_ms is None:
         raise ConfigError(f"--older-than '{text}' is not an age", hint="30m, 24h or 7d")
-    return int(match[1]) * _UNITS[match[2]]
+    return age_ms

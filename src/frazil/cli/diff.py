@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, count, size, to_json
+from frazil.cli.show import OUTPUT, to_json
+from frazil.units import count, size
 
 if TYPE_CHECKING:
     from frazil.history import RowChange, RowDiff, TableDiff

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, Talk, count, size, to_json
+from frazil.cli.show import OUTPUT, Talk, to_json
 from frazil.errors import FrazilError, NoSuchTable, UpkeepError
 from frazil.protocol import COMPANION_SUFFIXES
+from frazil.units import count, size
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier

@@ -11,8 +11,9 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.delta import delta_options, is_delta
-from frazil.cli.show import OUTPUT, count, print_rows, to_json
+from frazil.cli.show import OUTPUT, print_rows, to_json
 from frazil.protocol import QUARANTINE_SUFFIX
+from frazil.units import count
 
 if TYPE_CHECKING:
     from frazil.quarantine import DeltaQuarantine, HeldRow, Holding, IcebergQuarantine, ReplayResult, Rules

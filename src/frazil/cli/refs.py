@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,26 +10,23 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, count, print_json, print_rows, to_json
+from frazil.cli.show import OUTPUT, print_json, print_rows, to_json
 from frazil.errors import HistoryError
+from frazil.units import count, parse_age
 
 if TYPE_CHECKING:
     from frazil.history import RefInfo, RefKind
     from frazil.lake import Lake
 
-_UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def parse_age(text: str) -> int:
-    """
-    >>> parse_age("24h"), parse_age("30m")
-    (86400000, 1800000)
-    """
-    match = re.fullmatch(r"([1-9]\d{0,6})([mhd])", text)
-    if match is None:
+def age_ms_of(text: str) -> int:
+    """The milliseconds of an age that is longer than none."""
+    age_ms = parse_age(text)
+    if not age_ms:
         raise click.BadParameter(f"'{text}' is not an age: 30m, 24h or 7d")
-    return int(match[1]) * _UNITS[match[2]]
+    return age_ms
 
 
 def _lake(context: Context) -> Lake:
@@ -81,7 +77,7 @@ def show_age(milliseconds: int) -> str:
     >>> show_age(604_800_000), show_age(5_400_000)
     ('7d', '90m')
     """
-    from frazil.upkeep import split_ms
+    from frazil.units import split_ms
 
     return " ".join(f"{part}{'ms' if unit == 'ms' else unit[0]}" for part, unit in split_ms(milliseconds))
 
@@ -105,7 +101,7 @@ AT = click.option(
 )
 KEEP = click.option(
     "--max-ref-age",
-    type=parse_age,
+    type=age_ms_of,
     metavar="AGE",
     help="Expiry removes it after this time: 30m, 24h, 7d.  [default: never]",
 )
@@ -118,7 +114,7 @@ KEEP = click.option(
 @KEEP
 @click.option(
     "--max-snapshot-age",
-    type=parse_age,
+    type=age_ms_of,
     metavar="AGE",
     help="Expiry keeps its snapshots for this time.  [default: the table's]",
 )

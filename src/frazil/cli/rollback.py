@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, count, print_json
+from frazil.cli.show import OUTPUT, print_json
 from frazil.errors import HistoryError
+from frazil.units import count
 
 if TYPE_CHECKING:
     from frazil.history import LogEntry, RollbackPlan

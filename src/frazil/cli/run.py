@@ -17,6 +17,7 @@ from frazil.cli.spark import pipeline_session
 from frazil.pipelines import RunResult
 from frazil.project import load_project
 from frazil.protocol import QUARANTINE_SUFFIX
+from frazil.units import count, size
 
 if TYPE_CHECKING:
     from frazil.pipelines import Pipeline
@@ -120,7 +121,7 @@ def describe(result: RunResult) -> str:
     if result.snapshot_id is None:
         return f"{result.pipeline}: no new files{_touched(result)}; {result.table} is unchanged"
     return (
-        f"{result.pipeline}: {result.rows:,} rows from {_files(result.files)} are in {result.table}, snapshot "
+        f"{result.pipeline}: {result.rows:,} rows from {count(result.files, 'file')} are in {result.table}, snapshot "
         f"{result.snapshot_id}"
     )
 
@@ -180,7 +181,7 @@ def describe_files(pipeline: Pipeline, arrived: Arrivals, copies: Mapping[str, s
     total = size(sum(file.size for file in files))
     refused = arrived.changed and pipeline.on_change == "error"
     would = "would refuse to load" if refused else "would load"
-    lines = [f"{pipeline.name}: {would} {_files(len(files))} ({total}) into {pipeline.target.name}"]
+    lines = [f"{pipeline.name}: {would} {count(len(files), 'file')} ({total}) into {pipeline.target.name}"]
     lines += _shorten([f"  {size(file.size):>9}  {file.path}" for file in files])
     notes = [*describe_changes([file.path for file in arrived.changed], arrived.unverified), *describe_copies(copies)]
     return "\n".join(lines + _shorten([f"  {note}" for note in notes]))
@@ -199,22 +200,4 @@ def _touched(result: RunResult) -> str:
     if not result.touched:
         return ""
     verb, whose = ("was", "its") if len(result.touched) == 1 else ("were", "their")
-    return f" ({_files(len(result.touched))} {verb} touched, {whose} content is loaded)"
-
-
-def size(number: int) -> str:
-    """A number of bytes for people.
-
-    >>> size(512), size(2_500_000)
-    ('512 B', '2.5 MB')
-    """
-    value = float(number)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
-def _files(count: int) -> str:
-    return f"{count:,} file" + ("" if count == 1 else "s")
+    return f" ({count(len(result.touched), 'file')} {verb} touched, {whose} content is loaded)"

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.run import size
 from frazil.cli.show import output_option, print_json
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, load_project
 from frazil.tables import Table, column
+from frazil.units import size
 
 SHOWN = (
     "started_at",

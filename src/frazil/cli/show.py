@@ -102,22 +102,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
-def count(number: int, noun: str) -> str:
-    """
-    >>> count(1, "file"), count(1200, "row")
-    ('1 file', '1,200 rows')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def size(number: int) -> str:
-    """
-    >>> size(512), size(2_345_678)
-    ('512 B', '2.3 MB')
-    """
-    for unit, bytes_ in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if number >= bytes_:
-            return f"{number / bytes_:.1f} {unit}"
-    return f"{number} B"

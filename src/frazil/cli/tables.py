@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, count, print_rows, size, to_json
+from frazil.cli.show import OUTPUT, print_rows, to_json
 from frazil.errors import NoSuchNamespace
 from frazil.protocol import COMPANION_SUFFIXES
+from frazil.units import count, size
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from frazil.units import count
 from frazil.write.commit import MAIN, PartProgress, Progress
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class _Walk:
 
     def take(self, step: Step) -> None:
         if step.replayed is not None:
-            self.notes.append(f"{step.id}: {_rows(step.replayed)} came out of quarantine")
+            self.notes.append(f"{step.id}: {count(step.replayed, 'row')} came out of quarantine")
             self.ours += step.progress is None  # else it is counted below
         elif step.staged:
             self.ours += 1
@@ -123,12 +124,13 @@ class _Walk:
         self.others += 1
         if step.deleted and step.operation != "replace":
             self.notes.append(
-                f"{step.id}: another program removed {_rows(step.deleted)} and added {step.added:,} ({step.operation})"
+                f"{step.id}: another program removed {count(step.deleted, 'row')} and added {step.added:,} "
+                f"({step.operation})"
             )
         elif step.deleted != step.added and step.operation == "replace":
             self.notes.append(f"{step.id}: a rewrite took {step.deleted:,} rows and left {step.added:,}")
         elif step.added and step.operation != "replace":
-            self.notes.append(f"{step.id}: another program added {_rows(step.added)}")
+            self.notes.append(f"{step.id}: another program added {count(step.added, 'row')}")
 
     def _sink_step(self, step: Step, after: Progress) -> None:
         self.ours += 1
@@ -143,7 +145,8 @@ class _Walk:
             self._count(step, step.claim)
             if step.added and is_standing(step.claim):
                 self.problems.append(
-                    f"{step.id}: part '{step.claim['part']}': {_rows(step.added)} came in at a position reached before"
+                    f"{step.id}: part '{step.claim['part']}': {count(step.added, 'row')} came in at a position "
+                    f"reached before"
                 )
         self.state.update(after.parts)
         self.said[step.ref] = after
@@ -345,7 +348,3 @@ def _spell(offsets: Mapping[str, int]) -> str:
 
 def _at(offset: int | None) -> str:
     return "its beginning" if offset is None else str(offset)
-
-
-def _rows(number: int) -> str:
-    return f"{number:,} row" + ("" if number == 1 else "s")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from frazil.config import SparkSettings
 from frazil.errors import ConfigError, PipelineError
 from frazil.spark.messages import spark_error, spark_errors
+from frazil.units import count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +179,7 @@ def describe_executors(seen: Sequence[Executor]) -> str:
     ids, hosts = {(one.host, one.folder) for one in seen}, sorted({one.host for one in seen})
     pythons = sorted({f"Python {one.version} at {one.python}" for one in seen})
     shown = ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} more" if len(hosts) > 5 else "")
-    return f"{len(ids)} executor{'' if len(ids) == 1 else 's'} on {shown}; {'; '.join(pythons)}"
+    return f"{count(len(ids), 'executor')} on {shown}; {'; '.join(pythons)}"
 
 
 def explain_worker(text: str, python: str) -> PipelineError:

@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.protocol import PROPERTY_APPLIED
 from frazil.tables.compare import Change
+from frazil.units import count
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 Json = dict[str, Any]
-
-
-def counted(number: int, noun: str) -> str:
-    """
-    >>> counted(1, "column"), counted(5, "column")
-    ('1 column', '5 columns')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,7 @@ class CreateTable:
 
     def __str__(self) -> str:
         partitioned = f", partitioned by {', '.join(self.partitioned_by)}" if self.partitioned_by else ""
-        return f"+ table {self.name} ({counted(len(self.schema['fields']), 'column')}{partitioned})"
+        return f"+ table {self.name} ({count(len(self.schema['fields']), 'column')}{partitioned})"
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from frazil.protocol import (
     PROPERTY_ORPHAN_AGE_MS,
     PROPERTY_TARGET_FILE_BYTES,
 )
+from frazil.units import parse_age
 
 # Iceberg's own names where it has one: every engine's maintenance then honours the same rules.
 
 _SIZES = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
-_AGES = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LEAST_ORPHAN_AGE_MS = _AGES["h"]
+_LEAST_ORPHAN_AGE_MS, _DAY_MS = 3_600_000, 86_400_000
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,9 @@ def _size(value: str | int | None, table: str) -> int | None:
 def _age(value: str | None, table: str) -> int | None:
     if value is None:
         return None
-    match = re.fullmatch(r"([1-9]\d{0,5})([mhd])", value) if isinstance(value, str) else None
-    if match is None:
+    age = parse_age(value) if isinstance(value, str) else None
+    if not age:
         raise _wrong(table, "orphans_older_than", value, '"3d" or "12h"')
-    age = int(match[1]) * _AGES[match[2]]
     if age < _LEAST_ORPHAN_AGE_MS:
         raise _wrong(
             table,
@@ -84,7 +83,7 @@ def _age(value: str | None, table: str) -> int | None:
 def _days(value: float, table: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 100_000:
         raise _wrong(table, "keep_days", value, "a number of days")
-    return int(value * _AGES["d"])
+    return int(value * _DAY_MS)
 
 
 def _whole(value: int | None, name: str, least: int, table: str) -> int | None:

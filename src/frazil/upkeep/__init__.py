@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from frazil.upkeep.rewriting import Rewriter
     from frazil.upkeep.spark import SparkEngine
     from frazil.upkeep.steps import STEPS, Keeper, StepPlan, StepReport
-    from frazil.upkeep.words import split_ms
 
 __all__ = [
     "STEPS",
@@ -31,7 +30,6 @@ __all__ = [
     "StepPlan",
     "StepReport",
     "every_table",
-    "split_ms",
 ]
 
 __getattr__ = lazy_names(__name__)

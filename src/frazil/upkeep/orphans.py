@@ -17,12 +17,12 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import TableBroken, UpkeepError
+from frazil.units import ms
 from frazil.upkeep.others import every_table, find_referenced
 from frazil.upkeep.paths import comparable, is_below
 from frazil.upkeep.policy import LEAST_ORPHAN_AGE_MS
 from frazil.upkeep.reach import reachable
 from frazil.upkeep.removing import Removed, folders_of, is_own, remove_files
-from frazil.upkeep.words import ms
 from frazil.write.commit import ignore
 
 if TYPE_CHECKING:

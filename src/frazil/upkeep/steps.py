@@ -22,6 +22,7 @@ from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, Time
 from frazil import metrics
 from frazil.errors import ReferencesUnknown, UpkeepError
 from frazil.protocol import COMPANION_SUFFIXES
+from frazil.units import count, ms, size
 from frazil.upkeep import compact, deletes, expire, manifests, orphans
 from frazil.upkeep.compact import Compaction, CompactionPlan, Engine, LocalEngine
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite
@@ -30,7 +31,6 @@ from frazil.upkeep.manifests import ManifestPlan, ManifestRewrite
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.removing import Removed
-from frazil.upkeep.words import count, ms, size
 from frazil.write.commit import Patience
 
 if TYPE_CHECKING:

@@ -65,8 +65,9 @@ def schema() -> Any:
 
 def make_events(catalog: Any) -> None:
     """A stream of the Python sink with quarantined rows, a tag, a branch and an evolved schema."""
-    import frazil.sinks
     from frazil.sinks.partitioning import partition_spec
+
+    import frazil.sinks
 
     catalog.create_table("lake.events", schema(), partition_spec=partition_spec(schema(), ["kind"]))
     for first in (0, 10):
@@ -115,9 +116,7 @@ def make_flow(catalog: Any, uri: str) -> None:
     init_db_dir(ROOT / "recovery", 1)
     flow = Dataflow("flow")
     numbers = op.input("numbers", flow, TestingSource([*range(5), TestingSource.ABORT(), *range(5, 10)]))
-    rows = op.map(
-        "rows", numbers, lambda number: ("e/0", SourceRows([{"id": number, "kind": "k"}], "e/0", [number]))
-    )
+    rows = op.map("rows", numbers, lambda number: ("e/0", SourceRows([{"id": number, "kind": "k"}], "e/0", [number])))
     config = IcebergSinkConfig(uri, "rest", None, "lake.flow", batch_size=2, num_partitions=1)
     op.output("lake", rows, IcebergSink(config))
     run_main(flow, epoch_interval=timedelta(0), recovery_config=RecoveryConfig(str(ROOT / "recovery")))
@@ -125,9 +124,10 @@ def make_flow(catalog: Any, uri: str) -> None:
 
 def make_sales(catalog: Any, uri: str) -> None:
     """A pipeline that has run twice: ledger, runs and quarantine are next to its table."""
-    from frazil.config import load_settings
     from frazil.pipelines.run import run_pipeline
     from frazil.pipelines.session import spark_session
+
+    from frazil.config import load_settings
     from frazil.project import load_project
     from frazil.tables.apply import apply_steps, plan
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from frazil.units import count, size
+
 if TYPE_CHECKING:
     from rich.tree import Tree
 
@@ -60,8 +62,8 @@ class Layer:
         self.total += other.total
         self.bytes += other.bytes
         self.bytes_skipped += other.bytes_skipped
-        for term, count in other.by_term.items():
-            self.skip(term, count)
+        for term, skipped in other.by_term.items():
+            self.skip(term, skipped)
 
     def to_json(self) -> dict[str, Any]:
         facts = {"layer": self.name, "total": self.total, "skipped": self.skipped, "bytes": self.bytes}
@@ -123,11 +125,11 @@ class ScanReport:
 
         at = "no snapshot yet" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
         root = Tree(escape(f"{self.table}, {at}, where {self.filter}"))
-        root.add(f"manifest lists: {_many(self.snapshots, 'list')} read of {_many(self.snapshots_kept, 'snapshot')}")
+        root.add(f"manifest lists: {count(self.snapshots, 'list')} read of {count(self.snapshots_kept, 'snapshot')}")
         for layer in self.layers.values():
             self._add(root, layer)
-        deletes = f", {_many(self.delete_files, 'delete file')}" if self.delete_files else ""
-        root.add(f"to read: {_many(self.files, 'file')}, {_many(self.rows, 'row')}, {show_bytes(self.bytes)}{deletes}")
+        deletes = f", {count(self.delete_files, 'delete file')}" if self.delete_files else ""
+        root.add(f"to read: {count(self.files, 'file')}, {count(self.rows, 'row')}, {size(self.bytes)}{deletes}")
         if self.engine is not None:
             _add_engine(root, self.engine)
         return root
@@ -135,43 +137,22 @@ class ScanReport:
     def _add(self, root: Tree, layer: Layer) -> None:
         from rich.markup import escape
 
-        share = f", {show_bytes(layer.bytes_skipped)} of {show_bytes(layer.bytes)} not read" if layer.skipped else ""
+        share = f", {size(layer.bytes_skipped)} of {size(layer.bytes)} not read" if layer.skipped else ""
         branch = root.add(f"{layer.name}: {layer.skipped:,} of {layer.total:,} skipped{share}")
-        for term, count in _by_count(layer.by_term):
-            branch.add(escape(f"{count:,} by {term}"))
+        for term, skipped in _by_count(layer.by_term):
+            branch.add(escape(f"{skipped:,} by {term}"))
 
 
 def _add_engine(root: Tree, found: EngineReport) -> None:
     from rich.markup import escape
 
-    files = "" if found.files is None else f", {_many(found.files, 'file')} to read"
+    files = "" if found.files is None else f", {count(found.files, 'file')} to read"
     branch = root.add(f"on {found.engine}: columns {escape(', '.join(found.columns) or 'all')}{files}")
     for word, filters in (("pushed down", found.pushed), ("not pushed down", found.kept)):
-        part = branch.add(f"{word}: {_many(len(filters), 'filter')}")
+        part = branch.add(f"{word}: {count(len(filters), 'filter')}")
         for one in filters:
             part.add(escape(one))
 
 
 def _by_count(terms: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(terms.items(), key=lambda item: -item[1])
-
-
-def _many(count: int, what: str) -> str:
-    """
-    >>> _many(1, "file"), _many(1200, "file")
-    ('1 file', '1,200 files')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def show_bytes(count: int) -> str:
-    """
-    >>> show_bytes(512), show_bytes(1536), show_bytes(5_000_000_000)
-    ('512 B', '1.5 KiB', '4.7 GiB')
-    """
-    size, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.cli.refs import show_age
-from frazil.upkeep.words import ms
+from frazil.units import ms
 
 
 @pytest.mark.parametrize(
