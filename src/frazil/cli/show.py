@@ -6,14 +6,11 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from frazil.lake import print_rows as print_rows
-
-if TYPE_CHECKING:
-    from frazil.cli.context import Context
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 log = logging.getLogger("frazil.cli")
@@ -72,9 +69,8 @@ class _Format(click.Choice[str]):
 
 def _remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
     if value == "json" and ctx.obj is not None and not ctx.resilient_parsing:
-        context: Context = ctx.obj
-        context.talk.json = True
-        context.talk.configure()
+        ctx.obj.talk.json = True
+        ctx.obj.talk.configure()
     return value
 
 
