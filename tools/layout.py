@@ -256,8 +256,8 @@ def _map() -> str:
     lines = []
     for package in LAYOUT:
         name = f"{package.name}/" if is_package(package.name) else package.name
-        lines.append(f"    {name:<16}{package.about}".rstrip())
-        lines += [f"      {part + '/':<14}{about}" for part, about in package.parts.items()]
+        lines.append(f"    {name:<18}{package.about}".rstrip())
+        lines += [f"      {part + '/':<16}{about}" for part, about in package.parts.items()]
     return "\n".join(lines) + "\n"
 
 
