@@ -43,7 +43,7 @@ def load_project(folder: Path) -> Project:
     if not path.exists():
         raise ProjectError(
             f"no {FILE_NAME} in {folder.resolve()}",
-            hint="go to the project's folder, or start with: frazil demo",
+            hint="go to the project's folder, or start one with: frazil init NAME",
             path=str(folder),
         )
     values = list(vars(_import(path)).values())

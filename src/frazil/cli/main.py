@@ -21,6 +21,7 @@ from frazil.errors import CatalogError, FrazilError, MissingExtra
 # modules; a test compares both.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Project": {
+        "init": ("frazil.cli.init:init", "Start a project: lakehouse.py, settings and a test."),
         "demo": ("frazil.cli.demo:demo", "Try the sales lakehouse here: one process, SQLite, local files."),
         "plan": ("frazil.cli.project:plan", "Show what apply would change."),
         "apply": ("frazil.cli.project:apply", "Make the live tables what lakehouse.py declares."),
