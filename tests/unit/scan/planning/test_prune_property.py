@@ -56,6 +56,7 @@ from pyiceberg.types import (
 
 from frazil.scan.manifests import columns
 from frazil.scan.planning.plan import Planner, ScanRequest
+from tests.kit.changes import example_count
 from tests.kit.metadata_tables import MadeFile, MadeTable, Stats, split_by_partition
 
 DAY = 86_400_000_000
@@ -164,7 +165,7 @@ def few_are_enough() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(short=75, full=1000), suppress_health_check=list(HealthCheck))
 @given(data=st.data(), expr=filters)
 def test_no_file_that_is_left_out_has_a_row_that_is_wanted(data: st.DataObject, expr: BooleanExpression) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -179,7 +180,7 @@ def test_no_file_that_is_left_out_has_a_row_that_is_wanted(data: st.DataObject, 
                 assert not any(wanted), f"{file.path} was left out"
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(short=30, full=300), suppress_health_check=list(HealthCheck))
 @given(data=st.data(), expr=filters)
 def test_nothing_is_planned_that_pyiceberg_leaves_out(data: st.DataObject, expr: BooleanExpression) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -134,7 +134,7 @@ def deletes(draw: Any, table: RealTable) -> MadeDelete:
     return response
 
 
-@settings(max_examples=example_count(short=100, full=1000), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=example_count(short=50, full=1000), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data(), expr=filters)
 def test_a_pruned_scan_gives_the_rows_of_a_full_scan_with_the_filter(
     data: st.DataObject, expr: BooleanExpression

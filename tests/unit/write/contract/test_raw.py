@@ -42,6 +42,7 @@ from frazil.write.contract.contract import Contract
 from frazil.write.contract.raw import as_json, parse_row
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.partitioning import partition_spec
+from tests.kit.changes import example_count
 
 PLAIN = {
     "b": BooleanType(),
@@ -128,7 +129,7 @@ def shown(rows: pa.Table) -> str:
         return str(rows)
 
 
-@settings(max_examples=120)
+@settings(max_examples=example_count(short=60, full=600))
 @given(
     st.fixed_dictionaries(
         {}, optional={**dict.fromkeys(PLAIN, values), **dict.fromkeys(NESTED, st.one_of(values, nested))}
@@ -189,7 +190,7 @@ def arrow_values(kind: pa.DataType) -> st.SearchStrategy[Any]:
     return by_name[str(kind)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=example_count(short=50, full=500))
 @given(st.fixed_dictionaries({name: st.one_of(st.none(), arrow_values(kind)) for name, kind in ARROW.items()}))
 def test_an_arrow_row_is_judged_the_same_after_its_time_in_quarantine(row: dict[str, Any]) -> None:
     columns = {"never": pa.nulls(1), **{name: pa.array([row[name]], kind) for name, kind in ARROW.items()}}

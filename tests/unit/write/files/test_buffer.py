@@ -25,6 +25,7 @@ from frazil.errors import RowsLost, WriteFailed
 from frazil.write.files.buffer import Buffer, BufferLimits
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.written import WrittenFile
+from tests.kit.changes import example_count
 from tests.kit.raising import raises
 
 LayoutOf = Callable[..., TableLayout]
@@ -51,7 +52,7 @@ def read_back(files: list[WrittenFile]) -> pa.Table:
     keys=st.integers(1, 9),
     spec=st.sampled_from([(), ("key",)]),
 )
-@settings(max_examples=30)
+@settings(max_examples=example_count(short=15, full=150))
 def test_every_row_is_in_one_file_of_its_partition_whatever_the_budget(
     layout_of: LayoutOf, budget: int, group: int, threads: int, keys: int, spec: tuple[str, ...]
 ) -> None:

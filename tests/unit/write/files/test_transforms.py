@@ -36,6 +36,7 @@ from pyiceberg.types import (
 
 from frazil.errors import PartitionSpecError
 from frazil.write.files.transforms import array_transform
+from tests.kit.changes import example_count
 from tests.kit.raising import raises
 
 # Python's own datetime reaches from year 1 to 9999; nanoseconds since 1970 in 64 bits from 1678 to 2261.
@@ -106,7 +107,7 @@ def test_a_transform_gives_what_pyiceberg_gives_or_refuses_the_type(name: str, s
         return
 
     @given(st.lists(st.none() | VALUES[source], max_size=20))
-    @settings(max_examples=60)
+    @settings(max_examples=example_count(short=30, full=300))
     def same(values: list[object]) -> None:
         if name.startswith("truncate") and isinstance(source, (IntegerType, LongType)):
             bits = 31 if isinstance(source, IntegerType) else 63
