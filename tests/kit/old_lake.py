@@ -7,8 +7,15 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from click.testing import CliRunner
+
+from frazil.catalog.embedded import running_catalog
+from frazil.cli.main import cli
+from frazil.client import FrazilCatalog
 from tests.data.old_lake.make import ARCHIVE, ROOT
 
 
@@ -28,3 +35,30 @@ def old_lake() -> Iterator[Path]:
             yield ROOT
         finally:
             shutil.rmtree(ROOT)
+
+
+@dataclass(frozen=True)
+class OldLake:
+    """The old folder, served by this version."""
+
+    folder: Path
+    uri: str
+    catalog: FrazilCatalog
+
+    def rows(self, name: str, **scan: Any) -> list[dict[str, Any]]:
+        return self.catalog.load_table(f"lake.{name}").scan(**scan).to_arrow().to_pylist()
+
+    def frazil(self, *words: str) -> str:
+        done = CliRunner().invoke(cli, ["--set", f"catalog.uri={self.uri}", *words], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+
+@contextmanager
+def serving_old_lake() -> Iterator[OldLake]:
+    """The lake behind a catalog of this version, which migrates its database first, as a user does."""
+    with old_lake() as folder:
+        migrate = ["catalog", "migrate", "--database", f"sqlite:///{folder / 'catalog.db'}"]
+        assert CliRunner().invoke(cli, migrate, catch_exceptions=False).exit_code == 0
+        with running_catalog(folder) as server:
+            yield OldLake(folder, server.uri, FrazilCatalog("lake", **server.properties))
