@@ -96,10 +96,10 @@ def _table(checks: Sequence[Check]) -> Table:
     table = Table("", "", "", "found", box=None, header_style="bold", show_header=False, padding=(0, 1))
     section = ""
     for check in checks:
-        found = Text(check.detail)
+        text = Text(check.detail)
         if check.fix:
-            found.append(f"\n→ {check.fix}", "cyan")
+            text.append(f"\n→ {check.fix}", "cyan")
         sign = Text(SIGNS[check.state], _COLOURS[check.state])
-        table.add_row(Text("" if check.section == section else check.section, "bold"), sign, check.subject, found)
+        table.add_row(Text("" if check.section == section else check.section, "bold"), sign, check.subject, text)
         section = check.section
     return table

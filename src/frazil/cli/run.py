@@ -95,7 +95,7 @@ def result_as_json(result: RunResult, *, dry_run: bool = False) -> dict[str, Any
 def pending_as_json(pipeline: Pipeline, arrived: Arrivals, copies: Mapping[str, str]) -> dict[str, Any]:
     """What a run would load, in the same shape."""
     refused = arrived.changed and pipeline.on_change == "error"
-    found = RunResult(
+    result = RunResult(
         pipeline.name,
         pipeline.target.name,
         changed=tuple(file.path for file in arrived.changed),
@@ -105,7 +105,7 @@ def pending_as_json(pipeline: Pipeline, arrived: Arrivals, copies: Mapping[str, 
     )
     pending = [{"path": file.path, "bytes": file.size} for file in arrived.files]
     ended = {"status": "refused" if refused else "pending", "pending": pending}
-    return result_as_json(found, dry_run=True) | ended
+    return result_as_json(result, dry_run=True) | ended
 
 
 def describe(result: RunResult) -> str:

@@ -195,8 +195,8 @@ def _compare_files(
     been rewritten.
     """
     shared = {manifest.manifest_path for manifest in old} & {manifest.manifest_path for manifest in new}
-    before = _live_files(io, (one for one in old if one.manifest_path not in shared))
-    after = _live_files(io, (one for one in new if one.manifest_path not in shared))
+    before = _live_files(io, (file for file in old if file.manifest_path not in shared))
+    after = _live_files(io, (file for file in new if file.manifest_path not in shared))
     for sign, files, others in (("+", after, before), ("-", before, after)):
         for key in sorted(files.keys() - others.keys()):
             file = files[key]
@@ -210,14 +210,14 @@ def _live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> dict[tuple[str
     """The files by path; deletion vectors, of which many share a Puffin file, by their number in it as well."""
     from frazil.write.commit import read_files
 
-    found: dict[tuple[str, int], DataFile] = {}
+    files: dict[tuple[str, int], DataFile] = {}
     seen: Counter[str] = Counter()
     for manifest in manifests:
         for entry in read_files(io, manifest):
             path = entry.data_file.file_path
-            found[path, seen[path]] = entry.data_file
+            files[path, seen[path]] = entry.data_file
             seen[path] += 1
-    return found
+    return files
 
 
 def _show_partition(file: DataFile, spec: PartitionSpec, schema: Schema) -> str:

@@ -66,19 +66,19 @@ def read_log(
     )
     on_line = {snapshot.snapshot_id for snapshot in line}
     shown = (
-        sorted(metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0), reverse=True)
+        sorted(metadata.snapshots, key=lambda entry: (entry.timestamp_ms, entry.sequence_number or 0), reverse=True)
         if all
         else line
     )
     refs = refs_by_snapshot(metadata)
     return [
         describe(
-            one,
-            refs=refs.get(one.snapshot_id, ()),
-            is_ancestor=one.snapshot_id in on_line,
-            run=(runs or {}).get(one.snapshot_id, ""),
+            snapshot,
+            refs=refs.get(snapshot.snapshot_id, ()),
+            is_ancestor=snapshot.snapshot_id in on_line,
+            run=(runs or {}).get(snapshot.snapshot_id, ""),
         )
-        for one in islice(shown, limit)
+        for snapshot in islice(shown, limit)
     ]
 
 
@@ -121,11 +121,11 @@ def read_runs(catalog: FrazilCatalog, table: Table) -> dict[int, str]:
 
 def refs_by_snapshot(metadata: TableMetadata) -> dict[int, tuple[str, ...]]:
     """The branches, and the tags as `tag: name`, by the snapshot where they stand."""
-    found: dict[int, tuple[str, ...]] = {}
+    snapshot: dict[int, tuple[str, ...]] = {}
     for name, ref in sorted(metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[0])):
         label = name if ref.snapshot_ref_type.value == "branch" else f"tag: {name}"
-        found[ref.snapshot_id] = (*found.get(ref.snapshot_id, ()), label)
-    return found
+        snapshot[ref.snapshot_id] = (*snapshot.get(ref.snapshot_id, ()), label)
+    return snapshot
 
 
 def describe(snapshot: Snapshot, *, refs: tuple[str, ...] = (), is_ancestor: bool = True, run: str = "") -> LogEntry:

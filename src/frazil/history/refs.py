@@ -51,13 +51,13 @@ class RefInfo:
 
 def list_refs(metadata: TableMetadata, kind: RefKind | None = None) -> list[RefInfo]:
     """The branches and tags of a table, main first, then by name."""
-    found = []
+    refs = []
     for name, ref in sorted(metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[0])):
         snapshot = metadata.snapshot_by_id(ref.snapshot_id)
         rules = Retention(ref.max_ref_age_ms, ref.max_snapshot_age_ms, ref.min_snapshots_to_keep)
         own: RefKind = "branch" if ref.snapshot_ref_type.value == "branch" else "tag"
-        found.append(RefInfo(name, own, ref.snapshot_id, snapshot.timestamp_ms if snapshot else None, rules))
-    return [ref for ref in found if kind in (None, ref.kind)]
+        refs.append(RefInfo(name, own, ref.snapshot_id, snapshot.timestamp_ms if snapshot else None, rules))
+    return [ref for ref in refs if kind in (None, ref.kind)]
 
 
 def create_ref(
@@ -120,8 +120,12 @@ def plan_drop(table: Table, name: str, kind: RefKind) -> DropPlan:
             ref=name,
         )
     others = {other for other in metadata.refs if other != name}
-    reached = {one.snapshot_id for other in others for one in ancestors(metadata, metadata.snapshot_by_name(other))}
-    lost = tuple(one.snapshot_id for one in ancestors(metadata, point.snapshot) if one.snapshot_id not in reached)
+    reached = {
+        snapshot.snapshot_id for other in others for snapshot in ancestors(metadata, metadata.snapshot_by_name(other))
+    }
+    lost = tuple(
+        snapshot.snapshot_id for snapshot in ancestors(metadata, point.snapshot) if snapshot.snapshot_id not in reached
+    )
     (info,) = (ref for ref in list_refs(metadata) if ref.name == name)
     return DropPlan(label, info, lost, tuple(sorted(read_progress(metadata, name).parts)))
 

@@ -110,12 +110,12 @@ def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: s
             ref=ref,
         )
     then = find_snapshot(metadata, target.snapshot.snapshot_id, table=name)
-    beside = [
+    rollback = [
         _ledger_change(catalog, table, suffix, target.snapshot)
         for suffix in (LEDGER_SUFFIX, QUARANTINE_SUFFIX)
         if ref == MAIN
     ]
-    (ledger, ledger_known), (quarantine, quarantine_known) = beside or [(None, True)] * 2
+    (ledger, ledger_known), (quarantine, quarantine_known) = rollback or [(None, True)] * 2
     parts = _part_changes(metadata, target.snapshot, ref)
     return RollbackPlan(
         table=name,
@@ -144,7 +144,11 @@ def perform_rollback(catalog: FrazilCatalog, plan: RollbackPlan, *, with_progres
             table=plan.table,
             problem="expired",
         )
-    also = [(one.live, one.snapshot) for one in (plan.ledger, plan.quarantine) if with_progress and one]
+    also = [
+        (companion.live, companion.snapshot)
+        for companion in (plan.ledger, plan.quarantine)
+        if with_progress and companion
+    ]
     identifier, snapshot_id = tuple(plan.table.split(".")), plan.target.snapshot.snapshot_id
     return roll_back(
         catalog,
@@ -217,12 +221,12 @@ def _ledger_until(live: Table, head: Snapshot, until_ms: int) -> tuple[LedgerCha
     then = live.metadata.snapshot_by_id(held[-1])
     if then is None:
         return None, False
-    found = diff_points(
+    points = diff_points(
         live, find_ref(live.metadata, MAIN, table=label), find_snapshot(live.metadata, then.snapshot_id, table=label)
     )
-    if not found.files:
+    if not points.files:
         return None, True
-    return LedgerChange(label, found.sum("-").rows, found.sum("+").rows, live, then), True
+    return LedgerChange(label, points.sum("-").rows, points.sum("+").rows, live, then), True
 
 
 def _left_at(metadata: TableMetadata, target: Snapshot) -> int | None:

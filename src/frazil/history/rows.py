@@ -109,9 +109,9 @@ def _fill(con: duckdb.DuckDBPyConnection, name: str, table: Table, tasks: Sequen
 
 def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str], *, where: str) -> None:
     columns = ", ".join(_quote(name) for name in key)
-    found = con.execute(f"SELECT {columns}, count(*) FROM {side} GROUP BY ALL HAVING count(*) > 1 LIMIT 1").fetchone()  # noqa: S608
-    if found:
-        *values, count = found
+    row = con.execute(f"SELECT {columns}, count(*) FROM {side} GROUP BY ALL HAVING count(*) > 1 LIMIT 1").fetchone()  # noqa: S608
+    if row:
+        *values, count = row
         shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, values, strict=True))
         raise HistoryError(
             f"{where}: {shown} is the key of {count} rows",
@@ -143,8 +143,8 @@ def _list_rows(
     order = ", ".join(f"coalesce(after.{_quote(name)}, before.{_quote(name)})" for name in key)
     names = [field.name for field in schema.fields]
     limited = "" if limit is None else f"LIMIT {int(limit)}"
-    found = con.execute(f"SELECT sign, before, after FROM differences ORDER BY {order} {limited}")  # noqa: S608
-    for sign, old, new in found.fetchall():
+    row = con.execute(f"SELECT sign, before, after FROM differences ORDER BY {order} {limited}")  # noqa: S608
+    for sign, old, new in row.fetchall():
         before = {name: old[name] for name in names} if sign != "+" else None
         after = {name: new[name] for name in names} if sign != "-" else None
         some = after or before or {}
@@ -152,8 +152,10 @@ def _list_rows(
         yield RowChange(sign, {name: some[name] for name in key}, before, after, changed)
 
 
-def _differ(one: object, other: object) -> bool:
-    return one != other and not (one != one and other != other)  # NaN is itself here, as in the comparison above
+def _differ(object_: object, other: object) -> bool:
+    return object_ != other and not (
+        object_ != object_ and other != other
+    )  # NaN is itself here, as in the comparison above
 
 
 def _quote(name: str) -> str:

@@ -71,23 +71,25 @@ class LakeAccess:
         key = str(table.metadata.table_uuid)
         if key not in self._caches and len(self._caches) >= MOST_CACHES:
             self._caches.pop(next(iter(self._caches)))
-        made = Source.of(table.io, self._caches.get(key))  # the access is always the newest: keys may have a short life
-        self._caches[key] = made.cache
-        return made
+        opened = Source.of(
+            table.io, self._caches.get(key)
+        )  # the access is always the newest: keys may have a short life
+        self._caches[key] = opened.cache
+        return opened
 
     def table_names(self) -> list[str]:
         """The full names of all tables."""
-        pending, found = list(self.catalog.list_namespaces()), []
+        pending, names = list(self.catalog.list_namespaces()), []
         while pending:
             namespace = pending.pop()
             pending += self.catalog.list_namespaces(namespace)
-            found += [".".join(identifier) for identifier in self.catalog.list_tables(namespace)]
-        return sorted(found)
+            names += [".".join(identifier) for identifier in self.catalog.list_tables(namespace)]
+        return sorted(names)
 
     def _near(self, name: str) -> str:
         known = self.table_names()
         last = name.rpartition(".")[2]
-        near = [one for one in known if one.rpartition(".")[2] == last] or difflib.get_close_matches(
+        near = [name for name in known if name.rpartition(".")[2] == last] or difflib.get_close_matches(
             name, known, n=3, cutoff=0.5
         )
         if near:

@@ -73,7 +73,7 @@ def _compare(
 
 def _fill(con: duckdb.DuckDBPyConnection, side: str, rows: pa.RecordBatchReader) -> None:
     plain = without_extensions(rows.schema.empty_table()).schema
-    batches = (one for batch in rows for one in without_extensions(pa.Table.from_batches([batch])).to_batches())
+    batches = (piece for batch in rows for piece in without_extensions(pa.Table.from_batches([batch])).to_batches())
     con.register("stream", pa.RecordBatchReader.from_batches(plain, batches))
     con.execute(f"CREATE TEMP TABLE {side} AS SELECT * FROM stream")  # noqa: S608  # our own name
     con.unregister("stream")
@@ -83,11 +83,11 @@ def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str],
     if not key:
         return
     columns = ", ".join(map(_quote, key))
-    found = con.execute(f"SELECT {columns}, count(*) FROM {side} GROUP BY ALL HAVING count(*) > 1 LIMIT 1").fetchone()  # noqa: S608
-    if found:
-        shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, found, strict=False))
+    row = con.execute(f"SELECT {columns}, count(*) FROM {side} GROUP BY ALL HAVING count(*) > 1 LIMIT 1").fetchone()  # noqa: S608
+    if row:
+        shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, row, strict=False))
         raise ScanError(
-            f"{table}: {shown} is the key of {found[-1]} rows",
+            f"{table}: {shown} is the key of {row[-1]} rows",
             hint="name the columns that tell rows apart",
             table=table,
             problem="duplicate-key",

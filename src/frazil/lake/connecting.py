@@ -19,8 +19,8 @@ def connection_settings(uri: str | None, properties: dict[str, str]) -> Settings
 
     if (kind := properties.get("type", "rest")) != "rest":
         raise ConfigError(f"type is '{kind}': Frazil connects to Iceberg REST catalogs", hint="leave out type=")
-    given = {**({} if uri is None else {"uri": uri}), **properties}
-    return load_settings(flags=property_flags(given))
+    settings = {**({} if uri is None else {"uri": uri}), **properties}
+    return load_settings(flags=property_flags(settings))
 
 
 def open_catalog(settings: Settings) -> FrazilCatalog:

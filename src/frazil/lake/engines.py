@@ -39,20 +39,20 @@ def prepare(lake: LakeAccess, sql: str, engine: str, *, at: Named | None = None,
     except ImportError as exc:
         raise MissingExtra("sqlglot", extra="sinks") from exc
     try:
-        found = [one for one in sqlglot.parse(sql, read=engine) if one is not None]
+        statements = [statement for statement in sqlglot.parse(sql, read=engine) if statement is not None]
     except SqlglotError as exc:
         raise QueryError(f"the query cannot be understood: {_plain(str(exc))}") from exc
-    if len(found) != 1:
-        raise QueryError(f"one query at a time, not {len(found)}", problem="several-statements")
-    if not write and not _only_reads(found[0], sql):
+    if len(statements) != 1:
+        raise QueryError(f"one query at a time, not {len(statements)}", problem="several-statements")
+    if not write and not _only_reads(statements[0], sql):
         raise QueryError(
             "this would change something, and a query only reads", hint="--write lets it", problem="read-only"
         )
     if at is None:
         return sql.strip().rstrip(";")  # as it was written: the engine knows its own words best
-    for table in _tables(found[0]):
+    for table in _tables(statements[0]):
         _travel(lake, table, at)
-    return str(found[0].sql(dialect=engine))
+    return str(statements[0].sql(dialect=engine))
 
 
 def _only_reads(statement: exp.Expr, sql: str) -> bool:
@@ -74,8 +74,8 @@ def _only_reads(statement: exp.Expr, sql: str) -> bool:
 def _tables(statement: exp.Expr) -> list[exp.Table]:
     import sqlglot.expressions as exp
 
-    local = {one.alias for one in statement.find_all(exp.CTE)}
-    return [one for one in statement.find_all(exp.Table) if one.db or one.name not in local]
+    local = {cte.alias for cte in statement.find_all(exp.CTE)}
+    return [table for table in statement.find_all(exp.Table) if table.db or table.name not in local]
 
 
 def _travel(lake: LakeAccess, table: exp.Table, at: Named) -> None:
@@ -171,8 +171,8 @@ def trino_type(name: str) -> pa.DataType:
         "bigint": pa.int64(),
     }
     plain |= {"real": pa.float32(), "double": pa.float64(), "date": pa.date32(), "varbinary": pa.binary()}
-    if found := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", name):
-        return pa.decimal128(int(found[1]), int(found[2]))
+    if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", name):
+        return pa.decimal128(int(match[1]), int(match[2]))
     if name.startswith("timestamp"):
         return pa.timestamp("us", "UTC" if "time zone" in name else None)
     return plain.get(name, pa.string())

@@ -59,8 +59,8 @@ class QueryTables:
 
     def resolve(self, sql: str, namespace: str = "") -> str:
         """The query with its tables in place; names without one are looked up in the namespace, if there is any."""
-        if found := EXPLAIN.match(sql):
-            return found[0] + self.resolve(sql[found.end() :], namespace)
+        if match := EXPLAIN.match(sql):
+            return match[0] + self.resolve(sql[match.end() :], namespace)
         if PIVOT.match(sql):
             self._check_pivot(sql)
             self._open_named(sql)
@@ -106,14 +106,14 @@ class QueryTables:
         """Passes when it is one statement. DuckDB makes two of one that has to find its columns first: a type, and the
         SELECT.
         """
-        kinds = [one.type.name for one in self.con.extract_statements(sql)]
+        kinds = [statement.type.name for statement in self.con.extract_statements(sql)]
         if kinds not in (["SELECT"], ["CREATE", "SELECT"]):
             raise QueryError(f"one query at a time, not {len(kinds)}", problem="several-statements")
 
     def _open_named(self, sql: str) -> None:
         """Opens whatever a statement names that is a table. DuckDB tells the syntax of most statements, not of this."""
-        for found in DOTTED.findall(sql):
-            name = found.replace('"', "")
+        for dotted in DOTTED.findall(sql):
+            name = dotted.replace('"', "")
             if self._has(name):
                 self._open(name, None)
 
@@ -178,7 +178,7 @@ class QueryTables:
         """What went wrong, in our words: a scan's own error when it was that."""
         import duckdb
 
-        failed = next((one.failed for one in self.datasets if one.failed is not None), None)
+        failed = next((dataset.failed for dataset in self.datasets if dataset.failed is not None), None)
         if failed is not None:
             return failed
         said = first_line(exc)
@@ -253,10 +253,10 @@ def _closing(result: pa.RecordBatchReader, tables: QueryTables) -> pa.RecordBatc
             for batch in result:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         except (duckdb.Error, OSError, pa.ArrowException) as exc:
-            found = tables.translate(exc)
+            error = tables.translate(exc)
             raise (
-                found
-                if not isinstance(found, QueryError)
+                error
+                if not isinstance(error, QueryError)
                 else QueryError(f"the query stopped: {first_line(exc)}", reason=first_line(exc))
             ) from exc
         finally:
@@ -270,11 +270,11 @@ def distinct(names: Sequence[str]) -> list[str]:
     >>> distinct(["id", "name", "id", "id"])
     ['id', 'name', 'id_1', 'id_2']
     """
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         tries = (name if number == 0 else f"{name}_{number}" for number in count())
-        found.append(next(one for one in tries if one not in found))
-    return found
+        unique.append(next(try_ for try_ in tries if try_ not in unique))
+    return unique
 
 
 def quote(name: str) -> str:

@@ -16,11 +16,13 @@ def view_sql(catalog: FrazilCatalog, name: str, dialect: str = "duckdb") -> tupl
     """
     view = catalog.load_view(name)
     version = view.current_version()
-    found = {one.root.dialect.lower(): one.root.sql for one in version.representations}
+    dialects = {
+        representation.root.dialect.lower(): representation.root.sql for representation in version.representations
+    }
     namespace = ".".join(version.default_namespace)
-    if dialect in found:
-        return found[dialect], namespace
-    written, sql = next(iter(found.items()))
+    if dialect in dialects:
+        return dialects[dialect], namespace
+    written, sql = next(iter(dialects.items()))
     try:
         import sqlglot
     except ImportError as exc:

@@ -44,8 +44,8 @@ class Audit:
         for check in self.pipeline.audit:
             # None, too, where the ref was empty
             since = base_id if base_id == self.passed and not is_query(check) else None
-            if found := self._find(check, snapshot_id, since):
-                failures[check] = found
+            if violations := self._find(check, snapshot_id, since):
+                failures[check] = violations
         if failures:
             raise AuditFailed(
                 self.pipeline.name, self.pipeline.target.name, self.branch, rows=self.rows, failures=failures

@@ -113,129 +113,145 @@ def pipeline(
     orders = (order_by,) if isinstance(order_by, str) else tuple(order_by)
 
     def decorate(transform: Transform) -> Pipeline:
-        made = Pipeline(
+        declared = Pipeline(
             name or transform.__name__, source, target, transform, tuple(key), orders, mode, max_bad_share, drift
         )
         checks = (audit,) if isinstance(audit, str) else tuple(audit)
         tombstones = isinstance(source, KafkaSource) and source.message_key is not None
         own_op = op or (OWN_OP if tombstones and mode == "upsert" else None)
-        made = replace(
-            made, audit=checks, branch=branch or f"audit-{made.name}", sequence=sequence, op=own_op, on_change=on_change
+        declared = replace(
+            declared,
+            audit=checks,
+            branch=branch or f"audit-{declared.name}",
+            sequence=sequence,
+            op=own_op,
+            on_change=on_change,
         )
-        _check(made)
-        return made
+        _check(declared)
+        return declared
 
     return decorate
 
 
-def _check(made: Pipeline) -> None:
-    names = [column.name for column in made.target.columns]
-    if unknown := [name for name in made.key if name not in names]:
+def _check(declared: Pipeline) -> None:
+    names = [column.name for column in declared.target.columns]
+    if unknown := [name for name in declared.key if name not in names]:
         raise _wrong(
-            made, f"key names column '{unknown[0]}', which {made.target.name} does not have; it has {', '.join(names)}"
+            declared,
+            f"key names column '{unknown[0]}', which {declared.target.name} does not have; it has {', '.join(names)}",
         )
-    if made.order_by and not made.key:
-        raise _wrong(made, "order_by decides between rows of one key, and no key is given", hint='key=["order_id"]')
-    if made.mode not in get_args(Mode):
-        raise _wrong(made, f"mode is '{made.mode}', expected one of {', '.join(get_args(Mode))}")
-    if made.drift not in get_args(Drift):
-        raise _wrong(made, f"drift is '{made.drift}', expected one of {', '.join(get_args(Drift))}")
-    if made.mode == "replace-partition" and not made.target.partition_by:
+    if declared.order_by and not declared.key:
+        raise _wrong(declared, "order_by decides between rows of one key, and no key is given", hint='key=["order_id"]')
+    if declared.mode not in get_args(Mode):
+        raise _wrong(declared, f"mode is '{declared.mode}', expected one of {', '.join(get_args(Mode))}")
+    if declared.drift not in get_args(Drift):
+        raise _wrong(declared, f"drift is '{declared.drift}', expected one of {', '.join(get_args(Drift))}")
+    if declared.mode == "replace-partition" and not declared.target.partition_by:
         raise _wrong(
-            made, f"mode is 'replace-partition', but {made.target.name} has no partitions", hint='partition_by=["day"]'
+            declared,
+            f"mode is 'replace-partition', but {declared.target.name} has no partitions",
+            hint='partition_by=["day"]',
         )
-    if not 0 <= made.max_bad_share <= 1:
-        raise _wrong(made, f"max_bad_share is {made.max_bad_share}, expected a share from 0 to 1")
-    _check_upsert(made, names)
-    _check_on_change(made)
-    if isinstance(made.source, KafkaSource):
-        _check_stream(made)
-    _check_audit(made)
+    if not 0 <= declared.max_bad_share <= 1:
+        raise _wrong(declared, f"max_bad_share is {declared.max_bad_share}, expected a share from 0 to 1")
+    _check_upsert(declared, names)
+    _check_on_change(declared)
+    if isinstance(declared.source, KafkaSource):
+        _check_stream(declared)
+    _check_audit(declared)
 
 
-def _check_upsert(made: Pipeline, names: Sequence[str]) -> None:
-    if made.mode != "upsert":
-        if made.sequence or made.op:
-            raise _wrong(made, "sequence and op are for mode='upsert'")
+def _check_upsert(declared: Pipeline, names: Sequence[str]) -> None:
+    if declared.mode != "upsert":
+        if declared.sequence or declared.op:
+            raise _wrong(declared, "sequence and op are for mode='upsert'")
         return
-    if not made.key:
-        raise _wrong(made, "mode 'upsert' needs a key", hint='key=["order_id"]')
-    if made.order_by:
+    if not declared.key:
+        raise _wrong(declared, "mode 'upsert' needs a key", hint='key=["order_id"]')
+    if declared.order_by:
         raise _wrong(
-            made,
+            declared,
             "order_by is for other modes: a column of the table decides an upsert",
-            hint=f"sequence='{made.order_by[0]}'",
+            hint=f"sequence='{declared.order_by[0]}'",
         )
-    if made.sequence and made.sequence not in names:
+    if declared.sequence and declared.sequence not in names:
         raise _wrong(
-            made,
-            f"sequence names column '{made.sequence}', which {made.target.name} does not have; it has "
+            declared,
+            f"sequence names column '{declared.sequence}', which {declared.target.name} does not have; it has "
             f"{', '.join(names)}",
         )
 
 
-def _check_on_change(made: Pipeline) -> None:
-    if made.on_change not in get_args(OnChange):
-        raise _wrong(made, f"on_change is '{made.on_change}', expected one of {', '.join(get_args(OnChange))}")
-    if made.on_change == "error":
+def _check_on_change(declared: Pipeline) -> None:
+    if declared.on_change not in get_args(OnChange):
+        raise _wrong(declared, f"on_change is '{declared.on_change}', expected one of {', '.join(get_args(OnChange))}")
+    if declared.on_change == "error":
         return
-    if isinstance(made.source, KafkaSource):
-        raise _wrong(made, "on_change is for files, and the source is Kafka", hint="leave on_change out")
-    if made.on_change == "replace" and made.mode == "append":
+    if isinstance(declared.source, KafkaSource):
+        raise _wrong(declared, "on_change is for files, and the source is Kafka", hint="leave on_change out")
+    if declared.on_change == "replace" and declared.mode == "append":
         hint = "mode='replace-partition' or mode='upsert'; or on_change='append'"
         raise _wrong(
-            made, "on_change is 'replace', but mode 'append' cannot find the rows that a file brought before", hint=hint
+            declared,
+            "on_change is 'replace', but mode 'append' cannot find the rows that a file brought before",
+            hint=hint,
         )
-    if made.on_change == "append" and made.mode != "append":
-        raise _wrong(made, f"on_change is 'append', but mode '{made.mode}' replaces rows", hint="on_change='replace'")
-
-
-def _check_stream(made: Pipeline) -> None:
-    if made.key and made.mode == "append":
+    if declared.on_change == "append" and declared.mode != "append":
         raise _wrong(
-            made,
+            declared, f"on_change is 'append', but mode '{declared.mode}' replaces rows", hint="on_change='replace'"
+        )
+
+
+def _check_stream(declared: Pipeline) -> None:
+    if declared.key and declared.mode == "append":
+        raise _wrong(
+            declared,
             "key compares the rows of one load, and a topic has no loads",
             hint="rows.dropDuplicates([...]) in the function",
         )
-    if made.mode == "replace-partition":
+    if declared.mode == "replace-partition":
         raise _wrong(
-            made, "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads"
+            declared, "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads"
         )
-    if isinstance(made.source, KafkaSource) and made.source.message_key is not None:
-        _check_message_key(made, made.source.message_key)
-    if made.drift == "evolve":
+    if isinstance(declared.source, KafkaSource) and declared.source.message_key is not None:
+        _check_message_key(declared, declared.source.message_key)
+    if declared.drift == "evolve":
         raise _wrong(
-            made, "drift 'evolve' is for files", hint="declare the columns and run: frazil apply; or drift='quarantine'"
+            declared,
+            "drift 'evolve' is for files",
+            hint="declare the columns and run: frazil apply; or drift='quarantine'",
         )
 
 
-def _check_message_key(made: Pipeline, how: str) -> None:
-    if made.mode != "upsert":
-        raise _wrong(made, "message_key tells which row a tombstone deletes, and only mode 'upsert' deletes rows")
-    if made.sequence:
+def _check_message_key(declared: Pipeline, how: str) -> None:
+    if declared.mode != "upsert":
+        raise _wrong(declared, "message_key tells which row a tombstone deletes, and only mode 'upsert' deletes rows")
+    if declared.sequence:
         hint = "leave sequence out: of one key, the message with the higher offset counts; or leave message_key out"
-        raise _wrong(made, f"a tombstone has no '{made.sequence}', by which changes are put in order", hint=hint)
-    if how == "text" and len(made.key) > 1:
         raise _wrong(
-            made,
-            f"message_key is 'text', which is one value, and the key has {len(made.key)} columns",
+            declared, f"a tombstone has no '{declared.sequence}', by which changes are put in order", hint=hint
+        )
+    if how == "text" and len(declared.key) > 1:
+        raise _wrong(
+            declared,
+            f"message_key is 'text', which is one value, and the key has {len(declared.key)} columns",
             hint="message_key='json'",
         )
 
 
-def _check_audit(made: Pipeline) -> None:
-    if made.branch == "main" or not re.fullmatch(r"[A-Za-z][\w.-]*", made.branch):
+def _check_audit(declared: Pipeline) -> None:
+    if declared.branch == "main" or not re.fullmatch(r"[A-Za-z][\w.-]*", declared.branch):
         raise _wrong(
-            made,
-            f"'{made.branch}' cannot name the branch of an audit",
+            declared,
+            f"'{declared.branch}' cannot name the branch of an audit",
             hint="a name of its own, such as branch='audit'",
         )
-    for check in made.audit:
+    for check in declared.audit:
         if is_query(check) and "{table}" not in check:
             raise _wrong(
-                made,
+                declared,
                 f"the audit query '{check}' does not say {{table}}",
-                hint=f"FROM {{table}} stands for {made.target.name} with the new rows",
+                hint=f"FROM {{table}} stands for {declared.target.name} with the new rows",
             )
 
 
@@ -248,5 +264,5 @@ def is_query(check: str) -> bool:
     return re.match(r"\s*(SELECT|WITH)\s", check, re.IGNORECASE) is not None
 
 
-def _wrong(made: Pipeline, what: str, *, hint: str | None = None) -> DeclarationError:
-    return DeclarationError(f"pipeline '{made.name}': {what}", hint=hint, pipeline=made.name)
+def _wrong(declared: Pipeline, what: str, *, hint: str | None = None) -> DeclarationError:
+    return DeclarationError(f"pipeline '{declared.name}': {what}", hint=hint, pipeline=declared.name)

@@ -23,24 +23,24 @@ def transform(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
     from pyspark.sql import DataFrame
 
     try:
-        given: object = pipeline(frame)
+        returned: object = pipeline(frame)
     except PySparkException as exc:
         raise failed(pipeline, exc) from exc
     except Exception as exc:
-        found = f"{type(exc).__name__}: {exc}"
+        reason = f"{type(exc).__name__}: {exc}"
         raise PipelineError(
-            f"pipeline '{pipeline.name}' failed{_line_of(exc, pipeline)}: {found}",
+            f"pipeline '{pipeline.name}' failed{_line_of(exc, pipeline)}: {reason}",
             hint=NOT_DONE,
             pipeline=pipeline.name,
         ) from exc
-    if not isinstance(given, DataFrame):
+    if not isinstance(returned, DataFrame):
         hint = "end the function with: return <a DataFrame>"
         raise PipelineError(
-            f"pipeline '{pipeline.name}' returned {type(given).__name__}, not a Spark DataFrame",
+            f"pipeline '{pipeline.name}' returned {type(returned).__name__}, not a Spark DataFrame",
             hint=hint,
             pipeline=pipeline.name,
         )
-    return given
+    return returned
 
 
 def failed(pipeline: Pipeline, exc: Exception) -> PipelineError:

@@ -43,14 +43,14 @@ def open_beside(declared: Table, catalog: Any, *, owner: str | None = None) -> L
     from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
     try:
-        found: LiveTable = catalog.load_table(declared.identifier)
+        table: LiveTable = catalog.load_table(declared.identifier)
     except NoSuchTableError:
         with suppress(TableAlreadyExistsError):  # another run was faster
             catalog.create_table(
                 declared.identifier, declared.schema(), properties={PROPERTY_PROJECT: owner} if owner else {}
             )
-        found = catalog.load_table(declared.identifier)
-    return found
+        table = catalog.load_table(declared.identifier)
+    return table
 
 
 def append_rows(table: LiveTable, rows: pa.Table) -> Append:

@@ -83,7 +83,7 @@ def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     values = asdict(result) | {"status": result.status}
-    return pa.table({one.name: pa.array([values[one.name]], one.type) for one in schema}, schema=schema)
+    return pa.table({field.name: pa.array([values[field.name]], field.type) for field in schema}, schema=schema)
 
 
 def note_run(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:

@@ -110,7 +110,7 @@ def kafka(
       without a value) deletes one: `json`, an object with the key's columns, or the value of the only one; `text`, the
       bare value of the only one.
     """
-    made = KafkaSource(
+    kafka_source = KafkaSource(
         servers, topics, pattern, decode, schema, max_messages, data_loss, dict(options or {}), message_key
     )
     if bool(topics) == bool(pattern):
@@ -149,7 +149,7 @@ def kafka(
             f"'{wrong[0]}' cannot name a topic of Kafka",
             hint="for a pattern: sources.kafka(pattern='...', servers=...)",
         )
-    return made
+    return kafka_source
 
 
 def csv(

@@ -75,7 +75,7 @@ class Stages:
             left = self._left(metadata, before, others)
             if left:
                 requirements = tuple(
-                    dict.fromkeys(one for name, at in left.items() for one in guards(metadata, name, at))
+                    dict.fromkeys(guard for name, at in left.items() for guard in guards(metadata, name, at))
                 )
                 self._commit(requirements, *map(drop_ref, left))
             return list(left)

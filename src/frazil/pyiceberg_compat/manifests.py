@@ -61,8 +61,8 @@ class DeleteManifestWriter(ManifestWriterV2):
 class ManifestWriterV3(ManifestWriterV2):
     """Writes a manifest of data files, or of delete files, in format 3."""
 
-    def __init__(self, *given: Any, content: ManifestContent = ManifestContent.DATA) -> None:
-        super().__init__(*given)
+    def __init__(self, *value: Any, content: ManifestContent = ManifestContent.DATA) -> None:
+        super().__init__(*value)
         self.written_content = content
 
     def content(self) -> ManifestContent:
@@ -88,8 +88,8 @@ class ManifestWriterV3(ManifestWriterV2):
         return super().prepare_entry(entry)
 
     def to_manifest_file(self) -> ManifestFile:
-        made = super().to_manifest_file()
-        return copy_manifest(made, length=len(made) + 1)  # where its row ids begin is not known yet
+        manifest_file = super().to_manifest_file()
+        return copy_manifest(manifest_file, length=len(manifest_file) + 1)  # where its row ids begin is not known yet
 
 
 class _Blocks:

@@ -133,16 +133,16 @@ def check_of(reason: str) -> str | None:
     >>> check_of("check 'amount >= 0' failed"), check_of("field 'id': expected a value, found NULL")
     ('amount >= 0', None)
     """
-    found = _CHECK.fullmatch(reason)
-    return found[1] if found else None
+    match = _CHECK.fullmatch(reason)
+    return match[1] if match else None
 
 
 def edited_rows(text: str, *, name: str) -> dict[str, str]:
     """The rows of a file that `show --output json` wrote and somebody has edited: the raw row by id."""
     try:
-        found = json.loads(text)
-        rows = found["rows"] if isinstance(found, dict) else found
-        edited = {one["id"]: json.dumps(one["raw"], ensure_ascii=False) for one in rows}
+        document = json.loads(text)
+        rows = document["rows"] if isinstance(document, dict) else document
+        edited = {row["id"]: json.dumps(row["raw"], ensure_ascii=False) for row in rows}
     except (ValueError, KeyError, TypeError) as exc:
         raise SinkError(
             f"{name} is no list of quarantined rows: {exc!r}",

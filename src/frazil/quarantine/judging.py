@@ -68,7 +68,7 @@ class Retrial:
         accepted = self.contract.accept_dicts([values for _, _, values in fit]) if fit else None
         if accepted is None:
             return Verdict(frozenset())
-        self.failed.update(kind_of(one.reason) for one in accepted.rejected)
+        self.failed.update(kind_of(rejected.reason) for rejected in accepted.rejected)
         kept = range(len(fit)) if accepted.numbers is None else accepted.numbers.to_pylist()
         self.passed += [fit[at][1].id for at in kept]
         return Verdict(frozenset(fit[at][0] for at in kept), accepted.rows)

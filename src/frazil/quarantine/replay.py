@@ -69,18 +69,18 @@ class IcebergQuarantine:
 
     def holding(self) -> Holding | None:
         """What is in it; None if nothing was ever set aside."""
-        beside = self._beside()
-        if beside is None:
+        quarantine = self._beside()
+        if quarantine is None:
             return None
-        found = scan_rows(beside, ("reason", "quarantined_at")).to_arrow()
-        return Holding.of(self.name, zip(found["reason"].to_pylist(), found["quarantined_at"].to_pylist(), strict=True))
+        table = scan_rows(quarantine, ("reason", "quarantined_at")).to_arrow()
+        return Holding.of(self.name, zip(table["reason"].to_pylist(), table["quarantined_at"].to_pylist(), strict=True))
 
     def rows(self, choice: Choice | None = None) -> list[HeldRow]:
         """The chosen rows, oldest first."""
-        beside, chosen, naming = self._beside(), choice or Choice(), Naming()
-        pieces = read_each_file(beside) if beside is not None else ()
-        found = [row for _, piece in pieces for row in naming.name_rows(piece) if chosen.has(row)]
-        return sorted(found, key=lambda row: (row.quarantined_at, row.position))
+        result, chosen, naming = self._beside(), choice or Choice(), Naming()
+        pieces = read_each_file(result) if result is not None else ()
+        matching = [row for _, piece in pieces for row in naming.name_rows(piece) if chosen.has(row)]
+        return sorted(matching, key=lambda row: (row.quarantined_at, row.position))
 
     def replay(
         self,
@@ -102,22 +102,22 @@ class IcebergQuarantine:
         sent: list[tuple[int, ReplayResult]] = []
 
         def attempt(number: int) -> ReplayResult:
-            beside = self._load_beside()
-            if beside is None:
+            quarantine = self._load_beside()
+            if quarantine is None:
                 return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
-            if done := _committed(beside, sent):
+            if done := _committed(quarantine, sent):
                 return done
-            self._refuse_upserted(beside, held)
+            self._refuse_upserted(quarantine, held)
             table = self._load(self.identifier)
-            contract = held.contract(TableLayout.of(table), lambda: _reasons(beside))
+            contract = held.contract(TableLayout.of(table), lambda: _reasons(quarantine))
             trial = Retrial(contract, meant, edits or {}, extra_is_error=held.extra_fields == "error")
-            with Sifting(contract.layout, TableLayout.of(beside), write=not dry_run) as sifting:
-                sifting.sift(read_each_file(beside), trial)
+            with Sifting(contract.layout, TableLayout.of(quarantine), write=not dry_run) as sifting:
+                sifting.sift(read_each_file(quarantine), trial)
                 if dry_run or not trial.passed:
                     return ReplayResult.of(trial, dry_run=dry_run)
                 sifting.flush()
                 self.patience.on_step("files written")
-                append, rewrite = self._changes((table, beside), sifting, len(trial.passed), number)
+                append, rewrite = self._changes((table, quarantine), sifting, len(trial.passed), number)
                 snapshot_id = next(iter(append.snapshot_ids))
                 sent.append((next(iter(rewrite.snapshot_ids)), ReplayResult.of(trial, snapshot_id=snapshot_id)))
                 self._commit([append, rewrite], sifting)
@@ -130,20 +130,20 @@ class IcebergQuarantine:
         sent: list[tuple[int, DropResult]] = []
 
         def attempt(number: int) -> DropResult:
-            beside = self._load_beside()
-            if beside is None:
+            quarantine = self._load_beside()
+            if quarantine is None:
                 return DropResult()
-            if done := _committed(beside, sent):
+            if done := _committed(quarantine, sent):
                 return done
             judge = GivingUp(choice)
-            with Sifting(TableLayout.of(beside), TableLayout.of(beside), write=not dry_run) as sifting:
-                sifting.sift(read_each_file(beside), judge)
+            with Sifting(TableLayout.of(quarantine), TableLayout.of(quarantine), write=not dry_run) as sifting:
+                sifting.sift(read_each_file(quarantine), judge)
                 if dry_run or not judge.ids:
                     return DropResult(len(judge.ids), dict(judge.reasons.most_common()))
                 sifting.flush()
                 rewrite = Rewrite(quarantine_of(self.identifier), sifting.removed, sifting.kept_files)
                 change = rewrite.build(
-                    beside, attempt=number, summary={SUMMARY_RELEASE: _note(rows=len(judge.ids), to=None)}
+                    quarantine, attempt=number, summary={SUMMARY_RELEASE: _note(rows=len(judge.ids), to=None)}
                 )
                 snapshot_id = next(iter(change.snapshot_ids))
                 sent.append((snapshot_id, DropResult(len(judge.ids), dict(judge.reasons.most_common()), snapshot_id)))
@@ -152,8 +152,8 @@ class IcebergQuarantine:
 
         return until_decided(attempt, name=self.name, patience=self.patience)
 
-    def _refuse_upserted(self, beside: Table, rules: Rules) -> None:
-        if (key := beside.properties.get(PROPERTY_UPSERTED_BY)) and not rules.append:
+    def _refuse_upserted(self, quarantine: Table, rules: Rules) -> None:
+        if (key := quarantine.properties.get(PROPERTY_UPSERTED_BY)) and not rules.append:
             raise SinkError(
                 f"{self.name} is upserted by {key}, and a replay appends: its rows would stand beside those of the "
                 f"same key",
@@ -166,14 +166,14 @@ class IcebergQuarantine:
     def _changes(
         self, tables: tuple[Table, Table], sifting: Sifting, count: int, attempt: int
     ) -> tuple[Change, Change]:
-        (table, read), beside = tables, quarantine_of(self.identifier)
-        summary = {SUMMARY_REPLAY: _note(rows=count, source=".".join(beside))}
+        (table, read), changes = tables, quarantine_of(self.identifier)
+        summary = {SUMMARY_REPLAY: _note(rows=count, source=".".join(changes))}
         if (progress := table.metadata.properties.get(property_key())) is not None:
             summary[SUMMARY_PROGRESS] = progress  # unchanged; said again, for the snapshots before may expire
         append = Append(self.identifier, sifting.good_files).build(
             table, attempt=attempt, summary=summary, properties={}
         )
-        rewrite = Rewrite(beside, sifting.removed, sifting.kept_files)
+        rewrite = Rewrite(changes, sifting.removed, sifting.kept_files)
         return append, rewrite.build(read, attempt=attempt, summary={SUMMARY_RELEASE: _note(rows=count, to=self.name)})
 
     def _commit(self, changes: list[Change], sifting: Sifting) -> None:
@@ -206,14 +206,14 @@ class IcebergQuarantine:
             ) from exc
 
 
-def _reasons(beside: Table) -> Iterator[str]:
-    yield from scan_rows(beside, ("reason",)).to_arrow()["reason"].to_pylist()
+def _reasons(quarantine: Table) -> Iterator[str]:
+    yield from scan_rows(quarantine, ("reason",)).to_arrow()["reason"].to_pylist()
 
 
-def _committed(beside: Table, sent: list[tuple[int, R]]) -> R | None:
+def _committed(quarantine: Table, sent: list[tuple[int, R]]) -> R | None:
     """What came of an attempt whose reply was lost, if it has happened: its snapshot is there."""
     return next(
-        (result for snapshot_id, result in sent if beside.metadata.snapshot_by_id(snapshot_id) is not None), None
+        (result for snapshot_id, result in sent if quarantine.metadata.snapshot_by_id(snapshot_id) is not None), None
     )
 
 

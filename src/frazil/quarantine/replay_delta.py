@@ -55,14 +55,17 @@ class DeltaQuarantine:
 
     def rows(self, choice: Choice | None = None) -> list[HeldRow]:
         """The chosen rows, oldest first."""
-        beside, naming = self._beside(), Naming()
-        if beside is None:
+        quarantine, naming = self._beside(), Naming()
+        if quarantine is None:
             return []
-        chosen = replace(choice or Choice(), without=self._pending(beside).ids)
-        found = [
-            row for _, piece in _pieces(beside, beside.load()) for row in naming.name_rows(piece) if chosen.has(row)
+        chosen = replace(choice or Choice(), without=self._pending(quarantine).ids)
+        matching = [
+            row
+            for _, piece in _pieces(quarantine, quarantine.load())
+            for row in naming.name_rows(piece)
+            if chosen.has(row)
         ]
-        return sorted(found, key=lambda row: (row.quarantined_at, row.position))
+        return sorted(matching, key=lambda row: (row.quarantined_at, row.position))
 
     def replay(
         self,
@@ -78,14 +81,14 @@ class DeltaQuarantine:
         Whoever starts a replay takes over from one that is still at it: that one ends with `WriterFenced`, and no row
         comes in twice.
         """
-        beside = self._beside()
-        if beside is None:
+        quarantine = self._beside()
+        if quarantine is None:
             return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
-        without = self._pending(beside).ids if dry_run else frozenset()
+        without = self._pending(quarantine).ids if dry_run else frozenset()
         meant = replace(choice or Choice(), ids=None if edits is None else frozenset(edits), without=without)
-        case = _Case(self, beside, rules or Rules(), meant, edits or {})
+        case = _Case(self, quarantine, rules or Rules(), meant, edits or {})
         if not dry_run:
-            self._finish(beside)
+            self._finish(quarantine)
         first = case.judge()
         return self._bring_in(case) if first.passed and not dry_run else ReplayResult.of(first, dry_run=dry_run)
 
@@ -113,25 +116,25 @@ class DeltaQuarantine:
 
     def drop(self, choice: Choice, *, dry_run: bool = False) -> DropResult:
         """The chosen rows are gone from the quarantine, in a new version; older ones hold them until a vacuum."""
-        beside = self._beside()
-        if beside is None:
+        quarantine = self._beside()
+        if quarantine is None:
             return DropResult()
         if dry_run:
             reasons = Counter(kind_of(row.reason) for row in self.rows(choice))
         else:
-            self._finish(beside)
-            reasons = self._let_go(beside, choice, plan=uuid.uuid4().hex).reasons
+            self._finish(quarantine)
+            reasons = self._let_go(quarantine, choice, plan=uuid.uuid4().hex).reasons
         return DropResult(reasons.total(), dict(reasons.most_common()))
 
-    def _finish(self, beside: DeltaLog) -> None:
+    def _finish(self, quarantine: DeltaLog) -> None:
         """Takes out the rows of a plan that was begun: they are in the table."""
-        pending = self._pending(beside)
+        pending = self._pending(quarantine)
         if pending.plan is not None:
-            self._let_go(beside, Choice(ids=pending.ids), plan=pending.plan)
+            self._let_go(quarantine, Choice(ids=pending.ids), plan=pending.plan)
             with contextlib.suppress(OSError):
                 self.log_of(self.uri).io.delete(self._plan_location(pending.plan))
 
-    def _let_go(self, beside: DeltaLog, choice: Choice, *, plan: str) -> GivingUp:
+    def _let_go(self, quarantine: DeltaLog, choice: Choice, *, plan: str) -> GivingUp:
         """The rows leave the quarantine with the plan's transaction; or it is found that they have left."""
         judges = [GivingUp(choice)]
 
@@ -139,9 +142,9 @@ class DeltaQuarantine:
             if table.transaction_version(_LEFT + plan) is not None:
                 return judges[-1]
             judges.append(GivingUp(choice))
-            layout = self.layout_of(beside)
+            layout = self.layout_of(quarantine)
             with Sifting(layout, layout, write=True) as sifting:
-                sifting.sift(_pieces(beside, table), judges[-1])
+                sifting.sift(_pieces(quarantine, table), judges[-1])
                 sifting.flush()
                 actions: list[AddAction | RemoveAction] = [
                     RemoveAction(path, True, now_ms()) for path in sifting.removed
@@ -155,19 +158,19 @@ class DeltaQuarantine:
             self.patience.on_step("after commit")
             return judges[-1]
 
-        return beside.until_decided(attempt)
+        return quarantine.until_decided(attempt)
 
-    def _pending(self, beside: DeltaLog) -> _Pending:
+    def _pending(self, quarantine: DeltaLog) -> _Pending:
         """The plan that was begun and not finished, and its rows."""
         log = self.log_of(self.uri)
         for plan in log.progress(log.load(), REPLAY_PART).offsets:
-            if beside.load().transaction_version(_LEFT + plan) is not None:
+            if quarantine.load().transaction_version(_LEFT + plan) is not None:
                 continue
             try:
                 with log.io.new_input(self._plan_location(plan)).open() as stream:
                     return _Pending(plan, frozenset(stream.read().decode().split()))
             except FileNotFoundError as exc:
-                if beside.load().transaction_version(_LEFT + plan) is None:  # else another has just finished it
+                if quarantine.load().transaction_version(_LEFT + plan) is None:  # else another has just finished it
                     raise ProgressMismatch(
                         f"{self.uri}: the plan of a replay is lost: {self._plan_location(plan)} is not there",
                         table=self.uri,
@@ -246,8 +249,8 @@ def _commit(table: DeltaTable, actions: list[AddAction | RemoveAction], transact
     table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=properties)
 
 
-def _pieces(beside: DeltaLog, table: DeltaTable) -> Iterator[tuple[str, pa.Table]]:
+def _pieces(quarantine: DeltaLog, table: DeltaTable) -> Iterator[tuple[str, pa.Table]]:
     """The rows of each file of a version of the quarantine."""
     for path in sorted(pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()):
-        with beside.io.new_input(f"{beside.uri.rstrip('/')}/{path}").open() as stream:
+        with quarantine.io.new_input(f"{quarantine.uri.rstrip('/')}/{path}").open() as stream:
             yield path, pq.read_table(stream, columns=list(COLUMNS))

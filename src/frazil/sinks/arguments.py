@@ -25,7 +25,7 @@ def check_names(options: Mapping[str, Any], allowed: Collection[str], *, others:
     for name in options:
         if name not in allowed:
             near = difflib.get_close_matches(name, [*allowed, *others], n=3, cutoff=0.6)
-            meant = f"did you mean {' or '.join(repr(one) for one in near)}? " if near else ""
+            meant = f"did you mean {' or '.join(repr(candidate) for candidate in near)}? " if near else ""
             known = f"the options are {', '.join(sorted(allowed))}"
             raise SinkError(
                 f"a sink has no option '{name}'",
@@ -123,11 +123,11 @@ def as_names(done: Any) -> tuple[str, ...]:
     )
 
 
-def _no_offsets(source: str, found: str) -> SinkError:
+def _no_offsets(source: str, got: str) -> SinkError:
     return SinkError(
-        f"offsets of source partition '{source}': expected a whole number for each row, found {found}",
+        f"offsets of source partition '{source}': expected a whole number for each row, found {got}",
         source=source,
-        got=found,
+        got=got,
     )
 
 
@@ -164,7 +164,7 @@ def _are_checks(value: object) -> bool:
     if isinstance(value, str):
         return True
     is_list = isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | Mapping)
-    return is_list and (not isinstance(value, Collection) or all(isinstance(one, str) for one in value))
+    return is_list and (not isinstance(value, Collection) or all(isinstance(check, str) for check in value))
 
 
 _RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {

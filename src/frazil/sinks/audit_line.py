@@ -164,8 +164,8 @@ class _Walk:
     def _begin(self, parts: Mapping[str, PartProgress], claim: Mapping[str, Any] | None) -> None:
         """What the oldest kept commit has found: the base of the proof."""
         for name, part in parts.items():
-            found = before_claim(part, claim) if claim is not None and claim["part"] == name else part
-            self.state[name], self.base[name] = found, dict(found.offsets)
+            begun = before_claim(part, claim) if claim is not None and claim["part"] == name else part
+            self.state[name], self.base[name] = begun, dict(begun.offsets)
 
     def _belongs(self, part: str, ref: str) -> bool:
         """Whether a record on the ref must name the part: it did the last time."""
@@ -260,12 +260,12 @@ class _Walk:
                 self.base[name] = dict(now.part(name).offsets)  # none of its commits is kept
             elif now.part(name) not in said.values():
                 left = said.get(self.line.ref) or next(iter(said.values()), PartProgress())
-                found = (
+                problem = (
                     f"the progress of '{self.line.ref}' is {_full(now.part(name))}, but its last commit has left "
                     f"{_full(left)}"
                 )
                 self.problems.append(
-                    f"part '{name}': {found}; was it edited, or the table rolled back by another tool?"
+                    f"part '{name}': {problem}; was it edited, or the table rolled back by another tool?"
                 )
 
 

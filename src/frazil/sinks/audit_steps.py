@@ -36,8 +36,8 @@ def iceberg_line(metadata: TableMetadata, ref: str) -> Line:
             ref=ref,
         )
     kept, from_first = _ancestors(metadata, ref)
-    recorded = {text for one in metadata.snapshots if (text := _summary(one).get(SUMMARY_PROGRESS))}
-    steps = [_iceberg_step(one) for one in kept]
+    recorded = {text for snapshot in metadata.snapshots if (text := _summary(snapshot).get(SUMMARY_PROGRESS))}
+    steps = [_iceberg_step(snapshot) for snapshot in kept]
     return Line(
         steps,
         _progress_of(metadata, ref, kept),
@@ -65,14 +65,14 @@ def delta_line(uri: str, storage_options: Mapping[str, str]) -> Line:
 
 def _ancestors(metadata: TableMetadata, ref: str) -> tuple[list[Snapshot], bool]:
     """The snapshots of a ref, oldest first, and whether none is missing."""
-    found: list[Snapshot] = []
+    ancestors: list[Snapshot] = []
     snapshot = metadata.snapshot_by_name(ref)
     while snapshot is not None:
-        found.append(snapshot)
+        ancestors.append(snapshot)
         if snapshot.parent_snapshot_id is None:
-            return found[::-1], True
+            return ancestors[::-1], True
         snapshot = metadata.snapshot_by_id(snapshot.parent_snapshot_id)
-    return found[::-1], not found
+    return ancestors[::-1], not ancestors
 
 
 def _progress_of(metadata: TableMetadata, ref: str, kept: list[Snapshot]) -> Progress:
@@ -81,8 +81,8 @@ def _progress_of(metadata: TableMetadata, ref: str, kept: list[Snapshot]) -> Pro
     if known is not None and known.snapshot_ref_type.value == "tag":
         texts = [
             text
-            for one in kept
-            if (text := _summary(one).get(SUMMARY_PROGRESS)) and _summary(one).get(SUMMARY_REF, MAIN) == MAIN
+            for snapshot in kept
+            if (text := _summary(snapshot).get(SUMMARY_PROGRESS)) and _summary(snapshot).get(SUMMARY_REF, MAIN) == MAIN
         ]
         return Progress.parse(texts[-1] if texts else None)
     return read_progress(metadata, ref)

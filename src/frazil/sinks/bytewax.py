@@ -121,18 +121,20 @@ class IcebergSinkConfig(SinkConfig):
         from frazil.client import catalog_properties, connect
         from frazil.config import load_settings
 
-        given = {
+        properties = {
             "uri": self.catalog_uri,
             **({"warehouse": self.warehouse_path} if self.warehouse_path else {}),
             **self.catalog_properties,
         }
         settings = load_settings()
         if self.catalog_type == "rest":
-            return connect(settings, **given)
+            return connect(settings, **properties)
         from pyiceberg.catalog import load_catalog
 
         known = {key: value for key, value in catalog_properties(settings).items() if key.startswith("s3.")}
-        return SingleTableCatalog(load_catalog(settings.catalog.name, **{"type": self.catalog_type, **known, **given}))
+        return SingleTableCatalog(
+            load_catalog(settings.catalog.name, **{"type": self.catalog_type, **known, **properties})
+        )
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,7 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
         if new := new_nested_fields(rows.rows, nested_columns(schema)):
             path = next(extra_fields(pa.struct(new), pa.struct(list(schema))))
             raise SchemaMismatch(self._table, path, expected="no such field in arrow_schema", got="one")
-        columns = [_strict(self._table, one, [row.get(one.name) for row in rows.rows]) for one in schema]
+        columns = [_strict(self._table, field, [row.get(field.name) for row in rows.rows]) for field in schema]
         return pa.table(columns, schema=schema)
 
     @property

@@ -92,11 +92,11 @@ class IcebergTarget:
         change: Publishable | None = None,
     ) -> PartProgress:
         """Rows, quarantined rows, rows of other tables and progress, in one commit."""
-        beside: Sequence[WrittenFile] = ()
+        quarantine_files: Sequence[WrittenFile] = ()
         if quarantined:
             layout = self.open_quarantine(claim.part).layout
-            beside = write_files(as_arrow(quarantined, layout.arrow), layout)
-        return self.publish(files, claim, quarantine_files=beside, also=also, change=change).progress
+            quarantine_files = write_files(as_arrow(quarantined, layout.arrow), layout)
+        return self.publish(files, claim, quarantine_files=quarantine_files, also=also, change=change).progress
 
     def publish(
         self,
@@ -153,13 +153,13 @@ class IcebergTarget:
 
     def _append(self, identifier: Identifier, rows: pa.Table) -> Append:
         layout = TableLayout.of(self._patiently(lambda: self._load(identifier)))
-        found = Contract.of(layout).accept(as_table(rows))
-        if found.rejected:
-            first = found.rejected[0]
+        accepted = Contract.of(layout).accept(as_table(rows))
+        if accepted.rejected:
+            first = accepted.rejected[0]
             raise RowRefused(layout.name, first.reason, position=f"row {first.number} of also()", row=first.raw)
         buffer = Buffer(layout)
         try:
-            buffer.add(found.rows)
+            buffer.add(accepted.rows)
             return Append(identifier, buffer.flush())
         except BaseException:
             buffer.abandon()

@@ -93,7 +93,7 @@ class OneWriteTarget(IcebergTarget):
         self.patience.on_step("files written")
         check_present([*files, *quarantine_files], self.layout)
         target = change or self._target(files)
-        beside = Append(quarantine_of(self.identifier), quarantine_files)
+        rejected = Append(quarantine_of(self.identifier), quarantine_files)
         sent: list[Change] = []
 
         def attempt(number: int) -> Change:
@@ -103,8 +103,8 @@ class OneWriteTarget(IcebergTarget):
                     return earlier
             changes = [target.build(table, attempt=number, summary={}, properties={})]
             if quarantine_files:
-                quarantine = self.catalog.load_table(beside.identifier)
-                changes.append(beside.build(quarantine, attempt=number, summary={}, properties={}))
+                quarantine = self.catalog.load_table(rejected.identifier)
+                changes.append(rejected.build(quarantine, attempt=number, summary={}, properties={}))
             sent.append(changes[0])
             self.catalog.commit_changes(changes)
             return changes[0]

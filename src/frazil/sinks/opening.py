@@ -143,23 +143,23 @@ def open(  # frazil.sinks.open reads as it should
     The options are those of `frazil.sinks.Options`. `batch_size`, `batch_interval_seconds` and `num_partitions`, the
     names of Bytewax dataflows, are aliases of `flush_rows`, `flush_seconds` and `parts`.
     """
-    given, parts = _without_aliases(options, parts)
-    check_names(given, Options.__annotations__, others=PARAMETERS)
+    arguments, parts = _without_aliases(options, parts)
+    check_names(arguments, Options.__annotations__, others=PARAMETERS)
     check_word("host", host, get_args(Host))
     check_word("mode", mode, get_args(Mode))
     if host != "bytewax" or name is not None:
         check_stream(name, part)
-    chosen = sink_options(**given)
+    chosen = sink_options(**arguments)
     where = _Where(table, catalog, storage_options, branch, patience or Patience())
     rules = _rules(where, mode, key, sequence, op)
     if host == "bytewax":
-        return _for_bytewax(where, name, rules, given, parts)
+        return _for_bytewax(where, name, rules, arguments, parts)
     if parts != 1:
         raise SinkError(
             f"option 'parts' is {parts!r}: it is for host='bytewax'", hint="part=0, part=1, ...", option="parts"
         )
     if host == "spark":
-        return _for_spark(where, name, rules, given)
+        return _for_spark(where, name, rules, arguments)
     assert name is not None
     target = where.open(rules)
     if rules is not None:
@@ -222,14 +222,14 @@ class _Where:
 
 
 def _without_aliases(options: OpenOptions, parts: int) -> tuple[Options, int]:
-    given: dict[str, Any] = {**options, **({"parts": parts} if parts != 1 else {})}
-    for alias in [name for name in ALIASES if name in given]:
-        if ALIASES[alias] in given:
+    aliases: dict[str, Any] = {**options, **({"parts": parts} if parts != 1 else {})}
+    for alias in [name for name in ALIASES if name in aliases]:
+        if ALIASES[alias] in aliases:
             raise SinkError(
                 f"'{alias}' is another name of '{ALIASES[alias]}', and both are given", hint="give one", option=alias
             )
-        given[ALIASES[alias]] = given.pop(alias)
-    return cast(Options, given), given.pop("parts", 1)
+        aliases[ALIASES[alias]] = aliases.pop(alias)
+    return cast(Options, aliases), aliases.pop("parts", 1)
 
 
 def _rules(

@@ -178,12 +178,12 @@ class ArrowSink:
             self._check_forward(end)
             before = 0
             for piece in _pieces(as_dicts(rows)):
-                found = self._accept(piece)
-                if found.rows.num_rows or found.rejected:
+                accepted = self._accept(piece)
+                if accepted.rows.num_rows or accepted.rejected:
                     self._check_moves(end)
-                self._reject([(row, position_in_batch(before + row.number, end), end) for row in found.rejected])
-                self._buffer.add(found.rows)
-                before += found.rows.num_rows + len(found.rejected)
+                self._reject([(row, position_in_batch(before + row.number, end), end) for row in accepted.rejected])
+                self._buffer.add(accepted.rows)
+                before += accepted.rows.num_rows + len(accepted.rejected)
             self._reach(end, done)
 
     def write_with_offsets(self, rows: Any, *, source: str, offsets: pa.Array | Sequence[int]) -> None:
@@ -219,11 +219,11 @@ class ArrowSink:
             rows, numbers = _without_seen(rows, numbers, reached)
             if not len(numbers):
                 return
-            found = self._accept(rows)
-            at = [numbers[row.number].as_py() for row in found.rejected]
-            rejected = zip(found.rejected, at, strict=True)
+            accepted = self._accept(rows)
+            at = [numbers[row.number].as_py() for row in accepted.rejected]
+            rejected = zip(accepted.rejected, at, strict=True)
             self._reject([(row, exact_position(source, offset), {source: offset + 1}) for row, offset in rejected])
-            self._buffer.add(found.rows)
+            self._buffer.add(accepted.rows)
             self._reach({source: numbers[-1].as_py() + 1}, ())
 
     def also(self, table: str | Identifier, rows: pa.Table) -> None:

@@ -29,8 +29,8 @@ class ChangeBuffer:
     def __init__(self, layout: TableLayout, waiting: Sequence[pa.Table] = ()) -> None:
         self.layout = layout
         self.waiting = list(waiting)
-        self.rows = sum(one.num_rows for one in self.waiting)
-        self.bytes = sum(one.nbytes for one in self.waiting)
+        self.rows = sum(item.num_rows for item in self.waiting)
+        self.bytes = sum(array.nbytes for array in self.waiting)
 
     def add(self, rows: pa.Table) -> None:
         """Takes changes in the order of their arrival."""
@@ -109,6 +109,8 @@ class UpsertSink(ArrowSink):
         layout = self._target.layout
         old = getattr(self, "_buffer", None)
         waiting = (
-            [relay_columns(one, old.layout, layout) for one in old.waiting] if isinstance(old, ChangeBuffer) else []
+            [relay_columns(change, old.layout, layout) for change in old.waiting]
+            if isinstance(old, ChangeBuffer)
+            else []
         )
         return ChangeBuffer(layout, waiting)

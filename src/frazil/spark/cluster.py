@@ -102,15 +102,15 @@ def master_addresses(master: str) -> list[tuple[str, int]]:
     >>> master_addresses("spark://a:7077,[::1]:7078")
     [('a', 7077), ('::1', 7078)]
     """
-    found = []
+    addresses = []
     for part in master.removeprefix("spark://").split(","):
         address = re.fullmatch(r"\[?([^\]/]+?)\]?:(\d+)", part)
         if address is None:
             raise ConfigError(
                 f"spark.master is '{master}', expected spark://HOST:PORT", hint="the master's page shows its address"
             )
-        found.append((address[1], int(address[2])))
-    return found
+        addresses.append((address[1], int(address[2])))
+    return addresses
 
 
 def _check_master(master: str) -> None:
@@ -155,16 +155,16 @@ def check_executors(spark: SparkSession, settings: SparkSettings) -> list[Execut
         raise explain_worker(str(exc), context.pythonExec) from exc
     import frazil
 
-    for one in seen:
-        if one.frazil != frazil.__version__:
+    for executor in seen:
+        if executor.frazil != frazil.__version__:
             raise PipelineError(
-                f"the executor on {one.host} has frazil {one.frazil} in {one.python}, the driver has "
+                f"the executor on {executor.host} has frazil {executor.frazil} in {executor.python}, the driver has "
                 f"{frazil.__version__}; {NOTHING_DONE}",
                 hint=f"install there: pip install 'frazil[spark]=={frazil.__version__}'",
             )
-        if not one.pyarrow:
+        if not executor.pyarrow:
             raise PipelineError(
-                f"the executor on {one.host} has no pyarrow in {one.python}; {NOTHING_DONE}",
+                f"the executor on {executor.host} has no pyarrow in {executor.python}; {NOTHING_DONE}",
                 hint=f"install there: pip install 'frazil[spark]=={frazil.__version__}'",
             )
     return seen
@@ -176,8 +176,8 @@ def describe_executors(seen: Sequence[Executor]) -> str:
     >>> describe_executors([Executor("/0", "w1", "/py", "3.11.7", "1", "20"), Executor("/1", "w2", "/py", "3.11.7", "1", "20")])
     '2 executors on w1, w2; Python 3.11.7 at /py'
     """  # noqa: E501
-    ids, hosts = {(one.host, one.folder) for one in seen}, sorted({one.host for one in seen})
-    pythons = sorted({f"Python {one.version} at {one.python}" for one in seen})
+    ids, hosts = {(executor.host, executor.folder) for executor in seen}, sorted({executor.host for executor in seen})
+    pythons = sorted({f"Python {executor.version} at {executor.python}" for executor in seen})
     shown = ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} more" if len(hosts) > 5 else "")
     return f"{count(len(ids), 'executor')} on {shown}; {'; '.join(pythons)}"
 
@@ -188,8 +188,8 @@ def explain_worker(text: str, python: str) -> PipelineError:
     >>> explain_worker('java.io.IOException: Cannot run program "/py": error=2, No such file or directory', "/py").message
     'the executors have no Python at /py; nothing was begun'
     """  # noqa: E501
-    if found := re.search(r"different version:? \(?'?([\d., ]+?)'?\)? than that in\s+driver:? \(?'?([\d., ]+\d)", text):
-        message = f"the executors have Python {found[1]} ({python}), the driver has {found[2]}"
+    if match := re.search(r"different version:? \(?'?([\d., ]+?)'?\)? than that in\s+driver:? \(?'?([\d., ]+\d)", text):
+        message = f"the executors have Python {match[1]} ({python}), the driver has {match[2]}"
         hint = (
             "start the command with the same minor version, or name another interpreter: [spark] python = "
             "'/path/on/the/workers'"
@@ -200,8 +200,8 @@ def explain_worker(text: str, python: str) -> PipelineError:
             "install the environment there at the same path, or say where it is: [spark] python, or environment "
             "(docs/cluster.md)"
         )
-    elif found := re.search(r"No module named '?([\w.]+)", text):
-        message = f"the executors' Python ({python}) has no module {found[1]}"
+    elif match := re.search(r"No module named '?([\w.]+)", text):
+        message = f"the executors' Python ({python}) has no module {match[1]}"
         hint = "install there what this environment has: pip install 'frazil[spark]', and what the project imports"
     else:
         message, hint = (

@@ -41,9 +41,9 @@ def spark_error(text: str) -> str:
     conditions = [line for line in lines if "[" in line and "]" in line and "SQLSTATE" in line]
     thrown = [line for line in lines if line.startswith(": ")]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    told = (
+    removeprefix = (
         (conditions[-1] if conditions else next(iter(thrown or lines), "no reason was given"))
         .removeprefix("Caused by: ")
         .removeprefix(": ")
     )
-    return f"{told} ({causes[-1]})" if causes and causes[-1] not in told else told
+    return f"{removeprefix} ({causes[-1]})" if causes and causes[-1] not in removeprefix else removeprefix

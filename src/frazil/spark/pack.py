@@ -52,7 +52,7 @@ def project_files(folder: Path) -> list[str]:
     Refused if it is more than modules can be: then the folder holds something else that should not go to every
     executor.
     """
-    found: list[str] = []
+    files: list[str] = []
     total = 0
     for current, folders, names in os.walk(folder):
         here = Path(current)
@@ -60,16 +60,16 @@ def project_files(folder: Path) -> list[str]:
         whole = "__init__.py" in names  # a package's other files are read through importlib.resources
         for name in sorted(names):
             if (name.endswith(".py") or whole) and not name.startswith(".") and (here / name).is_file():
-                found.append((here / name).relative_to(folder).as_posix())
+                files.append((here / name).relative_to(folder).as_posix())
                 total += (here / name).stat().st_size
                 if total > MOST_BYTES:
                     raise ProjectError(
                         f"the modules in {folder} are more than {MOST_BYTES >> 20} MB; the last one looked at is "
-                        f"{found[-1]}",
+                        f"{files[-1]}",
                         hint="keep data and environments out of the project's packages, or in folders whose name "
                         "begins with a dot",
                     )
-    return found
+    return files
 
 
 def _is_part(folder: Path) -> bool:

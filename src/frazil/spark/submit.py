@@ -91,9 +91,9 @@ def secret_keys(settings: Settings, conf: Mapping[str, str]) -> list[str]:
         "s3.access_key_id": settings.s3.access_key_id,
         "s3.secret_access_key": settings.s3.secret_access_key,
     }
-    given = [key for key in conf if is_secret(key) and not key.startswith(f"spark.sql.catalog.{settings.catalog.name}")]
+    keys = [key for key in conf if is_secret(key) and not key.startswith(f"spark.sql.catalog.{settings.catalog.name}")]
     properties = [f"catalog.properties.{key}" for key in settings.catalog.properties if is_secret(key)]
-    return [*(key for key, value in own.items() if value), *properties, *(f"spark.conf.{key}" for key in given)]
+    return [*(key for key, value in own.items() if value), *properties, *(f"spark.conf.{key}" for key in keys)]
 
 
 def describe(plan: Submission) -> list[tuple[str, str]]:

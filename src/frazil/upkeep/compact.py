@@ -94,7 +94,7 @@ class Compacted:
         now, applied = survey.deletes_of(file.path), {delete.key for delete in file.deletes}
         if now is None or survey.first_row_id(file.path) != file.first_row_id:
             return False
-        return applied <= now.keys() and all(self._reaches(one) for key, one in now.items() if key not in applied)
+        return applied <= now.keys() and all(self._reaches(delete) for key, delete in now.items() if key not in applied)
 
     def _reaches(self, delete: DeleteFile) -> bool:
         """Whether a delete that has come since the files were read finds the rows in the new files: by their values, as
@@ -237,13 +237,13 @@ def _portions(
     """What is finished, in portions that are worth a commit."""
     waiting: list[tuple[Group, tuple[WrittenFile, ...]]] = []
     began = time.monotonic()
-    for group, made in finished:
+    for group, result in finished:
         on_group(group)
-        if isinstance(made, UpkeepError):
-            problems.append(made.message)
+        if isinstance(result, UpkeepError):
+            problems.append(result.message)
             continue
-        waiting.append((group, tuple(made)))
-        size, files = sum(one.bytes for one, _ in waiting), sum(len(one.files) for one, _ in waiting)
+        waiting.append((group, tuple(result)))
+        size, files = sum(task.bytes for task, _ in waiting), sum(len(task.files) for task, _ in waiting)
         if size >= COMMIT_BYTES or files >= COMMIT_FILES or time.monotonic() - began >= COMMIT_SECONDS:
             yield waiting
             waiting, began = [], time.monotonic()

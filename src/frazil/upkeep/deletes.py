@@ -110,7 +110,7 @@ class WrittenDeletes:
         """The file as a manifest describes it. Its bounds are whole paths: cut ones would not tell that it is about one
         file alone.
         """
-        made = DataFile.from_args(
+        arguments = DataFile.from_args(
             content=DataFileContent.POSITION_DELETES,
             file_path=self.path,
             file_format=FileFormat.PARQUET,
@@ -122,8 +122,8 @@ class WrittenDeletes:
             lower_bounds={PATH_ID: self.paths[0].encode(), POS_ID: _long(self.positions[0])},
             upper_bounds={PATH_ID: self.paths[1].encode(), POS_ID: _long(self.positions[1])},
         )
-        made.spec_id = self.spec_id
-        return made
+        arguments.spec_id = self.spec_id
+        return arguments
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,19 +164,19 @@ def choose_deletes(table: str, files: Sequence[KnownDelete], *, target_bytes: in
     >>> len(plan.dangling), [len(some) for some in plan.merges]
     (1, [5])
     """
-    dangling = tuple(one for one in files if not one.about)
+    dangling = tuple(file for file in files if not file.about)
     places: dict[tuple[int, tuple[object, ...]], list[KnownDelete]] = defaultdict(list)
-    for one in files:
-        if one.about and one.can_merge and one.bytes < 0.75 * target_bytes:
-            places[one.spec_id, one.partition].append(one)
-    bins = [some for found in places.values() for some in _bins(sorted(found, key=lambda one: one.path))]
+    for file in files:
+        if file.about and file.can_merge and file.bytes < 0.75 * target_bytes:
+            places[file.spec_id, file.partition].append(file)
+    bins = [some for place in places.values() for some in _bins(sorted(place, key=lambda delete: delete.path))]
     return DeletePlan(table, dangling, tuple(tuple(some) for some in bins if len(some) >= least))
 
 
 def _bins(files: Sequence[KnownDelete]) -> Iterator[list[KnownDelete]]:
     some: list[KnownDelete] = []
     for file in files:
-        if some and sum(one.bytes for one in some) + file.bytes > MERGED_BYTES:
+        if some and sum(file.bytes for file in some) + file.bytes > MERGED_BYTES:
             yield some
             some = []
         some.append(file)
@@ -188,20 +188,20 @@ def plan_deletes(table: Table, policy: Policy) -> DeletePlan:
     seen, name = Survey(table), ".".join(table.name())
     if not seen.has_deletes:
         return DeletePlan(name)
-    found = [
+    deletes = [
         KnownDelete(
-            one.path,
-            delete_fact(one, "bytes"),
-            delete_fact(one, "records"),
-            one.spec_id,
-            one.partition,
-            frozenset(seen.concerned[key_of(one)]),
-            key_of(one)[1],
-            can_merge=_can_merge(one) and not seen.keeps_row_ids,
+            file.path,
+            delete_fact(file, "bytes"),
+            delete_fact(file, "records"),
+            file.spec_id,
+            file.partition,
+            frozenset(seen.concerned[key_of(file)]),
+            key_of(file)[1],
+            can_merge=_can_merge(file) and not seen.keeps_row_ids,
         )
-        for one in seen.delete_files()
+        for file in seen.delete_files()
     ]
-    return choose_deletes(name, found, target_bytes=policy.delete_file_bytes, least=policy.min_input_files)
+    return choose_deletes(name, deletes, target_bytes=policy.delete_file_bytes, least=policy.min_input_files)
 
 
 def _can_merge(delete: DeleteFile) -> bool:
@@ -220,9 +220,9 @@ class DeleteRewrite:
         """Carries the plan out; delete files that another rewrite was faster with are left out."""
         if not plan.before:
             return DeleteResult()
-        swaps = [DeleteSwap(frozenset([one.key])) for one in plan.dangling]
+        swaps = [DeleteSwap(frozenset([file.key])) for file in plan.dangling]
         merged = [(some, _merge(table, some)) for some in plan.merges]
-        swaps += [DeleteSwap(frozenset(one.key for one in some), _about(some), made) for some, made in merged]
+        swaps += [DeleteSwap(frozenset(file.key for file in some), _about(some), file) for some, file in merged]
         self.patience.on_step("files written")
         exchange = FileExchange[DeleteSwap](ManifestContent.DELETES)
         outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.patience).commit(swaps)
@@ -252,14 +252,14 @@ def _about(files: Sequence[KnownDelete]) -> frozenset[str]:
 def _read(table: Table, files: Sequence[KnownDelete]) -> pa.Table:
     """The rows of the delete files that name a live file, each once, in the order that the specification asks for."""
     live = pa.array(sorted(_about(files)), pa.string())
-    found: list[pa.Table] = []
+    positions: list[pa.Table] = []
     for file in files:
         with table.io.new_input(file.path).open() as stream:
             rows = pq.read_table(stream, columns=["file_path", "pos"]).cast(
                 pa.schema([("file_path", pa.string()), ("pos", pa.int64())])
             )
-        found.append(rows.filter(pc.is_in(rows.column("file_path"), value_set=live)))
-    once = pa.concat_tables(found).group_by(["file_path", "pos"], use_threads=False).aggregate([])
+        positions.append(rows.filter(pc.is_in(rows.column("file_path"), value_set=live)))
+    once = pa.concat_tables(positions).group_by(["file_path", "pos"], use_threads=False).aggregate([])
     return once.sort_by([("file_path", "ascending"), ("pos", "ascending")]).cast(SCHEMA)
 
 

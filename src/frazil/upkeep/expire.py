@@ -70,19 +70,21 @@ def choose_expired(
         least = policy.min_snapshots if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
         kept |= set(_young_line(metadata, head, cutoff_ms=now_ms - age, least=least, since_ms=keep_since_ms))
     on_lines = {
-        one.snapshot_id
+        snapshot.snapshot_id
         for name in metadata.refs
         if name not in refs
-        for one in _line(metadata, metadata.snapshot_by_name(name))
+        for snapshot in _line(metadata, metadata.snapshot_by_name(name))
     }
     cutoff = min(now_ms - policy.max_snapshot_age_ms, keep_since_ms if keep_since_ms is not None else now_ms)
     kept |= {
-        one.snapshot_id for one in metadata.snapshots if one.snapshot_id not in on_lines and one.timestamp_ms >= cutoff
+        snapshot.snapshot_id
+        for snapshot in metadata.snapshots
+        if snapshot.snapshot_id not in on_lines and snapshot.timestamp_ms >= cutoff
     }
     gone = [
-        one.snapshot_id
-        for one in sorted(metadata.snapshots, key=lambda one: one.timestamp_ms)
-        if one.snapshot_id not in kept
+        snapshot.snapshot_id
+        for snapshot in sorted(metadata.snapshots, key=lambda snapshot: snapshot.timestamp_ms)
+        if snapshot.snapshot_id not in kept
     ]
     return Expired(tuple(gone), tuple(sorted(refs)), len(metadata.snapshots) - len(gone))
 
@@ -105,17 +107,21 @@ def _young_line(
     young one.
     """
     line = list(_line(metadata, head))
-    needed = [position for position, one in enumerate(line) if position < least or one.timestamp_ms >= cutoff_ms]
+    needed = [
+        position for position, snapshot in enumerate(line) if position < least or snapshot.timestamp_ms >= cutoff_ms
+    ]
     if since_ms is not None:  # down to what it held at that time
         needed.append(
-            next((position for position, one in enumerate(line) if one.timestamp_ms <= since_ms), len(line) - 1)
+            next(
+                (position for position, snapshot in enumerate(line) if snapshot.timestamp_ms <= since_ms), len(line) - 1
+            )
         )
-    return [one.snapshot_id for one in line[: max(needed, default=0) + 1]]
+    return [snapshot.snapshot_id for snapshot in line[: max(needed, default=0) + 1]]
 
 
 def _line(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot]:
     # PyIceberg's own look goes through all of them each time
-    known = {one.snapshot_id: one for one in metadata.snapshots}
+    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     while head is not None:
         yield head
         head = known.get(head.parent_snapshot_id) if head.parent_snapshot_id is not None else None
@@ -150,8 +156,8 @@ def plan_expiry(table: Table, policy: Policy, *, now_ms: int, keep_since_ms: int
     if not expired.snapshot_ids or not policy.may_delete:
         return ExpiryPlan(name, expired, uuid=uuid)
     gone = set(expired.snapshot_ids)
-    before = [one for one in table.metadata.snapshots if one.snapshot_id in gone]
-    after = [one for one in table.metadata.snapshots if one.snapshot_id not in gone]
+    before = [snapshot for snapshot in table.metadata.snapshots if snapshot.snapshot_id in gone]
+    after = [snapshot for snapshot in table.metadata.snapshots if snapshot.snapshot_id not in gone]
     doomed, folders = find_doomed(table, before, after), folders_of(table)
     own = [path for path in doomed.in_order() if is_own(path, folders)]
     try:
@@ -224,21 +230,21 @@ class Expiry:
         now = self.catalog.load_table(self.identifier)
         if now.metadata.table_uuid != before.metadata.table_uuid:
             return Removed()
-        expired = [one for one in before.metadata.snapshots if one.snapshot_id in gone]
+        expired = [snapshot for snapshot in before.metadata.snapshots if snapshot.snapshot_id in gone]
         doomed = find_doomed(before, expired, now.metadata.snapshots, kept_statistics=statistics_paths(now.metadata))
         return remove_files(now, doomed.in_order(), on_step=self.patience.on_step)
 
 
 def _has_happened(metadata: TableMetadata, expired: Expired) -> bool:
     """Whether everything that a commit takes away is gone."""
-    return not any(metadata.snapshot_by_id(one) for one in expired.snapshot_ids) and not any(
+    return not any(metadata.snapshot_by_id(snapshot_id) for snapshot_id in expired.snapshot_ids) and not any(
         name in metadata.refs for name in expired.refs
     )
 
 
 def statistics_paths(metadata: TableMetadata) -> frozenset[str]:
     """The statistics files that a table's metadata names."""
-    return frozenset(one.statistics_path for one in (*metadata.statistics, *metadata.partition_statistics))
+    return frozenset(statistic.statistics_path for statistic in (*metadata.statistics, *metadata.partition_statistics))
 
 
 def _change(table: Table, identifier: Identifier, expired: Expired) -> Change:

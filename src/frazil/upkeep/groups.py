@@ -144,7 +144,7 @@ def plan_groups(files: Iterable[LiveFile], rules: Rules) -> list[Group]:
             # Rows of an older spec go to many partitions of the current one: together they make fewer files.
             is_current = file.spec_id == rules.spec_id
             places[file.spec_id, file.partition if is_current else ()].append(file)
-    bins = [(place, some) for place, found in places.items() for some in _bins(found, rules.group_bytes)]
+    bins = [(place, some) for place, files in places.items() for some in _bins(files, rules.group_bytes)]
     groups = [Group(tuple(some), *place, rules.sequence) for place, some in bins if _is_worth_it(some, rules)]
     return sorted(
         groups, key=lambda group: (group.files_after(rules.target_bytes) - len(group.files), sorted(group.paths)[0])
@@ -157,7 +157,7 @@ def _bins(files: Sequence[LiveFile], most_bytes: int) -> list[list[LiveFile]]:
     """
     bins: list[list[LiveFile]] = []
     size = most_bytes + 1
-    for file in sorted(files, key=lambda one: one.path):
+    for file in sorted(files, key=lambda member: member.path):
         if size + file.bytes > most_bytes:
             bins.append([])
             size = 0

@@ -46,7 +46,7 @@ class Merge:
 
     @property
     def paths(self) -> frozenset[str]:
-        return frozenset(one.path for one in self.manifests)
+        return frozenset(manifest.path for manifest in self.manifests)
 
     @property
     def watched(self) -> frozenset[str]:
@@ -54,7 +54,7 @@ class Merge:
 
     def holds(self, survey: Survey) -> bool:
         """Whether all of them are still listed: manifests never change."""
-        return {(one.path, one.first_row_id) for one in self.manifests} <= survey.listed
+        return {(manifest.path, manifest.first_row_id) for manifest in self.manifests} <= survey.listed
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ManifestPlan:
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for merge in self.merges for one in merge.manifests)
+        return sum(manifest.bytes for merge in self.merges for manifest in merge.manifests)
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ def choose_merges(manifests: Sequence[ManifestFacts], *, target_bytes: int, leas
     [5]
     """  # noqa: E501
     places: dict[tuple[int, int], list[ManifestFacts]] = defaultdict(list)
-    for one in manifests:
-        if one.bytes < target_bytes * TOO_SMALL:
-            places[one.spec_id, one.content].append(one)
-    bins = [some for _, found in sorted(places.items()) if len(found) >= least for some in _bins(found)]
+    for manifest in manifests:
+        if manifest.bytes < target_bytes * TOO_SMALL:
+            places[manifest.spec_id, manifest.content].append(manifest)
+    bins = [some for _, manifests in sorted(places.items()) if len(manifests) >= least for some in _bins(manifests)]
     return [Merge(tuple(some)) for some in bins if _parts(some, target_bytes) < len(some)]
 
 
@@ -108,16 +108,16 @@ def _bins(manifests: Sequence[ManifestFacts]) -> Iterator[list[ManifestFacts]]:
     lies in that order.
     """
     some: list[ManifestFacts] = []
-    for one in manifests:
-        if some and sum(other.bytes for other in some) + one.bytes > MERGED_BYTES:
+    for manifest in manifests:
+        if some and sum(other.bytes for other in some) + manifest.bytes > MERGED_BYTES:
             yield some
             some = []
-        some.append(one)
+        some.append(manifest)
     yield some
 
 
 def _parts(manifests: Sequence[ManifestFacts], target_bytes: int) -> int:
-    return max(-(-sum(one.bytes for one in manifests) // target_bytes), 1)
+    return max(-(-sum(manifest.bytes for manifest in manifests) // target_bytes), 1)
 
 
 def plan_manifests(table: Table, policy: Policy) -> ManifestPlan:
@@ -150,11 +150,11 @@ class Exchange:
         for merge in merges:
             if (snapshot_id, merge) not in self._written:
                 self._written[snapshot_id, merge] = self._merge(survey.table, merge, listed, snapshot_id)
-        made = [one for merge in merges for one in self._written[snapshot_id, merge][0]]
+        manifests = [manifest for merge in merges for manifest in self._written[snapshot_id, merge][0]]
         replaced = {path for merge in merges for path in merge.paths}
-        kept = [one for path, one in listed.items() if path not in replaced]
-        counts = {"manifests-created": len(made), "manifests-kept": len(kept), "manifests-replaced": len(replaced)}
-        return [*made, *kept], Counts(
+        kept = [manifest for path, manifest in listed.items() if path not in replaced]
+        counts = {"manifests-created": len(manifests), "manifests-kept": len(kept), "manifests-replaced": len(replaced)}
+        return [*manifests, *kept], Counts(
             {**counts, "entries-processed": sum(self._written[snapshot_id, merge][1] for merge in merges)}
         )
 
@@ -168,11 +168,11 @@ class Exchange:
         entries = _clustered(table, [listed[path] for path in sorted(merge.paths)])
         first = merge.manifests[0]
         content = listed[first.path].content
-        made = [
+        manifests = [
             write_entries(table, some, spec_id=first.spec_id, content=content, snapshot_id=snapshot_id)
             for some in _slices(entries, _parts(merge.manifests, self.target_bytes))
         ]
-        return made, len(entries)
+        return manifests, len(entries)
 
 
 @dataclass

@@ -123,15 +123,17 @@ def plan_orphans(
             table=name,
             problem="shared-folder",
         )
-    listed, found = 0, list[Orphan]()
+    listed, orphans = 0, list[Orphan]()
     for some in _portions(_old_files(table, now_ms - older_than_ms)):
         on_step("listed")
         listed += len(some)
-        found += _unreferenced(some, load())  # loaded after the listing: what was committed in between is the table's
+        orphans += _unreferenced(some, load())  # loaded after the listing: what was committed in between is the table's
     folders = folders_of(table)
-    found = [one for one in found if is_own(one.path, folders)]  # a symbolic link may have led the listing elsewhere
-    needed = find_referenced(table.catalog, (one.path for one in found), other_than=tuple(table.name()))
-    left = sorted((one for one in found if one.path not in needed), key=lambda one: one.path)
+    orphans = [
+        orphan for orphan in orphans if is_own(orphan.path, folders)
+    ]  # a symbolic link may have led the listing elsewhere
+    needed = find_referenced(table.catalog, (orphan.path for orphan in orphans), other_than=tuple(table.name()))
+    left = sorted((orphan for orphan in orphans if orphan.path not in needed), key=lambda orphan: orphan.path)
     return OrphanPlan(name, tuple(left), listed, older_than_ms, str(table.metadata.table_uuid), needed)
 
 

@@ -27,16 +27,16 @@ def find_referenced(catalog: Catalog, files: Iterable[str], *, other_than: Ident
 
     `ReferencesUnknown`: a table cannot be read, so it may lead to any of them.
     """
-    found: dict[str, str] = {}
+    referenced: dict[str, str] = {}
     for some in in_portions(files, AT_ONCE):
-        found |= _ask(catalog, some, other_than)
-    return found
+        referenced |= _ask(catalog, some, other_than)
+    return referenced
 
 
 def _ask(catalog: Catalog, files: Sequence[str], other_than: Identifier | None) -> dict[str, str]:
     ask = getattr(catalog, "find_references", None)
-    found = ask(files, other_than=other_than) if ask is not None else None
-    return found if found is not None else _walk(catalog, files, other_than)
+    answer = ask(files, other_than=other_than) if ask is not None else None
+    return answer if answer is not None else _walk(catalog, files, other_than)
 
 
 def _walk(catalog: Catalog, files: Sequence[str], other_than: Identifier | None) -> dict[str, str]:
@@ -73,7 +73,7 @@ def every_table(catalog: Any) -> Iterator[Identifier]:
 
     def walk(namespace: Identifier) -> Iterator[Identifier]:
         if namespace:
-            yield from (tuple(one) for one in catalog.list_tables(namespace))
+            yield from (tuple(table) for table in catalog.list_tables(namespace))
         for inner in catalog.list_namespaces(namespace):
             yield from walk(tuple(inner))
 

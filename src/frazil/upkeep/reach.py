@@ -81,7 +81,7 @@ def find_doomed(
     kept_lists, kept_manifests = set(), dict[str, str]()
     for path in _lists(kept):
         kept_lists.add(comparable(path))
-        kept_manifests |= {comparable(one): one for one in _manifests(cache.manifest_list(path))}
+        kept_manifests |= {comparable(manifest): manifest for manifest in _manifests(cache.manifest_list(path))}
     gone_lists = [path for path in _lists(expired) if comparable(path) not in kept_lists]
     gone = dict[str, tuple[str, int]]()
     for path in gone_lists:
@@ -90,7 +90,7 @@ def find_doomed(
             if comparable(manifest) not in kept_manifests:
                 gone[comparable(manifest)] = (manifest, length or 0)
     data, data_bytes = _data_files(cache, [path for path, _ in gone.values()], list(kept_manifests.values()))
-    statistics = _statistics(table, {one.snapshot_id for one in expired}, kept_statistics)
+    statistics = _statistics(table, {snapshot.snapshot_id for snapshot in expired}, kept_statistics)
     size = data_bytes + sum(length for _, length in gone.values())
     return Doomed(tuple(data), tuple(path for path, _ in gone.values()), tuple(gone_lists), tuple(statistics), size)
 
@@ -105,7 +105,7 @@ def _data_files(cache: ManifestCache, gone: Sequence[str], kept: Sequence[str]) 
         candidates.add(manifest.columns["path"], manifest.columns["bytes"])
         if candidates.found and (len(candidates.found) >= AT_ONCE or number == len(gone)):
             _spare_kept(cache, candidates, kept)
-            doomed += [one for one, _ in candidates.found.values()]
+            doomed += [file for file, _ in candidates.found.values()]
             size += sum(length for _, length in candidates.found.values())
             candidates = _Candidates()
     return doomed, size
@@ -119,7 +119,7 @@ def _spare_kept(cache: ManifestCache, candidates: _Candidates, kept: Sequence[st
 
 
 def _lists(snapshots: Sequence[Snapshot]) -> Iterator[str]:
-    yield from dict.fromkeys(one.manifest_list for one in snapshots if one.manifest_list)
+    yield from dict.fromkeys(snapshot.manifest_list for snapshot in snapshots if snapshot.manifest_list)
 
 
 def _manifests(listed: ManifestList) -> list[str]:
@@ -128,12 +128,16 @@ def _manifests(listed: ManifestList) -> list[str]:
 
 def _statistics(table: Table, expired: set[int], kept: Collection[str] | None) -> Iterator[str]:
     known = [*table.metadata.statistics, *table.metadata.partition_statistics]
-    staying = kept if kept is not None else [one.statistics_path for one in known if one.snapshot_id not in expired]
+    staying = (
+        kept
+        if kept is not None
+        else [snapshot.statistics_path for snapshot in known if snapshot.snapshot_id not in expired]
+    )
     spared = {comparable(path) for path in staying}
     yield from (
-        one.statistics_path
-        for one in known
-        if one.snapshot_id in expired and comparable(one.statistics_path) not in spared
+        snapshot.statistics_path
+        for snapshot in known
+        if snapshot.snapshot_id in expired and comparable(snapshot.statistics_path) not in spared
     )
 
 
@@ -144,11 +148,11 @@ def reachable(table: Table) -> Iterator[pa.Array]:
     metadata = table.metadata
     cache = manifest_cache(table.io, max_bytes=64 << 20)
     own = [table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)]
-    own += [one.statistics_path for one in (*metadata.statistics, *metadata.partition_statistics)]
+    own += [statistic.statistics_path for statistic in (*metadata.statistics, *metadata.partition_statistics)]
     seen: set[str] = set()
     yield pa.array(own, pa.string())
     for path in _lists(metadata.snapshots):
-        manifests = [one for one in _manifests(cache.manifest_list(path)) if one not in seen]
+        manifests = [manifest for manifest in _manifests(cache.manifest_list(path)) if manifest not in seen]
         seen.update(manifests)
         yield pa.array([path, *manifests], pa.string())
         for manifest in manifests:

@@ -63,17 +63,19 @@ class LiveRows:
         with self._open(file.path) as source:
             parquet = pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
             columns = file_columns(parquet.schema_arrow, self._state.name_mapping)
-            ids = sorted(set().union(*(one.ids for one in sets)))
+            ids = sorted(set().union(*(deletes.ids for deletes in sets)))
             test = BatchReader(find_fields(self._state, self._schema, ids), columns, partition)
             extras = Extras(self._layout.schema.fields, task, columns)
             give = BatchReader(self._layout.schema.fields, extras.columns, partition)
             start, names = 0, sorted((test.names | give.names) - extras.made)
             for number in range(parquet.num_row_groups):  # one is in memory at a time
                 for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[number], columns=names):
-                    keep = self._keep(start, batch.num_rows, positions, [one.deleted(test.bind(batch)) for one in sets])
-                    made = give.take(extras.add(batch, start), True if keep is None else keep, self._arrow)
-                    if made is not None:
-                        yield made
+                    keep = self._keep(
+                        start, batch.num_rows, positions, [deletes.deleted(test.bind(batch)) for deletes in sets]
+                    )
+                    output = give.take(extras.add(batch, start), True if keep is None else keep, self._arrow)
+                    if output is not None:
+                        yield output
                     start += batch.num_rows
 
     def _keep(
@@ -107,18 +109,32 @@ def _reading(table: str, path: str) -> Iterator[None]:
 
 
 def _task(file: LiveFile) -> FileTask:
-    deletes, lineage = tuple(_delete(one, file) for one in file.deletes), (file.sequence, file.first_row_id)
+    deletes, lineage = tuple(_delete(response, file) for response in file.deletes), (file.sequence, file.first_row_id)
     return FileTask(
         file.path, file.format, file.rows, file.bytes, file.spec_id, file.partition, AlwaysTrue(), deletes, lineage
     )
 
 
-def _delete(one: AppliedDelete, file: LiveFile) -> DeleteFile:
+def _delete(applied_delete: AppliedDelete, file: LiveFile) -> DeleteFile:
     """The delete as scans know it: described by a manifest, here one of its own."""
-    facts = {"path": one.path, "format": one.format, "records": one.rows, "bytes": 0, "content_offset": one.offset}
-    facts |= {"content_bytes": one.length, "equality_ids": list(one.ids)}
-    manifest = Manifest(one.path, {name: pa.array([value]) for name, value in facts.items()}, {})
-    is_vector = one.offset is not None
+    facts = {
+        "path": applied_delete.path,
+        "format": applied_delete.format,
+        "records": applied_delete.rows,
+        "bytes": 0,
+        "content_offset": applied_delete.offset,
+    }
+    facts |= {"content_bytes": applied_delete.length, "equality_ids": list(applied_delete.ids)}
+    manifest = Manifest(applied_delete.path, {name: pa.array([value]) for name, value in facts.items()}, {})
+    is_vector = applied_delete.offset is not None
     return DeleteFile(
-        manifest, 0, one.path, one.content, file.sequence, file.spec_id, file.partition, file.path, is_vector
+        manifest,
+        0,
+        applied_delete.path,
+        applied_delete.content,
+        file.sequence,
+        file.spec_id,
+        file.partition,
+        file.path,
+        is_vector,
     )

@@ -183,7 +183,7 @@ class FileExchange(Generic[F]):
             removed = deletes | {(path, None) for path in files}
             self._written[key] = self._write(survey, list(zip(swaps, ages, strict=True)), removed, touched, snapshot_id)
         written, counts = self._written[key]
-        return [*written, *(one for path, one in survey.manifests.items() if path not in touched)], counts
+        return [*written, *(manifest for path, manifest in survey.manifests.items() if path not in touched)], counts
 
     def _write(
         self,

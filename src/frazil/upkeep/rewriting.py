@@ -86,9 +86,9 @@ class Rewriter:
             rows = sorted_batches(rows, self.layout.sort, run_bytes=self.chunk_bytes, folder=self.spool_folder)
         with abandoning_on_error(lambda: list(writers.values())):
             for chunk in chunked(rows, self.chunk_bytes):
-                for one in split(chunk, self.layout.keys).slices():
-                    writer = writers.setdefault(one.partition, RollingWriter(maker, one.partition, is_sorted))
-                    writer.write(one.rows)
+                for slice_ in split(chunk, self.layout.keys).slices():
+                    writer = writers.setdefault(slice_.partition, RollingWriter(maker, slice_.partition, is_sorted))
+                    writer.write(slice_.rows)
             return [file for writer in writers.values() for file in writer.finish()]
 
     def _take_apart(self, rows: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
@@ -106,16 +106,14 @@ class Rewriter:
             raise
 
     def _check(self, group: Group, files: Sequence[WrittenFile], expected: int, nulls: dict[str, int]) -> None:
-        found = sum(file.rows for file in files)
-        if found != expected:
-            raise RowsMismatch(
-                self.layout.name, f"{expected:,} rows", f"{found:,} rows", first_file=group.files[0].path
-            )
+        rows = sum(file.rows for file in files)
+        if rows != expected:
+            raise RowsMismatch(self.layout.name, f"{expected:,} rows", f"{rows:,} rows", first_file=group.files[0].path)
         for name, count in nulls.items():
             field_id = self.layout.schema.find_field(name).field_id
-            told = [file.null_counts.get(field_id) for file in files]
-            written = sum(number for number in told if number is not None)
-            if None not in told and written != count:
+            check = [file.null_counts.get(field_id) for file in files]
+            written = sum(number for number in check if number is not None)
+            if None not in check and written != count:
                 raise RowsMismatch(
                     self.layout.name,
                     f"{count:,} NULLs in '{name}'",

@@ -79,4 +79,4 @@ def _read_report(text: str) -> list[WrittenFile] | UpkeepError:
     report = json.loads(text)
     if "problem" in report:
         return UpkeepError(report["problem"], hint=report["hint"])
-    return [WrittenFile.from_json(one) for one in report["files"]]
+    return [WrittenFile.from_json(file) for file in report["files"]]

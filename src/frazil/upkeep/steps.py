@@ -125,16 +125,16 @@ class Keeper:
         """Does what was planned, as far as writers have left it possible; and says in the log what came of it."""
         table, start, outcome = self._load(), time.monotonic(), "failed"
         try:
-            made = self._perform(table, Policy.of(table.metadata.properties, table=self.name), plan)
-            outcome = "problems" if made.problems else "done"
+            file = self._perform(table, Policy.of(table.metadata.properties, table=self.name), plan)
+            outcome = "problems" if file.problems else "done"
         finally:
             seconds = time.monotonic() - start
             metrics.current().count("frazil_upkeep_steps_total", table=self.name, step=plan.step, outcome=outcome)
             metrics.current().observe("frazil_upkeep_seconds", seconds, step=plan.step)
-        facts = {"table": made.table, "step": made.step, "files": made.files, "bytes": made.bytes}
-        text = "; ".join((*made.lines, *made.problems))
-        log.info("%s: %s: %s", made.table, made.step, text, extra={"fields": {**facts, "seconds": round(seconds, 3)}})
-        return made
+        facts = {"table": file.table, "step": file.step, "files": file.files, "bytes": file.bytes}
+        text = "; ".join((*file.lines, *file.problems))
+        log.info("%s: %s: %s", file.table, file.step, text, extra={"fields": {**facts, "seconds": round(seconds, 3)}})
+        return file
 
     def _perform(self, table: Table, policy: Policy, plan: StepPlan) -> StepReport:
         match plan.detail:
@@ -153,27 +153,29 @@ class Keeper:
     # --- compaction --------------------------------------------------------------------------------------------------
 
     def _plan_compact(self, table: Table, policy: Policy) -> StepPlan:
-        found = compact.plan_compaction(table, policy, everything=self.everything)
-        left = [f"leave {count(number, 'file')} as found: each {why}" for why, number in sorted(found.left.items())]
-        if not found.groups:
+        compaction = compact.plan_compaction(table, policy, everything=self.everything)
+        left = [
+            f"leave {count(number, 'file')} as found: each {why}" for why, number in sorted(compaction.left.items())
+        ]
+        if not compaction.groups:
             return StepPlan(self.name, compact.STEP, tuple(left))
         order = ", sorted" if table.sort_order().fields else ""
         said = (
-            f"rewrite {count(found.files_before, 'data file')} ({size(found.bytes)}) into about "
-            f"{found.files_after:,}{order}"
+            f"rewrite {count(compaction.files_before, 'data file')} ({size(compaction.bytes)}) into about "
+            f"{compaction.files_after:,}{order}"
         )
-        said += f", in {count(len(found.groups), 'group')}"
+        said += f", in {count(len(compaction.groups), 'group')}"
         much = (
-            [f"{size(found.bytes)} is much for one process: --engine spark shares the work"]
-            if self._is_much(found)
+            [f"{size(compaction.bytes)} is much for one process: --engine spark shares the work"]
+            if self._is_much(compaction)
             else []
         )
         return StepPlan(
             self.name,
             compact.STEP,
             (said, *left, *much),
-            files=max(found.files_before - found.files_after, 0),
-            detail=found,
+            files=max(compaction.files_before - compaction.files_after, 0),
+            detail=compaction,
         )
 
     def _is_much(self, plan: CompactionPlan) -> bool:
@@ -188,64 +190,64 @@ class Keeper:
             self.on_progress(min(done, len(plan.groups)), len(plan.groups))
 
         work = Compaction(self.catalog, self.identifier, self.engine, self.patience, on_group)
-        made = work.run(
+        outcome = work.run(
             table, plan, replan=lambda now: compact.plan_compaction(now, policy, everything=self.everything)
         )
-        before = f"{count(made.files_before, 'data file')} ({size(made.bytes_before)})"
-        lines = [f"rewrote {before} into {made.files_after:,} ({size(made.bytes_after)})"]
-        if made.overtaken:
-            lines.append(f"left {count(made.overtaken, 'group')} to the next run: writers keep changing the files")
+        before = f"{count(outcome.files_before, 'data file')} ({size(outcome.bytes_before)})"
+        lines = [f"rewrote {before} into {outcome.files_after:,} ({size(outcome.bytes_after)})"]
+        if outcome.overtaken:
+            lines.append(f"left {count(outcome.overtaken, 'group')} to the next run: writers keep changing the files")
         return StepReport(
             self.name,
             compact.STEP,
             tuple(lines),
-            files=made.files_before - made.files_after,
-            problems=made.problems,
+            files=outcome.files_before - outcome.files_after,
+            problems=outcome.problems,
         )
 
     # --- delete files and manifests ----------------------------------------------------------------------------------
 
     def _plan_deletes(self, table: Table, policy: Policy) -> StepPlan:
-        found = deletes.plan_deletes(table, policy)
+        work = deletes.plan_deletes(table, policy)
         lines = (
-            [f"drop {count(len(found.dangling), 'delete file')} that no data file needs any more"]
-            if found.dangling
+            [f"drop {count(len(work.dangling), 'delete file')} that no data file needs any more"]
+            if work.dangling
             else []
         )
-        merged = sum(len(some) for some in found.merges)
-        lines += [f"merge {count(merged, 'small delete file')} into {len(found.merges):,}"] if merged else []
+        merged = sum(len(some) for some in work.merges)
+        lines += [f"merge {count(merged, 'small delete file')} into {len(work.merges):,}"] if merged else []
         if not lines:
             return StepPlan(self.name, deletes.STEP)
-        return StepPlan(self.name, deletes.STEP, tuple(lines), files=found.before - found.after, detail=found)
+        return StepPlan(self.name, deletes.STEP, tuple(lines), files=work.before - work.after, detail=work)
 
     def _perform_deletes(self, table: Table, plan: DeletePlan) -> StepReport:
-        made = DeleteRewrite(self.catalog, self.identifier, self.patience).run(table, plan)
-        lines = [f"dropped {count(made.dangling, 'delete file')}"] if made.dangling else []
-        lines += [f"merged {count(made.merged, 'delete file')} into {made.written:,}"] if made.merged else []
-        lines += [f"left {count(made.overtaken, 'delete file')}: another rewrite was faster"] if made.overtaken else []
-        return StepReport(self.name, deletes.STEP, tuple(lines), files=made.dangling + made.merged - made.written)
+        done = DeleteRewrite(self.catalog, self.identifier, self.patience).run(table, plan)
+        lines = [f"dropped {count(done.dangling, 'delete file')}"] if done.dangling else []
+        lines += [f"merged {count(done.merged, 'delete file')} into {done.written:,}"] if done.merged else []
+        lines += [f"left {count(done.overtaken, 'delete file')}: another rewrite was faster"] if done.overtaken else []
+        return StepReport(self.name, deletes.STEP, tuple(lines), files=done.dangling + done.merged - done.written)
 
     def _plan_manifests(self, table: Table, policy: Policy) -> StepPlan:
-        found = manifests.plan_manifests(table, policy)
-        if not found.merges:
+        file = manifests.plan_manifests(table, policy)
+        if not file.merges:
             return StepPlan(self.name, manifests.STEP)
-        said = f"merge {count(found.before, 'manifest')} ({size(found.bytes)}) into {found.after:,}, by partition"
-        return StepPlan(self.name, manifests.STEP, (said,), files=found.before - found.after, detail=found)
+        said = f"merge {count(file.before, 'manifest')} ({size(file.bytes)}) into {file.after:,}, by partition"
+        return StepPlan(self.name, manifests.STEP, (said,), files=file.before - file.after, detail=file)
 
     def _perform_manifests(self, policy: Policy, plan: ManifestPlan) -> StepReport:
-        made = ManifestRewrite(self.catalog, self.identifier, self.patience).run(plan, policy=policy)
-        lines = [f"merged {count(made.before, 'manifest')} into {made.after:,}"]
+        done = ManifestRewrite(self.catalog, self.identifier, self.patience).run(plan, policy=policy)
+        lines = [f"merged {count(done.before, 'manifest')} into {done.after:,}"]
         lines += (
-            [f"left {count(made.overtaken, 'manifest')} to the next run: writers were faster"] if made.overtaken else []
+            [f"left {count(done.overtaken, 'manifest')} to the next run: writers were faster"] if done.overtaken else []
         )
-        return StepReport(self.name, manifests.STEP, tuple(lines), files=made.before - made.after)
+        return StepReport(self.name, manifests.STEP, tuple(lines), files=done.before - done.after)
 
     # --- expiry and orphans ------------------------------------------------------------------------------------------
 
     def _plan_expire(self, table: Table, policy: Policy) -> StepPlan:
         since = self._told_by(table)
-        found = expire.plan_expiry(table, policy, now_ms=self.clock_ms(), keep_since_ms=since)
-        gone, doomed = found.expired, found.doomed
+        expiry = expire.plan_expiry(table, policy, now_ms=self.clock_ms(), keep_since_ms=since)
+        gone, doomed = expiry.expired, expiry.doomed
         if not gone.snapshot_ids and not gone.refs:
             return StepPlan(self.name, expire.STEP)
         lines = [
@@ -259,7 +261,7 @@ class Keeper:
                 f"{count(len(doomed) - len(doomed.data), 'metadata file')} "
                 f"that nothing else leads to ({size(doomed.bytes)})"
             )
-            lines += _say_left(found)
+            lines += _say_left(expiry)
         else:
             lines.append("remove no file: the table's property gc.enabled is false")
         return StepPlan(
@@ -269,24 +271,24 @@ class Keeper:
             files=len(doomed),
             bytes=doomed.bytes,
             snapshots=len(gone.snapshot_ids),
-            detail=found,
+            detail=expiry,
         )
 
     def _perform_expire(self, table: Table, policy: Policy, plan: ExpiryPlan) -> StepReport:
         work = Expiry(
             self.catalog, self.identifier, policy, self.clock_ms, self.patience, self._told_by(table), plan.uuid
         )
-        made = work.run()
-        lines = [f"expired {count(made.snapshots, 'snapshot')}, {_say(made.removed)}"]
-        lines += [f"dropped {', '.join(made.refs)}"] if made.refs else []
+        done = work.run()
+        lines = [f"expired {count(done.snapshots, 'snapshot')}, {_say(done.removed)}"]
+        lines += [f"dropped {', '.join(done.refs)}"] if done.refs else []
         return StepReport(
             self.name,
             expire.STEP,
             tuple(lines),
-            files=made.removed.files,
+            files=done.removed.files,
             bytes=plan.doomed.bytes,
-            snapshots=made.snapshots,
-            problems=made.removed.failed,
+            snapshots=done.snapshots,
+            problems=done.removed.failed,
         )
 
     def _plan_orphans(self, table: Table, policy: Policy) -> StepPlan:
@@ -294,7 +296,7 @@ class Keeper:
             return StepPlan(self.name, orphans.STEP, ("remove no file: the table's property gc.enabled is false",))
         self.locations = self.locations or Locations(self.catalog)
         try:
-            found = plan_orphans(
+            file = plan_orphans(
                 self._load,
                 now_ms=self.clock_ms(),
                 older_than_ms=policy.orphan_age_ms,
@@ -303,21 +305,19 @@ class Keeper:
             )
         except (UpkeepError, ReferencesUnknown) as exc:
             return StepPlan(self.name, orphans.STEP, (exc.message,))
-        left = _say_needed(found.needed)
-        if not found.orphans:
+        left = _say_needed(file.needed)
+        if not file.orphans:
             return StepPlan(self.name, orphans.STEP, left)
         said = (
-            f"remove {count(len(found.orphans), 'file')} older than {ms(policy.orphan_age_ms)} that nothing leads "
-            f"to ({size(found.bytes)})"
+            f"remove {count(len(file.orphans), 'file')} older than {ms(policy.orphan_age_ms)} that nothing leads "
+            f"to ({size(file.bytes)})"
         )
-        return StepPlan(
-            self.name, orphans.STEP, (said, *left), files=len(found.orphans), bytes=found.bytes, detail=found
-        )
+        return StepPlan(self.name, orphans.STEP, (said, *left), files=len(file.orphans), bytes=file.bytes, detail=file)
 
     def _perform_orphans(self, table: Table, plan: OrphanPlan) -> StepReport:
-        made = remove_orphans(table, plan, on_step=self.patience.on_step)
+        done = remove_orphans(table, plan, on_step=self.patience.on_step)
         return StepReport(
-            self.name, orphans.STEP, (_say(made),), files=made.files, bytes=plan.bytes, problems=made.failed
+            self.name, orphans.STEP, (_say(done),), files=done.files, bytes=plan.bytes, problems=done.failed
         )
 
     # --- the table ---------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ class Keeper:
     def _told_by(self, table: Table) -> int | None:
         """Since when a companion must tell what it held: as long as the table that it belongs to can be rolled back."""
         *namespace, name = table.name()
-        suffix = next((one for one in COMPANION_SUFFIXES if name.endswith(one)), None)
+        suffix = next((suffix for suffix in COMPANION_SUFFIXES if name.endswith(suffix)), None)
         if suffix is None:
             return None
         try:
@@ -338,7 +338,9 @@ class Keeper:
             return None
         rules = Policy.of(owner.properties, table=name.removesuffix(suffix))
         gone = set(choose_expired(owner, rules, now_ms=self.clock_ms()).snapshot_ids)
-        return min((one.timestamp_ms for one in owner.snapshots if one.snapshot_id not in gone), default=None)
+        return min(
+            (snapshot.timestamp_ms for snapshot in owner.snapshots if snapshot.snapshot_id not in gone), default=None
+        )
 
 
 def _not_rewritten(metadata: TableMetadata) -> str | None:
@@ -349,8 +351,8 @@ def _not_rewritten(metadata: TableMetadata) -> str | None:
             f"nothing is rewritten: the table has format version {version}, which is not known here; use Spark's "
             f"rewrite_data_files"
         )
-    types = [metadata.schema().find_type(one) for one in metadata.schema().field_ids]
-    if new := sorted({str(one) for one in types if isinstance(one, NOT_WRITTEN)}):
+    types = [metadata.schema().find_type(field_id) for field_id in metadata.schema().field_ids]
+    if new := sorted({str(kind) for kind in types if isinstance(kind, NOT_WRITTEN)}):
         return (
             f"nothing is rewritten: there are columns of type {', '.join(new)}, which are not written here; use "
             f"Spark's rewrite_data_files"

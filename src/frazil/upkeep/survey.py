@@ -105,7 +105,7 @@ class Survey:
 
     def watch(self, paths: Collection[str]) -> None:
         """Looks at some data files, all in one go: `deletes_of` and `first_row_id` answer for them from now on."""
-        wanted, found = (
+        wanted, result = (
             pa.array(list(paths), pa.string()),
             dict[str, tuple[Mapping[DeleteKey, DeleteFile], int | None]](),
         )
@@ -118,8 +118,8 @@ class Survey:
                 for path, some, first in zip(
                     group.column("path").to_pylist(), deletes, group.first_rows(), strict=True
                 ):
-                    found[path] = ({key_of(delete): delete for delete in some}, first)
-        self._watched = found
+                    result[path] = ({key_of(delete): delete for delete in some}, first)
+        self._watched = result
 
     def deletes_of(self, path: str) -> Mapping[DeleteKey, DeleteFile] | None:
         """The deletes of a data file that was watched; None when it is not live any more."""
@@ -145,15 +145,15 @@ class Survey:
         """The live data files that each delete concerns. Of an equality delete, which may concern all of them, one is
         named.
         """
-        found: dict[DeleteKey, set[str]] = {key_of(one): set() for one in self.delete_files()}
-        for unit in self.units(DATA) if found else []:
+        by_key: dict[DeleteKey, set[str]] = {key_of(file): set() for file in self.delete_files()}
+        for unit in self.units(DATA) if by_key else []:
             group = Group(unit, self.cache.manifest(unit.fact("path")), None)
             for path, deletes in zip(group.column("path").to_pylist(), self._planner.deletes_of(group), strict=True):
                 for delete in deletes:
-                    about = found[key_of(delete)]
+                    about = by_key[key_of(delete)]
                     if delete.content != EQUALITY or not about:
                         about.add(path)
-        return found
+        return by_key
 
     @cached_property
     def listed(self) -> frozenset[tuple[str, int | None]]:
@@ -181,7 +181,11 @@ def key_of(delete: DeleteFile) -> DeleteKey:
 def _applied(delete: DeleteFile, path: str) -> AppliedDelete:
     own = delete.target == path and delete.content != EQUALITY
     kind = "PUFFIN" if delete.is_vector else (delete.fact("format") or "PARQUET").upper()
-    made = AppliedDelete(delete.path, delete.content, delete_fact(delete, "records"), own, kind)
+    applied_delete = AppliedDelete(delete.path, delete.content, delete_fact(delete, "records"), own, kind)
     if delete.is_vector:
-        return replace(made, offset=delete.fact("content_offset"), length=delete.fact("content_bytes"))
-    return replace(made, ids=tuple(delete.fact("equality_ids") or ())) if delete.content == EQUALITY else made
+        return replace(applied_delete, offset=delete.fact("content_offset"), length=delete.fact("content_bytes"))
+    return (
+        replace(applied_delete, ids=tuple(delete.fact("equality_ids") or ()))
+        if delete.content == EQUALITY
+        else applied_delete
+    )

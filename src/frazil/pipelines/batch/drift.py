@@ -23,7 +23,7 @@ class Decision:
 def decide(
     policy: Drift,
     *,
-    given: Sequence[str],
+    returned: Sequence[str],
     table: str,
     known: Sequence[str],
     columns: FileColumns,
@@ -35,7 +35,7 @@ def decide(
 
     `absent_is_null`: a field that no line of a file has is no drift, as in JSON.
     """
-    unknown = tuple(name for name in given if name not in known)
+    unknown = tuple(name for name in returned if name not in known)
     if policy == "evolve":
         return Decision(add=unknown)
     files = columns.files_with(unknown)

@@ -65,7 +65,7 @@ def _values(frame: DataFrame, names: Sequence[str], schema: Schema) -> list[Colu
 
     columns = []
     for name in names:
-        field = next((one for one in schema.fields if one.name == name), None)
+        field = next((field for field in schema.fields if field.name == name), None)
         kind = _spell(field.field_type) if field and frame.schema[name].dataType.typeName() == "string" else None
         columns.append(F.expr(f"try_cast(trim({quoted(name)}) AS {kind})") if kind else F.col(quoted(name)))
     return columns

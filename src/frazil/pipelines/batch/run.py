@@ -269,7 +269,7 @@ class _Run:
         counts = report.counts
         rows = counts.rows + counts.duplicates + counts.refused
         if counts.refused > self.pipeline.max_bad_share * rows:
-            reasons = dict(sorted(report.reasons.items(), key=lambda one: -one[1])[:TOP_REASONS])
+            reasons = dict(sorted(report.reasons.items(), key=lambda pair: -pair[1])[:TOP_REASONS])
             limit = self.pipeline.max_bad_share
             raise TooManyBadRows(self.pipeline.name, bad=counts.refused, rows=rows, limit=limit, reasons=reasons)
 

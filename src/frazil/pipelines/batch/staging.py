@@ -93,28 +93,30 @@ class Staging:
         cores = self.spark.sparkContext.defaultParallelism
         tasks = plan_tasks(paths, sizes, cores=cores, can_split=not source.csv.newlines_in_values)
         columns = find_columns(source, paths, self.io_properties, spark=self.spark, tasks=tasks)
-        rows, given, decision = self._transformed(columns, tasks)
+        rows, frame, decision = self._transformed(columns, tasks)
         plan = self._plan(tasks)
-        report = self._write(given, plan) if given is not None else TaskReport()
-        beside = _only(tasks, decision.set_aside)
+        report = self._write(frame, plan) if frame is not None else TaskReport()
+        quarantined_tasks = _only(tasks, decision.set_aside)
         # Without a single column there is nothing to call the function with; the files may still hold lines that are no
         # JSON.
-        beside += rows.malformed_tasks if rows else _without(tasks, decision.set_aside)
-        aside = self._set_aside(beside, columns, decision.set_aside, plan) if beside else TaskReport()
+        quarantined_tasks += rows.malformed_tasks if rows else _without(tasks, decision.set_aside)
+        result = (
+            self._set_aside(quarantined_tasks, columns, decision.set_aside, plan) if quarantined_tasks else TaskReport()
+        )
         read = sum(count.rows for count in rows.counts.values()) if rows else 0
-        return StagedLoad(report + aside, read + aside.counts.refused)
+        return StagedLoad(report + result, read + result.counts.refused)
 
     def _transformed(
         self, columns: FileColumns, tasks: Sequence[Task]
     ) -> tuple[SourceFrame | None, DataFrame | None, drift.Decision]:
         """What the user's function makes of the files that are not set aside; the table has the columns for it."""
         self._check_delimiter(columns)
-        rows, given = self._call(columns.schema, tasks)
-        if given is None:
+        rows, frame = self._call(columns.schema, tasks)
+        if frame is None:
             return None, None, drift.Decision()
         decision = drift.decide(
             self.pipeline.drift,
-            given=[name for name in given.columns if name != POSITION and name not in self.pipeline.beside],
+            returned=[name for name in frame.columns if name != POSITION and name not in self.pipeline.beside],
             table=self.pipeline.target.name,
             known=self.target.layout.arrow.names,
             columns=columns,
@@ -123,11 +125,11 @@ class Staging:
         )
         if decision.set_aside:
             left = [names for file, names in enumerate(columns.by_file) if file not in decision.set_aside]
-            known = pa.schema([one for one in columns.schema if any(one.name in names for names in set(left))])
-            rows, given = self._call(known, _without(tasks, decision.set_aside))
+            known = pa.schema([field for field in columns.schema if any(field.name in names for names in set(left))])
+            rows, frame = self._call(known, _without(tasks, decision.set_aside))
         elif decision.add:
-            self.target.evolve(arrow_schema(given), names=decision.add)
-        return rows, given, decision
+            self.target.evolve(arrow_schema(frame), names=decision.add)
+        return rows, frame, decision
 
     def _check_delimiter(self, columns: FileColumns) -> None:
         """Before the function is called: with the whole header as one column, it would complain about any other."""
@@ -158,14 +160,14 @@ class Staging:
             key=self.pipeline.key,
         )
 
-    def _write(self, given: DataFrame, plan: TaskPlan) -> TaskReport:
+    def _write(self, frame: DataFrame, plan: TaskPlan) -> TaskReport:
         names = [*plan.layout.arrow.names, POSITION]
         if plan.key:
             partitions = max(
                 self.spark.sparkContext.defaultParallelism, sum(file.size for file in self.files) // TASK_BYTES
             )
-            given = sort_by_key(given, self.pipeline, plan.layout.schema, partitions=partitions)
-        rows = given.select(*(given[quoted(name)] for name in given.columns if name in names))
+            frame = sort_by_key(frame, self.pipeline, plan.layout.schema, partitions=partitions)
+        rows = frame.select(*(frame[quoted(name)] for name in frame.columns if name in names))
         # Here, where the error is the caller's own and not that of a task.
         TextContract.of(plan.layout).check_fields(_without_position(arrow_schema(rows)))
         return add_up(run_job(rows, plan))
@@ -197,8 +199,8 @@ def _refuse_all(work: TaskWork, batch: pa.RecordBatch, names: Sequence[str], rea
     _refuse(work, [(reason, as_json(row)) for row in rows], batch.column(POSITION).to_pylist())
 
 
-def _note_malformed(work: TaskWork, malformed: list[Malformed], one: Malformed) -> None:
-    malformed.append(one)
+def _note_malformed(work: TaskWork, malformed: list[Malformed], line: Malformed) -> None:
+    malformed.append(line)
     if len(malformed) >= MALFORMED_AT_ONCE:
         _refuse_malformed(work, malformed)
 
@@ -238,4 +240,4 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 
 def _without_position(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([one for one in schema if one.name != POSITION])
+    return pa.schema([field for field in schema if field.name != POSITION])

@@ -27,13 +27,15 @@ class ChangeStaging(Staging):
     def changes(self) -> ChangeSet | None:
         return next(iter(self.made), None)
 
-    def _write(self, given: DataFrame, plan: TaskPlan) -> TaskReport:
+    def _write(self, frame: DataFrame, plan: TaskPlan) -> TaskReport:
         rules = self.pipeline.rules
         changes = ChangePlan(replace(plan, key=()), rules)
         names = [*plan.layout.arrow.names, *self.pipeline.beside, POSITION]
-        rows = given.select(*(given[quoted(name)] for name in given.columns if name in names))
+        rows = frame.select(*(frame[quoted(name)] for name in frame.columns if name in names))
         changes.check_fields(arrow_schema(rows))
-        made = self.kept.enter_context(change_set(rows, changes))
-        self.made.append(made)
-        duplicates = made.report.counts.rows - made.rows
-        return replace(made.report, counts=made.report.counts + Counts(rows=-duplicates, duplicates=duplicates))
+        change_rows = self.kept.enter_context(change_set(rows, changes))
+        self.made.append(change_rows)
+        duplicates = change_rows.report.counts.rows - change_rows.rows
+        return replace(
+            change_rows.report, counts=change_rows.report.counts + Counts(rows=-duplicates, duplicates=duplicates)
+        )

@@ -36,8 +36,8 @@ class FileColumns:
     def files_with(self, names: Sequence[str]) -> dict[int, tuple[str, ...]]:
         """The files that have any of the columns, and which."""
         wanted = set(names)
-        found = {columns: tuple(name for name in columns if name in wanted) for columns in set(self.by_file)}
-        return {file: found[columns] for file, columns in enumerate(self.by_file) if found[columns]}
+        files = {columns: tuple(name for name in columns if name in wanted) for columns in set(self.by_file)}
+        return {file: files[columns] for file, columns in enumerate(self.by_file) if files[columns]}
 
 
 def find_columns(
@@ -78,14 +78,14 @@ def _read_each(paths: Sequence[str], io_properties: Mapping[str, str], read: Cal
         return list(pool.map(read_one, paths))
 
 
-def _of_names(found: Sequence[tuple[str, ...]]) -> FileColumns:
+def _of_names(pairs: Sequence[tuple[str, ...]]) -> FileColumns:
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
-    by_file = tuple(shared.setdefault(names, names) for names in found)
+    by_file = tuple(shared.setdefault(names, names) for names in pairs)
     return FileColumns(by_file, schema_of_text(list(dict.fromkeys(name for names in shared for name in names))))
 
 
-def _of_schemas(found: Sequence[pa.Schema]) -> FileColumns:
-    distinct = list({str(schema): schema for schema in found}.values())
+def _of_schemas(schemas: Sequence[pa.Schema]) -> FileColumns:
+    distinct = list({str(schema): schema for schema in schemas}.values())
     try:
         schema = pa.unify_schemas(distinct, promote_options="permissive")
     except pa.ArrowException as exc:
@@ -93,21 +93,21 @@ def _of_schemas(found: Sequence[pa.Schema]) -> FileColumns:
         raise PipelineError(
             f"the files of this run do not fit together: {reason}", hint="give them to two pipelines", reason=reason
         ) from exc
-    return FileColumns(tuple(tuple(one.names) for one in found), schema)
+    return FileColumns(tuple(tuple(schema.names) for schema in schemas), schema)
 
 
 def _json_names(
     spark: SparkSession, tasks: Sequence[Task], files: int, io_properties: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
     def names_of(number: int) -> Batches:
-        found = []
+        names = []
         for piece in tasks[number]:
             filesystem, path = open_store(piece.path, io_properties)
-            found.append((piece.file, read_json.read_names(filesystem, path, piece)))
-        yield as_report(found)
+            names.append((piece.file, read_json.read_names(filesystem, path, piece)))
+        yield as_report(names)
 
     names: list[dict[str, None]] = [{} for _ in range(files)]
     for report in collect_reports(spread(spark, len(tasks), names_of, "report string")):
         for file, some in json.loads(report):
             names[file].update(dict.fromkeys(some))
-    return [tuple(one) for one in names]
+    return [tuple(name) for name in names]

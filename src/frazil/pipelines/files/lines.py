@@ -72,16 +72,16 @@ def iter_lines(stream: Any) -> Iterator[bytes]:
 
 def first_line(filesystem: Any, path: str, *, quote: bytes | None = None) -> bytes:
     """The first line that is not empty, with its newline; with `quote`, one whose quotes are closed."""
-    found = b""
+    line = b""
     with filesystem.open_input_stream(path, compression="detect") as stream:
-        while len(found) < MOST_HEADER_BYTES:
+        while len(line) < MOST_HEADER_BYTES:
             data: bytes = stream.read(64 << 10)
-            found = (found + data).lstrip(b"\r\n")
-            end = found.find(b"\n")
-            while quote and end >= 0 and found[:end].count(quote) % 2:
-                end = found.find(b"\n", end + 1)
+            line = (line + data).lstrip(b"\r\n")
+            end = line.find(b"\n")
+            while quote and end >= 0 and line[:end].count(quote) % 2:
+                end = line.find(b"\n", end + 1)
             if end >= 0:
-                return found[: end + 1]
+                return line[: end + 1]
             if not data:
                 break
-    return found
+    return line

@@ -32,12 +32,12 @@ class SourceFile:
 def list_local(pattern: str, folder: Path) -> list[SourceFile]:
     """The files of this machine; those inside the project are named relative to it."""
     fixed = len(_fixed_folder(pattern))
-    found = []
+    local = []
     for name in sorted(glob.iglob(pattern, root_dir=folder, recursive=True)):  # noqa: PTH207  # Path.glob takes no absolute pattern
         path = Path(folder, name)
         if not _is_hidden(name[fixed:]) and path.is_file():
-            found.append(_identify(path, name))
-    return found
+            local.append(_identify(path, name))
+    return local
 
 
 def list_s3(pattern: str, io_properties: Mapping[str, str]) -> list[SourceFile]:

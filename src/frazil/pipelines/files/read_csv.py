@@ -27,17 +27,17 @@ def read_names(filesystem: Any, path: str, options: CsvOptions) -> tuple[str, ..
     line = first_line(filesystem, path, quote=options.quote.encode() if options.newlines_in_values else None)
     if not line.strip():
         return ()
-    found = pv.read_csv(io.BytesIO(line), parse_options=_parse_options(options)).column_names
+    column_names = pv.read_csv(io.BytesIO(line), parse_options=_parse_options(options)).column_names
     if not options.header:
-        return tuple(f"_c{number}" for number in range(len(found)))
-    if twice := sorted({name for name in found if found.count(name) > 1}):
+        return tuple(f"_c{number}" for number in range(len(column_names)))
+    if twice := sorted({name for name in column_names if column_names.count(name) > 1}):
         raise PipelineError(
             f"{path}: column '{twice[0]}' stands twice in the header",
             hint="mend the file, or move it away",
             path=path,
             column=twice[0],
         )
-    return tuple(found)
+    return tuple(column_names)
 
 
 def read(

@@ -50,8 +50,8 @@ class Reader:
         at = rows.schema.get_field_index(wanted.name)
         if at < 0:
             return pa.nulls(rows.num_rows, wanted.type)
-        found = rows.column(at)
-        return found if found.type.equals(wanted.type) else found.cast(wanted.type)
+        values = rows.column(at)
+        return values if values.type.equals(wanted.type) else values.cast(wanted.type)
 
 
 def read_columns(

@@ -24,12 +24,12 @@ _NO_DIGIT = r"^[^0-9]*$"
 class TextContract(Contract):
     """The contract of a table, for rows whose columns may be text."""
 
-    def check_fields(self, found: pa.Schema) -> None:
+    def check_fields(self, schema: pa.Schema) -> None:
         """Refuses rows that lack a required field, or have one of a type from which the table's cannot come."""
-        readable = [one for one in self.layout.arrow if _is_text(found, one.name) and takes_text(one.type)]
-        for one in readable:
-            found = found.set(found.get_field_index(one.name), one)
-        super().check_fields(found)
+        readable = [field for field in self.layout.arrow if _is_text(schema, field.name) and takes_text(field.type)]
+        for field in readable:
+            schema = schema.set(schema.get_field_index(field.name), field)
+        super().check_fields(schema)
 
     def _convert(self, batch: pa.RecordBatch, wanted: pa.Field, faults: Any) -> pa.Array:
         position = batch.schema.get_field_index(wanted.name)
@@ -134,13 +134,13 @@ def _parser(wanted: pa.DataType) -> Callable[[str], Any] | None:
 
 
 def _parse_each(values: pa.Array, wanted: pa.DataType, parse: Callable[[str], Any]) -> Converted:
-    found: list[Any] = []
+    result: list[Any] = []
     for text in values.to_pylist():
         try:
-            found.append(None if text is None else parse(text.strip()))
+            result.append(None if text is None else parse(text.strip()))
         except ValueError:
-            found.append(None)
-    parsed = pa.array(found, wanted)
+            result.append(None)
+    parsed = pa.array(result, wanted)
     misfits = pc.and_(parsed.is_null(), values.is_valid())
     return Converted(parsed, misfits if pc.any(misfits).as_py() else None)
 

@@ -76,10 +76,10 @@ class Tombstones:
         if message_key is None:
             raise ValueError("a tombstone without a key")
         try:
-            found = self._columns(message_key, texts)
+            columns = self._columns(message_key, texts)
         except (ValueError, RecursionError) as exc:
             raise ValueError(f"a tombstone whose key is none of a row: {exc}") from exc
-        return {**{name: found.get(name) for name in self.key}, self.op: self.delete}
+        return {**{name: columns.get(name) for name in self.key}, self.op: self.delete}
 
     def _columns(self, message_key: bytes, texts: frozenset[str]) -> dict[str, str | None]:
         if self.message_key == "text":

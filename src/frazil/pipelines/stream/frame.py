@@ -87,8 +87,8 @@ class FrameMaker:
         reports: Accumulator[dict[int, Any]] = self.spark.sparkContext.accumulator({}, merging())
         schema = decoder.schema if decoder.schema is not None else _nullable(layout.arrow)
         rows = _decoded(messages, plan, schema, reports)
-        given = transform(self.pipeline, rows)
-        if given is rows:
+        transformed = transform(self.pipeline, rows)
+        if transformed is rows:
             return StreamFrame(messages.select(*dict.fromkeys([*decoder.columns, *PLACE])), self._task_plan(plan))
         if decoder.schema is None:
             hint = (
@@ -101,7 +101,7 @@ class FrameMaker:
                 hint=hint,
                 pipeline=self.pipeline.name,
             )
-        return self._made(given, replace(plan, source=MessageRows()), reports)
+        return self._made(transformed, replace(plan, source=MessageRows()), reports)
 
     def _read(self, start: Start) -> DataFrame:
         source, reader = self.source, self.spark.readStream.format("kafka")
@@ -122,7 +122,7 @@ class FrameMaker:
         if self.source.decode == "none":
             return None
         arrow = self.target.layout.arrow
-        if nested := [one for one in arrow if not takes_text(one.type)]:
+        if nested := [field for field in arrow if not takes_text(field.type)]:
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': column '{nested[0].name}' is {nested[0].type}, and a field of JSON "
                 f"arrives as text",
@@ -130,21 +130,21 @@ class FrameMaker:
                 pipeline=self.pipeline.name,
                 column=nested[0].name,
             )
-        texts = frozenset(one.name for one in arrow if pa.types.is_string(one.type))
+        texts = frozenset(field.name for field in arrow if pa.types.is_string(field.type))
         names = dict.fromkeys([*arrow.names, *self.pipeline.beside])
-        aside, tombstones = self.pipeline.drift == "quarantine", Tombstones.of(self.source, self.pipeline.rules)
-        return JsonDecoder(tuple(names), texts, set_aside=aside, tombstones=tombstones)
+        decoder, tombstones = self.pipeline.drift == "quarantine", Tombstones.of(self.source, self.pipeline.rules)
+        return JsonDecoder(tuple(names), texts, set_aside=decoder, tombstones=tombstones)
 
     def _task_plan(self, plan: TaskPlan) -> TaskPlan | ChangePlan:
         return ChangePlan(plan, self.pipeline.rules) if self.pipeline.mode == "upsert" else plan
 
     def _made(
-        self, given: DataFrame, plan: TaskPlan, reports: Accumulator[dict[int, Any]] | None = None
+        self, transformed: DataFrame, plan: TaskPlan, reports: Accumulator[dict[int, Any]] | None = None
     ) -> StreamFrame:
         """What writes the frame that the function gave; refused, where its columns do not fit."""
-        layout, made = plan.layout, self._task_plan(plan)
+        layout, frame = plan.layout, self._task_plan(plan)
         if unknown := [
-            name for name in given.columns if name not in (*layout.arrow.names, *self.pipeline.beside, POSITION)
+            name for name in transformed.columns if name not in (*layout.arrow.names, *self.pipeline.beside, POSITION)
         ]:
             hint = "drop them in the pipeline's function, or declare the columns and run: frazil apply"
             names = ", ".join(f"'{name}'" for name in unknown)
@@ -155,9 +155,9 @@ class FrameMaker:
                 table=layout.name,
                 column=names,
             )
-        found = pa.schema([one for one in arrow_schema(given) if one.name != POSITION])
-        (made if isinstance(made, ChangePlan) else TextContract.of(layout)).check_fields(found)
-        return StreamFrame(given, made, reports)
+        schema = pa.schema([field for field in arrow_schema(transformed) if field.name != POSITION])
+        (frame if isinstance(frame, ChangePlan) else TextContract.of(layout)).check_fields(schema)
+        return StreamFrame(transformed, frame, reports)
 
 
 def _decoded(messages: DataFrame, plan: TaskPlan, schema: pa.Schema, reports: Accumulator[dict[int, Any]]) -> DataFrame:
@@ -180,4 +180,4 @@ def _with_position(messages: DataFrame) -> DataFrame:
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([one.with_nullable(True) for one in schema])
+    return pa.schema([field.with_nullable(True) for field in schema])

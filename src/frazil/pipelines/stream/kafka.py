@@ -82,33 +82,38 @@ def plan_start(
     reached: dict[str, int] = {}
     done: set[str] = set()
     losses: dict[str, None] = {}
-    for one in partitions:
-        plain = f"{one.topic}/{one.number}"
-        at = progress.get(one.source, progress.get(plain))
-        if at is not None and one.source not in progress:
+    for partition in partitions:
+        plain = f"{partition.topic}/{partition.number}"
+        at = progress.get(partition.source, progress.get(plain))
+        if at is not None and partition.source not in progress:
             done.add(plain)  # written by a sink that knows no ids of topics: the same messages
-        if at is None and (former := _former(progress, one)):
+        if at is None and (former := _former(progress, partition)):
             losses.update(
                 dict.fromkeys(
-                    f"topic {one.topic} was deleted and made again; of the old one, {text} is read" for text in former
+                    f"topic {partition.topic} was deleted and made again; of the old one, {text} is read"
+                    for text in former
                 )
             )
             done.update(former.values())
-        if at is not None and at > one.latest:
+        if at is not None and at > partition.latest:
             raise ProgressMismatch(
-                f"pipeline '{pipeline}': {table} has read {plain} up to {at}, but Kafka has it only up to {one.latest}",
+                f"pipeline '{pipeline}': {table} has read {plain} up to {at}, but Kafka has it only up to "
+                f"{partition.latest}",
                 hint="has Kafka lost messages, or is this another cluster? a pipeline of another name begins anew",
                 pipeline=pipeline,
                 table=table,
             )
-        if at is not None and at < one.earliest:
+        if at is not None and at < partition.earliest:
             losses[
-                f"{plain}: offsets {at} to {one.earliest - 1}, {one.earliest - at:,} messages at most; Kafka begins "
-                f"at {one.earliest}"
+                f"{plain}: offsets {at} to {partition.earliest - 1}, {partition.earliest - at:,} messages at most; "
+                f"Kafka begins "
+                f"at {partition.earliest}"
             ] = None
         if at is not None:
-            reached[one.source] = at
-        offsets.setdefault(one.topic, {})[str(one.number)] = EARLIEST if at is None else max(at, one.earliest)
+            reached[partition.source] = at
+        offsets.setdefault(partition.topic, {})[str(partition.number)] = (
+            EARLIEST if at is None else max(at, partition.earliest)
+        )
     if losses and not accept_loss:
         hint = (
             "data_loss='accept' in sources.kafka(...) goes on with what is there; longer retention in Kafka prevents it"
@@ -117,14 +122,15 @@ def plan_start(
     return Start(offsets, reached, frozenset(done), tuple(losses))
 
 
-def _former(progress: Mapping[str, int], one: TopicPartition) -> dict[str, str]:
+def _former(progress: Mapping[str, int], partition: TopicPartition) -> dict[str, str]:
     """What the table has of topics that had the same name, spelled, and as it calls them."""
-    found = [
+    former = [
         name
         for name in progress
-        if name.startswith(f"{one.topic}@") and not name.startswith(source_name(one.topic, one.id, 0)[:-1])
+        if name.startswith(f"{partition.topic}@")
+        and not name.startswith(source_name(partition.topic, partition.id, 0)[:-1])
     ]
-    return {f"partition {name.rpartition('/')[2]} up to {progress[name]}": name for name in found}
+    return {f"partition {name.rpartition('/')[2]} up to {progress[name]}": name for name in former}
 
 
 def batch_end(text: str, ids: Mapping[str, str]) -> dict[str, int]:
@@ -231,8 +237,8 @@ def _ask(jvm: Any, admin: Any, source: KafkaSource) -> list[TopicPartition]:
         asked = jvm.java.util.HashMap()
         for topic, number in wanted:
             asked.put(jvm.org.apache.kafka.common.TopicPartition(topic, number), kind)
-        found = admin.listOffsets(asked).all().get()
-        ends.append({(place.topic(), place.partition()): found.get(place).offset() for place in found})
+        offsets = admin.listOffsets(asked).all().get()
+        ends.append({(place.topic(), place.partition()): offsets.get(place).offset() for place in offsets})
     first, last = ends
     return [TopicPartition(*place, id, first[place], last[place]) for place, id in sorted(wanted.items())]
 
@@ -249,10 +255,10 @@ def _topics(jvm: Any, admin: Any, source: KafkaSource) -> Sequence[str]:
 
 
 def _java_list(jvm: Any, values: Sequence[str]) -> Any:
-    made = jvm.java.util.ArrayList()
+    array = jvm.java.util.ArrayList()
     for value in values:
-        made.add(value)
-    return made
+        array.add(value)
+    return array
 
 
 def _translate(text: str, source: KafkaSource) -> PipelineError:

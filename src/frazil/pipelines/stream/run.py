@@ -73,10 +73,10 @@ def run_stream(
     progress: StreamProgress | None = None,
 ) -> StreamProgress:
     """Reads what the table does not have. Safe to call again after any failure, here or on another machine."""
-    told = progress or StreamProgress(pipeline.name, pipeline.target.name)
+    stream_progress = progress or StreamProgress(pipeline.name, pipeline.target.name)
     run = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
     begun, error = time.monotonic(), None
-    stream = _Stream(pipeline, spark, catalog, folder, options, told)
+    stream = _Stream(pipeline, spark, catalog, folder, options, stream_progress)
     try:
         stream.run()
     except BaseException as exc:
@@ -90,11 +90,19 @@ def run_stream(
             ) from exc
         raise
     finally:
-        if told.batches or error:
-            ended = replace(run, snapshot_id=told.snapshot_id, seconds=round(time.monotonic() - begun, 3), error=error)
-            ended = replace(ended, rows_in=told.rows_in, duplicates=told.merged.get("duplicates", 0))
-            note_run(replace(ended, rows=told.rows, quarantined=told.quarantined), pipeline.target, catalog)
-    return told
+        if stream_progress.batches or error:
+            ended = replace(
+                run, snapshot_id=stream_progress.snapshot_id, seconds=round(time.monotonic() - begun, 3), error=error
+            )
+            ended = replace(
+                ended, rows_in=stream_progress.rows_in, duplicates=stream_progress.merged.get("duplicates", 0)
+            )
+            note_run(
+                replace(ended, rows=stream_progress.rows, quarantined=stream_progress.quarantined),
+                pipeline.target,
+                catalog,
+            )
+    return stream_progress
 
 
 def waiting(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCatalog) -> dict[str, tuple[int, int]]:
@@ -106,12 +114,12 @@ def waiting(pipeline: Pipeline, *, spark: SparkSession, catalog: FrazilCatalog) 
     progress = read_progress(load_target(pipeline, catalog).metadata).part(part_name(pipeline.name, 0)).offsets
     partitions = read_partitions(spark, _source(pipeline))
     start = _plan(pipeline, progress, partitions)
-    found = {}
-    for one in partitions:
-        first = max(start.offsets[one.topic][str(one.number)], one.earliest)
-        if first < one.latest:
-            found[f"{one.topic}/{one.number}"] = (first, one.latest)
-    return found
+    lags = {}
+    for partition in partitions:
+        first = max(start.offsets[partition.topic][str(partition.number)], partition.earliest)
+        if first < partition.latest:
+            lags[f"{partition.topic}/{partition.number}"] = (first, partition.latest)
+    return lags
 
 
 class _Stream:
@@ -154,8 +162,8 @@ class _Stream:
         maker = FrameMaker(self.pipeline, self.source, self.spark, self.target, self.part, self.folder)
         before = self.target.progress().part(self.part).offsets
         start = self._start(before)
-        made = maker.make(start)
-        self.operators = stateful.stateful_operators(made.frame)
+        frame = maker.make(start)
+        self.operators = stateful.stateful_operators(frame.frame)
         self.checkpoint = self._checkpoint(before)  # whatever is refused, is refused before another stream is fenced
         if self.options.once and not self.operators and not self._is_behind(start):
             return
@@ -166,7 +174,7 @@ class _Stream:
         )
         self.publisher.clean()
         self.start = self._start(self.sink.position)
-        self.made = made if self.start == start else maker.make(self.start)
+        self.made = frame if self.start == start else maker.make(self.start)
         self.progress.accepted_losses += self.start.losses
         try:
             self._run_query()
@@ -178,16 +186,21 @@ class _Stream:
 
     def _start(self, reached: Mapping[str, int]) -> Start:
         self.partitions = read_partitions(self.spark, self.source)
-        self.ids = {one.topic: one.id for one in self.partitions}
+        self.ids = {partition.topic: partition.id for partition in self.partitions}
         self.latest = {
-            topic: {str(one.number): one.latest for one in self.partitions if one.topic == topic} for topic in self.ids
+            topic: {
+                str(partition.number): partition.latest for partition in self.partitions if partition.topic == topic
+            }
+            for topic in self.ids
         }
         return _plan(
             self.pipeline, {} if any(name.startswith(CHECKPOINT) for name in reached) else reached, self.partitions
         )
 
     def _is_behind(self, start: Start) -> bool:
-        return any(start.reached.get(one.source, one.earliest) < one.latest for one in self.partitions)
+        return any(
+            start.reached.get(partition.source, partition.earliest) < partition.latest for partition in self.partitions
+        )
 
     def _checkpoint(self, reached: Mapping[str, int]) -> Path:
         """The folder for Spark's notes: an empty one, unless the query keeps state."""
@@ -299,7 +312,7 @@ class _Stream:
         try:
             return batch_end(text, self.ids)
         except KeyError:  # a topic that came since
-            self.ids = {one.topic: one.id for one in read_partitions(self.spark, self.source)}
+            self.ids = {partition.topic: partition.id for partition in read_partitions(self.spark, self.source)}
             return batch_end(text, self.ids)
 
     def _publish(self, report: TaskReport, changes: ChangeSet | None, end: Mapping[str, int]) -> int | None:
@@ -331,7 +344,7 @@ class _Stream:
                 table=self.pipeline.target.name,
             )
         if report.unknown:
-            fields = ", ".join(f"'{one}'" for one in report.unknown)
+            fields = ", ".join(f"'{name}'" for name in report.unknown)
             hint = (
                 "declare the columns and run: frazil apply; or set drift='quarantine', or decode the messages yourself"
             )
@@ -343,7 +356,7 @@ class _Stream:
             )
         rows, limit = report.counts.rows + report.counts.refused, self.pipeline.max_bad_share
         if rows >= FEW_ROWS and report.counts.refused > limit * rows:
-            reasons = dict(sorted(report.reasons.items(), key=lambda one: -one[1])[:TOP_REASONS])
+            reasons = dict(sorted(report.reasons.items(), key=lambda pair: -pair[1])[:TOP_REASONS])
             raise TooManyBadRows(name, bad=report.counts.refused, rows=rows, limit=limit, reasons=reasons)
 
 

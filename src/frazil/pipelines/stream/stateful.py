@@ -112,10 +112,10 @@ def check_stateful(
         )
     if known and checkpoint.query not in known:
         query, batches = next(iter(known.items()))
-        found = f"that of query {checkpoint.query}" if checkpoint.query else "none"
+        held = f"that of query {checkpoint.query}" if checkpoint.query else "none"
         raise ProgressMismatch(
             f"{keeps}; {table} has {batches} batches of the checkpoint of query {query}, and {checkpoint.folder} "
-            f"holds {found}: "
+            f"holds {held}: "
             "with empty state, rows would be repeated and sums begin at nought",
             hint=anew,
             table=table,

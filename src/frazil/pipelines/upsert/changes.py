@@ -58,8 +58,8 @@ def change_set(frame: DataFrame, plan: ChangePlan, *, by_spark: bool = True) -> 
             frame = frame.localCheckpoint()
         work = _Work(plan.rules, kept, _tasks(frame))
         if by_spark and (judged := judge(frame, plan)) is not None:
-            if (found := work.of_judged(judged)) is not None:
-                yield found
+            if (changes := work.of_judged(judged)) is not None:
+                yield changes
                 return
             kept.close()
         yield work.of_tasks(map_changes(frame, plan))
@@ -82,16 +82,18 @@ def judge(frame: DataFrame, plan: ChangePlan) -> DataFrame | None:
     from pyspark.sql.types import StringType
 
     table, ops = plan.load.layout.schema, plan.rules.op
-    if plan.load.checks or not all(one.field_type.is_primitive for one in table.fields):
+    if plan.load.checks or not all(field.field_type.is_primitive for field in table.fields):
         return None
     wanted = {
-        one.name: one.dataType for one in plan.spark_schema().fields if one.name not in (DELETED, ARRIVAL, REPORT)
+        field.name: field.dataType
+        for field in plan.spark_schema().fields
+        if field.name not in (DELETED, ARRIVAL, REPORT)
     }
     wanted |= {ops.column: StringType()} if ops else {}
-    if {one.name: one.dataType for one in frame.schema.fields} != wanted or len(frame.columns) != len(wanted):
+    if {field.name: field.dataType for field in frame.schema.fields} != wanted or len(frame.columns) != len(wanted):
         return None
     needed = _any(F.col(quoted(name)).isNull() for name in plan.rules.judged)
-    lacking = _any(F.col(quoted(one.name)).isNull() for one in table.fields if one.required)
+    lacking = _any(F.col(quoted(field.name)).isNull() for field in table.fields if field.required)
     deleted = unknown = F.lit(False)
     if ops is not None:
         deleted, put = _is_one_of(ops.column, ops.deletes), _is_one_of(ops.column, ops.upserts)
@@ -117,11 +119,11 @@ class _Work:
             return None
         return replace(self._found(held.drop(BAD), TaskReport(counts=Counts(keys)), keys, ends), by_spark=True)
 
-    def of_tasks(self, made: DataFrame) -> ChangeSet:
+    def of_tasks(self, frame: DataFrame) -> ChangeSet:
         """The changes that tasks have made, and their reports, which stand among them."""
         from pyspark.sql import functions as F
 
-        held, is_change = self._keep(self._by_key(made)), F.col(REPORT).isNull()
+        held, is_change = self._keep(self._by_key(frame)), F.col(REPORT).isNull()
         reports, keys, most, *ends = self._count(
             held, REPORT, is_change, F.collect_list(F.when(~is_change, F.struct(REPORT, COUNT)))
         )
@@ -143,14 +145,14 @@ class _Work:
         self.kept.callback(held.unpersist)
         return held
 
-    def _count(self, held: DataFrame, beside: str, is_change: Column, *asked: Column) -> Any:
+    def _count(self, held: DataFrame, rejected: str, is_change: Column, *asked: Column) -> Any:
         """In one pass over what is kept: what is `asked`; how many keys there are, the most changes of one, and where
         the keys lie.
         """
         from pyspark.sql import functions as F
 
-        ends = [one(column) for column in self._key for one in (F.min, F.max)]
-        counted = held.groupBy(*self._key, beside).agg(F.count("*").alias(COUNT))
+        ends = [function(column) for column in self._key for function in (F.min, F.max)]
+        counted = held.groupBy(*self._key, rejected).agg(F.count("*").alias(COUNT))
         asking = counted.agg(*asked, F.count_if(is_change), F.max(F.when(is_change, F.col(COUNT))), *ends)
         with settings(held.sparkSession, AS_THEY_ARE):
             return asking.collect()[0]
@@ -207,7 +209,7 @@ def _is_one_of(column: str, words: Sequence[str]) -> Column:
     """
     from pyspark.sql import functions as F
 
-    forms = sorted({form for one in words for form in (one.lower(), one.upper())})
+    forms = sorted({form for word in words for form in (word.lower(), word.upper())})
     return F.coalesce(F.col(quoted(column)).isin(forms), F.lit(False))
 
 

@@ -144,7 +144,7 @@ class UpsertFrames:
     ) -> None:
         try:
             if counts.refused and self._bad_rows == "stop":
-                reason = max(report.reasons, key=lambda one: report.reasons[one])
+                reason = max(report.reasons, key=lambda text: report.reasons[text])
                 raise RowRefused(
                     self._target.layout.name, reason, position=f"one of {counts.refused:,} bad rows", row=""
                 )

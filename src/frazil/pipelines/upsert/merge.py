@@ -47,8 +47,8 @@ class Merge:
             f"frazil_changes_{uuid.uuid4().hex[:8]}",
         )
         self.changes.frame.createOrReplaceTempView(view)
-        columns = [one.name for one in target.layout.schema.fields]
-        table = ".".join(quoted(one) for one in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
+        columns = [field.name for field in target.layout.schema.fields]
+        table = ".".join(quoted(name) for name in (self.stages.catalog.name, *target.identifier, f"branch_{stage}"))
         wanted = {STAGED_PROPERTY: self.stages.pipeline, **({PREFER_SORTING: "false"} if self.changes.fits else {})}
         try:
             with settings(spark, wanted):
@@ -63,10 +63,12 @@ class Merge:
         finally:
             spark.catalog.dropTempView(view)
         target.patience.on_step("merged")
-        found = head(self.stages.table_at(stage).metadata, stage)
-        assert found is not None
-        self.counts = merge_counts(found.summary.additional_properties if found.summary else {}, self.changes.rows)
-        return found.snapshot_id
+        response = head(self.stages.table_at(stage).metadata, stage)
+        assert response is not None
+        self.counts = merge_counts(
+            response.summary.additional_properties if response.summary else {}, self.changes.rows
+        )
+        return response.snapshot_id
 
 
 def merge_sql(
@@ -93,8 +95,8 @@ def merge_sql(
     if rules.op is not None:
         lines.append(f"WHEN MATCHED{newer} AND s.{DELETED} THEN DELETE")
     lines.append(f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)}")
-    given = ", ".join(f"s.{name}" for name in names)
-    lines.append(f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({', '.join(names)}) VALUES ({given})")  # noqa: S608  # quoted names
+    values = ", ".join(f"s.{name}" for name in names)
+    lines.append(f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({', '.join(names)}) VALUES ({values})")  # noqa: S608  # quoted names
     return "\n".join(lines)
 
 
@@ -106,10 +108,14 @@ def merge_counts(summary: Mapping[str, str | None], changes: int) -> dict[str, i
     {'inserted': 1, 'updated': 2, 'deleted': 0, 'unchanged': 2, 'rows': 3}
     >>> merge_counts({f"{prefix}inserted": "-1"}, changes=5)
     """
-    found = {name: int(summary.get(f"{MERGED}{name}") or -1) for name in ("inserted", "updated", "deleted")}
-    if min(found.values()) < 0:  # not known
+    counts = {name: int(summary.get(f"{MERGED}{name}") or -1) for name in ("inserted", "updated", "deleted")}
+    if min(counts.values()) < 0:  # not known
         return None
-    return {**found, "unchanged": max(changes - sum(found.values()), 0), "rows": found["inserted"] + found["updated"]}
+    return {
+        **counts,
+        "unchanged": max(changes - sum(counts.values()), 0),
+        "rows": counts["inserted"] + counts["updated"],
+    }
 
 
 def _literal(value: Any) -> str | None:

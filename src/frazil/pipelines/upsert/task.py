@@ -40,11 +40,11 @@ class ChangePlan:
         """The rows that tasks give: changes, the place of each in its source, and the report."""
         return self.contract.arrow.append(pa.field(ARRIVAL, pa.int64())).append(pa.field(REPORT, pa.string()))
 
-    def check_fields(self, found: pa.Schema) -> None:
+    def check_fields(self, schema: pa.Schema) -> None:
         """Refuses rows that lack a column or have one of a type that does not fit; here, where the error is the
         caller's own.
         """
-        rows = pa.schema([one for one in found if one.name != POSITION])
+        rows = pa.schema([field for field in schema if field.name != POSITION])
         self.contract.check_fields(rows)
         self.contract.rows.check_fields(rows)
 
@@ -53,18 +53,18 @@ class ChangePlan:
         from pyspark.errors import PySparkException
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        for one in self.load.layout.arrow:
-            if pa.types.is_time(one.type) or isinstance(one.type, pa.BaseExtensionType):
+        for field in self.load.layout.arrow:
+            if pa.types.is_time(field.type) or isinstance(field.type, pa.BaseExtensionType):
                 raise PipelineError(
-                    f"{self.load.layout.name}: column '{one.name}' is of type "
-                    f"{self.load.layout.schema.find_type(one.name)}, "
+                    f"{self.load.layout.name}: column '{field.name}' is of type "
+                    f"{self.load.layout.schema.find_type(field.name)}, "
                     "which changes cannot have on their way through Spark",
                     hint="upsert into this table with frazil.sinks.open(..., mode='upsert')",
-                    column=one.name,
+                    column=field.name,
                     table=self.load.layout.name,
                 )
         try:
-            nullable = pa.schema([one.with_nullable(True) for one in self.arrow])
+            nullable = pa.schema([field.with_nullable(True) for field in self.arrow])
             return from_arrow_schema(nullable, prefer_timestamp_ntz=True)
         except PySparkException as exc:
             raise PipelineError(
@@ -99,7 +99,8 @@ def _changes(work: TaskWork, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Tab
 def report_row(report: TaskReport, schema: pa.Schema) -> pa.RecordBatch:
     """A report among rows: all other columns are NULL, or False."""
     columns = [
-        pa.array([False]) if one.type == pa.bool_() and not one.nullable else pa.nulls(1, one.type) for one in schema
+        pa.array([False]) if field.type == pa.bool_() and not field.nullable else pa.nulls(1, field.type)
+        for field in schema
     ]
     columns[schema.get_field_index(REPORT)] = pa.array([report.to_json()], pa.string())
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -89,18 +89,20 @@ def _attach(known: Mapping[str, str]) -> str:
 
 def _s3_secret(settings: Settings, catalog: FrazilCatalog) -> str | None:
     """The keys and the endpoint, as PyIceberg would use them: what is set here, else what the catalog has told."""
-    told = catalog.properties
-    endpoint = told.get("s3.endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    key = told.get("s3.access-key-id") or os.environ.get("AWS_ACCESS_KEY_ID")
-    secret = told.get("s3.secret-access-key") or os.environ.get("AWS_SECRET_ACCESS_KEY")
+    properties = catalog.properties
+    endpoint = (
+        properties.get("s3.endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    )
+    key = properties.get("s3.access-key-id") or os.environ.get("AWS_ACCESS_KEY_ID")
+    secret = properties.get("s3.secret-access-key") or os.environ.get("AWS_SECRET_ACCESS_KEY")
     if not (endpoint or key):
         return None
     options = {
         "KEY_ID": key,
         "SECRET": secret,
-        "REGION": told.get("s3.region") or os.environ.get("AWS_REGION") or settings.s3.region,
+        "REGION": properties.get("s3.region") or os.environ.get("AWS_REGION") or settings.s3.region,
     }
-    options["SESSION_TOKEN"] = told.get("s3.session-token") or os.environ.get("AWS_SESSION_TOKEN")
+    options["SESSION_TOKEN"] = properties.get("s3.session-token") or os.environ.get("AWS_SESSION_TOKEN")
     parts = [f"{name} {literal(value)}" for name, value in options.items() if value]
     if endpoint:
         parts += s3_address(endpoint, path_style=settings.s3.path_style_access)

@@ -101,8 +101,8 @@ def read_duckdb_plan(text: str) -> EngineReport:
     facts = scans[0] if scans else {}  # it may know beforehand that there is nothing to read
     return EngineReport(
         "duckdb",
-        tuple(part for one in _texts(facts.get("Filters")) for part in split_and(one)),
-        tuple(part for one in filters for part in split_and(one)),
+        tuple(part for text in _texts(facts.get("Filters")) for part in split_and(text)),
+        tuple(part for filter_ in filters for part in split_and(filter_)),
         tuple(_texts(facts.get("Projections"))),
         None if scans else 0,
         text,
@@ -110,13 +110,15 @@ def read_duckdb_plan(text: str) -> EngineReport:
 
 
 def _nodes(node: Any) -> Iterator[dict[str, Any]]:
-    for one in node if isinstance(node, list) else [node]:
-        yield one
-        yield from _nodes(one.get("children") or [])
+    for child in node if isinstance(node, list) else [node]:
+        yield child
+        yield from _nodes(child.get("children") or [])
 
 
-def _texts(found: Any) -> list[str]:
-    return [] if not found else [str(one) for one in found] if isinstance(found, list) else str(found).splitlines()
+def _texts(value: Any) -> list[str]:
+    return (
+        [] if not value else [str(element) for element in value] if isinstance(value, list) else str(value).splitlines()
+    )
 
 
 # --- Daft ------------------------------------------------------------------------------------------------------------
@@ -142,17 +144,17 @@ def read_daft_plan(text: str) -> EngineReport:
     optimized = text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
     # Long lines are wrapped: what goes on begins with "|     ".
     lines = re.sub(r"\n\|     +", " ", optimized).splitlines()
-    found = {
+    facts = {
         key.strip("|* ").strip(): rest.strip() for key, sign, rest in (line.partition("=") for line in lines) if sign
     }
     kept = [line.partition("Filter:")[2].strip() for line in lines if re.match(r"\W*Filter:", line)]
-    pushed = [found[key] for key in ("Partition Filter", "Filter pushdown") if key in found]
-    columns = found.get("Projection pushdown", "").strip("[]")
-    tasks = found.get("Num Scan Tasks", "")
+    pushed = [facts[key] for key in ("Partition Filter", "Filter pushdown") if key in facts]
+    columns = facts.get("Projection pushdown", "").strip("[]")
+    tasks = facts.get("Num Scan Tasks", "")
     return EngineReport(
         "daft",
-        tuple(part for one in pushed for part in split_and(one, " & ")),
-        tuple(part for one in kept for part in split_and(one, " & ")),
+        tuple(part for term in pushed for part in split_and(term, " & ")),
+        tuple(part for term in kept for part in split_and(term, " & ")),
         tuple(name.strip() for name in columns.split(",") if name.strip()),
         int(tasks) if tasks.isdigit() else None,
         text,
@@ -174,10 +176,10 @@ def _spark(table: ScannedTable, scan: RowScan, session: SparkSession | None) -> 
 def read_spark_plan(text: str) -> EngineReport:
     """The facts in a physical plan of Spark's."""
     scan = re.search(r"BatchScan [^\[\n]*\[([^\]]*)\][^\n]*?\bfilters=(.*?), (?:runtimeFilters|groupedBy)=", text)
-    kept = [part for one in re.findall(r"Filter \((.*)\)$", text, re.MULTILINE) for part in split_and(one)]
+    kept = [part for condition in re.findall(r"Filter \((.*)\)$", text, re.MULTILINE) for part in split_and(condition)]
     if scan is None:
         return EngineReport("spark", (), tuple(kept), (), None, text)
-    columns = tuple(re.sub(r"#\d+L?$", "", one.strip()) for one in scan[1].split(",") if one.strip())
+    columns = tuple(re.sub(r"#\d+L?$", "", part.strip()) for part in scan[1].split(",") if part.strip())
     return EngineReport("spark", tuple(split_outside(scan[2], ", ")), tuple(kept), columns, None, text)
 
 
@@ -194,30 +196,30 @@ def split_and(text: str, word: str = " AND ") -> list[str]:
     while text[:1] in ("(", "[") and _end(text) == len(text):
         text = text[1:-1].strip()
     parts = split_outside(text, word)
-    return [text] if len(parts) == 1 else [one for part in parts for one in split_and(part, word)]
+    return [text] if len(parts) == 1 else [term for part in parts for term in split_and(part, word)]
 
 
 def split_outside(text: str, word: str) -> list[str]:
     """The text at a word that stands outside of parentheses and quotes."""
     depth, quote, start, parts = 0, "", 0, []
-    for at, one in enumerate(text):
+    for at, sign in enumerate(text):
         if quote:
-            quote = "" if one == quote else quote
-        elif one in "'\"":
-            quote = one
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
         else:
-            depth += (one in "([") - (one in ")]")
+            depth += (sign in "([") - (sign in ")]")
             if depth == 0 and text.upper().startswith(word.upper(), at):
                 parts.append(text[start:at].strip())
                 start = at + len(word)
-    return [one for one in (*parts, text[start:].strip()) if one]
+    return [part for part in (*parts, text[start:].strip()) if part]
 
 
 def _end(text: str) -> int:
     """Where the first parenthesis is closed."""
     depth = 0
-    for at, one in enumerate(text):
-        depth += (one in "([") - (one in ")]")
+    for at, sign in enumerate(text):
+        depth += (sign in "([") - (sign in ")]")
         if depth == 0:
             return at + 1
     return -1

@@ -62,9 +62,9 @@ class ScanDataset(ds.InMemoryDataset):  # type: ignore[misc]  # pyarrow has no t
 
     @classmethod
     def of(cls, scan: RowScan) -> ScanDataset:
-        made = cls(scan.schema.empty_table())
-        made.scan, made.asked, made.failed = scan, [], None
-        return made
+        dataset = cls(scan.schema.empty_table())
+        dataset.scan, dataset.asked, dataset.failed = scan, [], None
+        return dataset
 
     def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> _Asked:
         """What an engine asks for."""
@@ -88,9 +88,9 @@ class _Asked:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._scan.iter_batches():
-                found = batch if self._filter is None else batch.filter(self._filter)
-                if found.num_rows:
-                    yield found
+                filter_ = batch if self._filter is None else batch.filter(self._filter)
+                if filter_.num_rows:
+                    yield filter_
         except FrazilError as exc:
             self._dataset.failed = exc
             raise
@@ -124,19 +124,19 @@ def _parse(text: str, schema: pa.Schema) -> Both:
             if word == " and "
             else (Or(left, right), left_arrow | right_arrow)
         )
-    found = TERM.fullmatch(inner)
-    if found is None:
+    match = TERM.fullmatch(inner)
+    if match is None:
         raise ValueError(text)
-    return _compare(found[1], found[2], found[3], schema)
+    return _compare(match[1], match[2], match[3], schema)
 
 
 def _closing(text: str) -> int:
     """Where the first parenthesis ends; quoted text does not count."""
     depth, quoted = 0, False
-    for at, one in enumerate(text):
-        quoted ^= one == '"'
+    for at, sign in enumerate(text):
+        quoted ^= sign == '"'
         if not quoted:
-            depth += (one == "(") - (one == ")")
+            depth += (sign == "(") - (sign == ")")
             if depth == 0:
                 return at + 1
     raise ValueError(text)

@@ -82,7 +82,7 @@ def split(scan: RowScan, most: int) -> list[Part]:
     for task in tasks:
         at = sizes.index(min(sizes))
         sizes[at] += task.bytes
-        piles[at].append(replace(task, deletes=tuple(_alone(one) for one in task.deletes)))
+        piles[at].append(replace(task, deletes=tuple(_alone(response) for response in task.deletes)))
     return [Part(scan.state, scan.source.open, scan.request, scan.columns, pile) for pile in piles if pile]
 
 
@@ -91,7 +91,9 @@ def _alone(file: DeleteFile) -> DeleteFile:
     row = pa.array([file.row], pa.int64())
     return replace(
         file,
-        manifest=Manifest(file.manifest.path, {name: one.take(row) for name, one in file.manifest.columns.items()}, {}),
+        manifest=Manifest(
+            file.manifest.path, {name: column.take(row) for name, column in file.manifest.columns.items()}, {}
+        ),
         row=0,
     )
 
@@ -102,7 +104,7 @@ def run_sql(session: SparkSession, sql: str, *, catalog: str) -> pa.Table:
 
     try:
         session.catalog.setCurrentCatalog(catalog)
-        found: pa.Table = session.sql(sql).toArrow()
+        table: pa.Table = session.sql(sql).toArrow()
     except PySparkException as exc:
         raise QueryError(f"Spark says: {str(exc).partition(chr(10))[0]}") from exc
-    return found
+    return table

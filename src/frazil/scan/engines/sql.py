@@ -73,16 +73,16 @@ def _predicate(expr: BoundPredicate, schema: Schema, dialect: str) -> str:
     if kind in UNARY:
         return UNARY[kind].format(column)
     if isinstance(expr, BoundSetPredicate):
-        found = [
-            value(one.value, field.field_type, dialect)
-            for one in expr.literals
-            if not isinstance(one, AboveMax | BelowMin)
+        predicate = [
+            value(literal.value, field.field_type, dialect)
+            for literal in expr.literals
+            if not isinstance(literal, AboveMax | BelowMin)
         ]
-        return f"{column} {'IN' if kind == 'In' else 'NOT IN'} ({', '.join(sorted(found)) or 'NULL'})"
+        return f"{column} {'IN' if kind == 'In' else 'NOT IN'} ({', '.join(sorted(predicate)) or 'NULL'})"
     assert isinstance(expr, BoundLiteralPredicate)
     if kind in ("StartsWith", "NotStartsWith"):
         prefix = str(expr.literal.value)
-        if any(one in prefix for one in "%_\\"):
+        if any(sign in prefix for sign in "%_\\"):
             called = (
                 f"startswith({column}, {text(prefix)})"
                 if dialect == "spark"
@@ -93,29 +93,35 @@ def _predicate(expr: BoundPredicate, schema: Schema, dialect: str) -> str:
     return f"{column} {SIGNS[kind]} {value(expr.literal.value, field.field_type, dialect)}"
 
 
-def value(found: Any, kind: IcebergType, dialect: str) -> str:
+def value(literal: Any, kind: IcebergType, dialect: str) -> str:
     """A value as SQL writes it."""
     if isinstance(kind, UUIDType):
-        plain = str(UUID(bytes=found) if isinstance(found, bytes) else found)
+        plain = str(UUID(bytes=literal) if isinstance(literal, bytes) else literal)
         return text(plain) if dialect == "spark" else f"CAST({text(plain)} AS UUID)"
     if isinstance(kind, BinaryType | FixedType):
-        return f"X'{found.hex()}'" if dialect == "spark" else f"unhex('{found.hex()}')"
+        return f"X'{literal.hex()}'" if dialect == "spark" else f"unhex('{literal.hex()}')"
     assert isinstance(kind, PrimitiveType)
     if isinstance(kind, TimestamptzType | TimestamptzNanoType):
-        return f"{'TIMESTAMP' if dialect == 'spark' else 'TIMESTAMPTZ'} {text(str(to_json(kind, found)))}"
+        return f"{'TIMESTAMP' if dialect == 'spark' else 'TIMESTAMPTZ'} {text(str(to_json(kind, literal)))}"
     if type(kind) in WORDS:
-        return f"{WORDS[type(kind)]} {text(str(to_json(kind, found)))}"
-    if isinstance(found, str):
-        return text(found)
-    return str(found).lower() if isinstance(found, bool) else str(found) if isinstance(found, Decimal) else repr(found)
+        return f"{WORDS[type(kind)]} {text(str(to_json(kind, literal)))}"
+    if isinstance(literal, str):
+        return text(literal)
+    return (
+        str(literal).lower()
+        if isinstance(literal, bool)
+        else str(literal)
+        if isinstance(literal, Decimal)
+        else repr(literal)
+    )
 
 
-def text(found: str) -> str:
+def text(plain: str) -> str:
     """
     >>> text("it's")
     "'it''s'"
     """
-    return "'" + found.replace("'", "''") + "'"
+    return "'" + plain.replace("'", "''") + "'"
 
 
 def quoted(column: str, dialect: str) -> str:

@@ -126,20 +126,20 @@ def list_array(lengths: NDArray[np.int32], flat: NDArray[np.int64], *, is_map: b
 
 def pick_bounds(maps: pa.Array, field_id: int) -> pa.Array:
     """One field's bytes out of maps in their Avro form."""
-    return pa.array([found.get(field_id) for found in read_bounds(maps)], pa.binary())
+    return pa.array([bound.get(field_id) for bound in read_bounds(maps)], pa.binary())
 
 
 def read_bounds(maps: pa.Array) -> Iterator[dict[int, bytes]]:
     """Maps in their Avro form as dictionaries; empty where there is none."""
     for raw in maps.to_pylist():
-        found: dict[int, bytes] = {}
+        bounds: dict[int, bytes] = {}
         if raw is not None:
             decoder = new_decoder(raw)
             while count := decoder.read_int():
                 if count < 0:
                     decoder.read_int()
-                decoder.read_int_bytes_dict(abs(count), found)
-        yield found
+                decoder.read_int_bytes_dict(abs(count), bounds)
+        yield bounds
 
 
 class Columns(dict[int, "Column | ListColumn | BoundsColumn | RecordsColumn | Columns"]):
@@ -156,23 +156,23 @@ class Columns(dict[int, "Column | ListColumn | BoundsColumn | RecordsColumn | Co
 
     def plain(self, field_id: int) -> pa.Array | None:
         """The column of a plain field; None when the file does not have it."""
-        found = self.get(field_id)
-        return found.array() if isinstance(found, Column) else None
+        column = self.get(field_id)
+        return column.array() if isinstance(column, Column) else None
 
     def lists(self, field_id: int) -> pa.ListArray | None:
         """The column of a list or map; None when the file does not have it."""
-        found = self.get(field_id)
-        return found.array() if isinstance(found, ListColumn) else None
+        column = self.get(field_id)
+        return column.array() if isinstance(column, ListColumn) else None
 
     def bounds(self, field_id: int) -> BoundsColumn | None:
         """The column of a map to bytes; None when the file does not have it."""
-        found = self.get(field_id)
-        return found if isinstance(found, BoundsColumn) else None
+        column = self.get(field_id)
+        return column if isinstance(column, BoundsColumn) else None
 
     def record(self, field_id: int) -> Columns:
         """The columns of a record inside of this one."""
-        found = self.get(field_id)
-        return found if isinstance(found, Columns) else Columns()
+        column = self.get(field_id)
+        return column if isinstance(column, Columns) else Columns()
 
 
 def arrow_type(schema: Json) -> pa.DataType:
@@ -255,14 +255,14 @@ def _open(content: bytes) -> AvroFile:
 
 
 def _properties(decoder: BinaryDecoder, end: int) -> dict[str, str]:
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     while count := decoder.read_int():
         if count < 0:
             decoder.read_int()
         for _ in range(abs(count)):
             key = _bytes(decoder, end).decode()
-            found[key] = _bytes(decoder, end).decode("utf-8", "replace")
-    return found
+            properties[key] = _bytes(decoder, end).decode("utf-8", "replace")
+    return properties
 
 
 def _bytes(decoder: BinaryDecoder, end: int) -> bytes:
@@ -461,8 +461,8 @@ def _keep_bounds(column: BoundsColumn, pairs: list[Any] | None) -> None:
 
 
 def _known_pairs(pairs: Iterable[Any]) -> list[tuple[Any, ...]]:
-    found = [tuple(pair.values()) for pair in pairs if pair is not None]
-    return [pair for pair in found if pair[0] is not None and pair[1] is not None]
+    known = [tuple(pair.values()) for pair in pairs if pair is not None]
+    return [pair for pair in known if pair[0] is not None and pair[1] is not None]
 
 
 def _numbers(source: _Source, column: ListColumn, null_at: int, *, keep: bool) -> Step:
@@ -481,9 +481,9 @@ def _numbers(source: _Source, column: ListColumn, null_at: int, *, keep: bool) -
                 read_int()
             if count > MOST_ITEMS:
                 raise AvroError(f"a list says that it has {count} items")
-            found = read_ints(each * count)
+            ints = read_ints(each * count)
             if keep:
-                numbers.extend(found)
+                numbers.extend(ints)
             total += count
         lengths.append(total)
 
@@ -496,7 +496,7 @@ def _bounds(source: _Source, column: BoundsColumn, null_at: int) -> Step:
     wanted = tuple((field_id, values.append) for field_id, values in column.values.items())
 
     def read_bounds() -> None:
-        found: dict[int, bytes] = {}
+        bounds: dict[int, bytes] = {}
         if null_at >= 0 and read_int() == null_at:
             raw.append(None)
         else:
@@ -507,10 +507,10 @@ def _bounds(source: _Source, column: BoundsColumn, null_at: int) -> Step:
                     read_int()
                 if count > MOST_ITEMS:
                     raise AvroError(f"a map says that it has {count} items")
-                read_pairs(count, found)
+                read_pairs(count, bounds)
             raw.append(records[start : tell()])
         for field_id, append in wanted:
-            append(found.get(field_id))
+            append(bounds.get(field_id))
 
     return read_bounds
 

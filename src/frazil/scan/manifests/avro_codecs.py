@@ -16,18 +16,18 @@ def unpack(codec: str, block: bytes, room: int) -> bytes:
     """
     if codec not in _CODECS:
         raise AvroError(f"its blocks are packed with '{codec}', which is not read here")
-    made = _CODECS[codec](block, room)
-    if len(made) > room:
+    content = _CODECS[codec](block, room)
+    if len(content) > room:
         raise AvroError("it unpacks to far more than a file of its size holds")
-    return made
+    return content
 
 
 def _inflate(block: bytes, room: int) -> bytes:
     packed = zlib.decompressobj(-15)
-    made = packed.decompress(block, room + 1)
-    if not packed.eof and len(made) <= room:
+    content = packed.decompress(block, room + 1)
+    if not packed.eof and len(content) <= room:
         raise AvroError("a block ends too early")
-    return made
+    return content
 
 
 def _unpack_zstandard(block: bytes, room: int) -> bytes:
@@ -48,12 +48,12 @@ def _unpack_snappy(block: bytes, room: int) -> bytes:
     if size > room:
         raise AvroError("it unpacks to far more than a file of its size holds")
     try:
-        made = bytes(pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True))
+        content = bytes(pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True))
     except (OSError, pa.ArrowException) as exc:
         raise AvroError(f"a block cannot be unpacked ({exc})") from exc
-    if zlib.crc32(made) != int.from_bytes(block[-4:], "big"):
+    if zlib.crc32(content) != int.from_bytes(block[-4:], "big"):
         raise AvroError("a block's checksum is wrong")
-    return made
+    return content
 
 
 def _unpack_bzip2(block: bytes, room: int) -> bytes:

@@ -66,13 +66,13 @@ def _define(schema: Json, known: dict[str, Json], space: str, depth: int) -> Jso
     """A type that has a name; it is known from here on, and not inside of itself."""
     name = str(schema.get("name", ""))
     space = name.rpartition(".")[0] or str(schema.get("namespace", space) or "")
-    made = dict(schema)
+    define = dict(schema)
     if schema["type"] == "record":
-        made["fields"] = [
+        define["fields"] = [
             {**field, "type": _resolve(field["type"], known, space, depth + 1)} for field in schema["fields"]
         ]
-    known[f"{space}.{name.rpartition('.')[2]}".lstrip(".")] = made
-    return made
+    known[f"{space}.{name.rpartition('.')[2]}".lstrip(".")] = define
+    return define
 
 
 def _named(name: str, known: dict[str, Json], space: str) -> Json:
@@ -99,14 +99,14 @@ def is_plain(schema: Json) -> bool:
     >>> is_plain(["null", "string"]), is_plain(["int", "string"])
     (True, False)
     """
-    return not isinstance(schema, list) or len([one for one in schema if one != "null"]) == 1
+    return not isinstance(schema, list) or len([field for field in schema if field != "null"]) == 1
 
 
 def branch(schema: Json) -> Json:
     """The schema without `null`."""
     if not isinstance(schema, list):
         return schema
-    others = [one for one in schema if one != "null"]
+    others = [field for field in schema if field != "null"]
     if len(others) != 1:
         raise AvroError(f"a union that Iceberg does not write: {schema}")
     return others[0]

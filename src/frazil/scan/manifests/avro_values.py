@@ -96,9 +96,9 @@ def encode_bounds(bounds: dict[int, bytes]) -> bytes:
 
 
 def _number(value: int) -> bytes:
-    rest, made = value << 1 if value >= 0 else (-value << 1) - 1, bytearray()
+    rest, number = value << 1 if value >= 0 else (-value << 1) - 1, bytearray()
     while rest > 0x7F:
-        made.append(rest & 0x7F | 0x80)
+        number.append(rest & 0x7F | 0x80)
         rest >>= 7
-    made.append(rest)
-    return bytes(made)
+    number.append(rest)
+    return bytes(number)

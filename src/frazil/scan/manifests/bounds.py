@@ -79,7 +79,7 @@ class Range:
     @property
     def nbytes(self) -> int:
         """What is in memory now."""
-        return int(sum(found.nbytes for found in list(vars(self).values()) if isinstance(found, pa.Array)))
+        return int(sum(array.nbytes for array in list(vars(self).values()) if isinstance(array, pa.Array)))
 
 
 class CountedRange(Range):
@@ -180,8 +180,8 @@ def _one(value: bytes | None, kind: IcebergType) -> bool | Decimal | None:
         return None
     if isinstance(kind, DecimalType) and len(value) <= 16:
         # Python's own context rounds to 28 digits: a file whose bounds are rounded inwards would be skipped wrongly.
-        found = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale, _EXACT)
-        return found if len(found.as_tuple().digits) <= _MOST_DIGITS else None
+        number = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale, _EXACT)
+        return number if len(number.as_tuple().digits) <= _MOST_DIGITS else None
     return value != b"\x00" if isinstance(kind, BooleanType) else None
 
 

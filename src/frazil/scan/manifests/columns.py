@@ -68,10 +68,10 @@ def pick_abreast(maps: pa.BinaryArray, field_id: int) -> pa.Array:
     there = maps.is_valid().to_numpy(zero_copy_only=False)
     lanes = Lanes(maps.buffers()[2].to_pybytes())
     lanes.at = offsets[:-1][there]
-    found = lanes.read_maps(there, (field_id,))
+    maps_ = lanes.read_maps(there, (field_id,))
     if not np.array_equal(lanes.at, offsets[1:][there]):
         raise NotAbreast("a map does not end where its bytes do")
-    return found.picked()[field_id]
+    return maps_.picked()[field_id]
 
 
 def _flatten(schema: Json, columns: Columns) -> Iterator[Field]:

@@ -63,13 +63,13 @@ class EntryColumns(Mapping[str, pa.Array]):
             self._entries = Columns()
 
     def __getitem__(self, name: str) -> pa.Array:
-        found = self._made.get(name)
-        if found is None:
-            self._made |= {one: self._make(one) for one in TOGETHER.get(name, (name,))}
-            found = self._made[name]
+        column = self._made.get(name)
+        if column is None:
+            self._made |= {column_name: self._make(column_name) for column_name in TOGETHER.get(name, (name,))}
+            column = self._made[name]
             if name in KINDS:  # numbers were decoded at once
                 self.forget()
-        return found
+        return column
 
     def __iter__(self) -> Iterator[str]:
         return iter(NAMES)
@@ -90,8 +90,8 @@ class EntryColumns(Mapping[str, pa.Array]):
         """The partition fields by their ids, with their Avro types."""
         fields = self._entries.record(DATA_FILE).record(PARTITION)
         return {
-            one: (self._keep(column.array()), column.schema)
-            for one, column in fields.items()
+            field: (self._keep(column.array()), column.schema)
+            for field, column in fields.items()
             if isinstance(column, Column)
         }
 
@@ -99,19 +99,19 @@ class EntryColumns(Mapping[str, pa.Array]):
         """The bounds that were asked for when the file was read: of the lower or the upper ones, of a column."""
         maps = {name: self._entries.record(DATA_FILE).bounds(field_id) for name, field_id in FILE_BOUNDS.items()}
         return {
-            (name, one): self._keep(array)
-            for name, found in maps.items()
-            if found is not None
-            for one, array in found.picked().items()
+            (name, value): self._keep(array)
+            for name, picks in maps.items()
+            if picks is not None
+            for value, array in picks.picked().items()
         }
 
     def _make(self, name: str) -> pa.Array:
         try:
-            found = self._find(name)
+            array = self._find(name)
         except (NotAbreast, pa.ArrowInvalid, OverflowError, MemoryError) as exc:
             raise ManifestUnreadable(self._path, f"it is damaged ({name}: {exc})") from exc
-        found = pa.nulls(self._count, KINDS.get(name, pa.int64())) if found is None else found
-        return self._keep(found.fill_null(0) if name == "content" else found)
+        array = pa.nulls(self._count, KINDS.get(name, pa.int64())) if array is None else array
+        return self._keep(array.fill_null(0) if name == "content" else array)
 
     def _find(self, name: str) -> pa.Array | None:
         files = self._entries.record(DATA_FILE)
@@ -122,8 +122,8 @@ class EntryColumns(Mapping[str, pa.Array]):
             return None if bounds is None else bounds.array()
         return self._entries.plain(ENTRY[name]) if name in ENTRY else files.plain(FILE[name])
 
-    def _keep(self, found: pa.Array) -> pa.Array:
-        return found if self._live is None else found.filter(self._live)
+    def _keep(self, column: pa.Array) -> pa.Array:
+        return column if self._live is None else column.filter(self._live)
 
 
 def read_entries(path: str, content: bytes, *, bounds_of: Collection[int] = ()) -> Columns:

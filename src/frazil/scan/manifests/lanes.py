@@ -50,9 +50,9 @@ class Field:
 class Values(Column):
     """A field that is decoded already."""
 
-    def __init__(self, schema: Json, found: pa.Array) -> None:
+    def __init__(self, schema: Json, array: pa.Array) -> None:
         super().__init__(schema)
-        self._found = found
+        self._found = array
 
     def array(self) -> pa.Array:
         return self._found
@@ -75,10 +75,10 @@ class Texts(Column):
     def _even(self, kind: pa.DataType, size: int) -> pa.Array:
         data = self._lanes.cut(self._starts, size)
         offsets = np.arange(0, data.size + 1, size, dtype=np.int32)
-        found = pa.Array.from_buffers(kind, len(data), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+        array = pa.Array.from_buffers(kind, len(data), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
         if kind == pa.string():
-            found.validate(full=True)
-        return found
+            array.validate(full=True)
+        return array
 
 
 class Lists(ListColumn):
@@ -147,11 +147,11 @@ class Lanes:
     @property
     def records(self) -> bytes:
         """All records, and some more; unpacked again if need be."""
-        found = self._unpacked
-        if found is None:
+        unpacked = self._unpacked
+        if unpacked is None:
             assert self._again is not None
-            found = self._unpacked = self._again() + PADDING
-        return found
+            unpacked = self._unpacked = self._again() + PADDING
+        return unpacked
 
     @property
     def _bytes(self) -> NDArray[np.uint8]:
@@ -167,9 +167,9 @@ class Lanes:
         """So many bytes from each of the places on, a row each."""
         if size > len(PADDING):
             raise NotAbreast("too much of one field")
-        found = self._bytes
+        bytes_ = self._bytes
         # one from each byte on
-        rows: NDArray[np.uint8] = np.ndarray((len(found) - size + 1, size), np.uint8, found, strides=(1, 1))
+        rows: NDArray[np.uint8] = np.ndarray((len(bytes_) - size + 1, size), np.uint8, bytes_, strides=(1, 1))
         return np.asarray(rows[np.minimum(starts, len(rows) - 1)])
 
     def number(self) -> Numbers:
@@ -260,9 +260,9 @@ class Lanes:
         if kind in NUMBERS:
             return Values(schema, _nullable(self.number(), there))
         if kind in VALUES:
-            found = self.cut(self.at, VALUES[kind].itemsize).view(VALUES[kind])[:, 0]
+            numbers = self.cut(self.at, VALUES[kind].itemsize).view(VALUES[kind])[:, 0]
             self.at = self.at + VALUES[kind].itemsize
-            return Values(schema, _nullable(found, there).cast(arrow_type(schema)))
+            return Values(schema, _nullable(numbers, there).cast(arrow_type(schema)))
         if kind in ("string", "bytes", "fixed"):
             lengths = np.full(len(self.at), branch(schema)["size"]) if kind == "fixed" else self._count(most=self._size)
             starts, self.at = self.at, self.at + lengths
@@ -290,10 +290,10 @@ class Lanes:
         if not np.bitwise_or.reduce(byte) & 0x81:  # a byte each, and none of them negative
             self.at = self.at + 1
             return SHORT.take(byte)
-        found = self.number()
-        if found.view(np.uint64).max(initial=0) > most:  # also where it is negative
+        number = self.number()
+        if number.view(np.uint64).max(initial=0) > most:  # also where it is negative
             raise NotAbreast("a length that cannot be")  # or a list in several blocks, of which the first has its size
-        return found
+        return number
 
     def _end(self) -> None:
         """Passes the end of a list, which is a block of no items."""
@@ -312,12 +312,12 @@ class Lanes:
     def read_maps(self, there: Mask, bounds_of: Collection[int]) -> Maps:
         """Maps from field ids to bytes, of the records that have one."""
         begin, counts = self.at, self._count(most=MOST_BOUNDS)
-        found = {field_id: (np.zeros_like(begin), np.full_like(begin, -1)) for field_id in bounds_of}
+        maps = {field_id: (np.zeros_like(begin), np.full_like(begin, -1)) for field_id in bounds_of}
         for number in range(int(counts.max(initial=0))):
             some = counts > number
             with self._only(some):
                 keys, lengths = self.number(), self._count(most=self._size)
-                for field_id, (starts, sizes) in found.items():
+                for field_id, (starts, sizes) in maps.items():
                     here = keys == field_id
                     if np.count_nonzero(here):
                         rows = np.flatnonzero(some)[here]
@@ -326,8 +326,8 @@ class Lanes:
         with self._only(counts > 0):
             self._end()
         values = {
-            one: Texts(self, "bytes", _spread(starts, there, 0), _spread(sizes, there, -1))
-            for one, (starts, sizes) in found.items()
+            value: Texts(self, "bytes", _spread(starts, there, 0), _spread(sizes, there, -1))
+            for value, (starts, sizes) in maps.items()
         }
         return Maps(Texts(self, "bytes", _spread(begin, there, 0), _spread(self.at - begin, there, -1)), values)
 
@@ -367,14 +367,14 @@ def _spread(values: Numbers, some: Mask, other: int) -> Numbers:
     """
     if len(values) == len(some):
         return values
-    found = np.full(len(some), other, np.int64)
-    found[some] = values
-    return found
+    spread = np.full(len(some), other, np.int64)
+    spread[some] = values
+    return spread
 
 
 def _nullable(values: NDArray[np.generic], some: Mask) -> pa.Array:
     if len(values) == len(some):
         return pa.array(values)
-    found = np.zeros(len(some), values.dtype)
-    found[some] = values
-    return pa.array(found, mask=~some)
+    filled = np.zeros(len(some), values.dtype)
+    filled[some] = values
+    return pa.array(filled, mask=~some)

@@ -53,9 +53,9 @@ class ManifestCache:
 
     def manifest_list(self, path: str) -> ManifestList:
         """The manifests of a snapshot."""
-        found = self._get(path, decode_list)
-        assert isinstance(found, ManifestList)
-        return found
+        decoded = self._get(path, decode_list)
+        assert isinstance(decoded, ManifestList)
+        return decoded
 
     def manifest(self, path: str, *, bounds_of: Collection[int] = (), content: bytes | None = None) -> Manifest:
         """The live files of a manifest. Bounds of the columns that are named come with it; others are there when they
@@ -63,17 +63,17 @@ class ManifestCache:
 
         `content` is that of the file, if it has been fetched already.
         """
-        found = self._get(path, lambda path, content: self._decode(path, content, bounds_of), content)
-        assert isinstance(found, Manifest)
-        return found
+        decoded = self._get(path, lambda path, content: self._decode(path, content, bounds_of), content)
+        assert isinstance(decoded, Manifest)
+        return decoded
 
     def _decode(self, path: str, content: bytes, bounds_of: Collection[int]) -> Manifest:
         # The newest stays unpacked until the next one comes: whoever asked for it wants more of it at once.
-        made = decode_manifest(path, content, bounds_of=bounds_of)
-        before, self._newest = self._newest, made
+        manifest = decode_manifest(path, content, bounds_of=bounds_of)
+        before, self._newest = self._newest, manifest
         if before is not None:
             before.forget()
-        return made
+        return manifest
 
     def has(self, path: str) -> bool:
         return path in self._kept
@@ -85,26 +85,26 @@ class ManifestCache:
     @property
     def nbytes(self) -> int:
         with self._lock:
-            return sum(one.nbytes for one in self._kept.values())
+            return sum(array.nbytes for array in self._kept.values())
 
     def _get(self, path: str, make: Callable[[str, bytes], Sized], content: bytes | None = None) -> Sized:
         with self._lock:
             if path in self._kept:
                 self._kept.move_to_end(path)
                 return self._kept[path]
-        made = make(path, self._read(path) if content is None else content)
+        array = make(path, self._read(path) if content is None else content)
         with self._lock:
             if path not in self._kept:
-                self._kept[path] = made
-                self._about += made.nbytes
+                self._kept[path] = array
+                self._about += array.nbytes
                 self._added += 1
                 if self._about > self._max_bytes or self._added % RECOUNT == 0:
                     self._shrink()
-            return self._kept.get(path, made)
+            return self._kept.get(path, array)
 
     def _shrink(self) -> None:
         # Bounds are typed on first use, so what is kept has grown since it came: its size is taken anew, now and then.
-        self._about = sum(one.nbytes for one in self._kept.values())
+        self._about = sum(array.nbytes for array in self._kept.values())
         while self._about > self._max_bytes and len(self._kept) > 1:
             _, gone = self._kept.popitem(last=False)
             self._about -= gone.nbytes
@@ -141,7 +141,7 @@ class Manifest:
         columns = (
             self.columns.nbytes
             if isinstance(self.columns, EntryColumns)
-            else sum(one.nbytes for one in self.columns.values())
+            else sum(column.nbytes for column in self.columns.values())
         )
         plain = columns + sum(array.nbytes for array, _ in self.partition.values())
         return int(plain + sum(known.nbytes for known in list(self._ranges.values()) if known is not None))
@@ -182,8 +182,8 @@ class Manifest:
 
     def bounds(self, name: str, field_id: int) -> pa.Array:
         """A column's lower or upper bound in each file, in binary form."""
-        found = self.fresh.pop((name, field_id), None)
-        return _pick_bounds(self.columns[name], field_id) if found is None else found
+        decoded = self.fresh.pop((name, field_id), None)
+        return _pick_bounds(self.columns[name], field_id) if decoded is None else decoded
 
 
 def _pick_bounds(maps: pa.Array, field_id: int) -> pa.Array:
@@ -198,9 +198,9 @@ def _pick_count(columns: Mapping[str, pa.Array], field_id: int, name: str) -> pa
     column = columns[name]
     flat = column.flatten()
     chosen = pc.equal(flat.field(0), field_id)
-    found, rows = flat.field(1).filter(chosen), pc.list_parent_indices(column).filter(chosen)
+    counts, rows = flat.field(1).filter(chosen), pc.list_parent_indices(column).filter(chosen)
     places = pa.array(range(len(column)), rows.type)
-    return found if rows.equals(places) else found.take(pc.index_in(places, value_set=rows))
+    return counts if rows.equals(places) else counts.take(pc.index_in(places, value_set=rows))
 
 
 def decode_manifest(path: str, content: bytes, *, bounds_of: Collection[int] = ()) -> Manifest:

@@ -81,8 +81,8 @@ class ManifestList:
         at = pa.array(
             [self._starts[row] + position if position < self._lengths[row] else None for row in rows], pa.int64()
         )
-        has_null, has_nan = (self._summaries[one].take(at) for one in (CONTAINS_NULL, CONTAINS_NAN))
-        lower, upper = (decode(self._summaries[one].take(at), kind) for one in (SUMMARY_LOWER, SUMMARY_UPPER))
+        has_null, has_nan = (self._summaries[column].take(at) for column in (CONTAINS_NULL, CONTAINS_NAN))
+        lower, upper = (decode(self._summaries[column].take(at), kind) for column in (SUMMARY_LOWER, SUMMARY_UPPER))
         no_bound = pc.is_null(self._summaries[SUMMARY_LOWER].take(at))
         no_nan, no_null = pc.invert(has_nan), pc.invert(has_null)
         all_null = pc.and_kleene(has_null, no_bound)
@@ -95,14 +95,14 @@ class ManifestList:
 def decode_list(path: str, content: bytes) -> ManifestList:
     """A manifest list from the bytes of its file."""
     try:
-        found = read_records(open_avro(content))
+        records = read_records(open_avro(content))
     except AvroError as exc:
         raise ManifestUnreadable(path, str(exc)) from exc
-    count = len(_values(found, LIST["path"]) or [])
-    columns = {name: _values(found, field_id) or [None] * count for name, field_id in LIST.items()}
+    count = len(_values(records, LIST["path"]) or [])
+    columns = {name: _values(records, field_id) or [None] * count for name, field_id in LIST.items()}
     for name in ("content", "sequence", "min_sequence", "spec_id"):  # format 1 does not have them
         columns[name] = [value or 0 for value in columns[name]]
-    summaries = found.get(SUMMARIES)
+    summaries = records.get(SUMMARIES)
     lengths = [0] * count
     inner = Columns()
     if isinstance(summaries, RecordsColumn):
@@ -115,13 +115,13 @@ def decode_list(path: str, content: bytes) -> ManifestList:
         SUMMARY_LOWER: pa.binary(),
         SUMMARY_UPPER: pa.binary(),
     }
-    arrays = {one: inner.plain(one) if one in inner else pa.nulls(total, kind) for one, kind in kinds.items()}
+    arrays = {value: inner.plain(value) if value in inner else pa.nulls(total, kind) for value, kind in kinds.items()}
     return ManifestList(path, columns, starts, lengths, arrays)
 
 
 def _values(columns: Columns, field_id: int) -> list[Any] | None:
-    found = columns.get(field_id)
-    return found.values if isinstance(found, Column) else None
+    column = columns.get(field_id)
+    return column.values if isinstance(column, Column) else None
 
 
 def _running(lengths: list[int]) -> list[int]:

@@ -46,8 +46,8 @@ def comparable(path: str) -> str:
     >>> comparable("s3a://lake/t/day=2024-01-18T09%3A00/f") == comparable("s3://lake/t/day=2024-01-18T09:00/f")
     True
     """
-    found = _SCHEME.match(path)
-    scheme, rest = (found[1].lower(), path[found.end() :]) if found else ("file", path)
+    match = _SCHEME.match(path)
+    scheme, rest = (match[1].lower(), path[match.end() :]) if match else ("file", path)
     if scheme in _S3:
         scheme = "s3"
     if scheme == "file":
@@ -120,9 +120,11 @@ class TableFiles:
     def of_json(label: str, location: str, metadata: Mapping[str, Any]) -> TableFiles:
         """From the JSON of a table's or view's metadata file."""
         files = (*metadata.get("statistics", ()), *metadata.get("partition-statistics", ()))
-        lists = dict.fromkeys(one["manifest-list"] for one in metadata.get("snapshots", ()) if one.get("manifest-list"))
+        lists = dict.fromkeys(
+            snapshot_["manifest-list"] for snapshot_ in metadata.get("snapshots", ()) if snapshot_.get("manifest-list")
+        )
         direct = dict.fromkeys(
-            one for snapshot in metadata.get("snapshots", ()) for one in snapshot.get("manifests") or ()
+            manifest for snapshot in metadata.get("snapshots", ()) for manifest in snapshot.get("manifests") or ()
         )
         log = (entry["metadata-file"] for entry in metadata.get("metadata-log", ()))
         named = (location, *log, *(file["statistics-path"] for file in files))
@@ -134,7 +136,7 @@ class TableFiles:
         """From a table as PyIceberg has it."""
         metadata = table.metadata
         files = (*metadata.statistics, *metadata.partition_statistics)
-        lists = dict.fromkeys(one.manifest_list for one in metadata.snapshots if one.manifest_list)
+        lists = dict.fromkeys(snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list)
         log = (entry.metadata_file for entry in metadata.metadata_log)
         named = (table.metadata_location, *log, *(file.statistics_path for file in files))
         return TableFiles(label, named, tuple(lists), folders=folders_of(metadata.location, metadata.properties))
@@ -186,7 +188,7 @@ def _common_start(paths: Iterable[str]) -> str:
     """
     first, last = min(paths, default=""), max(paths, default="")
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    return "".join(one for one, _ in same)
+    return "".join(path for path, _ in same)
 
 
 # --- the search ------------------------------------------------------------------------------------------------------
@@ -217,8 +219,8 @@ class References:
                 self._spare_files(candidates, manifest, label)
 
     def _manifests(self, path: str, label: str) -> list[str]:
-        found = self._known(path, label, lambda: self._cache.manifest_list(path))
-        return list(found.columns["path"]) if found is not None else []
+        manifests = self._known(path, label, lambda: self._cache.manifest_list(path))
+        return list(manifests.columns["path"]) if manifests is not None else []
 
     def _spare_files(self, candidates: Candidates, manifest: str, label: str) -> None:
         with self._lock:
@@ -228,8 +230,8 @@ class References:
                 self._starts.move_to_end(manifest)
         if known and (start is None or not candidates.may_share(start)):
             return
-        found = self._known(manifest, label, lambda: self._cache.manifest(manifest))
-        paths: list[str] = found.columns["path"].to_pylist() if found is not None else []
+        manifest_ = self._known(manifest, label, lambda: self._cache.manifest(manifest))
+        paths: list[str] = manifest_.columns["path"].to_pylist() if manifest_ is not None else []
         if not known:
             self._remember(manifest, _common_start([candidates.real(path) for path in paths]) if paths else None)
         candidates.spare(paths, label)

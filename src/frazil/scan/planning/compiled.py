@@ -51,8 +51,8 @@ class CompiledFilter:
         """The terms as predicates on the partitions of a spec; those that say nothing about them are left out."""
         if spec.spec_id not in self._projected:
             fields = self.fields(spec)
-            found = [(name, project(term, spec, self.schema, fields)) for name, term in self.terms] if fields else []
-            self._projected[spec.spec_id] = [(name, term) for name, term in found if not isinstance(term, AlwaysTrue)]
+            terms = [(name, project(term, spec, self.schema, fields)) for name, term in self.terms] if fields else []
+            self._projected[spec.spec_id] = [(name, term) for name, term in terms if not isinstance(term, AlwaysTrue)]
         return self._projected[spec.spec_id]
 
 
@@ -74,11 +74,11 @@ class ScanCache(ManifestCache):
             if key in self._filters:
                 self._filters.move_to_end(key)
                 return self._filters[key]
-        made = CompiledFilter(expr, table.schema(wanted), table=table.name, case_sensitive=case_sensitive)
+        compiled_filter = CompiledFilter(expr, table.schema(wanted), table=table.name, case_sensitive=case_sensitive)
         if len(key[3]) > KEPT_LENGTH:
-            return made
+            return compiled_filter
         with self._filter_lock:
-            self._filters[key] = made
+            self._filters[key] = compiled_filter
             while len(self._filters) > self._most_filters:
                 self._filters.popitem(last=False)
-        return made
+        return compiled_filter

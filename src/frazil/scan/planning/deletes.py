@@ -102,18 +102,20 @@ class DeleteIndex:
     def of(self, path: str, sequence: int, spec_id: int, partition: tuple[object, ...]) -> list[DeleteFile]:
         """The delete files that concern a data file."""
         key = (spec_id, partition)
-        found = self._everywhere.after(sequence)
+        after = self._everywhere.after(sequence)
         if key in self._equality:
-            found = found + self._equality[key].after(sequence)
+            after = after + self._equality[key].after(sequence)
         vector = self._vectors.get(path)
         if vector is not None and vector.sequence >= sequence:
-            return [*found, vector]
+            return [*after, vector]
         if path in self._by_path:
-            found = found + self._by_path[path].not_before(sequence)
+            after = after + self._by_path[path].not_before(sequence)
         if key in self._positions:
             encoded = path.encode()
-            found = found + [one for one in self._positions[key].not_before(sequence) if _may_name(one, encoded)]
-        return found
+            after = after + [
+                delete for delete in self._positions[key].not_before(sequence) if _may_name(delete, encoded)
+            ]
+        return after
 
 
 def _may_name(file: DeleteFile, path: bytes) -> bool:

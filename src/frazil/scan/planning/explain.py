@@ -102,13 +102,13 @@ class ScanReport:
             "manifests-read": self.manifests_read,
         }
         lists = {"total": self.snapshots_kept, "read": self.snapshots}
-        found = {
+        json = {
             **about,
             "manifest-lists": lists,
             "layers": [layer.to_json() for layer in self.layers.values()],
             "kept": kept,
         }
-        return found if self.engine is None else {**found, "engine": self.engine.to_json()}
+        return json if self.engine is None else {**json, "engine": self.engine.to_json()}
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -143,15 +143,15 @@ class ScanReport:
             branch.add(escape(f"{skipped:,} by {term}"))
 
 
-def _add_engine(root: Tree, found: EngineReport) -> None:
+def _add_engine(root: Tree, engine_report: EngineReport) -> None:
     from rich.markup import escape
 
-    files = "" if found.files is None else f", {count(found.files, 'file')} to read"
-    branch = root.add(f"on {found.engine}: columns {escape(', '.join(found.columns) or 'all')}{files}")
-    for word, filters in (("pushed down", found.pushed), ("not pushed down", found.kept)):
+    files = "" if engine_report.files is None else f", {count(engine_report.files, 'file')} to read"
+    branch = root.add(f"on {engine_report.engine}: columns {escape(', '.join(engine_report.columns) or 'all')}{files}")
+    for word, filters in (("pushed down", engine_report.pushed), ("not pushed down", engine_report.kept)):
         part = branch.add(f"{word}: {count(len(filters), 'filter')}")
-        for one in filters:
-            part.add(escape(one))
+        for filter_ in filters:
+            part.add(escape(filter_))
 
 
 def _by_count(terms: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -100,11 +100,11 @@ def bind_filter(
 def _predicates(expr: BooleanExpression) -> Iterator[UnboundPredicate]:
     pending = [expr]
     while pending:
-        one = pending.pop()
-        if isinstance(one, And | Or):
-            pending += [one.left, one.right]
-        elif isinstance(one, UnboundPredicate):
-            yield one
+        expression = pending.pop()
+        if isinstance(expression, And | Or):
+            pending += [expression.left, expression.right]
+        elif isinstance(expression, UnboundPredicate):
+            yield expression
 
 
 def _check(predicate: UnboundPredicate, schema: Schema, *, table: str, case_sensitive: bool) -> None:
@@ -128,10 +128,10 @@ def check_column(name: str, schema: Schema, *, table: str, case_sensitive: bool 
         field = schema.find_field(name, case_sensitive)
     except ValueError:
         ids = ids_by_name(schema)
-        known = sorted(ids, key=lambda one: (one.count("."), ids[one]))
+        known = sorted(ids, key=lambda candidate: (candidate.count("."), ids[candidate]))
         short = name.lower()[:NAME_LENGTH]
-        near = difflib.get_close_matches(short, [one.lower() for one in known], n=2, cutoff=0.6)
-        names = [one for one in known if one.lower() in near] or known[:10]
+        near = difflib.get_close_matches(short, [candidate.lower() for candidate in known], n=2, cutoff=0.6)
+        names = [candidate for candidate in known if candidate.lower() in near] or known[:10]
         hint = (
             f"did you mean {' or '.join(names)}?"
             if near
@@ -147,7 +147,7 @@ def _values_of(predicate: UnboundPredicate) -> str:
     if isinstance(predicate, LiteralPredicate):
         return repr(predicate.literal.value)
     if isinstance(predicate, SetPredicate):
-        return ", ".join(sorted(repr(one.value) for one in predicate.literals)[:SHOWN_VALUES])
+        return ", ".join(sorted(repr(literal.value) for literal in predicate.literals)[:SHOWN_VALUES])
     return str(predicate)
 
 
@@ -194,7 +194,7 @@ def _show_predicate(expr: BoundPredicate, schema: Schema) -> str:
     if isinstance(expr, BoundLiteralPredicate):
         return f"{column} {sign} {_show_value(expr.literal.value, field.field_type)}"
     if isinstance(expr, BoundSetPredicate):
-        values = sorted(_show_value(one.value, field.field_type) for one in expr.literals)
+        values = sorted(_show_value(literal.value, field.field_type) for literal in expr.literals)
         more = f", ... {len(values) - SHOWN_VALUES} more" if len(values) > SHOWN_VALUES else ""
         return f"{column} {sign} ({', '.join(values[:SHOWN_VALUES])}{more})"
     return f"{column} {sign}"
@@ -292,7 +292,7 @@ class FilterReader:
         if not isinstance(values, list):
             raise self._wrong(f"the values of '{kind}' must be a list", values)
         self._count(len(values))
-        return SETS[kind](name, [self._literal(name, one) for one in values])  # type: ignore[no-any-return]
+        return SETS[kind](name, [self._literal(name, value) for value in values])  # type: ignore[no-any-return]
 
     def _count(self, more: int) -> None:
         """Refuses a filter of too many values and predicates: each takes time for every manifest."""
@@ -310,10 +310,10 @@ class FilterReader:
             if term.get("type") in ("transform", "apply"):
                 return None
             if term.get("type") == "reference" and type(term.get("id")) is int:
-                found = self._schema.find_column_name(term["id"])
-                if found is None:
+                column_name = self._schema.find_column_name(term["id"])
+                if column_name is None:
                     raise ScanError(f"{self._table} has no column with field id {term['id']}", table=self._table)
-                return found
+                return column_name
             term = term.get("name") if term.get("type") == "reference" else None
         if not isinstance(term, str):
             raise self._wrong("a predicate needs a term: a column's name, a reference or a transform", term)
@@ -343,8 +343,8 @@ class FilterReader:
                 raise self._wrong(f"column '{name}' is of type uuid", value) from None
         return value
 
-    def _wrong(self, rule: str, found: Any) -> ScanError:
-        shown = repr(found)
+    def _wrong(self, rule: str, value: Any) -> ScanError:
+        shown = repr(value)
         return ScanError(
             f"filter on {self._table}: {rule}, found {shown if len(shown) <= 80 else shown[:77] + '...'}",
             got=shown if len(shown) <= 80 else shown[:77] + "...",
@@ -371,12 +371,12 @@ def filter_to_json(expr: BooleanExpression) -> Any:
             return {"type": "not", "child": filter_to_json(expr.child)}
     assert isinstance(expr, UnboundPredicate)
     name = str(expr.term.name)  # type: ignore[attr-defined]
-    kind = next(kind for kind, made in (UNARY | COMPARISONS | SETS).items() if type(expr) is made)
+    kind = next(kind for kind, operator in (UNARY | COMPARISONS | SETS).items() if type(expr) is operator)
     if isinstance(expr, LiteralPredicate):
         return {"type": kind, "term": name, "value": _plain_value(expr.literal)}
     if isinstance(expr, SetPredicate):
-        values = [_plain_value(one) for one in expr.literals]
-        return {"type": kind, "term": name, "values": sorted(values, key=lambda one: (str(type(one)), one))}
+        values = [_plain_value(literal) for literal in expr.literals]
+        return {"type": kind, "term": name, "values": sorted(values, key=lambda literal: (str(type(literal)), literal))}
     return {"type": kind, "term": name}
 
 

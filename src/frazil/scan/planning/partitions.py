@@ -67,8 +67,8 @@ def _column(manifest: Manifest, field: NestedField, rows: pa.Array | None, count
     values = manifest.partition_values(field) if stored_type(field.field_type) is not None else None
     if values is None or isinstance(field.field_type, StringType):
         values = raw  # as it was written
-    found = list((values if rows is None else values.take(rows)).to_pylist())
+    column = list((values if rows is None else values.take(rows)).to_pylist())
     if pa.types.is_floating(values.type):
         # NaN is not even itself
-        return ["NaN" if value is not None and math.isnan(value) else value for value in found]
-    return found
+        return ["NaN" if value is not None and math.isnan(value) else value for value in column]
+    return column

@@ -76,8 +76,8 @@ class Group:
         return len(self.manifest) if self.rows is None else len(self.rows)
 
     def column(self, name: str) -> pa.Array:
-        found = self.manifest.columns[name]
-        return found if self.rows is None else found.take(self.rows)
+        values = self.manifest.columns[name]
+        return values if self.rows is None else values.take(self.rows)
 
     def sequences(self) -> pa.Array:
         """The data sequence numbers; a file has that of its manifest when it says nothing itself."""
@@ -166,7 +166,7 @@ class Planner:
     @cached_property
     def lists(self) -> list[ManifestList]:
         """The manifest lists that are read."""
-        found = []
+        decoded = []
         for snapshot in self.snapshots:
             if snapshot.manifest_list is None:
                 raise ScanError(
@@ -175,21 +175,21 @@ class Planner:
                     snapshot=snapshot.snapshot_id,
                     table=self.table.name,
                 )
-            found.append(self._cache.manifest_list(snapshot.manifest_list))
-        return found
+            decoded.append(self._cache.manifest_list(snapshot.manifest_list))
+        return decoded
 
     def units(self, content: int = DATA) -> list[Unit]:
         """The manifests of a kind, in order. The order is the same whenever the same scan is planned."""
-        found = [
+        chosen = [
             Unit(listed, at)
             for listed in self.lists
             for at in range(len(listed))
             if listed.columns["content"][at] == content
         ]
         if not self.request.is_incremental:
-            return found
+            return chosen
         ids = {snapshot.snapshot_id for snapshot in self.snapshots}
-        own = {unit.fact("path"): unit for unit in found if unit.fact("snapshot_id") in ids}
+        own = {unit.fact("path"): unit for unit in chosen if unit.fact("snapshot_id") in ids}
         return list(own.values())
 
     # --- pruning -----------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class Planner:
         return [unit for unit in units if (id(unit.listed), unit.at) not in skipped]
 
     def _skip_units(self, listed: ManifestList, spec_id: int, chosen: set[int], layer: Layer) -> set[int]:
-        rows, positions = listed.of_spec(spec_id), {one.field_id: at for at, one in enumerate(self.fields(spec_id))}
+        rows, positions = listed.of_spec(spec_id), {field.field_id: at for at, field in enumerate(self.fields(spec_id))}
 
         def ranges(wanted: NestedField) -> Any:
             return listed.partition_range(spec_id, positions[wanted.field_id], wanted.field_type)
@@ -324,14 +324,14 @@ class Planner:
     # --- by partition spec -------------------------------------------------------------------------------------------
 
     def spec(self, spec_id: int) -> PartitionSpec:
-        found = self.table.specs.get(spec_id)
-        if found is None:
+        known = self.table.specs.get(spec_id)
+        if known is None:
             raise ScanError(
                 f"{self.table.name}: a manifest was written with partition spec {spec_id}, which the metadata does "
                 f"not have",
                 table=self.table.name,
             )
-        return found
+        return known
 
     def fields(self, spec_id: int) -> tuple[NestedField, ...]:
         """The partition fields of a spec."""
@@ -420,5 +420,5 @@ def _sum(values: pa.Array) -> int:
 
 
 def _picked(manifest: Manifest, name: str, rows: pa.Array | None) -> list[bytes | None]:
-    found = manifest.bounds(name, PATH_FIELD)
-    return list((found if rows is None else found.take(rows)).to_pylist())
+    bounds = manifest.bounds(name, PATH_FIELD)
+    return list((bounds if rows is None else bounds.take(rows)).to_pylist())

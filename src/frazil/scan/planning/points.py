@@ -187,8 +187,8 @@ def _timeline(metadata: TableMetadata, ref: Point) -> Iterator[tuple[int, int]]:
 
 def _kept(metadata: TableMetadata) -> str:
     """The newest snapshots by their ids."""
-    newest = sorted(metadata.snapshots, key=lambda one: -one.timestamp_ms)
-    shown = ", ".join(str(one.snapshot_id) for one in newest[:SHOWN]) or "none"
+    newest = sorted(metadata.snapshots, key=lambda snapshot: -snapshot.timestamp_ms)
+    shown = ", ".join(str(snapshot.snapshot_id) for snapshot in newest[:SHOWN]) or "none"
     return shown + (f" and {len(newest) - SHOWN} older ones" if len(newest) > SHOWN else "")
 
 

@@ -60,8 +60,8 @@ def skip_mask(expr: BooleanExpression, ranges: Ranges) -> Skip:
             return both(skip_mask(expr.left, ranges), lambda: skip_mask(expr.right, ranges))
         case BoundPredicate():
             field = expr.term.ref().field
-            found = ranges(field) if stored_type(field.field_type) is not None else None
-            return False if found is None else _predicate(expr, field, found)
+            bounds = ranges(field) if stored_type(field.field_type) is not None else None
+            return False if bounds is None else _predicate(expr, field, bounds)
     return False
 
 
@@ -170,8 +170,8 @@ def _outside_all(values: list[Any], kind: IcebergType, known: Range) -> pa.Array
     outside: pa.Array | None = None
     for value in values:
         low, high = _scalars(value, kind)
-        one = pc.or_kleene(pc.greater(known.lower, high), pc.less(known.upper, low))
-        outside = one if outside is None else pc.and_kleene(outside, one)
+        or_kleene = pc.or_kleene(pc.greater(known.lower, high), pc.less(known.upper, low))
+        outside = or_kleene if outside is None else pc.and_kleene(outside, or_kleene)
     return outside
 
 

@@ -55,10 +55,10 @@ class Residuals:
         """Whether something in the filter asks for what differs."""
         pending = [self._bound]
         while pending:
-            one = pending.pop()
-            if isinstance(one, BoundNotEqualTo | BoundNotIn | BoundNotStartsWith):
+            expression = pending.pop()
+            if isinstance(expression, BoundNotEqualTo | BoundNotIn | BoundNotStartsWith):
                 return True
-            pending += [one.left, one.right] if isinstance(one, And | Or) else []
+            pending += [expression.left, expression.right] if isinstance(expression, And | Or) else []
         return False
 
     def of(
@@ -82,17 +82,17 @@ class Residuals:
             # PyIceberg thinks that null differs from every value, which SQL does not: all of the filter is always right
             return self._expr
         key = (spec.spec_id, row)
-        found = self._known.get(key)
-        if found is None:
+        evaluate = self._known.get(key)
+        if evaluate is None:
             full: list[object] = [None] * len(spec.fields)
             for at, value in zip(positions, row, strict=True):
                 full[at] = value
             with self._lock:  # PyIceberg's evaluator keeps the partition in itself
-                found = self._evaluate(spec, Record(*full))
+                evaluate = self._evaluate(spec, Record(*full))
                 if len(self._known) >= MOST_KNOWN:
                     self._known.clear()
-                self._known[key] = found
-        return found
+                self._known[key] = evaluate
+        return evaluate
 
     def _evaluate(self, spec: PartitionSpec, partition: Record) -> BooleanExpression:
         try:
@@ -127,10 +127,10 @@ class _Evaluator(ResidualEvaluator):
         return {}
 
     def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
-        found = self._prepared.get(id(predicate))
-        if found is None:
-            found = self._prepared[id(predicate)] = self._prepare(predicate)
-        bound, fields = found
+        prepared = self._prepared.get(id(predicate))
+        if prepared is None:
+            prepared = self._prepared[id(predicate)] = self._prepare(predicate)
+        bound, fields = prepared
         if not isinstance(bound, BoundPredicate):
             return bound
         for surely, maybe in fields:
@@ -146,7 +146,8 @@ class _Evaluator(ResidualEvaluator):
             return bound, []
         fields = self.spec.fields_by_source_id(bound.term.ref().field.field_id)
         pairs = [
-            (one.transform.strict_project(one.name, bound), one.transform.project(one.name, bound)) for one in fields
+            (field.transform.strict_project(field.name, bound), field.transform.project(field.name, bound))
+            for field in fields
         ]
         return bound, [(self._bind(surely), self._bind(maybe)) for surely, maybe in pairs]
 

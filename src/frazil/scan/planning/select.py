@@ -31,13 +31,13 @@ def select_fields(
     """
     if columns is None:
         return tuple(schema.fields)
-    beside = {name: extras[name] for name in columns if name in extras and name not in ids_by_name(schema)}
+    fields = {name: extras[name] for name in columns if name in extras and name not in ids_by_name(schema)}
     names = [
-        name if name in beside else check_column(name, schema, table=table, case_sensitive=case_sensitive)
+        name if name in fields else check_column(name, schema, table=table, case_sensitive=case_sensitive)
         for name in columns
     ]
-    own = [name for name in names if name not in beside]
-    chosen = ({field.name: field for field in schema.select(*own).fields} if own else {}) | beside
+    own = [name for name in names if name not in fields]
+    chosen = ({field.name: field for field in schema.select(*own).fields} if own else {}) | fields
     tops = dict.fromkeys(_top(name, chosen) for name in names)
     return tuple(chosen[top] for top in tops)
 
@@ -52,7 +52,7 @@ _TYPED = re.compile(r"('(?:[^']|'')*')|\b(?:DATE|TIMESTAMP|TIMESTAMPTZ|TIME|DECI
 
 def parse_filter(text: str, *, table: str) -> BooleanExpression:
     """A filter from SQL's words; an error shows where it stops making sense."""
-    text = _TYPED.sub(lambda found: found[1] or "", text)
+    text = _TYPED.sub(lambda match: match[1] or "", text)
     try:
         return parse(text)
     except ParseException as exc:

@@ -38,5 +38,5 @@ def as_list(mask: Skip, rows: pa.Array | None, count: int) -> list[bool]:
     """A mask over a manifest for some of its rows."""
     if isinstance(mask, bool):
         return [mask] * count
-    found = mask if rows is None else mask.take(rows)
-    return list(pc.fill_null(found, False).to_pylist())
+    kept = mask if rows is None else mask.take(rows)
+    return list(pc.fill_null(kept, False).to_pylist())

@@ -150,18 +150,20 @@ class TableState:
         line: list[SnapshotState] = []
         for snapshot in self._line(self.snapshot(end_id)):
             if snapshot.snapshot_id == start_id:
-                return [one for one in reversed(line) if one.operation == "append"]
+                return [snapshot for snapshot in reversed(line) if snapshot.operation == "append"]
             line.append(snapshot)
         if start_id is None:
             if line[-1].parent_id is not None:
-                told = (
+                problem = (
                     f"what was appended before snapshot {line[-1].snapshot_id} is not told any more: the snapshots "
                     f"until then have expired"
                 )
                 raise ScanError(
-                    f"{self.name}: {told}", hint=f"start at {line[-1].snapshot_id}, or scan all rows", table=self.name
+                    f"{self.name}: {problem}",
+                    hint=f"start at {line[-1].snapshot_id}, or scan all rows",
+                    table=self.name,
                 )
-            return [one for one in reversed(line) if one.operation == "append"]
+            return [snapshot for snapshot in reversed(line) if snapshot.operation == "append"]
         raise ScanError(
             f"{self.name}: snapshot {start_id} is no ancestor of snapshot {end_id}, or has expired",
             hint=self._known(),

@@ -28,7 +28,7 @@ class BatchReader:
         self, fields: Sequence[NestedField], columns: Sequence[FileColumn], partition: Mapping[int, Any]
     ) -> None:
         self._fields = fields
-        have = {one.field_id: one for one in columns}
+        have = {column.field_id: column for column in columns}
         self._found: dict[int, tuple[str, Convert | None]] = {}
         self._default: dict[int, Callable[[int], pa.Array]] = {}
         for wanted in fields:
@@ -47,15 +47,15 @@ class BatchReader:
         """The columns of a batch by field id, also those inside of structs; each is made when it is asked for, and
         once.
         """
-        made: dict[int, pa.Array] = {}
+        bound: dict[int, pa.Array] = {}
 
         def column(field_id: int) -> pa.Array:
-            if field_id not in made:
+            if field_id not in bound:
                 top, path = self._paths[field_id]
-                whole = self._make(batch, top) if top not in made else made[top]
-                made[top] = whole
-                made[field_id] = pc.struct_field(whole, path) if path else whole
-            return made[field_id]
+                whole = self._make(batch, top) if top not in bound else bound[top]
+                bound[top] = whole
+                bound[field_id] = pc.struct_field(whole, path) if path else whole
+            return bound[field_id]
 
         return column
 
@@ -71,7 +71,7 @@ class BatchReader:
                 return None
             if count < batch.num_rows:
                 batch = batch.select(names).filter(keep) if names else _empty_rows(count)
-        arrays = [self._make(batch, one.field_id) for one in self._fields]
+        arrays = [self._make(batch, field.field_id) for field in self._fields]
         return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else _empty_rows(batch.num_rows)
 
     def _make(self, batch: pa.RecordBatch, field_id: int) -> pa.Array:
@@ -94,29 +94,29 @@ def leaves(columns: Sequence[FileColumn], above: str = "") -> dict[int, tuple[st
     """The columns of a file that have statistics of their own: path and type by field id. None inside of lists and
     maps.
     """
-    found: dict[int, tuple[str, pa.DataType]] = {}
-    for one in columns:
-        path = f"{above}{one.name}"
-        if pa.types.is_struct(one.type):
-            found |= leaves(one.parts, f"{path}.")
-        elif not one.parts and one.field_id is not None:
-            found[one.field_id] = (path, one.type)
-    return found
+    by_id: dict[int, tuple[str, pa.DataType]] = {}
+    for column in columns:
+        path = f"{above}{column.name}"
+        if pa.types.is_struct(column.type):
+            by_id |= leaves(column.parts, f"{path}.")
+        elif not column.parts and column.field_id is not None:
+            by_id[column.field_id] = (path, column.type)
+    return by_id
 
 
 def paths_in(fields: Sequence[NestedField]) -> dict[int, tuple[int, list[int]]]:
     """Where each field is, also inside of structs: the id of the column, and the way down from there."""
-    found: dict[int, tuple[int, list[int]]] = {}
+    paths: dict[int, tuple[int, list[int]]] = {}
 
-    def add(one: NestedField, top: int, way: list[int]) -> None:
-        found[one.field_id] = (top, way)
-        if isinstance(one.field_type, StructType):
-            for at, part in enumerate(one.field_type.fields):
+    def add(nested_field: NestedField, top: int, way: list[int]) -> None:
+        paths[nested_field.field_id] = (top, way)
+        if isinstance(nested_field.field_type, StructType):
+            for at, part in enumerate(nested_field.field_type.fields):
                 add(part, top, [*way, at])
 
-    for one in fields:
-        add(one, one.field_id, [])
-    return found
+    for field in fields:
+        add(field, field.field_id, [])
+    return paths
 
 
 def find_fields(table: TableState, schema: Schema, ids: Sequence[int]) -> tuple[NestedField, ...]:
@@ -124,23 +124,23 @@ def find_fields(table: TableState, schema: Schema, ids: Sequence[int]) -> tuple[
     them.
     """
     known = paths_in(schema.fields)
-    found: dict[int, NestedField] = {}
+    fields: dict[int, NestedField] = {}
     for field_id in ids:
         if field_id in known:
             top = known[field_id][0]
-            found[top] = next(one for one in schema.fields if one.field_id == top)
+            fields[top] = next(field for field in schema.fields if field.field_id == top)
         else:
             dropped = table.find_dropped(field_id)
-            found[dropped.field_id] = dropped
-    return tuple(found.values())
+            fields[dropped.field_id] = dropped
+    return tuple(fields.values())
 
 
 def identity_values(spec: PartitionSpec, partition: Sequence[object], schema: Schema) -> dict[int, Any]:
     """The columns whose values the partition tells."""
-    found: dict[int, Any] = {}
-    for one, value in zip(spec.fields, partition, strict=True):
-        if isinstance(one.transform, IdentityTransform):
-            kind = fields_by_id(schema).get(one.source_id)
+    values: dict[int, Any] = {}
+    for field, value in zip(spec.fields, partition, strict=True):
+        if isinstance(field.transform, IdentityTransform):
+            kind = fields_by_id(schema).get(field.source_id)
             is_nan = value == "NaN" and kind is not None and isinstance(kind.field_type, REAL)
-            found[one.source_id] = math.nan if is_nan else value
-    return found
+            values[field.source_id] = math.nan if is_nan else value
+    return values

@@ -21,7 +21,7 @@ def count_rows(planner: Planner, reader: FileReader, *, workers: int) -> int:
     """
     total, unsure = 0, []
     for task, sure in _tasks(planner):
-        if sure and all(one.content != EQUALITY for one in task.deletes):
+        if sure and all(response.content != EQUALITY for response in task.deletes):
             total += task.rows - _deleted(reader, task)
         else:
             unsure.append(task)

@@ -63,7 +63,11 @@ class FileReader:
         layer = Layer(ROW_GROUPS)
         kept = keep_groups(file.groups, self.plan.terms, file.ranges, sizes=file.sizes, layer=layer)
         if len(positions):
-            gone = {one.number for one in kept if len(among(positions, one.start, one.rows)) == one.rows}
+            gone = {
+                rejected.number
+                for rejected in kept
+                if len(among(positions, rejected.start, rejected.rows)) == rejected.rows
+            }
             kept = drop(kept, gone, DELETED_ROWS, sizes=file.sizes, layer=layer)
         with self._lock:
             self.layer.add(layer)

@@ -50,7 +50,9 @@ class EqualitySet:
 
     @property
     def nbytes(self) -> int:
-        return sum(one.values.nbytes + (0 if one.together is None else one.together.nbytes) for one in self._levels)
+        return sum(
+            level.values.nbytes + (0 if level.together is None else level.together.nbytes) for level in self._levels
+        )
 
     def deleted(self, columns: Columns) -> pa.BooleanArray:
         """Which rows of a batch are deleted."""

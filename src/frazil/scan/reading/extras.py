@@ -24,7 +24,7 @@ FILE = NestedField(2147483646, "_file", StringType(), required=True)
 POSITION = NestedField(2147483645, "_pos", LongType(), required=True)
 ROW_ID = NestedField(2147483540, "_row_id", LongType())
 UPDATED = NestedField(2147483539, "_last_updated_sequence_number", LongType())
-EXTRAS = {one.name: one for one in (FILE, POSITION, ROW_ID, UPDATED)}
+EXTRAS = {column.name: column for column in (FILE, POSITION, ROW_ID, UPDATED)}
 LINEAGE = {ROW_ID.field_id, UPDATED.field_id}
 
 
@@ -35,14 +35,16 @@ class Extras:
 
     def __init__(self, fields: Sequence[NestedField], task: FileTask, columns: Sequence[FileColumn]) -> None:
         self._task = task
-        own = {one.field_id: one.name for one in columns}
-        wanted = [one for one in fields if one.field_id in (POSITION.field_id, *LINEAGE)]
+        own = {column.field_id: column.name for column in columns}
+        wanted = [field for field in fields if field.field_id in (POSITION.field_id, *LINEAGE)]
         # No column of a file has such a name: one that was called so once may still be there, and read.
-        made = [FileColumn(f"{one.name}\0", one.field_id, pa.int64()) for one in wanted if one.field_id not in own]
-        names = own | {one.field_id: one.name for one in made}
-        self._names = {one.field_id: names[one.field_id] for one in wanted}
-        self.columns: list[FileColumn] = [*columns, *made]  # those of the file, with those that are made
-        self.made = {one.name for one in made}  # not to be read from the file
+        init = [
+            FileColumn(f"{field.name}\0", field.field_id, pa.int64()) for field in wanted if field.field_id not in own
+        ]
+        names = own | {field.field_id: field.name for field in init}
+        self._names = {field.field_id: names[field.field_id] for field in wanted}
+        self.columns: list[FileColumn] = [*columns, *init]  # those of the file, with those that are made
+        self.made = {column.name for column in init}  # not to be read from the file
 
     @property
     def constants(self) -> dict[int, Any]:

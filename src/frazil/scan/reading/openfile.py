@@ -47,7 +47,7 @@ class Rows:
     @property
     def field_ids(self) -> set[int]:
         """The columns that it takes to tell."""
-        return set(extract_field_ids(self.residual)).union(*(one.ids for one in self.sets))
+        return set(extract_field_ids(self.residual)).union(*(deletes.ids for deletes in self.sets))
 
     def mask(self, start: int, count: int, columns: Callable[[int], pa.Array]) -> pa.BooleanArray | bool:
         """The rows of a batch that are given out."""
@@ -57,13 +57,13 @@ class Rows:
             return False
         if (alive := kept_rows(self.positions, start, count)) is not None:
             masks.append(alive)
-        masks += [pc.invert(one.deleted(columns)) for one in self.sets]
+        masks += [pc.invert(deletes.deleted(columns)) for deletes in self.sets]
         if not masks:
             return True
-        found = masks[0]
+        mask_ = masks[0]
         for mask in masks[1:]:
-            found = pc.and_kleene(found, mask)
-        return found
+            mask_ = pc.and_kleene(mask_, mask)
+        return mask_
 
 
 class OpenFile:
@@ -76,7 +76,7 @@ class OpenFile:
         self._extras = Extras(plan.fields, task, self._columns)
         metadata = self._parquet.metadata
         self.groups = all_groups(metadata)
-        self.sizes = [metadata.row_group(one.number).total_byte_size for one in self.groups]
+        self.sizes = [metadata.row_group(group.number).total_byte_size for group in self.groups]
         self.ranges = GroupRanges(metadata, leaves(self._columns))
 
     def batches(self, groups: Sequence[RowGroup], rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -96,7 +96,7 @@ class OpenFile:
         if (
             not test.names
             or not give.names
-            or not (self._plan.whole or sum(one.rows for one in run) <= self._held_rows)
+            or not (self._plan.whole or sum(row_group.rows for row_group in run) <= self._held_rows)
         ):
             return False
         if not self._plan.spare:
@@ -107,12 +107,12 @@ class OpenFile:
 
     def _column_sizes(self, group: RowGroup) -> dict[str, int]:
         """What there is to decode of each column."""
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         metadata = self._parquet.metadata.row_group(group.number)
         for chunk in map(metadata.column, range(metadata.num_columns)):
             name = chunk.path_in_schema.partition(".")[0]
-            found[name] = found.get(name, 0) + chunk.total_uncompressed_size
-        return found
+            sizes[name] = sizes.get(name, 0) + chunk.total_uncompressed_size
+        return sizes
 
     def _in_step(
         self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader
@@ -121,8 +121,8 @@ class OpenFile:
         for batch in self._read(run, test.names | give.names, whole=self._plan.whole):
             keep = rows.mask(start, batch.num_rows, test.bind(batch))
             start += batch.num_rows
-            if (made := give.take(batch, keep, self._plan.arrow)) is not None:
-                yield made
+            if (output := give.take(batch, keep, self._plan.arrow)) is not None:
+                yield output
 
     def _tested_first(
         self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader
@@ -132,16 +132,16 @@ class OpenFile:
         left, start, known = _count(keep), 0, tested.select(sorted(test.names & give.names))
         for batch in self._read(run, give.names - test.names, whole=False) if left else ():
             count = batch.num_rows
-            if found := _count(chosen := keep.slice(start, count)):
+            if matching := _count(chosen := keep.slice(start, count)):
                 table = _beside(known.slice(start, count), batch)
-                yield from self._give(table if found == count else table.filter(chosen), give)
-            left, start = left - found, start + count
+                yield from self._give(table if matching == count else table.filter(chosen), give)
+            left, start = left - matching, start + count
             if not left:
                 break  # what comes after the last row that is wanted is not decoded
 
     def _give(self, table: pa.Table, give: BatchReader) -> Iterator[pa.RecordBatch]:
-        made = (give.take(batch, True, self._plan.arrow) for batch in table.to_batches())
-        return (batch for batch in made if batch is not None)
+        outputs = (give.take(batch, True, self._plan.arrow) for batch in table.to_batches())
+        return (batch for batch in outputs if batch is not None)
 
     def _read(self, run: Sequence[RowGroup], names: set[str], *, whole: bool) -> Iterator[pa.RecordBatch]:
         """Columns of some row groups that follow each other, with those that are made."""
@@ -151,14 +151,14 @@ class OpenFile:
             start += batch.num_rows
 
     def _stream(self, run: Sequence[RowGroup], names: list[str]) -> Iterator[pa.RecordBatch]:
-        numbers = [one.number for one in run]
-        found: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
+        numbers = [row_group.number for row_group in run]
+        iter_batches: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
             self._plan.batch_rows, row_groups=numbers, columns=names
         )
-        return found
+        return iter_batches
 
     def _table(self, run: Sequence[RowGroup], names: list[str]) -> pa.Table:
-        return self._parquet.read_row_groups([one.number for one in run], columns=names)
+        return self._parquet.read_row_groups([row_group.number for row_group in run], columns=names)
 
     def _runs(self, groups: Sequence[RowGroup], *, most_rows: int | None) -> Iterator[list[RowGroup]]:
         """Row groups that follow each other, as many as are fetched at once."""
@@ -172,7 +172,10 @@ class OpenFile:
             yield run
 
     def _follows(self, group: RowGroup, run: Sequence[RowGroup], most_rows: int | None) -> bool:
-        size, rows = sum(self.sizes[one.number] for one in run), sum(one.rows for one in (*run, group))
+        size, rows = (
+            sum(self.sizes[row_group.number] for row_group in run),
+            sum(row_group.rows for row_group in (*run, group)),
+        )
         return group.number == run[-1].number + 1 and size < RUN_BYTES and (most_rows is None or rows <= most_rows)
 
     @property

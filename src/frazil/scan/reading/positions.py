@@ -35,12 +35,12 @@ def read_vector(file: DeleteFile, open_file: Open) -> Positions:
     with open_file(file.path) as source:
         source.seek(offset)
         blob = source.read(length)
-    found = _decode_vector(file.path, blob)
-    if len(found) != file.fact("records"):
+    vector = _decode_vector(file.path, blob)
+    if len(vector) != file.fact("records"):
         raise DataFileUnreadable(
-            file.path, f"the deletion vector has {len(found):,} positions, the manifest says {file.fact('records'):,}"
+            file.path, f"the deletion vector has {len(vector):,} positions, the manifest says {file.fact('records'):,}"
         )
-    return found
+    return vector
 
 
 def _decode_vector(path: str, blob: bytes) -> Positions:
@@ -72,9 +72,9 @@ def read_position_file(source: IO[bytes]) -> dict[str, Positions]:
     return dict(zip(names.dictionary.to_pylist(), parts, strict=True))
 
 
-def merge(found: Sequence[Positions]) -> Positions:
+def merge(positionss: Sequence[Positions]) -> Positions:
     """Positions from several files in order, each once."""
-    parts = [one for one in found if len(one)]
+    parts = [positions_ for positions_ in positionss if len(positions_)]
     if not parts:
         return NONE
     return np.unique(np.concatenate(parts))

@@ -42,9 +42,9 @@ class FileColumn:
 
 def file_columns(schema: pa.Schema, mapping: NameMapping | None) -> list[FileColumn]:
     """The columns of a file with their ids: its own, or else those that the name mapping says."""
-    found = [_column(field, None) for field in schema]
-    if not found or any(_has_id(one) for one in found):
-        return found
+    columns = [_column(field, None) for field in schema]
+    if not columns or any(_has_id(column) for column in columns):
+        return columns
     if mapping is None:
         raise Misfit("it has no field ids, and the table has no name mapping (property schema.name-mapping.default)")
     return [_column(field, list(mapping)) for field in schema]
@@ -56,7 +56,7 @@ def _has_id(column: FileColumn) -> bool:
 
 def _column(field: pa.Field, mapping: Sequence[MappedField] | None, name: str | None = None) -> FileColumn:
     name = field.name if name is None else name
-    mapped = None if mapping is None else next((one for one in mapping if name in one.names), None)
+    mapped = None if mapping is None else next((mapped for mapped in mapping if name in mapped.names), None)
     if mapping is None:
         raw = (field.metadata or {}).get(FIELD_ID)
         field_id, inner = (int(raw) if raw is not None else None), None

@@ -60,7 +60,7 @@ def differing_files(table: Table, before_id: int, after_id: int) -> tuple[list[F
 
 def _identity(task: FileTask) -> tuple[str, frozenset[tuple[str, int | None]]]:
     """Several deletion vectors may lie in one file: where they lie in it tells them apart."""
-    return task.path, frozenset((one.path, one.fact("content_offset")) for one in task.deletes)
+    return task.path, frozenset((response.path, response.fact("content_offset")) for response in task.deletes)
 
 
 def read_tasks(table: Table, tasks: Sequence[FileTask], schema: Schema) -> pa.RecordBatchReader:

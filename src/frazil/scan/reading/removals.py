@@ -32,18 +32,20 @@ class Removals:
     def __init__(self, table: TableState, schema: Schema, open_file: Open) -> None:
         self._table, self._schema, self._open = table, schema, open_file
         self._positions: Once[dict[str, Positions]] = Once(
-            lambda found: sum(one.nbytes for one in found.values()), max_bytes=DELETE_BYTES
+            lambda item: sum(array.nbytes for array in item.values()), max_bytes=DELETE_BYTES
         )
         self._sets: Once[list[EqualitySet]] = Once(
-            lambda found: sum(one.nbytes for one in found), max_bytes=DELETE_BYTES
+            lambda sets: sum(array.nbytes for array in sets), max_bytes=DELETE_BYTES
         )
         # Files of different ages have different deletes, of which most are the same.
-        self._equal: Once[list[pa.Array]] = Once(lambda found: sum(one.nbytes for one in found), max_bytes=DELETE_BYTES)
+        self._equal: Once[list[pa.Array]] = Once(
+            lambda found: sum(array.nbytes for array in found), max_bytes=DELETE_BYTES
+        )
 
     def positions(self, task: FileTask) -> Positions:
         """The positions of a file's deleted rows, in order."""
-        found = [one for one in task.deletes if one.content != EQUALITY]
-        return merge([self._positions_in(one, task.path) for one in found])
+        deletes = [vector for vector in task.deletes if vector.content != EQUALITY]
+        return merge([self._positions_in(vector, task.path) for vector in deletes])
 
     def _positions_in(self, file: DeleteFile, path: str) -> Positions:
         if file.is_vector:
@@ -58,16 +60,16 @@ class Removals:
 
     def equality_sets(self, task: FileTask) -> list[EqualitySet]:
         """The rows that equality deletes delete of a file, one set for each choice of columns."""
-        files = [one for one in task.deletes if one.content == EQUALITY]
+        files = [response for response in task.deletes if response.content == EQUALITY]
         if not files:
             return []
-        return self._sets.get(tuple(sorted(one.path for one in files)), lambda: self._make_sets(files))
+        return self._sets.get(tuple(sorted(file.path for file in files)), lambda: self._make_sets(files))
 
     def _make_sets(self, files: Sequence[DeleteFile]) -> list[EqualitySet]:
         by_ids: dict[tuple[int, ...], list[DeleteFile]] = {}
         for file in files:
             by_ids.setdefault(tuple(sorted(file.fact("equality_ids") or ())), []).append(file)
-        return [self._make_set(ids, found) for ids, found in by_ids.items()]
+        return [self._make_set(ids, files) for ids, files in by_ids.items()]
 
     def _make_set(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> EqualitySet:
         if not ids:
@@ -89,7 +91,7 @@ class Removals:
             batches = table.to_batches()
             batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
             fields = find_fields(self._table, self._schema, ids)
-            if absent := {one.field_id for one in fields} - {one.field_id for one in columns}:
+            if absent := {field.field_id for field in fields} - {column.field_id for column in columns}:
                 raise Misfit(f"it has no column with field id {min(absent)}, which its equality deletes compare")
             reader = BatchReader(fields, columns, {})
             values = reader.bind(batch)

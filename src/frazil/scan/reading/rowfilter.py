@@ -111,9 +111,9 @@ def _literal(expr: BoundLiteralPredicate, kind: IcebergType, values: pa.Array) -
 
 
 def _set(expr: BoundSetPredicate, kind: IcebergType, values: pa.Array) -> Wanted:
-    found = [one.value for one in expr.literals if not isinstance(one, AboveMax | BelowMin)]
-    if isinstance(kind, REAL) and 0.0 in found:
-        found += [0.0, -0.0]  # they are equal, and Arrow looks them up apart
-    known = pa.array([scalar(value, kind) for value in found], storage_type(arrow_type(kind)))
+    literals = [literal.value for literal in expr.literals if not isinstance(literal, AboveMax | BelowMin)]
+    if isinstance(kind, REAL) and 0.0 in literals:
+        literals += [0.0, -0.0]  # they are equal, and Arrow looks them up apart
+    known = pa.array([scalar(value, kind) for value in literals], storage_type(arrow_type(kind)))
     among = pc.is_in(values, value_set=known, skip_nulls=True)
     return pc.and_(pc.invert(among), values.is_valid()) if isinstance(expr, BoundNotIn) else among

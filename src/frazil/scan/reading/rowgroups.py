@@ -31,12 +31,12 @@ class RowGroup:
 
 def all_groups(metadata: pq.FileMetaData) -> list[RowGroup]:
     """Every row group of a file, in order."""
-    found, start = [], 0
+    groups, start = [], 0
     for number in range(metadata.num_row_groups):
         rows = metadata.row_group(number).num_rows
-        found.append(RowGroup(number, start, rows))
+        groups.append(RowGroup(number, start, rows))
         start += rows
-    return found
+    return groups
 
 
 class GroupRanges:
@@ -62,11 +62,11 @@ class GroupRanges:
         lower, upper, nulls, sizes = [], [], [], []
         for number in range(self._metadata.num_row_groups):
             chunk = self._metadata.row_group(number).column(at)
-            found = chunk.statistics
-            known = found is not None and found.has_min_max
-            lower.append(_bound(found, "min", kind, wanted.field_type) if known else None)
-            upper.append(_bound(found, "max", kind, wanted.field_type) if known else None)
-            nulls.append(found.null_count if found is not None and found.has_null_count else None)
+            statistics = chunk.statistics
+            known = statistics is not None and statistics.has_min_max
+            lower.append(_bound(statistics, "min", kind, wanted.field_type) if known else None)
+            upper.append(_bound(statistics, "max", kind, wanted.field_type) if known else None)
+            nulls.append(statistics.null_count if statistics is not None and statistics.has_null_count else None)
             sizes.append(self._metadata.row_group(number).num_rows)
         low, high, gone = pa.array(lower, stored), pa.array(upper, stored), pa.array(nulls, pa.int64())
         if pa.types.is_floating(stored):
@@ -75,13 +75,13 @@ class GroupRanges:
         return Range(low, high, all_null, certain(pc.equal(gone, 0)), None, None)
 
 
-def _bound(found: pq.Statistics, side: str, have: pa.DataType, kind: IcebergType) -> Any:
+def _bound(statistics: pq.Statistics, side: str, have: pa.DataType, kind: IcebergType) -> Any:
     """A bound as it is stored for comparisons (bounds.py); None when it says nothing about the table's type."""
-    raw = getattr(found, f"{side}_raw")
+    raw = getattr(statistics, f"{side}_raw")
     if isinstance(kind, BYTES):
         return raw if isinstance(raw, bytes) else None
     if isinstance(kind, DecimalType):
-        return getattr(found, side) if pa.types.is_decimal(have) and have.scale == kind.scale else None
+        return getattr(statistics, side) if pa.types.is_decimal(have) and have.scale == kind.scale else None
     if isinstance(kind, WHOLE):
         return _whole(raw, have, kind) if isinstance(raw, int) and not isinstance(raw, bool) else None
     if isinstance(kind, REAL):
@@ -108,13 +108,13 @@ def keep_groups(
     """The row groups that may have rows to read; each that is skipped counts for the first term that does."""
     kept = list(groups)
     layer.total += len(kept)
-    layer.bytes += sum(sizes[one.number] for one in kept)
+    layer.bytes += sum(sizes[rejected.number] for rejected in kept)
     for name, term in terms:
         mask = skip_mask(term, ranges)
         if mask is not False:
             kept = drop(
                 kept,
-                {one.number for one in kept if mask is True or mask[one.number].as_py()},
+                {rejected.number for rejected in kept if mask is True or mask[rejected.number].as_py()},
                 name,
                 sizes=sizes,
                 layer=layer,
@@ -128,4 +128,4 @@ def drop(
     """The row groups without some that are skipped, which the layer counts."""
     layer.skip(why, len(gone))
     layer.bytes_skipped += sum(sizes[number] for number in gone)
-    return [one for one in groups if one.number not in gone]
+    return [group for group in groups if group.number not in gone]

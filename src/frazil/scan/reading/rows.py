@@ -105,8 +105,8 @@ class RowScan:
             return
         plan = planner.plan()
         reader = self._reader(planner, whole=whole, spare=len(plan) < pa.cpu_count())
-        found = read_ahead(plan.tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
-        for batch in found:
+        batches = read_ahead(plan.tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
+        for batch in batches:
             if left is not None and batch.num_rows >= left:
                 yield batch.slice(0, left)
                 return
@@ -133,15 +133,15 @@ class RowScan:
 
     def planner(self) -> Planner:
         """What plans the scan."""
-        lineage = any(one.field_id in LINEAGE for one in self.fields)
+        lineage = any(field.field_id in LINEAGE for field in self.fields)
         return Planner(self.state, self.source.cache, self.request, lineage=lineage)
 
     def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: bool) -> FileReader:
         return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how))
 
 
-def as_filter(given: str | BooleanExpression | None, *, table: str) -> BooleanExpression:
+def as_filter(row_filter: str | BooleanExpression | None, *, table: str) -> BooleanExpression:
     """A filter from SQL's text or as an expression."""
-    if given is None:
+    if row_filter is None:
         return AlwaysTrue()
-    return parse_filter(given, table=table) if isinstance(given, str) else given
+    return parse_filter(row_filter, table=table) if isinstance(row_filter, str) else row_filter

@@ -37,12 +37,12 @@ def tasks_to_json(
     tasks: list[Json] = []
     for group in groups:
         files = files_to_json(planner, group, stats=stats)
-        for file, found, left in zip(
+        for file, parts, left in zip(
             files, planner.deletes_of(group), _residuals(planner, group, residual, texts), strict=True
         ):
             task: Json = {"data-file": file, "residual-filter": left}
-            if found:
-                task["delete-file-references"] = [_number(one, known, deletes) for one in found]
+            if parts:
+                task["delete-file-references"] = [_number(delete, known, deletes) for delete in parts]
             tasks.append(task)
     result: Json = {"file-scan-tasks": tasks}
     if deletes:
@@ -63,11 +63,13 @@ def _residuals(planner: Planner, group: Group, fixed: Any, texts: dict[int, orjs
     if fixed is not None:
         return [fixed] * len(group)
     spec_id = group.unit.fact("spec_id")
-    found = planner.residuals.of(planner.spec(spec_id), planner.fields(spec_id), group.manifest, group.rows)
-    each = [found] * len(group) if isinstance(found, BooleanExpression) else found
-    for one in {id(one): one for one in each}.values():  # written once, however many files have it
-        texts.setdefault(id(one), orjson.Fragment(orjson.dumps(filter_to_json(one))))
-    return [texts[id(one)] for one in each]
+    residuals = planner.residuals.of(planner.spec(spec_id), planner.fields(spec_id), group.manifest, group.rows)
+    each = [residuals] * len(group) if isinstance(residuals, BooleanExpression) else residuals
+    for expression in {
+        id(expression): expression for expression in each
+    }.values():  # written once, however many files have it
+        texts.setdefault(id(expression), orjson.Fragment(orjson.dumps(filter_to_json(expression))))
+    return [texts[id(expression)] for expression in each]
 
 
 def files_to_json(planner: Planner, group: Group, *, stats: frozenset[int] = frozenset()) -> list[Json]:
@@ -79,7 +81,7 @@ def files_to_json(planner: Planner, group: Group, *, stats: frozenset[int] = fro
     partitions = _partitions(manifest, fields, rows)
     extras = [group.first_rows(), group.sequences().to_pylist()]
     spec_id = group.unit.fact("spec_id")
-    found = []
+    json = []
     for content, path, kind, size, records, splits, key, order, partition, first_row, sequence in zip(
         *columns, partitions, *extras, strict=True
     ):
@@ -92,32 +94,32 @@ def files_to_json(planner: Planner, group: Group, *, stats: frozenset[int] = fro
         }
         if first_row is not None:
             optional |= {"first-row-id": first_row, "data-sequence-number": sequence}
-        found.append(file | {name: value for name, value in optional.items() if value is not None})
+        json.append(file | {name: value for name, value in optional.items() if value is not None})
     if stats:
-        _add_stats(found, group, stats)
-    return found
+        _add_stats(json, group, stats)
+    return json
 
 
 def _add_stats(files: list[Json], group: Group, stats: frozenset[int]) -> None:
     for name, column in COUNTS.items():
         for file, pairs in zip(files, group.column(column).to_pylist(), strict=True):
-            _add_map(file, name, {one["key"]: one["value"] for one in pairs or [] if one["key"] in stats})
+            _add_map(file, name, {pair["key"]: pair["value"] for pair in pairs or [] if pair["key"] in stats})
     for name, column in BOUNDS.items():
         for file, bounds in zip(files, read_bounds(group.column(column)), strict=True):
             _add_map(file, name, {key: value.hex().upper() for key, value in bounds.items() if key in stats})
 
 
-def _add_map(file: Json, name: str, found: dict[int, Any]) -> None:
-    if found:
-        file[name] = {"keys": list(found), "values": list(found.values())}
+def _add_map(file: Json, name: str, values: dict[int, Any]) -> None:
+    if values:
+        file[name] = {"keys": list(values), "values": list(values.values())}
 
 
 def _partitions(manifest: Manifest, fields: Sequence[NestedField], rows: pa.Array | None) -> list[list[Any]]:
     texts: dict[tuple[object, ...], list[Any]] = {}
-    found = partition_rows(manifest, fields, rows)
-    for one in set(found):
-        texts[one] = [_value_to_json(value, field) for value, field in zip(one, fields, strict=True)]
-    return [texts[one] for one in found]
+    partitions = partition_rows(manifest, fields, rows)
+    for partition in set(partitions):
+        texts[partition] = [_value_to_json(value, field) for value, field in zip(partition, fields, strict=True)]
+    return [texts[partition] for partition in partitions]
 
 
 def _value_to_json(value: Any, field: NestedField) -> Any:
@@ -143,14 +145,14 @@ def _delete_to_json(planner: Planner, file: DeleteFile) -> Json:
         name: file.manifest.columns[name][file.row].as_py()
         for name in ("equality_ids", "content_offset", "content_bytes", "key_metadata")
     }
-    found: Json = {
+    json: Json = {
         "content": CONTENTS[file.content],
         "file-path": file.path,
         "file-format": facts["format"].lower(),
         "spec-id": file.spec_id,
     }
-    found |= {"partition": _partitions(file.manifest, fields, row)[0]}
-    found |= {"file-size-in-bytes": facts["bytes"], "record-count": facts["records"]}
+    json |= {"partition": _partitions(file.manifest, fields, row)[0]}
+    json |= {"file-size-in-bytes": facts["bytes"], "record-count": facts["records"]}
     optional = {
         "split-offsets": facts["splits"],
         "sort-order-id": facts["sort_order_id"],
@@ -161,4 +163,4 @@ def _delete_to_json(planner: Planner, file: DeleteFile) -> Json:
         "referenced-data-file": file.target,
         "key-metadata": known["key_metadata"] and known["key_metadata"].hex().upper(),
     }
-    return found | {name: value for name, value in optional.items() if value is not None}
+    return json | {name: value for name, value in optional.items() if value is not None}

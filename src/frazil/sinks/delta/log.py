@@ -92,8 +92,10 @@ class DeltaLog:
 
     def progress_of_all(self, table: DeltaTable) -> Progress:
         """The same as of one version of the table."""
-        found = {part: self.progress(table, part) for part in self._parts()}
-        return Progress({name: one for name, one in found.items() if one != PartProgress()})
+        progress = {part: self.progress(table, part) for part in self._parts()}
+        return Progress(
+            {name: part_progress for name, part_progress in progress.items() if part_progress != PartProgress()}
+        )
 
     def take_over(self, part: str, writer: str) -> PartProgress:
         """Makes `writer` the only one of the part, with an empty commit."""
@@ -177,7 +179,7 @@ class DeltaLog:
         scheme, bucket, path = PyArrowFileIO.parse_location(f"{self.uri.rstrip('/')}/_frazil")
         store = PyArrowFileIO(self.io.properties).fs_by_scheme(scheme, bucket)
         folders = store.get_file_info(FileSelector(path, allow_not_found=True))
-        return sorted(unquote(one.base_name) for one in folders)
+        return sorted(unquote(folder.base_name) for folder in folders)
 
     def _location(self, part: str, generation: int, commits: int) -> str:
         return f"{self.uri.rstrip('/')}/_frazil/{quote(part, safe='')}/{generation}-{commits}.json"

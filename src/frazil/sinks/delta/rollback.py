@@ -59,8 +59,8 @@ def roll_back_delta(
     else:
         # Generations never go back: a writer of the time that is undone must not find itself in office again.
         after = {
-            name: replace(then.part(name), generation=one.generation + 1, writer="")
-            for name, one in current.parts.items()
+            name: replace(then.part(name), generation=part_progress.generation + 1, writer="")
+            for name, part_progress in current.parts.items()
         }
     try:
         now.restore(version, commit_properties=_properties(log, after))
@@ -122,9 +122,11 @@ def _check_covered(uri: str, version: int, now: Progress, then: Progress) -> Non
 
 
 def _properties(log: DeltaLog, after: Mapping[str, PartProgress]) -> CommitProperties | None:
-    found = [transaction for name, part in after.items() for transaction in log.prepare(name, part)]
+    properties = [transaction for name, part in after.items() for transaction in log.prepare(name, part)]
     return (
-        CommitProperties(app_transactions=found, custom_metadata={SUMMARY_ROLLBACK_PROGRESS: Progress(after).dump()})
-        if found
+        CommitProperties(
+            app_transactions=properties, custom_metadata={SUMMARY_ROLLBACK_PROGRESS: Progress(after).dump()}
+        )
+        if properties
         else None
     )

@@ -90,14 +90,14 @@ def create_delta_table(
     columns = list(arrow_schema(schema)) + [pa.field(key.name, schema_to_pyarrow(key.result)) for key, _ in derived]
     table = DeltaTable.create(
         uri,
-        pa.schema([one.remove_metadata() for one in columns]),
+        pa.schema([column.remove_metadata() for column in columns]),
         partition_by=[key.name for key in keys] or None,
         configuration={DERIVED + key.name: str(text) for key, text in derived},
         storage_options=dict(storage_options or {}) or None,
         raise_if_key_not_exists=False,
     )
     if table.protocol().min_writer_version >= LISTS_FEATURES and any(
-        schema.find_field(one).required for one in schema.field_ids
+        schema.find_field(field_id).required for field_id in schema.field_ids
     ):
         # delta-rs does not list what NOT NULL needs, and Delta on Spark then refuses the table.
         table.alter.add_feature(TableFeatures.Invariants)
@@ -165,12 +165,12 @@ class DeltaTarget:
         """Quarantined rows first, then the rows; each with progress of its own, so that a crash in between repeats
         nothing.
         """
-        beside: Sequence[WrittenFile] = ()
+        quarantine_files: Sequence[WrittenFile] = ()
         if quarantined:
             quarantine = self._open_quarantine(claim.part)
             new = [row for row in quarantined if not quarantine.has(row)]
-            beside = write_files(as_arrow(new, quarantine.layout.arrow), quarantine.layout) if new else ()
-        return self.publish(files, claim, quarantine_files=beside, also=also).progress
+            quarantine_files = write_files(as_arrow(new, quarantine.layout.arrow), quarantine.layout) if new else ()
+        return self.publish(files, claim, quarantine_files=quarantine_files, also=also).progress
 
     def publish(
         self,
@@ -223,8 +223,8 @@ class DeltaTarget:
                 )
             # ids do not matter
             if before is not None and known.arrow.field(column.name).type != now.arrow.field(column.name).type:
-                found = f"rows that were taken as {before.field_type}"
-                raise SchemaMismatch(self.uri, column.name, expected=str(column.field_type), got=found, hint=hint)
+                got = f"rows that were taken as {before.field_type}"
+                raise SchemaMismatch(self.uri, column.name, expected=str(column.field_type), got=got, hint=hint)
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
         """The quarantine table, made if it is not there, and how far it has come by itself; taken over, if the part
@@ -233,8 +233,8 @@ class DeltaTarget:
         if part not in self._owned:
             log, layout = self._quarantine_log()
             return OpenQuarantine(layout, log.progress(log.load(), part).offsets)
-        beside = self._open_quarantine(part)
-        return OpenQuarantine(beside.layout, beside.reached)
+        quarantine = self._open_quarantine(part)
+        return OpenQuarantine(quarantine.layout, quarantine.reached)
 
     def evolve(self, schema: pa.Schema, *, names: Sequence[str]) -> None:
         """Adds the fields of the rows that the table does not have, as optional columns."""
@@ -249,23 +249,23 @@ class DeltaTarget:
         plain = arrow_schema(assign_fresh_schema_ids(schema_without_ids(wanted)))
         table = self._log.load()
         table.alter.add_columns(
-            list(DeltaSchema.from_arrow(pa.schema([one.remove_metadata() for one in plain])).fields)
+            list(DeltaSchema.from_arrow(pa.schema([field.remove_metadata() for field in plain])).fields)
         )
         self._layout = delta_layout(self.uri, self._log.load(), self._io_properties)
 
     def _commit_quarantined(self, files: Sequence[WrittenFile], claim: Claim) -> None:
-        beside = self._open_quarantine(claim.part)
-        reached = beside.progress.offsets
+        quarantine = self._open_quarantine(claim.part)
+        reached = quarantine.progress.offsets
         end = {name: offset for name, offset in claim.end.items() if offset >= reached.get(name, -1)}
         own = replace(
             claim,
-            generation=beside.progress.generation,
-            commit=beside.progress.commits + 1,
+            generation=quarantine.progress.generation,
+            commit=quarantine.progress.commits + 1,
             start={name: reached[name] for name in end if name in reached},
             end=end,
             done=frozenset(),
         )
-        beside.progress = beside.log.commit([add_action(file, beside.layout) for file in files], own)
+        quarantine.progress = quarantine.log.commit([add_action(file, quarantine.layout) for file in files], own)
 
     def _open_quarantine(self, part: str) -> _Quarantine:
         if self._quarantine is None:
@@ -281,7 +281,7 @@ class DeltaTarget:
         uri = f"{self.uri.rstrip('/')}{QUARANTINE_SUFFIX}"
         create_empty(
             uri,
-            pa.schema([one.remove_metadata() for one in arrow_schema(QUARANTINE_SCHEMA)]),
+            pa.schema([field.remove_metadata() for field in arrow_schema(QUARANTINE_SCHEMA)]),
             dict(self.storage_options),
         )
         log = self._log_of(uri)
@@ -334,11 +334,11 @@ def delta_layout(uri: str, table: DeltaTable, io_properties: Mapping[str, str]) 
     """
     configuration = table.metadata().configuration
     derived = {key.removeprefix(DERIVED): text for key, text in configuration.items() if key.startswith(DERIVED)}
-    arrow = pa.schema([one for one in pa.schema(table.schema().to_arrow()) if one.name not in derived])
+    arrow = pa.schema([field for field in pa.schema(table.schema().to_arrow()) if field.name not in derived])
     schema = assign_fresh_schema_ids(schema_without_ids(arrow))
     spec = partition_spec(schema, [derived.get(name, name) for name in table.metadata().partition_columns])
     named = zip(spec.fields, table.metadata().partition_columns, strict=True)
-    spec = PartitionSpec(*[one.model_copy(update={"name": name}) for one, name in named])
+    spec = PartitionSpec(*[field.model_copy(update={"name": name}) for field, name in named])
     properties = {
         "write.data.path": uri.rstrip("/"),
         **{key: value for key, value in configuration.items() if key.startswith("write.")},
@@ -358,18 +358,18 @@ def add_action(file: WrittenFile, layout: TableLayout) -> AddAction:
 def _statistics(file: WrittenFile, layout: TableLayout) -> dict[str, Any]:
     """What Delta's readers prune by; only columns at the top, and only bounds that lose nothing in JSON."""
     names = {
-        one.field_id: (one.name, one.field_type)
-        for one in layout.schema.fields
-        if isinstance(one.field_type, PrimitiveType)
+        field.field_id: (field.name, field.field_type)
+        for field in layout.schema.fields
+        if isinstance(field.field_type, PrimitiveType)
     }
-    found: dict[str, Any] = {"numRecords": file.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    statistics: dict[str, Any] = {"numRecords": file.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for field_id, (name, kind) in names.items():
         if field_id in file.null_counts:
-            found["nullCount"][name] = file.null_counts[field_id]
+            statistics["nullCount"][name] = file.null_counts[field_id]
         for key, bounds, up in (("minValues", file.lower_bounds, False), ("maxValues", file.upper_bounds, True)):
             if (
                 field_id in bounds
                 and (value := json_bound(from_bytes(kind, bounds[field_id]), kind, up=up)) is not None
             ):
-                found[key][name] = value
-    return found
+                statistics[key][name] = value
+    return statistics

@@ -119,13 +119,13 @@ class Destination:
     options: SinkOptions
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Destination:
+    def parse(cls, texts: Mapping[str, str]) -> Destination:
         """The destination that options name; a wrong one is named, with what it may be.
 
         >>> Destination.parse({"table": "lakehouse.sales", "name": "daily", "checks": "amount >= 0"}).options.checks
         ('amount >= 0',)
         """
-        options = {key.lower(): value for key, value in given.items()}
+        options = {key.lower(): value for key, value in texts.items()}
         if unknown := sorted(set(options) - set(OPTIONS)):
             raise SinkError(
                 f"format('frazil') has no option '{unknown[0]}'",
@@ -279,9 +279,9 @@ def _checks(text: str) -> list[str]:
     if not text.lstrip().startswith("["):
         return [text] if text else []
     try:
-        found = json.loads(text)
-        if all(isinstance(one, str) for one in found):
-            return list(found)
+        document = json.loads(text)
+        if all(isinstance(check, str) for check in document):
+            return list(document)
     except ValueError:
         pass
     raise SinkError(

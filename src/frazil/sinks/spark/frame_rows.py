@@ -110,5 +110,5 @@ class _Offsets:
 
     def places(self, numbers: Sequence[int]) -> list[Place]:
         """Where these rows stood."""
-        found = [(self.names[self.sources[number].as_py()], self.offsets[number].as_py()) for number in numbers]
-        return [(exact_position(source, offset), {source: offset + 1}) for source, offset in found]
+        pairs = [(self.names[self.sources[number].as_py()], self.offsets[number].as_py()) for number in numbers]
+        return [(exact_position(source, offset), {source: offset + 1}) for source, offset in pairs]

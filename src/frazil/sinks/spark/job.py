@@ -40,9 +40,9 @@ class Through:
     def schema(self) -> StructType:
         from pyspark.sql.types import StructType
 
-        found = StructType.fromDDL(self.columns)
-        assert isinstance(found, StructType), self.columns
-        return found
+        ddl = StructType.fromDDL(self.columns)
+        assert isinstance(ddl, StructType), self.columns
+        return ddl
 
 
 def make_plan(
@@ -63,16 +63,16 @@ def make_plan(
     rows = row_schema(schema, offsets, table=name)
     if options.extra_fields == "evolve" and (names := Contract.of(target.layout, extra="evolve").new_fields(rows)):
         target.evolve(rows, names=names)
-    beside = target.open_quarantine(part) if options.bad_rows == "quarantine" else None
+    quarantine = target.open_quarantine(part) if options.bad_rows == "quarantine" else None
     plan = TaskPlan(
         target.layout,
         part,
         task_limits(options.limits, tasks),
         FrameRows(offsets, dict(reached), dict(end or {})),
-        quarantine=beside.layout if beside else None,
+        quarantine=quarantine.layout if quarantine else None,
         checks=options.checks,
         extra=options.extra_fields,
-        set_aside=beside.reached if beside else {},
+        set_aside=quarantine.reached if quarantine else {},
     )
     try:
         plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task
@@ -154,9 +154,9 @@ def discard_files(staged: Staged, target: Target, part: str) -> None:
     for file in staged.files:
         delete_quietly(target.layout, file.path)
     if staged.quarantine_files:
-        beside = target.open_quarantine(part).layout
+        layout = target.open_quarantine(part).layout
         for file in staged.quarantine_files:
-            delete_quietly(beside, file.path)
+            delete_quietly(layout, file.path)
 
 
 def row_schema(schema: StructType, offsets: OffsetColumns | None, *, table: str) -> pa.Schema:
@@ -176,7 +176,7 @@ def row_schema(schema: StructType, offsets: OffsetColumns | None, *, table: str)
             f"{table}: a column of the frame has a type that Arrow does not know: {python_error(str(exc))}", table=table
         ) from exc
     dropped = offsets.dropped if offsets else ()
-    return pa.schema([one for one in rows if one.name not in dropped])
+    return pa.schema([row for row in rows if row.name not in dropped])
 
 
 def task_limits(limits: BufferLimits, tasks: int) -> BufferLimits:

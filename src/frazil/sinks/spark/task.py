@@ -342,8 +342,8 @@ def reason_kind(reason: str) -> str:
     >>> reason_kind("field 'amount': expected decimal(12, 2), found 'much'"), reason_kind("check 'amount >= 0' failed")
     ("field 'amount': expected decimal(12, 2)", "check 'amount >= 0' failed")
     """
-    head, found, value = reason.partition(", found ")
-    return reason if not found or value == "NULL" else head
+    head, parts, value = reason.partition(", found ")
+    return reason if not parts or value == "NULL" else head
 
 
 def _is_reached(end: Mapping[str, int], reached: Mapping[str, int]) -> bool:

@@ -129,7 +129,9 @@ class Draft:
         `most_manifests` are read.
         """
         # A manifest that only names what an older snapshot has deleted has no place in a new list.
-        kept = [one for one in manifests if one.added_snapshot_id == self.snapshot_id or has_files(one)]
+        kept = [
+            manifest for manifest in manifests if manifest.added_snapshot_id == self.snapshot_id or has_files(manifest)
+        ]
         where: Any = {"snapshot_id": self.snapshot_id, "parent_id": self.parent_id, "attempt": self.attempt}
         totals = totals_before(self.table.io, self.parent, most_manifests=most_manifests)
         row_ids: dict[str, int] = {}

@@ -101,14 +101,20 @@ def _restore_doubles(table: Table, spec_id: int, entries: Sequence[ManifestEntry
     Earlier versions, and others that use PyIceberg 0.12, wrote 0.10000000149011612 for 0.1. All rows of an identity
     partition have its value, so the bounds of the column tell what it was.
     """
-    for place, one in enumerate(table.metadata.specs()[spec_id].fields):
-        sources = [field for schema in table.metadata.schemas if (field := fields_by_id(schema).get(one.source_id))]
+    for place, partition_field in enumerate(table.metadata.specs()[spec_id].fields):
+        sources = [
+            field for schema in table.metadata.schemas if (field := fields_by_id(schema).get(partition_field.source_id))
+        ]
         is_double = any(isinstance(field.field_type, DoubleType) for field in sources)
-        if not isinstance(one.transform, IdentityTransform) or not is_double:
+        if not isinstance(partition_field.transform, IdentityTransform) or not is_double:
             continue
         for file in (entry.data_file for entry in entries):
-            bound = (file.lower_bounds or {}).get(one.source_id)
-            if bound is not None and len(bound) == 8 and bound == (file.upper_bounds or {}).get(one.source_id):
+            bound = (file.lower_bounds or {}).get(partition_field.source_id)
+            if (
+                bound is not None
+                and len(bound) == 8
+                and bound == (file.upper_bounds or {}).get(partition_field.source_id)
+            ):
                 (value,) = struct.unpack("<d", bound)
                 if file.partition[place] not in (None, value) and file.partition[place] == _as_float(value):
                     file.partition[place] = value
@@ -158,8 +164,8 @@ def schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
     """The newest schema in which a spec makes sense: a column that an older spec was made of may have been dropped
     since.
     """
-    sources = {one.source_id for one in spec.fields}
-    for schema in (metadata.schema(), *sorted(metadata.schemas, key=lambda one: -one.schema_id)):
+    sources = {field.source_id for field in spec.fields}
+    for schema in (metadata.schema(), *sorted(metadata.schemas, key=lambda candidate: -candidate.schema_id)):
         if sources <= set(schema.field_ids):
             return schema
     raise SinkError(

@@ -67,9 +67,9 @@ def read_list_v3(io: FileIO, location: str) -> list[ManifestFile]:
 
 def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
     """The live entries of a manifest of format 3; what they inherit is filled in."""
-    found = read_live_entries(io, manifest, ENTRY_SCHEMA)
-    _inherit_row_ids([entry.data_file for entry in found], manifest)
-    return found
+    live_entries = read_live_entries(io, manifest, ENTRY_SCHEMA)
+    _inherit_row_ids([entry.data_file for entry in live_entries], manifest)
+    return live_entries
 
 
 def read_live_entries(io: FileIO, manifest: ManifestFile, schema: Schema) -> list[ManifestEntry]:
@@ -125,12 +125,12 @@ def write_list_v3(
     said[AVRO_CODEC_KEY] = avro_codec(metadata.properties)
     following, prepared = first, list[ManifestFile]()
     for manifest in manifests:
-        made = _prepare(manifest, snapshot_id=snapshot_id, sequence=sequence)
-        if made.content == ManifestContent.DATA and made[MANIFEST_FIRST_ROW] is None:
-            made[MANIFEST_FIRST_ROW] = following
+        prepare = _prepare(manifest, snapshot_id=snapshot_id, sequence=sequence)
+        if prepare.content == ManifestContent.DATA and prepare[MANIFEST_FIRST_ROW] is None:
+            prepare[MANIFEST_FIRST_ROW] = following
             # Also existing files may have no ids yet, after an upgrade. Ids that nobody takes are no loss.
-            following += (made.added_rows_count or 0) + (made.existing_rows_count or 0)
-        prepared.append(made)
+            following += (prepare.added_rows_count or 0) + (prepare.existing_rows_count or 0)
+        prepared.append(prepare)
     meta = {key: str(value) for key, value in said.items()}
     output = table.io.new_output(location)
     with (
@@ -142,9 +142,9 @@ def write_list_v3(
 
 
 def _prepare(manifest: ManifestFile, *, snapshot_id: int, sequence: int) -> ManifestFile:
-    made = copy_manifest(manifest, length=MANIFEST_FIRST_ROW + 1)
+    copied = copy_manifest(manifest, length=MANIFEST_FIRST_ROW + 1)
     for place in (SEQUENCE, MIN_SEQUENCE):
-        if made[place] == UNASSIGNED_SEQ:
-            assert made.added_snapshot_id == snapshot_id  # only what this commit has written has no number yet
-            made[place] = sequence
-    return made
+        if copied[place] == UNASSIGNED_SEQ:
+            assert copied.added_snapshot_id == snapshot_id  # only what this commit has written has no number yet
+            copied[place] = sequence
+    return copied

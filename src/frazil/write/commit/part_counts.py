@@ -73,9 +73,9 @@ def highest_offsets(progress: Progress, names: list[str]) -> dict[str, int]:
 def other_counts(progress: Progress, part: str) -> list[str]:
     """The parts of the same stream that belong to another number of parts."""
     stream, _, own = part.rpartition("/")
-    found = []
+    counts = []
     for name in progress.parts:
         match = re.fullmatch(r"part-\d+-of-(\d+)", name.removeprefix(stream + "/"))
         if match and name.startswith(stream + "/") and match[1] != own.rpartition("-")[2]:
-            found.append(name)
-    return found
+            counts.append(name)
+    return counts

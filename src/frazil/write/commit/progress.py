@@ -70,8 +70,8 @@ class Progress:
         '{"v":1,"parts":{"s/0":[1,"w",2,{"p":3}]}}'
         """
         parts = {
-            name: [one.generation, one.writer, one.commits, dict(one.offsets)]
-            for name, one in sorted(self.parts.items())
+            name: [part.generation, part.writer, part.commits, dict(part.offsets)]
+            for name, part in sorted(self.parts.items())
         }
         return json.dumps({"v": _VERSION, "parts": parts}, separators=(",", ":"))
 

@@ -215,9 +215,9 @@ class Publisher:
                 )
             change = self._change(target, table, number, after, claim)
             others = [
-                one.build(self._load(one.identifier), attempt=number, summary={}, properties={})
-                for one in also
-                if one.files
+                other.build(self._load(other.identifier), attempt=number, summary={}, properties={})
+                for other in also
+                if other.files
             ]
             self._commit([change, *others])
             snapshot_id, seconds = next(iter(change.snapshot_ids), None), time.monotonic() - start

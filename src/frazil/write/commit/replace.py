@@ -63,7 +63,7 @@ class Replace:
         for new_spec, partitions in self._replaced.items():
             if new_spec == spec_id:
                 covered = covered or values in partitions
-            elif any(_may_share(specs[spec_id], values, specs[new_spec], one) for one in partitions):
+            elif any(_may_share(specs[spec_id], values, specs[new_spec], partition) for partition in partitions):
                 raise SinkError(
                     f"{'.'.join(self.identifier)}: partitions cannot be replaced: {file.file_path} was written under "
                     f"another partitioning "
@@ -77,10 +77,10 @@ class Replace:
 
     @cached_property
     def _replaced(self) -> dict[int, set[tuple[Any, ...]]]:
-        found: dict[int, set[tuple[Any, ...]]] = {}
+        replaced: dict[int, set[tuple[Any, ...]]] = {}
         for file in self.files:
-            found.setdefault(file.spec_id, set()).add(tuple(canonical_value(value) for value in file.partition))
-        return found
+            replaced.setdefault(file.spec_id, set()).add(tuple(canonical_value(value) for value in file.partition))
+        return replaced
 
 
 def _values(file: DataFile) -> tuple[Any, ...]:
@@ -91,6 +91,8 @@ def _may_share(
     old: PartitionSpec, old_values: tuple[Any, ...], new: PartitionSpec, new_values: tuple[Any, ...]
 ) -> bool:
     """Whether a row can lie in both partitions: not, if one transform of one column has different values in the two."""
-    known = {(one.source_id, str(one.transform)): value for one, value in zip(old.fields, old_values, strict=True)}
-    shared = [((one.source_id, str(one.transform)), value) for one, value in zip(new.fields, new_values, strict=True)]
+    known = {(pair.source_id, str(pair.transform)): value for pair, value in zip(old.fields, old_values, strict=True)}
+    shared = [
+        ((pair.source_id, str(pair.transform)), value) for pair, value in zip(new.fields, new_values, strict=True)
+    ]
     return all(known.get(term, value) in (value,) for term, value in shared)  # `in` knows NaN as itself

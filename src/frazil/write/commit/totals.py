@@ -84,6 +84,6 @@ def _count(entries: EntryColumns, totals: dict[str, int]) -> None:
         (POSITION_DELETES, "total-position-deletes"),
         (EQUALITY_DELETES, "total-equality-deletes"),
     ):
-        found = records.filter(pc.equal(content, kind))
-        totals[rows] += pc.sum(found).as_py() or 0
-        totals["total-data-files" if kind == DATA else "total-delete-files"] += len(found)
+        filter_ = records.filter(pc.equal(content, kind))
+        totals[rows] += pc.sum(filter_).as_py() or 0
+        totals["total-data-files" if kind == DATA else "total-delete-files"] += len(filter_)

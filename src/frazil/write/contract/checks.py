@@ -107,8 +107,8 @@ class _Compiler:
                 "length, lower, upper, trim, abs",
                 check=self._text,
             )
-        found = method(node)
-        return (lambda rows: pc.invert(found(rows))) if node.args.get("negate") else found  # NOT LIKE, NOT RLIKE
+        compiled = method(node)
+        return (lambda rows: pc.invert(compiled(rows))) if node.args.get("negate") else compiled  # NOT LIKE, NOT RLIKE
 
     def _binary(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Evaluate:
         first, second = self.visit(left), self.visit(right)
@@ -159,8 +159,8 @@ class _Compiler:
 
         def evaluate(rows: pa.Table) -> Values:
             values = operand(rows)
-            found = [pc.equal(*_alike(values, choice(rows))) for choice in choices]
-            return _fold(pc.or_kleene, found)
+            matches = [pc.equal(*_alike(values, choice(rows))) for choice in choices]
+            return _fold(pc.or_kleene, matches)
 
         return evaluate
 

@@ -84,42 +84,42 @@ class Contract:
         self._check_extra(sorted({name for row in rows for name in row} - set(self.layout.arrow.names)))
         self._check_extra(self.new_nested_keys(rows) if self.extra != "ignore" else ())
         faults: dict[int, str] = {}
-        columns = [_column(rows, one, self._spell(one.name), faults) for one in self.layout.arrow]
+        columns = [_column(rows, field, self._spell(field.name), faults) for field in self.layout.arrow]
         numbers = [number for number in range(len(rows)) if number not in faults]
         table = pa.table(columns, schema=_nullable(self.layout.arrow))
-        found = self.accept(table.take(pa.array(numbers, pa.int64())) if faults else table)
+        accepted = self.accept(table.take(pa.array(numbers, pa.int64())) if faults else table)
         # What Python could not turn into a value was set aside before: put the numbers back to what the caller counts.
-        kept = numbers if found.numbers is None else [numbers[n] for n in found.numbers.to_pylist()]
+        kept = numbers if accepted.numbers is None else [numbers[n] for n in accepted.numbers.to_pylist()]
         rejected = [
-            Rejected(numbers[one.number], one.reason, self._raw(rows[numbers[one.number]])) for one in found.rejected
+            Rejected(numbers[row.number], row.reason, self._raw(rows[numbers[row.number]])) for row in accepted.rejected
         ]
         rejected += [Rejected(number, reason, self._raw(rows[number])) for number, reason in faults.items()]
         if not rejected:
-            return found
-        return Accepted(found.rows, tuple(sorted(rejected, key=lambda one: one.number)), pa.array(kept, pa.int64()))
+            return accepted
+        return Accepted(accepted.rows, tuple(sorted(rejected, key=lambda one: one.number)), pa.array(kept, pa.int64()))
 
-    def check_fields(self, found: pa.Schema) -> None:
+    def check_fields(self, schema: pa.Schema) -> None:
         """Refuses a batch that lacks a required field, has one of another type, or one too many where that is
         an error.
         """
         for wanted in self.layout.arrow:
-            position = found.get_field_index(wanted.name)
+            position = schema.get_field_index(wanted.name)
             if position < 0:
-                if found.get_all_field_indices(wanted.name):
+                if schema.get_all_field_indices(wanted.name):
                     raise self._mismatch(wanted.name, "one such field", "several")
                 if not wanted.nullable:
                     raise self._mismatch(wanted.name, f"{self._spell(wanted.name)}, required", "no such field")
-            elif not fits(found.field(position).type, wanted.type):
-                kind = found.field(position).type
+            elif not fits(schema.field(position).type, wanted.type):
+                kind = schema.field(position).type
                 both = pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted.type)
                 raise self._mismatch(
                     wanted.name, self._spell(wanted.name), str(kind), hint=NO_ZONE_IS_GUESSED if both else None
                 )
-        self._check_extra(self.new_fields(found))
+        self._check_extra(self.new_fields(schema))
 
-    def new_fields(self, found: pa.Schema) -> list[str]:
+    def new_fields(self, schema: pa.Schema) -> list[str]:
         """The fields, nested ones too, that the table does not have."""
-        return list(extra_fields(pa.struct(list(found)), pa.struct(list(self.layout.arrow))))
+        return list(extra_fields(pa.struct(list(schema)), pa.struct(list(self.layout.arrow))))
 
     def new_nested_keys(self, rows: Sequence[Row]) -> list[str]:
         """The paths of keys inside nested values of the rows that the table has no field for; no row is read if it has
@@ -167,9 +167,11 @@ class Contract:
         return converted.values
 
     def _raw(self, row: Row) -> str:
-        kinds = {one.name: one.type for one in self.layout.arrow}
+        kinds = {value_.name: value_.type for value_ in self.layout.arrow}
         known = {
-            name: faithful(one, as_column(one, kinds[name]), kinds[name]) for name, one in row.items() if name in kinds
+            name: faithful(value_, as_column(value_, kinds[name]), kinds[name])
+            for name, value_ in row.items()
+            if name in kinds
         }
         return as_json({**row, **known})
 
@@ -178,9 +180,9 @@ class Contract:
         """The partition fields whose values may not fit; a delete has the columns of its key alone."""
         known = self.layout.schema.field_ids
         fields = [
-            one
-            for one in self.layout.spec.fields
-            if isinstance(one.transform, TruncateTransform) and one.source_id in known
+            field
+            for field in self.layout.spec.fields
+            if isinstance(field.transform, TruncateTransform) and field.source_id in known
         ]
         return partition_keys(self.layout.schema, PartitionSpec(*fields))
 
@@ -190,14 +192,14 @@ class Contract:
 
     @cached_property
     def _types(self) -> dict[str, str]:
-        return {one.name: str(one.field_type) for one in self.layout.schema.fields}
+        return {field.name: str(field.field_type) for field in self.layout.schema.fields}
 
     def _spell(self, name: str) -> str:
         """The type of a field, in Iceberg's words."""
         return self._types[name]
 
-    def _mismatch(self, name: str, expected: str, found: str, *, hint: str | None = None) -> SchemaMismatch:
-        return SchemaMismatch(self.layout.name, name, expected=expected, got=found, hint=hint)
+    def _mismatch(self, name: str, expected: str, got: str, *, hint: str | None = None) -> SchemaMismatch:
+        return SchemaMismatch(self.layout.name, name, expected=expected, got=got, hint=hint)
 
 
 @dataclass
@@ -213,8 +215,8 @@ class _Faults:
 
     def add_each(self, rows: pa.Array, reason: str, texts: list[str]) -> None:
         """The same, where each row has a text of its own at the end."""
-        found = iter(texts)
-        self._join(pa.array([reason + next(found) if failed else None for failed in rows.to_pylist()], pa.string()))
+        iter_ = iter(texts)
+        self._join(pa.array([reason + next(iter_) if failed else None for failed in rows.to_pylist()], pa.string()))
 
     def _join(self, more: pa.Array) -> None:
         self.reasons = more if self.reasons is None else pc.coalesce(self.reasons, more)
@@ -248,22 +250,25 @@ def as_table(rows: Any) -> pa.Table:
 
 def _rejections(rows: pa.Table, faults: pa.Array, schema: pa.Schema) -> Iterable[Rejected]:
     numbers = pc.indices_nonzero(faults.is_valid())
-    found = rows.take(numbers).combine_chunks()
-    columns = [_cells(_one_chunk(found.column(position)), one, schema) for position, one in enumerate(found.schema)]
+    combine_chunks = rows.take(numbers).combine_chunks()
+    columns = [
+        _cells(_one_chunk(combine_chunks.column(position)), field, schema)
+        for position, field in enumerate(combine_chunks.schema)
+    ]
     for number, reason, *cells in zip(numbers.to_pylist(), faults.take(numbers).to_pylist(), *columns, strict=True):
-        yield Rejected(number, reason, as_json(dict(zip(found.schema.names, cells, strict=True))))
+        yield Rejected(number, reason, as_json(dict(zip(combine_chunks.schema.names, cells, strict=True))))
 
 
-def _cells(values: pa.Array, found: pa.Field, schema: pa.Schema) -> list[Any]:
+def _cells(values: pa.Array, field: pa.Field, schema: pa.Schema) -> list[Any]:
     """The values of a column for JSON. One by one where Python may have no room for them: nanoseconds, and years after
     9999.
     """
-    if "[ns" not in str(found.type):
+    if "[ns" not in str(field.type):
         try:
             return values.to_pylist()  # type: ignore[no-any-return]
         except (ValueError, OverflowError):
             pass
-    wanted = schema.field(found.name).type if found.name in schema.names else found.type
+    wanted = schema.field(field.name).type if field.name in schema.names else field.type
     return [_cell(values.slice(number, 1), wanted) for number in range(len(values))]
 
 
@@ -293,7 +298,7 @@ def _show(value: Any, wanted: pa.DataType) -> str:
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([one.with_nullable(True) for one in schema])
+    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def _assemble(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
@@ -308,8 +313,8 @@ def _one_chunk(values: pa.ChunkedArray | pa.Array | None) -> pa.Array | None:
 
 def _texts(values: pa.Array, wanted: pa.Array) -> list[str]:
     picked = values.filter(wanted)
-    found = [python_value(picked.slice(number, 1)) for number in range(len(picked))]
-    return [f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}" for value in found]
+    texts = [python_value(picked.slice(number, 1)) for number in range(len(picked))]
+    return [f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}" for value in texts]
 
 
 def roots_of(schema: pa.Schema, names: Sequence[str]) -> list[pa.Field]:

@@ -21,53 +21,55 @@ class Converted:
     misfits: pa.Array | None = None
 
 
-def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+def fits(data_type: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether values of one type can stand for values of the other without losing anything, though perhaps not each of
     them.
 
     >>> fits(pa.large_string(), pa.string()), fits(pa.int64(), pa.int32()), fits(pa.string(), pa.int64()), fits(pa.float64(), pa.int64())
     (True, True, False, False)
     """  # noqa: E501
-    if pa.types.is_null(found) or found.equals(wanted):
+    if pa.types.is_null(data_type) or data_type.equals(wanted):
         return True
-    if pa.types.is_dictionary(found):
-        return fits(found.value_type, wanted)
+    if pa.types.is_dictionary(data_type):
+        return fits(data_type.value_type, wanted)
     if pa.types.is_struct(wanted):
-        return pa.types.is_struct(found) and not struct_problems(found, wanted)
+        return pa.types.is_struct(data_type) and not struct_problems(data_type, wanted)
     if pa.types.is_list(wanted):
-        return _is_list(found) and fits(found.value_type, wanted.value_type)
+        return _is_list(data_type) and fits(data_type.value_type, wanted.value_type)
     if pa.types.is_map(wanted):
         return (
-            pa.types.is_map(found) and fits(found.key_type, wanted.key_type) and fits(found.item_type, wanted.item_type)
+            pa.types.is_map(data_type)
+            and fits(data_type.key_type, wanted.key_type)
+            and fits(data_type.item_type, wanted.item_type)
         )
-    return _primitive_fits(found, wanted)
+    return _primitive_fits(data_type, wanted)
 
 
-def struct_problems(found: pa.DataType, wanted: pa.DataType) -> list[str]:
+def struct_problems(data_type: pa.DataType, wanted: pa.DataType) -> list[str]:
     """The fields of a struct that are missing though required, or of another type."""
     problems = []
     for field in wanted:
-        position = found.get_field_index(field.name)
+        position = data_type.get_field_index(field.name)
         if (position < 0 and not field.nullable) or (
-            position >= 0 and not fits(found.field(position).type, field.type)
+            position >= 0 and not fits(data_type.field(position).type, field.type)
         ):
             problems.append(field.name)
     return problems
 
 
-def extra_fields(found: pa.DataType, wanted: pa.DataType, path: str = "") -> Iterator[str]:
+def extra_fields(data_type: pa.DataType, wanted: pa.DataType, path: str = "") -> Iterator[str]:
     """The names of fields, nested ones too, that the wanted type does not have."""
-    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
-        for field in found:
+    if pa.types.is_struct(data_type) and pa.types.is_struct(wanted):
+        for field in data_type:
             position = wanted.get_field_index(field.name)
             if position < 0:
                 yield path + field.name
             else:
                 yield from extra_fields(field.type, wanted.field(position).type, f"{path}{field.name}.")
-    elif _is_list(found) and pa.types.is_list(wanted):
-        yield from extra_fields(found.value_type, wanted.value_type, f"{path}element.")
-    elif pa.types.is_map(found) and pa.types.is_map(wanted):
-        yield from extra_fields(found.item_type, wanted.item_type, f"{path}value.")
+    elif _is_list(data_type) and pa.types.is_list(wanted):
+        yield from extra_fields(data_type.value_type, wanted.value_type, f"{path}element.")
+    elif pa.types.is_map(data_type) and pa.types.is_map(wanted):
+        yield from extra_fields(data_type.item_type, wanted.item_type, f"{path}value.")
 
 
 def convert(values: pa.Array, wanted: pa.DataType) -> Converted:
@@ -110,20 +112,20 @@ def _convert_half(values: pa.Array, wanted: pa.DataType) -> Converted:
 
 def null_violations(values: pa.Array, field: pa.Field) -> pa.Array | None:
     """True for rows that have a NULL where the field, or a field inside it, must not; None when there is none."""
-    found = values.is_null() if not field.nullable and values.null_count else None
+    is_null = values.is_null() if not field.nullable and values.null_count else None
     if pa.types.is_struct(field.type):
         for position, child in enumerate(field.type):
             inner = null_violations(values.field(position), child)
             if inner is not None:
-                found = _either(found, pc.and_(inner, values.is_valid()))
+                is_null = _either(is_null, pc.and_(inner, values.is_valid()))
     elif pa.types.is_list(field.type):
         inner = null_violations(values.flatten(), field.type.value_field)
-        found = _either(found, _rows_of(inner, pc.list_parent_indices(values), len(values)))
+        is_null = _either(is_null, _rows_of(inner, pc.list_parent_indices(values), len(values)))
     elif pa.types.is_map(field.type) and not field.type.item_field.nullable:
         as_list = values.cast(pa.list_(pa.struct([field.type.key_field, field.type.item_field.with_nullable(True)])))
         inner = pc.struct_field(as_list.flatten(), 1).is_null()
-        found = _either(found, _rows_of(inner, pc.list_parent_indices(as_list), len(values)))
-    return found if found is not None and pc.any(found).as_py() else None
+        is_null = _either(is_null, _rows_of(inner, pc.list_parent_indices(as_list), len(values)))
+    return is_null if is_null is not None and pc.any(is_null).as_py() else None
 
 
 def _rows_of(elements: pa.Array | None, parents: pa.Array, count: int) -> pa.Array | None:
@@ -152,25 +154,25 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def _primitive_fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _primitive_fits(data_type: pa.DataType, wanted: pa.DataType) -> bool:
     t = pa.types
     if t.is_string(wanted):
-        return bool(t.is_large_string(found) or t.is_string_view(found))
+        return bool(t.is_large_string(data_type) or t.is_string_view(data_type))
     if t.is_binary(wanted):
-        return bool(t.is_large_binary(found) or t.is_binary_view(found) or t.is_fixed_size_binary(found))
+        return bool(t.is_large_binary(data_type) or t.is_binary_view(data_type) or t.is_fixed_size_binary(data_type))
     if t.is_fixed_size_binary(wanted):
-        return bool(t.is_binary(found) or t.is_large_binary(found))
+        return bool(t.is_binary(data_type) or t.is_large_binary(data_type))
     if isinstance(wanted, pa.UuidType):
-        return bool(t.is_fixed_size_binary(found) and found.byte_width == 16)
+        return bool(t.is_fixed_size_binary(data_type) and data_type.byte_width == 16)
     if t.is_integer(wanted):
-        return bool(t.is_integer(found))
+        return bool(t.is_integer(data_type))
     if t.is_floating(wanted):
-        return bool(t.is_integer(found) or (t.is_floating(found) and found.bit_width < wanted.bit_width))
+        return bool(t.is_integer(data_type) or (t.is_floating(data_type) and data_type.bit_width < wanted.bit_width))
     if t.is_decimal(wanted):
-        return bool(t.is_decimal(found) or t.is_integer(found))
+        return bool(t.is_decimal(data_type) or t.is_integer(data_type))
     if t.is_date(wanted):
-        return bool(t.is_date(found))
+        return bool(t.is_date(data_type))
     if t.is_time(wanted):
-        return bool(t.is_time(found))
+        return bool(t.is_time(data_type))
     # A moment with a zone and a wall clock without one are two things; nothing here may guess which zone was meant.
-    return bool(t.is_timestamp(wanted) and t.is_timestamp(found) and (found.tz is None) == (wanted.tz is None))
+    return bool(t.is_timestamp(wanted) and t.is_timestamp(data_type) and (data_type.tz is None) == (wanted.tz is None))

@@ -66,7 +66,9 @@ def _new_struct(structs: Sequence[Mapping[str, Any]], kind: pa.DataType, guess: 
         name for struct in structs if not known.issuperset(struct) for name in struct if name not in known
     )
     fields = new_nested_fields(structs, [field for field in kind if has_struct(field.type)], guess)
-    fields += [pa.field(str(name), guess([one.get(name) for one in structs]) if guess else pa.null()) for name in names]
+    fields += [
+        pa.field(str(name), guess([struct.get(name) for struct in structs]) if guess else pa.null()) for name in names
+    ]
     return pa.struct(fields) if fields else None
 
 

@@ -61,12 +61,12 @@ def parse_row(text: str, schema: pa.Schema) -> dict[str, Any]:
 
     What cannot be a value of its column is left as it is: the contract will say so.
     """
-    found = json.loads(text)
-    if not isinstance(found, dict):
+    document = json.loads(text)
+    if not isinstance(document, dict):
         raise ValueError(f"expected a JSON object, found {text:.100}")
     return {
         name: parse_value(value, schema.field(name).type) if name in schema.names else value
-        for name, value in found.items()
+        for name, value in document.items()
     }
 
 
@@ -179,9 +179,9 @@ def _check_nested(values: Sequence[Any], kind: pa.DataType) -> None:
     if not pa.types.is_nested(kind):
         return _check_plain(values, kind)
     present = [value for value in values if value is not None]
-    for found in set(map(type, present)):
-        if issubclass(found, str | bytes | bytearray | memoryview):
-            raise ValueError(f"{found.__name__} is no {kind}")
+    for kind_found in set(map(type, present)):
+        if issubclass(kind_found, str | bytes | bytearray | memoryview):
+            raise ValueError(f"{kind_found.__name__} is no {kind}")
     if pa.types.is_struct(kind):
         for position, field in enumerate(kind):
             _check_nested(_members(present, position, field.name), field.type)
@@ -244,7 +244,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {name if isinstance(name, str) else str(plain(name)): plain(one) for name, one in value.items()}
+        return {name if isinstance(name, str) else str(plain(name)): plain(element) for name, element in value.items()}
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
@@ -252,7 +252,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Unfit):
         return {UNFIT: plain(value.value)}
     if isinstance(value, Sequence | set | frozenset):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     if hasattr(value, "tolist") and getattr(value, "dtype", None) is not None and value.dtype.kind in "biuf":
         return plain(value.tolist())  # of numpy
     return str(value)
@@ -264,15 +264,15 @@ def _parse(value: Any, kind: pa.DataType) -> Any:
     if type(value) is int and pa.types.is_temporal(kind):
         return _parse_far_time(value, kind)
     if isinstance(value, list) and pa.types.is_map(kind):
-        pairs = all(isinstance(one, list) and len(one) == 2 for one in value)
+        pairs = all(isinstance(element, list) and len(element) == 2 for element in value)
         return [(_parse(key, kind.key_type), _parse(item, kind.item_type)) for key, item in value] if pairs else value
     if isinstance(value, list) and pa.types.is_list(kind):
-        return [_parse(one, kind.value_type) for one in value]
+        return [_parse(element, kind.value_type) for element in value]
     if isinstance(value, dict) and pa.types.is_map(kind):
         return [(_parse(key, kind.key_type), _parse(item, kind.item_type)) for key, item in value.items()]
     if isinstance(value, dict) and pa.types.is_struct(kind):
         known = {field.name: field.type for field in kind}
-        return {name: _parse(one, known[name]) if name in known else one for name, one in value.items()}
+        return {name: _parse(element, known[name]) if name in known else element for name, element in value.items()}
     return value
 
 

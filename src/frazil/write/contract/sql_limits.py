@@ -43,13 +43,13 @@ def _levels(sql: str) -> int:
     """How deep parentheses, types in angle brackets, or one FROM in another go; what cannot be deep enough is not
     looked at.
     """
-    found = 0
+    depth = 0
     if sql.count("(") > DEEPEST:
-        found = _depth(_PARENTHESIS, sql)
+        depth = _depth(_PARENTHESIS, sql)
     if sql.count("<") > DEEPEST:
-        found = max(found, _depth(_TYPE, sql))
+        depth = max(depth, _depth(_TYPE, sql))
     words = sql.upper()
-    return max(found, words.count("FROM") - words.count("SELECT"))
+    return max(depth, words.count("FROM") - words.count("SELECT"))
 
 
 def _depth(brackets: re.Pattern[str], sql: str) -> int:
@@ -59,8 +59,8 @@ def _depth(brackets: re.Pattern[str], sql: str) -> int:
     (2, 2)
     """
     deepest = depth = 0
-    for found in brackets.finditer(sql):
-        depth = depth + 1 if found[1] else max(depth - 1, 0)
+    for match in brackets.finditer(sql):
+        depth = depth + 1 if match[1] else max(depth - 1, 0)
         deepest = max(deepest, depth)
     return deepest
 

@@ -76,7 +76,7 @@ class Buffer:
         """Writes everything that waits and gives the finished files; the buffer is empty then."""
         if self._spool.partitions:
             self._make_room()  # the rest, too: taken apart in memory it would need as much again
-        rest = {one.partition: one.rows for one in split(self._take_waiting(), self.layout.keys).slices()}
+        rest = {slice_.partition: slice_.rows for slice_ in split(self._take_waiting(), self.layout.keys).slices()}
         spooled = self._spool.partitions
         tasks = [self._merge_task(partition, rest.pop(partition, None)) for partition in spooled]
         for partition, rows in rest.items():

@@ -43,12 +43,12 @@ def _store(bucket: str, properties: Mapping[str, str]) -> S3Store:
         "s3.secret-access-key": "secret_access_key",
     }
     names |= {"s3.session-token": "session_token", "s3.region": "region"}
-    given: dict[str, Any] = {name: properties[key] for key, name in names.items() if properties.get(key)}
+    store: dict[str, Any] = {name: properties[key] for key, name in names.items() if properties.get(key)}
     is_virtual = str(properties.get("s3.force-virtual-addressing", "false")).lower() == "true"
     return S3Store(
         bucket,
         virtual_hosted_style_request=is_virtual,
-        client_options={"allow_http": str(given.get("endpoint", "")).startswith("http://")},
+        client_options={"allow_http": str(store.get("endpoint", "")).startswith("http://")},
         retry_config={"retry_timeout": PATIENCE},
-        **given,
+        **store,
     )

@@ -105,8 +105,8 @@ class TableLayout:
         wanted = [
             plan for plan in self.columns.values() if plan.counts and isinstance(plan.type, FloatType | DoubleType)
         ]
-        found = [(plan.field_id, struct_path(self.schema.as_struct(), plan.field_id)) for plan in wanted]
-        return [(field_id, path) for field_id, path in found if path is not None]
+        columns = [(plan.field_id, struct_path(self.schema.as_struct(), plan.field_id)) for plan in wanted]
+        return [(field_id, path) for field_id, path in columns if path is not None]
 
     @cached_property
     def io(self) -> FileIO:

@@ -120,9 +120,9 @@ def _number(
     return value
 
 
-def _refused(table: str, key: str, found: str, expected: str) -> SinkError:
+def _refused(table: str, key: str, value: str, expected: str) -> SinkError:
     return SinkError(
-        f"{table}: table property '{key}' is '{found}', expected {expected}",
+        f"{table}: table property '{key}' is '{value}', expected {expected}",
         hint="change the property of the table",
         table=table,
         option=key,

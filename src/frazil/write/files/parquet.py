@@ -107,7 +107,7 @@ class ParquetFile:
             size = self.size_bytes
             self._stream.close()
         metadata = self._writer.writer.metadata
-        found = read_statistics(metadata, self._layout.columns)
+        statistics = read_statistics(metadata, self._layout.columns)
         return WrittenFile(
             path=self.path,
             size_bytes=size,
@@ -115,13 +115,13 @@ class ParquetFile:
             partition=self._partition,
             spec_id=self._layout.spec.spec_id,
             sort_order_id=self._layout.order.order_id if self._is_sorted else None,
-            column_sizes=found.column_sizes,
-            value_counts=found.value_counts,
-            null_counts=found.null_counts,
+            column_sizes=statistics.column_sizes,
+            value_counts=statistics.value_counts,
+            null_counts=statistics.null_counts,
             nan_counts=self._nan_counts,
-            lower_bounds=found.lower_bounds,
-            upper_bounds=found.upper_bounds,
-            split_offsets=found.split_offsets,
+            lower_bounds=statistics.lower_bounds,
+            upper_bounds=statistics.upper_bounds,
+            split_offsets=statistics.split_offsets,
             schema_id=self._layout.schema.schema_id,
             opened_ms=self._opened_ms,
         )
@@ -213,8 +213,8 @@ def _as_in_files(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _count_nans(rows: pa.Table, layout: TableLayout, counts: dict[int, int]) -> None:
     for field_id, path in layout.float_columns:
-        found = pc.sum(pc.is_nan(column_at(rows, path))).as_py() or 0
-        counts[field_id] = counts.get(field_id, 0) + found
+        py = pc.sum(pc.is_nan(column_at(rows, path))).as_py() or 0
+        counts[field_id] = counts.get(field_id, 0) + py
 
 
 @contextlib.contextmanager
@@ -230,8 +230,8 @@ def abandoning_on_error(writers: Callable[[], Sequence[RollingWriter]]) -> Itera
 
 def check_written(files: Iterable[WrittenFile], expected: int, *, table: str) -> None:
     """Refuses files that do not hold as many rows as were taken: a commit of them would lose rows, or double them."""
-    if (found := sum(file.rows for file in files)) != expected:
-        raise RowsLost(table, expected=expected, got=found)
+    if (rows := sum(file.rows for file in files)) != expected:
+        raise RowsLost(table, expected=expected, got=rows)
 
 
 def check_present(files: Iterable[WrittenFile], layout: TableLayout, *, now_ms: int | None = None) -> None:

@@ -48,11 +48,11 @@ def partition_spec(schema: Schema, fields: Sequence[str | int], *, spec_id: int 
     >>> partition_spec(schema, [1]) == partition_spec(schema, ["id"])
     True
     """
-    made: list[PartitionField] = []
+    spec: list[PartitionField] = []
     for offset, text in enumerate(fields):
         transform, source = _parse(schema, text)
         check_source(transform, source.field_type, field=_name_of(schema, source))
-        made.append(
+        spec.append(
             PartitionField(
                 source.field_id,
                 PARTITION_FIELD_ID_START + offset,
@@ -60,11 +60,11 @@ def partition_spec(schema: Schema, fields: Sequence[str | int], *, spec_id: int 
                 _partition_name(schema, source, transform),
             )
         )
-    if twice := sorted({field.name for field in made if [other.name for other in made].count(field.name) > 1}):
+    if twice := sorted({field.name for field in spec if [other.name for other in spec].count(field.name) > 1}):
         raise PartitionSpecError(
             f"two partition fields would be named '{twice[0]}': {', '.join(map(str, fields))}", name=twice[0]
         )
-    return PartitionSpec(*made, spec_id=spec_id)
+    return PartitionSpec(*spec, spec_id=spec_id)
 
 
 def partition_keys(schema: Schema, spec: PartitionSpec) -> tuple[Key, ...]:

@@ -80,14 +80,14 @@ def plan_columns(schema: Schema, properties: Mapping[str, str], *, table: str) -
 
 def read_statistics(footer: pq.FileMetaData, plans: Mapping[str, ColumnPlan]) -> FileStatistics:
     """Sizes, counts and bounds of a file from its footer."""
-    found = FileStatistics({}, {}, {}, {}, {}, [])
+    file_statistics = FileStatistics({}, {}, {}, {}, {}, [])
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     for number in range(footer.num_columns):
         chunks = [group.column(number) for group in groups]
         if chunks:
-            _read_column(chunks, plans[chunks[0].path_in_schema], found)
-    found.split_offsets = sorted(_first_offset(group) for group in groups)
-    return found
+            _read_column(chunks, plans[chunks[0].path_in_schema], file_statistics)
+    file_statistics.split_offsets = sorted(_first_offset(group) for group in groups)
+    return file_statistics
 
 
 def _plan_column(schema: Schema, field_id: int, mode: str, *, repeated: bool, table: str) -> ColumnPlan:
@@ -107,29 +107,29 @@ def _plan_column(schema: Schema, field_id: int, mode: str, *, repeated: bool, ta
     return ColumnPlan(field_id, kind, mode != "none", bounds, width)
 
 
-def _read_column(chunks: list[pq.ColumnChunkMetaData], plan: ColumnPlan, found: FileStatistics) -> None:
-    found.column_sizes[plan.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
+def _read_column(chunks: list[pq.ColumnChunkMetaData], plan: ColumnPlan, file_statistics: FileStatistics) -> None:
+    file_statistics.column_sizes[plan.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
     if not plan.counts:
         return
-    found.value_counts[plan.field_id] = sum(chunk.num_values for chunk in chunks)
+    file_statistics.value_counts[plan.field_id] = sum(chunk.num_values for chunk in chunks)
     statistics = [chunk.statistics for chunk in chunks]
-    if not all(one is not None and one.has_null_count for one in statistics):
+    if not all(statistic is not None and statistic.has_null_count for statistic in statistics):
         return
-    found.null_counts[plan.field_id] = sum(one.null_count for one in statistics)
-    with_values = [one for one in statistics if one.num_values]
-    if plan.bounds and with_values and all(one.has_min_max for one in with_values):
-        lower = min(_comparable(one.min_raw, plan.type) for one in with_values)
-        upper = max(_comparable(one.max_raw, plan.type) for one in with_values)
-        _put_bounds(lower, upper, plan, found)
+    file_statistics.null_counts[plan.field_id] = sum(statistic.null_count for statistic in statistics)
+    with_values = [statistic for statistic in statistics if statistic.num_values]
+    if plan.bounds and with_values and all(value.has_min_max for value in with_values):
+        lower = min(_comparable(value.min_raw, plan.type) for value in with_values)
+        upper = max(_comparable(value.max_raw, plan.type) for value in with_values)
+        _put_bounds(lower, upper, plan, file_statistics)
 
 
-def _put_bounds(lower: Any, upper: Any, plan: ColumnPlan, found: FileStatistics) -> None:
+def _put_bounds(lower: Any, upper: Any, plan: ColumnPlan, file_statistics: FileStatistics) -> None:
     if plan.width is not None:
         cut_up = truncate_upper_bound_text_string if isinstance(upper, str) else truncate_upper_bound_binary_string
         lower, upper = lower[: plan.width], cut_up(upper, plan.width)
-    found.lower_bounds[plan.field_id] = _single_value(lower, plan.type)
+    file_statistics.lower_bounds[plan.field_id] = _single_value(lower, plan.type)
     if upper is not None:  # nothing is greater than a prefix of the greatest characters: then there is no upper bound
-        found.upper_bounds[plan.field_id] = _single_value(upper, plan.type)
+        file_statistics.upper_bounds[plan.field_id] = _single_value(upper, plan.type)
 
 
 def _comparable(raw: Any, kind: PrimitiveType) -> Any:

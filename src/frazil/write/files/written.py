@@ -44,7 +44,7 @@ class WrittenFile:
         from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
         from pyiceberg.typedef import Record
 
-        made = DataFile.from_args(
+        arguments = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=self.path,
             file_format=FileFormat.PARQUET,
@@ -62,8 +62,8 @@ class WrittenFile:
             equality_ids=None,
             key_metadata=None,
         )
-        made.spec_id = self.spec_id
-        return made
+        arguments.spec_id = self.spec_id
+        return arguments
 
     def to_json(self) -> str:
         """The file as one line of text; `from_json` gives it back."""

@@ -105,20 +105,20 @@ class Upsert:
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that applies the changes to the table as it is now."""
         parent = head(table.metadata, self.ref)
-        found = self._apply(table, parent)
+        applied = self._apply(table, parent)
         new_id = self.snapshot_id = self.snapshot_id or table.metadata.new_snapshot_id()
         draft = Draft(table, self.ref, parent, new_id, attempt)
         before = draft.manifests
-        touched = [manifest for manifest in before if manifest.manifest_path in found.manifests]
-        others = [manifest for manifest in before if manifest.manifest_path not in found.manifests]
+        touched = [manifest for manifest in before if manifest.manifest_path in applied.manifests]
+        others = [manifest for manifest in before if manifest.manifest_path not in applied.manifests]
         # Delete files stay: they are older than the new files.
-        kept, dropped = drop_files(table, touched, lambda file: file.file_path in found.removed, snapshot_id=new_id)
-        added = write_added(table, found.files, snapshot_id=new_id)
+        kept, dropped = drop_files(table, touched, lambda file: file.file_path in applied.removed, snapshot_id=new_id)
+        added = write_added(table, applied.files, snapshot_id=new_id)
         snapshot = draft.write(
-            found.operation,
+            applied.operation,
             [*added, *kept, *merge_small(table, others, snapshot_id=new_id)],
-            count_written(found.files) + count_dropped(dropped),
-            {**summary, SUMMARY_UPSERT: json.dumps(found.tally, separators=(",", ":"))},
+            count_written(applied.files) + count_dropped(dropped),
+            {**summary, SUMMARY_UPSERT: json.dumps(applied.tally, separators=(",", ":"))},
         )
         return draft.change(self.identifier, snapshot, properties)
 
@@ -128,17 +128,17 @@ class Upsert:
         self._take_up(TableLayout.of(table))
         met: list[Met] = []
         if parent is not None:
-            found = find_candidates(table, parent.snapshot_id, self.changes.rows, self.changes.rules, self.cache)
-            met = self._run_all(lambda one: self._look(found.keys, one), found.files)
-        decision = Decision.of(self.changes, [one.numbers for one in met], [one.late for one in met])
-        work = [(one, self._verdicts(decision, one).take(one.numbers)) for one in met if len(one.numbers)]
+            candidates = find_candidates(table, parent.snapshot_id, self.changes.rows, self.changes.rules, self.cache)
+            met = self._run_all(lambda one: self._look(candidates.keys, one), candidates.files)
+        decision = Decision.of(self.changes, [file.numbers for file in met], [file.late for file in met])
+        work = [(file, self._verdicts(decision, file).take(file.numbers)) for file in met if len(file.numbers)]
         # else its rows all stay
-        work = [(one, chosen) for one, chosen in work if pc.any(pc.not_equal(chosen, KEEP)).as_py()]
-        written = self._run_all(lambda one: self._rewrite(found.rows, decision, *one), work)
-        placed = [one.numbers.filter(pc.equal(chosen, PUT)) for one, chosen in work]
+        work = [(file, chosen) for file, chosen in work if pc.any(pc.not_equal(chosen, KEEP)).as_py()]
+        written = self._run_all(lambda one: self._rewrite(candidates.rows, decision, *one), work)
+        placed = [file.numbers.filter(pc.equal(chosen, PUT)) for file, chosen in work]
         return Rewritten(
-            frozenset(one.file.task.path for one, _ in work),
-            frozenset(one.file.manifest for one, _ in work),
+            frozenset(file.file.task.path for file, _ in work),
+            frozenset(file.file.manifest for file, _ in work),
             (*(file for some in written for file in some), *self._write_new(decision.new(placed))),
             decision.tally(),
         )
@@ -156,7 +156,8 @@ class Upsert:
             none = pa.array([], pa.int32())
             pieces = [self.changes.meet(rows) for rows in read_rows(reader, file, self.changes.layout)]
             numbers, late = (
-                pa.concat_arrays([none, *some]) for some in ([one[0] for one in pieces], [one[1] for one in pieces])
+                pa.concat_arrays([none, *some])
+                for some in ([piece[0] for piece in pieces], [piece[1] for piece in pieces])
             )
             self._met[file.state] = Met(file, numbers, late)
         return Met(file, self._met[file.state].numbers, self._met[file.state].late)
@@ -207,7 +208,7 @@ class Upsert:
 
     def _run_all(self, work: Callable[[T], R], some: Sequence[T]) -> list[R]:
         if len(some) < 2 or self.limits.threads < 2:
-            return [work(one) for one in some]
+            return [work(task) for task in some]
         with ThreadPoolExecutor(self.limits.threads, thread_name_prefix="frazil-upsert") as pool:
             return list(pool.map(work, some))
 
@@ -267,7 +268,7 @@ def _written(value: Any, kind: IcebergType) -> Any:
 
 def read_rows(reader: FileReader, file: Candidate, layout: TableLayout) -> Iterator[pa.Table]:
     """The rows of a file that are not deleted, batch by batch, in the table's types."""
-    wanted = pa.schema([layout.arrow.field(one.name).with_nullable(True) for one in reader.plan.fields])
+    wanted = pa.schema([layout.arrow.field(field.name).with_nullable(True) for field in reader.plan.fields])
     for batch in reader.read(file.task):
         yield pa.Table.from_batches([batch]).cast(wanted)
 

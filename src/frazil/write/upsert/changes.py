@@ -60,10 +60,12 @@ class Changes:
         names = list(dict.fromkeys(key.path[0] for key in self.layout.keys))
         rows = self.new_rows.select(names).append_column(NUMBER, count_up(len(self), pa.int32()))
         slices = split(rows, self.layout.keys).slices()
-        numbers = pa.concat_arrays([pa.array([], pa.int32()), *(plain(one.rows.column(NUMBER)) for one in slices)])
-        groups = [pa.repeat(pa.scalar(at, pa.int32()), one.rows.num_rows) for at, one in enumerate(slices)]
+        numbers = pa.concat_arrays(
+            [pa.array([], pa.int32()), *(plain(slice_.rows.column(NUMBER)) for slice_ in slices)]
+        )
+        groups = [pa.repeat(pa.scalar(at, pa.int32()), slice_.rows.num_rows) for at, slice_ in enumerate(slices)]
         joined = pa.concat_arrays([pa.array([], pa.int32()), *groups])
-        return joined.take(pc.array_sort_indices(numbers)), {one.partition: at for at, one in enumerate(slices)}
+        return joined.take(pc.array_sort_indices(numbers)), {slice_.partition: at for at, slice_ in enumerate(slices)}
 
     def lie_in(self, partition: Partition, spec_id: int) -> pa.Array:
         """Which of them belong in a partition."""
@@ -75,26 +77,26 @@ class Changes:
         """The numbers of the changes that stored rows are meant by, one for each such row, and of those the ones that
         come too late.
         """
-        found = self.index.find(rows)
-        numbers = found.drop_null()
+        matches = self.index.find(rows)
+        numbers = matches.drop_null()
         if self.sequences is None or self.rules.sequence is None or not len(numbers):
             return numbers, numbers.slice(0, 0)
-        stored = plain(rows.column(self.rules.sequence)).filter(found.is_valid())
+        stored = plain(rows.column(self.rules.sequence)).filter(matches.is_valid())
         # A stored row without a sequence is older than any change.
         late = pc.fill_null(pc.greater(stored, self.sequences.take(numbers)), False)
         return numbers, numbers.filter(late)
 
     def apply(self, rows: pa.Table, verdicts: pa.Array) -> pa.Table:
         """Stored rows as they are to be, by a verdict on each change."""
-        found = self.index.find(rows)
-        verdict = pc.fill_null(verdicts.take(found), KEEP)
+        matches = self.index.find(rows)
+        verdict = pc.fill_null(verdicts.take(matches), KEEP)
         put, drop = pc.equal(verdict, PUT), pc.equal(verdict, DROP)
         has_put, has_drop = (pc.any(mask, min_count=0).as_py() for mask in (put, drop))
         if has_put:
             # The new rows stand behind the old ones, in the order of those whose places they take.
             behind = pc.cumulative_sum(put.cast(pa.int64()), start=rows.num_rows - 1)
             places = pc.if_else(put, behind, count_up(rows.num_rows))
-            joined = pa.concat_tables([rows, self.new_rows.take(found.filter(put))])
+            joined = pa.concat_tables([rows, self.new_rows.take(matches.filter(put))])
             rows = joined.take(places.filter(pc.invert(drop)) if has_drop else places)
         elif has_drop:
             rows = rows.filter(pc.invert(drop))
@@ -102,15 +104,15 @@ class Changes:
 
     def relaid(self, layout: TableLayout) -> Changes:
         """The same changes for the table as it has become: columns are found by their id."""
-        ids = {one.field_id: one.name for one in self.layout.schema.fields}
-        names = {ids[one.field_id]: one.name for one in layout.schema.fields if one.field_id in ids}
+        ids = {field.field_id: field.name for field in self.layout.schema.fields}
+        names = {ids[field.field_id]: field.name for field in layout.schema.fields if field.field_id in ids}
         if gone := [name for name in self.rules.judged if name not in names]:
             raise SinkError(
                 f"{layout.name}: column '{gone[0]}', by which changes find their rows, is gone",
                 table=layout.name,
                 column=gone[0],
             )
-        if added := [one.name for one in layout.schema.fields if one.required and one.field_id not in ids]:
+        if added := [field.name for field in layout.schema.fields if field.required and field.field_id not in ids]:
             raise SinkError(
                 f"{layout.name}: column '{added[0]}' is new and required, and the waiting changes do not have it",
                 table=layout.name,
@@ -136,10 +138,12 @@ def relay_columns(rows: pa.Table, old: TableLayout, new: TableLayout) -> pa.Tabl
     """Changes with the columns of another layout of their table, found by id; a column that they do not have
     is NULL.
     """
-    ids = {one.field_id: one.name for one in old.schema.fields}
+    ids = {field.field_id: field.name for field in old.schema.fields}
     columns = [
-        rows.column(ids[one.field_id]).cast(kind.type) if one.field_id in ids else pa.nulls(rows.num_rows, kind.type)
-        for one, kind in zip(new.schema.fields, new.arrow, strict=True)
+        rows.column(ids[field.field_id]).cast(kind.type)
+        if field.field_id in ids
+        else pa.nulls(rows.num_rows, kind.type)
+        for field, kind in zip(new.schema.fields, new.arrow, strict=True)
     ]
     schema = pa.schema([*(kind.with_nullable(True) for kind in new.arrow), rows.schema.field(DELETED)])
     return pa.table([*columns, rows.column(DELETED)], schema=schema)
@@ -176,8 +180,8 @@ class Decision:
     def new(self, placed: Sequence[pa.Array]) -> pa.Array:
         """Which changes are rows that no file has a place for, given the numbers of those that have found one."""
         everywhere = count_up(len(self.changes), pa.int32())
-        found = pc.is_in(everywhere, value_set=pa.concat_arrays([pa.array([], pa.int32()), *placed]))
-        return pc.invert(pc.or_(pc.or_(self.late, self.changes.deleted), found))
+        is_ = pc.is_in(everywhere, value_set=pa.concat_arrays([pa.array([], pa.int32()), *placed]))
+        return pc.invert(pc.or_(pc.or_(self.late, self.changes.deleted), is_))
 
     def tally(self) -> dict[str, int]:
         """How many changes came to what."""

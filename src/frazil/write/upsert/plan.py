@@ -44,7 +44,7 @@ class Candidate:
     @property
     def state(self) -> tuple[str, ...]:
         """What its rows depend on: the file, and the deletes that concern it."""
-        return (self.task.path, *sorted(one.path for one in self.task.deletes))
+        return (self.task.path, *sorted(response.path for response in self.task.deletes))
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ def find_candidates(
     request = ScanRequest(_between(changes, key, schema), snapshot_id)
     planner = Planner(TableState.of(".".join(table.name()), table.metadata), cache, request)
     partitions = _Partitions(changes, key, schema)
-    found = []
+    candidates = []
     for group in planner.plan().groups:
         rest = _by_partition(group, planner, partitions)
         for column in key:
             rest = _by_keys(rest, schema.find_field(column), changes.column(column))
-        found += [Candidate(task, group.unit.fact("path")) for task in (planner.tasks(rest) if len(rest) else ())]
-    return Candidates(found, *_readers(table, planner, [schema.find_field(name) for name in rules.judged]))
+        candidates += [Candidate(task, group.unit.fact("path")) for task in (planner.tasks(rest) if len(rest) else ())]
+    return Candidates(candidates, *_readers(table, planner, [schema.find_field(name) for name in rules.judged]))
 
 
 def _readers(table: Table, planner: Planner, judged: Sequence[NestedField]) -> tuple[FileReader, FileReader]:
@@ -88,7 +88,7 @@ def _readers(table: Table, planner: Planner, judged: Sequence[NestedField]) -> t
 
 def _between(changes: pa.Table, key: Sequence[str], schema: Schema) -> BooleanExpression:
     """That each column of the key lies where the changes' do."""
-    found: BooleanExpression = AlwaysTrue()
+    always_true: BooleanExpression = AlwaysTrue()
     for name in key:
         if isinstance(schema.find_type(name), UUIDType | FixedType | BinaryType):
             continue
@@ -96,8 +96,8 @@ def _between(changes: pa.Table, key: Sequence[str], schema: Schema) -> BooleanEx
             ends = pc.min_max(plain(changes.column(name))).as_py()
         except (ValueError, OverflowError):  # a time that Python has no room for
             continue
-        found = And(found, And(_LEAST(name, ends["min"]), _MOST(name, ends["max"])))
-    return found
+        always_true = And(always_true, And(_LEAST(name, ends["min"]), _MOST(name, ends["max"])))
+    return always_true
 
 
 class _Partitions:
@@ -115,12 +115,12 @@ class _Partitions:
 
     def _find(self, spec: PartitionSpec) -> set[tuple[object, ...]] | None:
         ids = {self._schema.find_field(name).field_id for name in self._key}
-        if not spec.fields or any(one.source_id not in ids or str(one.transform) == "void" for one in spec.fields):
+        if not spec.fields or any(key.source_id not in ids or str(key.transform) == "void" for key in spec.fields):
             return None
         keys = partition_keys(self._schema, spec)
-        if not all(isinstance(one.result, _ONE_WAY) for one in keys):
+        if not all(isinstance(key.result, _ONE_WAY) for key in keys):
             return None
-        return {one.partition for one in split(self._changes.select(list(self._key)), keys).slices()}
+        return {key.partition for key in split(self._changes.select(list(self._key)), keys).slices()}
 
 
 def _by_partition(group: Group, planner: Planner, partitions: _Partitions) -> Group:
@@ -128,8 +128,8 @@ def _by_partition(group: Group, planner: Planner, partitions: _Partitions) -> Gr
     wanted = partitions.of(spec)
     if wanted is None:
         return group
-    found = partition_rows(group.manifest, planner.fields(spec.spec_id), group.rows)
-    return _filter(group, pa.array([partition in wanted for partition in found], pa.bool_()))
+    values = partition_rows(group.manifest, planner.fields(spec.spec_id), group.rows)
+    return _filter(group, pa.array([partition in wanted for partition in values], pa.bool_()))
 
 
 def _by_keys(group: Group, field: NestedField, keys: pa.ChunkedArray) -> Group:

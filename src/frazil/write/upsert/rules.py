@@ -60,7 +60,7 @@ class UpsertRules:
         """Refuses rules that cannot hold for the table."""
         if not self.key:
             raise SinkError(f"{layout.name}: mode 'upsert' needs a key", hint='key=["order_id"]', table=layout.name)
-        names = [one.name for one in layout.schema.fields]
+        names = [field.name for field in layout.schema.fields]
         for name in self.judged:
             what = "key" if name in self.key else "sequence"
             if name not in names:
@@ -110,7 +110,7 @@ class ChangeContract:
     @cached_property
     def arrow(self) -> pa.Schema:
         """The types of changes."""
-        columns = [one.with_nullable(True) for one in self.layout.arrow]
+        columns = [field.with_nullable(True) for field in self.layout.arrow]
         return pa.schema([*columns, pa.field(DELETED, pa.bool_(), nullable=False)])
 
     @cached_property
@@ -123,18 +123,18 @@ class ChangeContract:
         """What is asked of deletes."""
         return self.kind.of(_only_needed(self.layout, self.rules.judged), extra="ignore")
 
-    def new_fields(self, found: pa.Schema) -> list[str]:
+    def new_fields(self, schema: pa.Schema) -> list[str]:
         """The fields that the table does not have; the one that tells deletes is no matter."""
         own = self.rules.op.column if self.rules.op else None
-        return [name for name in self.rows.new_fields(found) if name != own]
+        return [name for name in self.rows.new_fields(schema) if name != own]
 
-    def check_fields(self, found: pa.Schema) -> None:
+    def check_fields(self, schema: pa.Schema) -> None:
         """Refuses a batch whose columns do not fit."""
-        if self.rules.op is not None and found.get_field_index(self.rules.op.column) < 0:
+        if self.rules.op is not None and schema.get_field_index(self.rules.op.column) < 0:
             raise SchemaMismatch(
                 self.layout.name, self.rules.op.column, expected="a column that tells deletes", got="no such field"
             )
-        extra = self.new_fields(found)
+        extra = self.new_fields(schema)
         if extra and self.extra != "ignore":
             hint = "drop it, or let the sink do so: extra_fields='ignore'; extra_fields='evolve' adds the column"
             raise SchemaMismatch(self.layout.name, extra[0], expected="no such field", got="one", hint=hint)
@@ -169,7 +169,8 @@ class ChangeContract:
             return self._join([(None, self.rows.accept_dicts(rows), False)])
         said = [str(row.get(ops.column)).lower() for row in rows]
         chosen = {
-            deleted: [n for n, one in enumerate(said) if one in _lower(values)] for deleted, values in _kinds(ops)
+            deleted: [n for n, operation in enumerate(said) if operation in _lower(values)]
+            for deleted, values in _kinds(ops)
         }
         parts = [
             (pa.array(numbers, pa.uint64()), contract.accept_dicts([rows[n] for n in numbers]), deleted)
@@ -185,25 +186,26 @@ class ChangeContract:
     ) -> Accepted:
         """What the parts have accepted, back in the order of the rows."""
         tables, numbers, rejected = [], [], list(unknown)
-        for given, found, deleted in parts:
-            tables.append(_complete(found.rows, self.arrow, deleted=deleted))
-            own = found.numbers if found.numbers is not None else count_up(found.rows.num_rows, pa.uint64())
-            numbers.append((own if given is None else given.take(own)).cast(pa.uint64()))
+        for piece, accepted, deleted in parts:
+            tables.append(_complete(accepted.rows, self.arrow, deleted=deleted))
+            own = accepted.numbers if accepted.numbers is not None else count_up(accepted.rows.num_rows, pa.uint64())
+            numbers.append((own if piece is None else piece.take(own)).cast(pa.uint64()))
             rejected += [
-                one if given is None else replace(one, number=given[one.number].as_py()) for one in found.rejected
+                rejected if piece is None else replace(rejected, number=piece[rejected.number].as_py())
+                for rejected in accepted.rejected
             ]
         rows, order = pa.concat_tables(tables), pa.concat_arrays(numbers)
         if len(parts) > 1 and len(numbers[0]) and len(numbers[1]):
             places = pc.sort_indices(order)
             rows, order = rows.take(places), order.take(places)
-        return Accepted(rows, tuple(sorted(rejected, key=lambda one: one.number)), order if rejected else None)
+        return Accepted(rows, tuple(sorted(rejected, key=lambda reject: reject.number)), order if rejected else None)
 
     def _unknown_ops(self, rows: pa.Table, said: pa.Array, neither: pa.Array, ops: Ops) -> list[Rejected]:
         numbers = pc.indices_nonzero(neither)
         if not len(numbers):
             return []
-        found = zip(numbers.to_pylist(), said.take(numbers).to_pylist(), rows.take(numbers).to_pylist(), strict=True)
-        return [_unknown(number, ops, value, row) for number, value, row in found]
+        unknown = zip(numbers.to_pylist(), said.take(numbers).to_pylist(), rows.take(numbers).to_pylist(), strict=True)
+        return [_unknown(number, ops, value, row) for number, value, row in unknown]
 
 
 def _unknown(number: int, ops: Ops, value: Any, row: Mapping[str, Any]) -> Rejected:
@@ -237,18 +239,20 @@ def _complete(rows: pa.Table, wanted: pa.Schema, *, deleted: bool) -> pa.Table:
     """The rows with all columns of changes: those that they lack are NULL."""
     count, known = rows.num_rows, set(rows.schema.names)
     columns = [
-        rows.column(one.name) if one.name in known else pa.nulls(count, one.type)
-        for one in wanted
-        if one.name != DELETED
+        rows.column(field.name) if field.name in known else pa.nulls(count, field.type)
+        for field in wanted
+        if field.name != DELETED
     ]
     return pa.table([*columns, pa.repeat(pa.scalar(deleted), count)], schema=wanted)
 
 
 def _with_needed(layout: TableLayout, needed: Sequence[str]) -> TableLayout:
-    fields = [one.model_copy(update={"required": True}) if one.name in needed else one for one in layout.schema.fields]
+    fields = [
+        field.model_copy(update={"required": True}) if field.name in needed else field for field in layout.schema.fields
+    ]
     return replace(layout, schema=Schema(*fields, schema_id=layout.schema.schema_id))
 
 
 def _only_needed(layout: TableLayout, needed: Sequence[str]) -> TableLayout:
-    fields = [one.model_copy(update={"required": True}) for one in layout.schema.fields if one.name in needed]
+    fields = [field.model_copy(update={"required": True}) for field in layout.schema.fields if field.name in needed]
     return replace(layout, schema=Schema(*fields, schema_id=layout.schema.schema_id))

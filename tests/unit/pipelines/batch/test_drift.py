@@ -18,7 +18,7 @@ def decided(
     names = list(dict.fromkeys(name for file in files for name in file))
     return decide(
         policy,
-        given=names if texts is None else texts,
+        returned=names if texts is None else texts,
         table="l.t",
         known=["a", "b"],
         columns=FileColumns(files, schema_of_text(names)),
