@@ -78,12 +78,11 @@ def run_pipeline(
     to another one, nothing is written and `OtherProject` is raised, unless the project is to `adopt` them. `plan` is
     what `plan_run` has found with the same catalog, if the caller has looked; else the run plans by itself.
     """
-    fresh = plan_run(pipeline, catalog, folder) if plan is None else None
-    plan = plan or fresh
-    assert plan is not None
+    is_given, plan = plan is not None, plan or plan_run(pipeline, catalog, folder)
     if not plan.arrived.files:
         return _unchanged(pipeline, plan.arrived)
-    identifier, loaded = pipeline.target.identifier, fresh.tables if fresh else None
+    # The owner may have changed since a plan was given.
+    identifier, loaded = pipeline.target.identifier, None if is_given else plan.tables
     tables = check_pipeline(identifier, catalog, folder, project=owner, adopt=adopt, tables=loaded)
     refuse_changes(pipeline, plan.arrived, catalog)
     tables.claim()
