@@ -30,7 +30,7 @@ def load(orders):
 """
 ROWS = b"order_id,note\n1,a\n2,b\n"
 # Of all tables of a run together; the loads of the ones that it creates are among them.
-MOST_LOADS = 20
+MOST_LOADS = 18
 globbed: Counter[str] = Counter()
 counting: list[str] = []  # patterns
 
@@ -82,12 +82,13 @@ def test_a_run_lists_local_files_once_and_loads_tables_seldom(uri: str) -> None:
         globbed.clear()
         assert "2 rows from 1 file are in lakehouse.sales" in frazil("run", "load")
         served = requests(uri) - before
-        assert (globbed["landing/*.csv"], served["commitTransaction"]) == (1, 1), served
+        assert globbed["landing/*.csv"] == 1
         assert served["loadTable"] <= MOST_LOADS, served
+        assert served["commitTransaction"] <= 2, served  # the rows, and the owner of companion tables that are new
     before = requests(uri)
     assert "no new files" in frazil("run", "load")
     assert globbed["landing/*.csv"] == 2
-    assert requests(uri) - before == {"loadTable": 2, "getConfig": 1}
+    assert (requests(uri) - before)["loadTable"] == 2  # the target and the ledger
 
 
 def test_a_run_lists_objects_once_and_asks_again_only_for_those_it_loads(
