@@ -8,7 +8,10 @@ import click
 
 from frazil.cli.main import cli
 
-COMPLETION = """The Tab key completes commands and options after one line in the shell's own file:
+COMPLETION = """With `--output json` commands print for programs: [cli-json.md](cli-json.md) has the shapes and the exit codes. `-v`, `-vv` and `--log-json` may
+stand before or after the command.
+
+The Tab key completes commands, options, tables, pipelines, branches and tags after one line in the shell's own file:
 `eval "$(_FRAZIL_COMPLETE=bash_source frazil)"` in `~/.bashrc`, `eval "$(_FRAZIL_COMPLETE=zsh_source frazil)"` in `~/.zshrc`,
 `_FRAZIL_COMPLETE=fish_source frazil | source` in `~/.config/fish/config.fish`. With `NO_COLOR` set, or in a pipe, output has no colours."""  # noqa: E501
 

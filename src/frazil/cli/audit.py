@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
 from frazil.cli.delta import delta_options, is_delta
 from frazil.cli.show import OUTPUT, to_json
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table")
-@click.option("--ref", default="main", show_default=True, help="A branch or tag: the commits that lead to it.")
+@click.argument("table", shell_complete=complete_tables)
+@click.option(
+    "--ref",
+    default="main",
+    shell_complete=complete_any_ref,
+    show_default=True,
+    help="A branch or tag: the commits that lead to it.",
+)
 @click.option("--delta", is_flag=True, help="TABLE is the folder or address of a Delta table.")
 @OUTPUT
 @click.pass_obj

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, to_json
 from frazil.units import count, size
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table")
-@click.argument("before", metavar="A")
-@click.argument("after", metavar="B", default="main")
+@click.argument("table", shell_complete=complete_tables)
+@click.argument("before", metavar="A", shell_complete=complete_any_ref)
+@click.argument("after", metavar="B", default="main", shell_complete=complete_any_ref)
 @click.option(
     "--key",
     metavar="COL[,COL]",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.project import choose_tables, exit_codes, outcome_options
 from frazil.cli.show import print_json
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.argument("tables", nargs=-1, metavar="[TABLE]...", shell_complete=complete_tables)
 @outcome_options
 @click.pass_obj
 def drift(context: Context, tables: Sequence[str], detailed_exitcode: bool, output: str) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import click
 
+from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
 from frazil.cli.show import output_option, print_json
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option("--where", metavar="FILTER", help="Which rows: country = 'NO' AND amount > 10.")
 @click.option("--columns", metavar="A,B", help="Which columns; all unless given.")
-@click.option("--at", metavar="POINT", help="As of when: a time, a snapshot's id, a branch or a tag.")
+@click.option(
+    "--at",
+    metavar="POINT",
+    shell_complete=complete_any_ref,
+    help="As of when: a time, a snapshot's id, a branch or a tag.",
+)
 @click.option(
     "--engine",
     type=click.Choice(["duckdb", "daft", "spark"]),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.errors import ProjectError
 from frazil.protocol import COMPANION_SUFFIXES
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("import")
-@click.argument("names", nargs=-1, metavar="[TABLE|NAMESPACE]...")
+@click.argument("names", nargs=-1, metavar="[TABLE|NAMESPACE]...", shell_complete=complete_tables)
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to a new file, instead of printing."
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, print_rows, to_json
 
@@ -17,8 +18,14 @@ COLUMNS = ("snapshot", "time (UTC)", "operation", "rows", "files", "total rows",
 
 
 @click.command()
-@click.argument("table")
-@click.option("--ref", default="main", show_default=True, help="A branch or tag: its snapshot and all before it.")
+@click.argument("table", shell_complete=complete_tables)
+@click.option(
+    "--ref",
+    default="main",
+    shell_complete=complete_any_ref,
+    show_default=True,
+    help="A branch or tag: its snapshot and all before it.",
+)
 @click.option("-n", "limit", type=click.IntRange(min=1), help="Only the newest N.")
 @click.option("--all", "everything", is_flag=True, help="Also snapshots that were undone, and those of other branches.")
 @OUTPUT

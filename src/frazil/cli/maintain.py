@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, Talk, to_json
 from frazil.errors import FrazilError, NoSuchTable, UpkeepError
@@ -36,7 +37,7 @@ def _steps(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 
 
 @click.command()
-@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.argument("tables", nargs=-1, metavar="[TABLE]...", shell_complete=complete_tables)
 @click.option("--dry-run", is_flag=True, help="Say what would be done and what it would save, and do nothing.")
 @click.option(
     "--only",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, own_tables
 from frazil.cli.show import OUTPUT, print_json
@@ -43,7 +44,7 @@ def exit_codes(detailed: bool) -> Iterator[None]:
 
 
 @click.command()
-@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.argument("tables", nargs=-1, metavar="[TABLE]...", shell_complete=complete_tables)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Save the plan, for: frazil apply FILE.")
 @outcome_options
 @click.pass_obj

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.delta import delta_options, is_delta
 from frazil.cli.show import OUTPUT, print_rows, to_json
@@ -31,7 +32,7 @@ def quarantine() -> None:
 
 
 @quarantine.command("list")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_tables)
 @DELTA
 @OUTPUT
 @click.pass_obj
@@ -53,7 +54,7 @@ def list_(context: Context, name: str | None, delta: bool, output: str) -> None:
 
 
 @quarantine.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option("--limit", type=click.IntRange(min=1), help=f"Number of rows.  [default: {SHOWN_ROWS}; all as JSON]")
 @REASON
 @PART
@@ -81,7 +82,7 @@ def show(
 
 
 @quarantine.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option(
     "--check",
     "checks",
@@ -133,7 +134,7 @@ def replay(context: Context, /, table: str, output: str, **options: Any) -> None
 
 
 @quarantine.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option("--all", "everything", is_flag=True, help="All rows.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @REASON

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from frazil.cli.complete import complete_any_ref, complete_branches, complete_tables, complete_tags
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, print_json, print_rows, to_json
 from frazil.errors import HistoryError
@@ -46,7 +47,7 @@ def tag() -> None:
 
 
 def _list(kind: RefKind) -> Callable[..., None]:
-    @click.argument("table")
+    @click.argument("table", shell_complete=complete_tables)
     @OUTPUT
     @click.pass_obj
     def run(context: Context, table: str, output: str) -> None:
@@ -97,7 +98,12 @@ def _create(
 
 
 AT = click.option(
-    "--at", default="main", show_default=True, metavar="POINT", help="A snapshot's id, a time, a branch or a tag."
+    "--at",
+    default="main",
+    show_default=True,
+    metavar="POINT",
+    shell_complete=complete_any_ref,
+    help="A snapshot's id, a time, a branch or a tag.",
 )
 KEEP = click.option(
     "--max-ref-age",
@@ -108,7 +114,7 @@ KEEP = click.option(
 
 
 @branch.command("create")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.argument("name")
 @AT
 @KEEP
@@ -145,7 +151,7 @@ def create_branch(
 
 
 @tag.command("create")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.argument("name")
 @AT
 @KEEP
@@ -157,8 +163,8 @@ def create_tag(context: Context, table: str, name: str, at: str, max_ref_age: in
 
 
 def _drop(kind: RefKind) -> Callable[..., None]:
-    @click.argument("table")
-    @click.argument("name")
+    @click.argument("table", shell_complete=complete_tables)
+    @click.argument("name", shell_complete=complete_branches if kind == "branch" else complete_tags)
     @YES
     @OUTPUT
     @click.pass_obj
@@ -197,8 +203,8 @@ for _kind, _group in (("branch", branch), ("tag", tag)):
 
 
 @branch.command()
-@click.argument("table")
-@click.argument("name")
+@click.argument("table", shell_complete=complete_tables)
+@click.argument("name", shell_complete=complete_branches)
 @YES
 @OUTPUT
 @click.pass_obj

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from frazil.cli.complete import complete_branches, complete_tables
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, print_json
 from frazil.errors import HistoryError
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option("--to", type=int, metavar="SNAPSHOT", help="The snapshot to go back to.")
 @click.option("--at", metavar="TIME", help="What the branch held at this time, UTC unless it names a zone.")
-@click.option("--ref", default="main", show_default=True, help="The branch that goes back.")
+@click.option(
+    "--ref", default="main", shell_complete=complete_branches, show_default=True, help="The branch that goes back."
+)
 @click.option(
     "--with-progress/--keep-progress",
     default=None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from frazil.cli.complete import complete_pipelines
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.progress import spark_progress
@@ -27,7 +28,7 @@ SHOWN_FILES = 20
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pipelines)
 @click.option("--dry-run", is_flag=True, help="Say what would be loaded, and load nothing.")
 @adopt_option
 @OUTPUT

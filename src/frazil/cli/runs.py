@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from frazil.cli.complete import complete_pipelines_and_tables
 from frazil.cli.context import Context
 from frazil.cli.show import output_option, print_json
 from frazil.errors import ProjectError
@@ -30,7 +31,7 @@ SHOWN = (
 
 
 @click.command()
-@click.argument("name", metavar="[PIPELINE|TABLE]", required=False)
+@click.argument("name", metavar="[PIPELINE|TABLE]", required=False, shell_complete=complete_pipelines_and_tables)
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, the latest first."
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from frazil.cli.complete import complete_pipelines
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.show import OUTPUT, print_json
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pipelines)
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.1),

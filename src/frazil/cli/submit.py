@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from frazil.cli.complete import complete_pipelines
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option
 from frazil.cli.spark import kafka_jars
@@ -15,7 +16,7 @@ from frazil.project import load_project
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pipelines)
 @click.option(
     "--master",
     metavar="URL",

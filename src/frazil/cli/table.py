@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.catalog import DATABASE, WAREHOUSE, opened_server
+from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, print_json
 from frazil.errors import BadRequest
@@ -24,7 +25,7 @@ def table() -> None:
 
 
 @table.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tables)
 @click.option(
     "--to", "target", metavar="FILE", help="The version to go back to: a location or file name from the list."
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from frazil.cli.complete import complete_namespaces
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, print_rows, to_json
 from frazil.errors import NoSuchNamespace
@@ -66,7 +67,7 @@ class TableInfo:
 
 
 @click.command()
-@click.argument("namespace", required=False)
+@click.argument("namespace", required=False, shell_complete=complete_namespaces)
 @click.option("--all", "everything", is_flag=True, help="Also companion tables: __quarantine, __ledger, __runs.")
 @OUTPUT
 @click.pass_obj
