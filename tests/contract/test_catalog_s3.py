@@ -35,7 +35,7 @@ from frazil.scan.reading.removals import reading
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
 from frazil.storage_errors import StorageFault, classify
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from tests.kit.catalog_databases import SCHEMA, Client
 
 EMBEDDINGS = Schema(
@@ -327,7 +327,7 @@ def test_a_sink_with_wrong_keys_ends_at_once_and_names_them(lake: Catalog, serve
 
 
 def write_a_row(catalog: FrazilCatalog, table: str) -> None:
-    sink = frazil.sinks.open(table, name="s", catalog=catalog, patience=Patience(sleep=no_pause))
+    sink = frazil.sinks.open(table, name="s", catalog=catalog, retry=RetryPolicy(sleep=no_pause))
     sink.write(rows(1), position={"s": 1})
     sink.commit()
 
@@ -340,7 +340,7 @@ def test_a_sink_ends_at_once_when_the_catalog_may_not_use_its_store(lake: Catalo
         "docs.refused",
         name="s",
         catalog=FrazilCatalog("lake", **{**server.properties, **keys}),
-        patience=Patience(sleep=no_pause),
+        retry=RetryPolicy(sleep=no_pause),
     )
     sink.write(rows(1), position={"s": 1})
     with pytest.MonkeyPatch.context() as environment:
@@ -356,6 +356,6 @@ def test_a_delta_sink_with_wrong_keys_ends_at_once(store: dict[str, str]) -> Non
     options = {**store, "AWS_SECRET_ACCESS_KEY": "wrong", "AWS_ALLOW_HTTP": "true", "conditional_put": "etag"}
     with pytest.raises(Unavailable) as ended:
         frazil.sinks.open(
-            "s3://lakehouse/delta-denied", name="s", storage_options=options, patience=Patience(sleep=no_pause)
+            "s3://lakehouse/delta-denied", name="s", storage_options=options, retry=RetryPolicy(sleep=no_pause)
         )
     assert (ended.value.lasting, "AWS_ACCESS_KEY_ID" in str(ended.value.hint)) == (True, True)

@@ -31,7 +31,7 @@ from frazil.quarantine.replay import IcebergQuarantine, Rules
 from frazil.quarantine.replay_delta import DeltaQuarantine
 from frazil.sinks import ArrowSink
 from frazil.sinks.delta.target import create_delta_table
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.commit.quarantine_table import quarantine_of
 from frazil.write.files.partitioning import partition_spec
 from tests.kit.lake import lake_catalog
@@ -112,7 +112,7 @@ def iceberg_lake(catalog: FrazilCatalog) -> Lake:
 
     return Lake(
         lambda **options: frazil.sinks.open(name, name="s", catalog=catalog, **options),
-        lambda patience=None: IcebergQuarantine(catalog, name, patience or Patience(longest_pause_seconds=0.05)),
+        lambda retry=None: IcebergQuarantine(catalog, name, retry or RetryPolicy(longest_pause_seconds=0.05)),
         lambda: catalog.load_table(name).scan().to_arrow(),
         lambda: catalog.load_table(quarantine_of(name)).scan().to_arrow(),
         evolve,
@@ -124,7 +124,7 @@ def delta_lake(folder: Path) -> Lake:
     create_delta_table(uri, SCHEMA, partition_by=["bucket(3, id)"])
     return Lake(
         lambda **options: frazil.sinks.open(uri, name="s", **options),
-        lambda patience=None: DeltaQuarantine(uri, patience=patience or Patience(longest_pause_seconds=0.05)),
+        lambda retry=None: DeltaQuarantine(uri, retry=retry or RetryPolicy(longest_pause_seconds=0.05)),
         lambda: pa.table(DeltaTable(uri).to_pyarrow_table()),
         lambda: pa.table(DeltaTable(uri + "__quarantine").to_pyarrow_table()),
         lambda: pytest.fail("Delta does not loosen a column"),
@@ -264,7 +264,7 @@ def test_rows_that_a_sink_sets_aside_in_the_meantime_stay(lake: Lake) -> None:
             disturbed.append(step)
             lake.fill(bad(7), start=7)
 
-    lake.quarantine(Patience(longest_pause_seconds=0.05, on_step=disturb)).replay(
+    lake.quarantine(RetryPolicy(longest_pause_seconds=0.05, on_step=disturb)).replay(
         NO_CHECKS, choice=Choice(reason=POSITIVE)
     )
     assert sorted(lake.ids() + lake.held()) == [1, 7]
@@ -302,7 +302,7 @@ def test_a_request_or_a_reply_that_is_lost_is_found_out(lake: Lake, lost: str) -
                 else OSError("nobody knows")
             )
 
-    result = lake.quarantine(Patience(longest_pause_seconds=0.05, on_step=lose)).replay(NO_CHECKS)
+    result = lake.quarantine(RetryPolicy(longest_pause_seconds=0.05, on_step=lose)).replay(NO_CHECKS)
     assert (result.replayed, lake.ids(), lake.held()) == (1, [1], [2])
 
 
@@ -331,7 +331,7 @@ def test_files_of_a_replay_that_lost_a_race_are_deleted(iceberg: Lake, embedded:
             disturbed.append(step)
             iceberg.fill(bad(7), start=7)
 
-    iceberg.quarantine(Patience(longest_pause_seconds=0.05, on_step=disturb)).replay(NO_CHECKS)
+    iceberg.quarantine(RetryPolicy(longest_pause_seconds=0.05, on_step=disturb)).replay(NO_CHECKS)
     table = embedded.load_table(name)
     files = list(Path(table.location().removeprefix("file://")).rglob("*.parquet"))
     assert len(files) == table.inspect.files().num_rows

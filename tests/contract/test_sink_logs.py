@@ -16,7 +16,7 @@ from frazil.errors import CommitUnknown, Unavailable, WriterFenced
 from frazil.metrics import Prometheus
 from frazil.sinks import ArrowSink
 from frazil.sinks.delta import create_delta_table
-from frazil.write.commit import Patience, until_decided
+from frazil.write.commit import RetryPolicy, until_decided
 from tests.contract.history_lake import SCHEMA, Past, rows
 
 
@@ -33,8 +33,8 @@ def fields(caplog: pytest.LogCaptureFixture, start: str) -> list[dict[str, Any]]
     return [getattr(record, "fields", {}) for record in caplog.records if start in record.getMessage()]
 
 
-def open_sink(past: Past, **patience: Any) -> ArrowSink:
-    return frazil.sinks.open(past.name, name="s", catalog=past.catalog, patience=Patience(**patience))
+def open_sink(past: Past, **retry: Any) -> ArrowSink:
+    return frazil.sinks.open(past.name, name="s", catalog=past.catalog, retry=RetryPolicy(**retry))
 
 
 def test_a_commit_logs_and_counts_what_it_wrote(
@@ -123,7 +123,7 @@ def test_every_retry_is_a_warning(error: Exception, reason: str, caplog: pytest.
             raise error
         return "done"
 
-    assert until_decided(attempt, name="l.t", patience=Patience(sleep=waits.append)) == "done"
+    assert until_decided(attempt, name="l.t", retry=RetryPolicy(sleep=waits.append)) == "done"
     logged = fields(caplog, "next attempt in")
     assert [entry["attempt"] for entry in logged] == [1, 2, 3]
     assert [entry["wait_seconds"] for entry in logged] == [round(wait, 3) for wait in waits]
@@ -136,7 +136,7 @@ def test_no_secret_is_logged_while_the_catalog_is_away(
     caplog.set_level(logging.DEBUG, "frazil")
     secrets = {"token": "hunter2-token", "s3.access-key-id": "hunter2-id", "s3.secret-access-key": "hunter2-key"}
     catalog = FrazilCatalog("lake", **{**past.catalog.properties, **secrets})
-    sink = frazil.sinks.open(past.name, name="s", catalog=catalog, patience=Patience(give_up_seconds=0))
+    sink = frazil.sinks.open(past.name, name="s", catalog=catalog, retry=RetryPolicy(give_up_seconds=0))
     sink.write(rows(1), position=1)
     catalog.uri = f"http://user:hunter2-password@127.0.0.1:{free_tcp_port}"
     with pytest.raises(Unavailable):

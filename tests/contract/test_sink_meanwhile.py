@@ -211,8 +211,8 @@ def test_a_column_made_required_between_the_look_and_the_commit_is_noticed(catal
             make_required(catalog, name)
         steps.append(step)
 
-    patience = frazil.write.commit.publish.Patience(on_step=change_once)
-    sink = frazil.sinks.open(name, name="s", catalog=catalog, patience=patience)
+    retry = frazil.write.commit.publish.RetryPolicy(on_step=change_once)
+    sink = frazil.sinks.open(name, name="s", catalog=catalog, retry=retry)
     sink.write(rows(0, v=None), position=1)
     with raises(SchemaMismatch, column="v"):
         sink.commit()

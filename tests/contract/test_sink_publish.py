@@ -24,7 +24,14 @@ from frazil.errors import CommitConflict, CommitUnknown, ProgressMismatch, SinkE
 from frazil.sinks import open as open_sink
 from frazil.sinks.audit import audit
 from frazil.write.commit.progress import Claim, PartProgress, progress_at, read_progress
-from frazil.write.commit.publish import CommitCatalog, Overtaken, Patience, Publisher, SingleTableCatalog, until_decided
+from frazil.write.commit.publish import (
+    CommitCatalog,
+    Overtaken,
+    Publisher,
+    RetryPolicy,
+    SingleTableCatalog,
+    until_decided,
+)
 from frazil.write.commit.snapshots import Append, Move
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.parquet import write_files
@@ -33,7 +40,7 @@ from tests.faults.broken_rules import without
 from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
-IMPATIENT = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
+IMPATIENT = RetryPolicy(give_up_seconds=120, longest_pause_seconds=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -539,8 +546,8 @@ def test_a_table_that_was_dropped_and_made_again_takes_no_rows_of_an_old_writer(
 def test_patience_ends_with_the_last_error(rest_lake: Lake) -> None:
     writer = rest_lake.writer()
     times = iter(range(0, 10_000, 100))
-    patience = Patience(give_up_seconds=250, sleep=lambda _: None, clock=lambda: float(next(times)))
-    publisher = Publisher(Faulty(rest_lake.catalog, [lose_request] * 50), rest_lake.name, patience=patience)
+    retry = RetryPolicy(give_up_seconds=250, sleep=lambda _: None, clock=lambda: float(next(times)))
+    publisher = Publisher(Faulty(rest_lake.catalog, [lose_request] * 50), rest_lake.name, retry=retry)
     claim = writer.claim(1)
     with pytest.raises(CommitUnknown, match="the request was lost"):
         publisher.publish(writer.append(claim), claim)
@@ -555,9 +562,9 @@ def test_giving_up_after_an_unknown_outcome_is_unknown(last: Exception) -> None:
     def attempt(number: int) -> None:
         raise ends[number - 1]
 
-    patience = Patience(give_up_seconds=1.5, sleep=lambda _: None, clock=lambda: next(seconds))
+    retry = RetryPolicy(give_up_seconds=1.5, sleep=lambda _: None, clock=lambda: next(seconds))
     with pytest.raises(CommitUnknown, match="lost"):
-        until_decided(attempt, name="t", patience=patience)
+        until_decided(attempt, name="t", retry=retry)
 
 
 DENIED = "When uploading to 'm.avro' in bucket 'b': AWS Error ACCESS_DENIED during PutObject operation: Access Denied."
@@ -583,7 +590,7 @@ def test_a_fault_that_waiting_does_not_end_is_not_tried_again(error: Exception, 
         raise ends[number - 1]
 
     with pytest.raises(CommitUnknown if unknown_before else Unavailable) as ended:
-        until_decided(attempt, name="t", patience=Patience(sleep=lambda _: None))
+        until_decided(attempt, name="t", retry=RetryPolicy(sleep=lambda _: None))
     assert len(tried) == len(ends)
     assert unknown_before or getattr(ended.value, "lasting", False)
 
@@ -595,7 +602,7 @@ def test_an_unknown_outcome_is_looked_at_once_more_where_waiting_does_not_help()
         raise ends[number - 1]
 
     with pytest.raises(CommitUnknown):
-        until_decided(attempt, name="t", patience=Patience(sleep=lambda _: None))
+        until_decided(attempt, name="t", retry=RetryPolicy(sleep=lambda _: None))
 
 
 def test_a_snapshot_ref_type_is_a_branch(rest_lake: Lake) -> None:

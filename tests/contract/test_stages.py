@@ -23,7 +23,7 @@ from frazil.pipelines.stages import Stages
 from frazil.sinks.audit import audit
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.spark.driver import FrameResult, FrameSink, Staged, Takeover
-from frazil.write.commit.publish import Patience, ignore
+from frazil.write.commit.publish import RetryPolicy, ignore
 from frazil.write.commit.quarantine_table import QuarantinedRow, as_arrow
 from frazil.write.commit.snapshots import Append
 from frazil.write.files.parquet import write_files
@@ -83,8 +83,8 @@ class Driver:
 
     def __init__(self, lake: Lake, on_step: Callable[[str], None], *, takeover: Takeover = "open") -> None:
         self.lake = lake
-        patience = Patience(give_up_seconds=120, longest_pause_seconds=0.05, on_step=on_step)
-        self.target = IcebergTarget(lake.catalog, lake.name, patience=patience)
+        retry = RetryPolicy(give_up_seconds=120, longest_pause_seconds=0.05, on_step=on_step)
+        self.target = IcebergTarget(lake.catalog, lake.name, retry=retry)
         self.sink = FrameSink(self.target, "p/part-0", takeover=takeover)
         self.stages = Stages(lake.catalog, self.target, "p/part-0", self.sink.generation)
 

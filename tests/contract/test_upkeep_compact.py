@@ -84,7 +84,7 @@ def test_a_file_that_is_listed_twice_is_left_alone(kept: Kept) -> None:
 
 
 def test_an_append_meanwhile_is_no_conflict(kept: Kept) -> None:
-    result = kept.compact(patience=during(lambda: kept.append(55), "before commit"))
+    result = kept.compact(retry=during(lambda: kept.append(55), "before commit"))
     assert (result.groups, result.overtaken) == (1, 0)
     assert kept.ids() == sorted([*ALL, 55])
 
@@ -94,13 +94,13 @@ def test_only_the_group_whose_files_are_gone_is_left_out(kept: Kept) -> None:
         kept.append(number, day=3)
     plan = kept.plan()
     assert len(plan.groups) == 2
-    result = kept.compact(plan, patience=during(lambda: kept.live.delete(EqualTo("day", 3))))
+    result = kept.compact(plan, retry=during(lambda: kept.live.delete(EqualTo("day", 3))))
     assert (result.groups, result.files_before) == (1, 6)
     assert kept.ids() == ALL
 
 
 def test_a_group_whose_rows_were_deleted_meanwhile_is_planned_anew(kept: Kept) -> None:
-    result = kept.compact(patience=during(lambda: kept.delete(3)))
+    result = kept.compact(retry=during(lambda: kept.delete(3)))
     assert (result.groups, result.overtaken) == (1, 0)
     assert kept.ids() == [item for item in ALL if item != 3]
     assert not kept.delete_files()
@@ -108,13 +108,13 @@ def test_a_group_whose_rows_were_deleted_meanwhile_is_planned_anew(kept: Kept) -
 
 def test_the_files_of_a_group_that_was_left_out_are_removed(kept: Kept) -> None:
     before = len(list(kept.folder.rglob("data/**/*.parquet")))
-    kept.compact(patience=during(lambda: kept.live.delete(EqualTo("day", 1))))
+    kept.compact(retry=during(lambda: kept.live.delete(EqualTo("day", 1))))
     assert len(list(kept.folder.rglob("data/**/*.parquet"))) == before
 
 
 def test_of_two_upkeeps_at_once_one_is_told_that_the_work_is_done(kept: Kept) -> None:
     before = len(list(kept.folder.rglob("data/**/*.parquet")))
-    result = kept.compact(patience=during(kept.compact))
+    result = kept.compact(retry=during(kept.compact))
     assert (result.groups, result.overtaken, kept.ids()) == (0, 0, ALL)
     assert len(list(kept.folder.rglob("data/**/*.parquet"))) == before + 1  # the other one's
 
@@ -219,7 +219,7 @@ def test_killed_between_two_steps_the_rows_are_the_same(kept: Kept, step: str) -
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        kept.compact(patience=during(stop, step))
+        kept.compact(retry=during(stop, step))
     assert kept.ids() == ALL
     kept.compact()
     assert (kept.ids(), kept.plan().groups) == (ALL, ())
@@ -232,7 +232,7 @@ def test_a_file_with_other_rows_than_its_manifest_says_is_left_alone(kept: Kept)
     (group,) = plan.groups
     lying = replace(group, files=(replace(group.files[0], rows=7), *group.files[1:]))
     before = kept.paths()
-    result = kept.compact(replace(plan, groups=(lying,)), patience=HURRIED)
+    result = kept.compact(replace(plan, groups=(lying,)), retry=HURRIED)
     assert "17 rows" in result.problems[0]
     assert kept.paths() == before
 

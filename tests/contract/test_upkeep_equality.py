@@ -62,7 +62,7 @@ def test_a_delete_that_comes_meanwhile_holds_for_the_new_files(kept: Kept, step:
     """And 3, which is younger than the first delete, is still there: the new file is as old as what was read, and no
     older.
     """
-    result = kept.compact(patience=during(lambda: kept.delete_equal(4), step))
+    result = kept.compact(retry=during(lambda: kept.delete_equal(4), step))
     assert (result.groups, len(result.snapshots), result.overtaken) == (1, 1, 0)
     assert kept.scanned() == [1, 2, 3, 5]
     assert drop_deletes(kept).dangling == 1  # the first one; the second concerns the new file
@@ -77,7 +77,7 @@ def test_a_row_that_is_replaced_meanwhile_is_there_once(kept: Kept) -> None:
         kept.delete_equal(4)
         kept.append(4)
 
-    kept.compact(patience=during(upsert))
+    kept.compact(retry=during(upsert))
     assert kept.scanned() == LEFT
     kept.compact(kept.plan(everything=True))
     assert kept.scanned() == LEFT
@@ -88,7 +88,7 @@ def test_a_position_delete_beside_an_equality_delete_makes_it_plan_anew(kept: Ke
         kept.delete_equal(4)
         kept.delete(5)
 
-    kept.compact(patience=during(delete_both))
+    kept.compact(retry=during(delete_both))
     assert kept.scanned() == [1, 2, 3]
 
 
@@ -99,7 +99,7 @@ def move_main(kept: Kept, snapshot_id: int) -> None:
 def test_a_delete_that_a_rollback_takes_back_meanwhile_is_not_carried_out(kept: Kept) -> None:
     before = kept.head()
     kept.delete_equal(1)
-    kept.compact(patience=during(lambda: move_main(kept, before)))
+    kept.compact(retry=during(lambda: move_main(kept, before)))
     assert kept.scanned() == LEFT
 
 
@@ -111,7 +111,7 @@ def test_a_delete_from_another_line_that_is_not_younger_makes_it_plan_anew(kept:
     staged = kept.delete_equal(4)
     move_main(kept, base)
     kept.append(100, day=2)
-    kept.compact(patience=during(lambda: move_main(kept, staged)))
+    kept.compact(retry=during(lambda: move_main(kept, staged)))
     assert kept.scanned() == [1, 2, 3, 5]
 
 
@@ -120,7 +120,7 @@ def test_a_delete_by_a_column_that_is_dropped_finds_its_rows(kept: Kept) -> None
     with kept.live.update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("name")
     kept.delete_equal("n1")
-    kept.compact(patience=during(lambda: kept.delete_equal("n4")))
+    kept.compact(retry=during(lambda: kept.delete_equal("n4")))
     assert kept.scanned() == [2, 3, 5]
 
 
@@ -129,7 +129,7 @@ def test_without_partitions_a_delete_holds_for_every_file(catalog: FrazilCatalog
     for number in range(6):
         kept.append(number)
     kept.delete_equal(1, partition=None)
-    kept.compact(patience=during(lambda: kept.delete_equal(2, partition=None)))
+    kept.compact(retry=during(lambda: kept.delete_equal(2, partition=None)))
     assert kept.scanned() == [0, 3, 4, 5]
     assert drop_deletes(kept).dangling == 1
     assert kept.scanned() == [0, 3, 4, 5]
@@ -147,7 +147,7 @@ def moving(kept: Kept) -> Kept:
 
 def test_rows_that_move_are_deleted_by_what_comes_meanwhile(moving: Kept) -> None:
     """The delete is about the old partitioning, and would not find them in the new one."""
-    moving.compact(moving.plan(everything=True), patience=during(lambda: moving.delete_equal(4)))
+    moving.compact(moving.plan(everything=True), retry=during(lambda: moving.delete_equal(4)))
     assert moving.scanned() == [1, 2, 3, 5]
 
 
@@ -157,7 +157,7 @@ def test_rows_that_move_are_not_deleted_by_what_did_not_concern_them(moving: Kep
     def delete_there() -> None:
         moving.delete_equal(4, partition=(1, BUCKET(4)), spec_id=1)
 
-    moving.compact(moving.plan(everything=True), patience=during(delete_there))
+    moving.compact(moving.plan(everything=True), retry=during(delete_there))
     assert moving.scanned() == LEFT
 
 
@@ -175,7 +175,7 @@ def test_a_rollback_brings_back_what_seemed_to_dangle(kept: Kept) -> None:
 
 
 def test_a_manifest_that_is_committed_at_the_second_attempt_has_that_attempts_number(kept: Kept) -> None:
-    kept.compact(patience=during(lambda: kept.append(9), "before commit"))
+    kept.compact(retry=during(lambda: kept.append(9), "before commit"))
     head = kept.live.current_snapshot()
     assert head is not None
     added = [manifest for manifest in head.manifests(kept.live.io) if manifest.added_snapshot_id == head.snapshot_id]

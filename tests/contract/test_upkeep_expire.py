@@ -12,7 +12,7 @@ from frazil.errors import CommitUnknown, Unavailable
 from frazil.sinks.audit import audit
 from frazil.upkeep.expire import plan_expiry
 from frazil.upkeep.policy import DAY_MS
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.commit.rollback import roll_back
 from tests.contract.upkeep_lake import Kept, as_path, compacted, rows
 
@@ -102,7 +102,7 @@ def test_killed_between_commit_and_removal_the_files_are_left_and_the_table_is_w
 
     before = kept.on_disk()
     with pytest.raises(KeyboardInterrupt):
-        kept.expire(now_ms=later(), patience=Patience(on_step=stop))
+        kept.expire(now_ms=later(), retry=RetryPolicy(on_step=stop))
     assert kept.on_disk() >= before
     assert (len(kept.live.metadata.snapshots), kept.ids()) == (1, list(range(6)))
 
@@ -114,7 +114,7 @@ def test_a_commit_of_unknown_fate_removes_no_file(kept: Kept, monkeypatch: pytes
     monkeypatch.setattr(kept.catalog, "commit_changes", lose)
     before = kept.on_disk()
     with pytest.raises((CommitUnknown, Unavailable)):
-        kept.expire(now_ms=later(), patience=Patience(give_up_seconds=0.2, longest_pause_seconds=0.05))
+        kept.expire(now_ms=later(), retry=RetryPolicy(give_up_seconds=0.2, longest_pause_seconds=0.05))
     assert kept.on_disk() == before
 
 
@@ -139,7 +139,7 @@ def test_a_tag_that_comes_after_the_plan_keeps_its_snapshot(kept: Kept) -> None:
         if step == "before load" and "late" not in kept.live.metadata.refs:
             kept.live.manage_snapshots().create_tag(first, "late").commit()
 
-    kept.expire(now_ms=later(), patience=Patience(on_step=tag, longest_pause_seconds=0.05))
+    kept.expire(now_ms=later(), retry=RetryPolicy(on_step=tag, longest_pause_seconds=0.05))
     assert kept.live.metadata.refs["late"].snapshot_id == first
     assert kept.ids(first) == [0]
 
@@ -153,7 +153,7 @@ def test_main_that_moves_meanwhile_makes_it_decide_anew(kept: Kept) -> None:
             left.pop()
             kept.live.manage_snapshots().set_current_snapshot(old).commit()
 
-    kept.expire(now_ms=later(), patience=Patience(on_step=go_back, longest_pause_seconds=0.05))
+    kept.expire(now_ms=later(), retry=RetryPolicy(on_step=go_back, longest_pause_seconds=0.05))
     assert (kept.head(), kept.ids(), len(kept.paths())) == (old, list(range(6)), 6)
 
 

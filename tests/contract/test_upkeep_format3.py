@@ -99,14 +99,14 @@ def test_a_vector_that_comes_meanwhile_makes_it_plan_anew(catalog: FrazilCatalog
     for number in range(6):
         kept.append(number, number + 10)
     before = kept.lineage()
-    result = kept.compact(patience=during(lambda: kept.delete(3)))
+    result = kept.compact(retry=during(lambda: kept.delete(3)))
     assert (result.groups, result.overtaken, kept.vectors()) == (1, 0, 0)
     assert kept.lineage() == without(before, 3)
 
 
 def test_an_append_meanwhile_is_carried_over_with_its_ids(kept: Kept3) -> None:
     before = kept.lineage()
-    kept.compact(patience=during(lambda: kept.append(500), "before commit"))
+    kept.compact(retry=during(lambda: kept.append(500), "before commit"))
     after = kept.lineage()
     assert without(after, 500) == without(before, *range(10, 16))
     assert after[500][0] not in {row_id for row_id, _ in before.values()}
@@ -114,7 +114,7 @@ def test_an_append_meanwhile_is_carried_over_with_its_ids(kept: Kept3) -> None:
 
 def test_an_equality_delete_that_comes_meanwhile_holds(kept: Kept3) -> None:
     before = kept.lineage()
-    kept.compact(patience=during(lambda: kept.delete_equal(4)))
+    kept.compact(retry=during(lambda: kept.delete_equal(4)))
     assert kept.scanned() == [item for item in LEFT if item != 4]
     assert kept.lineage() == without(before, *range(10, 16))  # 4 is deleted by its value, and still in the file
 
@@ -122,7 +122,7 @@ def test_an_equality_delete_that_comes_meanwhile_holds(kept: Kept3) -> None:
 def test_a_rollback_meanwhile_is_not_undone(kept: Kept3) -> None:
     good = kept.head()
     kept.append(666)
-    kept.compact(patience=during(lambda: move_main(kept, good), "before commit"))
+    kept.compact(retry=during(lambda: move_main(kept, good), "before commit"))
     assert kept.scanned() == LEFT
 
 
@@ -143,7 +143,7 @@ def test_killed_between_two_steps_the_rows_are_the_same(kept: Kept3, step: str) 
 
     before = without(kept.lineage(), *range(10, 16))
     with pytest.raises(KeyboardInterrupt):
-        kept.compact(patience=during(stop, step))
+        kept.compact(retry=during(stop, step))
     assert kept.scanned() == LEFT
     kept.compact()
     assert (kept.lineage(), kept.scanned(), kept.plan().groups) == (before, LEFT, ())
@@ -194,9 +194,7 @@ def test_a_branch_that_is_published_meanwhile_keeps_the_ids_that_it_gave(upgrade
     wanted = upgraded.lineage()
     move_main(upgraded, ours)
     assert upgraded.lineage()[3] != wanted[3]
-    keeper = Keeper(
-        upgraded.catalog, upgraded.identifier, patience=during(lambda: move_main(upgraded, published), step)
-    )
+    keeper = Keeper(upgraded.catalog, upgraded.identifier, retry=during(lambda: move_main(upgraded, published), step))
     keeper.perform(keeper.plan(work))
     assert upgraded.lineage() == wanted
 

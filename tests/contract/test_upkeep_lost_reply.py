@@ -47,7 +47,7 @@ def append_and_expire(kept: Kept) -> None:
 
 
 def compact(kept: Kept) -> None:
-    kept.compact(patience=HURRIED)
+    kept.compact(retry=HURRIED)
 
 
 def merge_deletes(kept: Kept) -> None:

@@ -18,7 +18,7 @@ from frazil.client.changes import Change
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from frazil.upkeep.policy import DAY_MS
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from tests.contract.upkeep_lake import HURRIED, Kept, during, with_deleted_rows
 
 
@@ -27,21 +27,21 @@ def kept(catalog: FrazilCatalog) -> Kept:
     return with_deleted_rows(catalog)
 
 
-def compact(kept: Kept, patience: Patience) -> None:
-    kept.compact(patience=patience)
+def compact(kept: Kept, retry: RetryPolicy) -> None:
+    kept.compact(retry=retry)
 
 
-def merge_deletes(kept: Kept, patience: Patience) -> None:
-    DeleteRewrite(kept.catalog, kept.identifier, patience).run(kept.live, plan_deletes(kept.live, kept.policy))
+def merge_deletes(kept: Kept, retry: RetryPolicy) -> None:
+    DeleteRewrite(kept.catalog, kept.identifier, retry).run(kept.live, plan_deletes(kept.live, kept.policy))
 
 
-def merge_manifests(kept: Kept, patience: Patience) -> None:
-    ManifestRewrite(kept.catalog, kept.identifier, patience).run(
+def merge_manifests(kept: Kept, retry: RetryPolicy) -> None:
+    ManifestRewrite(kept.catalog, kept.identifier, retry).run(
         plan_manifests(kept.live, kept.policy), policy=kept.policy
     )
 
 
-Work = Callable[[Kept, Patience], None]
+Work = Callable[[Kept, RetryPolicy], None]
 WORKS: list[Work] = [compact, merge_deletes, merge_manifests]
 BEFORE_COMMIT = "before commit"
 
@@ -97,7 +97,7 @@ def test_a_branch_that_goes_back_keeps_the_snapshot_that_would_expire(kept: Kept
     def go_back() -> None:
         kept.live.manage_snapshots().remove_branch("side").create_branch(first, "side").commit()
 
-    kept.expire(now_ms=int(time.time() * 1000) + 10 * DAY_MS, patience=during(go_back, BEFORE_COMMIT))
+    kept.expire(now_ms=int(time.time() * 1000) + 10 * DAY_MS, retry=during(go_back, BEFORE_COMMIT))
     assert (kept.head("side"), kept.ids(first)) == (first, [0, 10])
 
 
@@ -109,7 +109,7 @@ def test_a_ref_that_is_made_on_a_snapshot_that_would_expire_keeps_it(kept: Kept,
         refs = kept.live.manage_snapshots()
         (refs.create_tag if kind == "tag" else refs.create_branch)(first, "late").commit()
 
-    kept.expire(now_ms=int(time.time() * 1000) + 10 * DAY_MS, patience=during(make, BEFORE_COMMIT))
+    kept.expire(now_ms=int(time.time() * 1000) + 10 * DAY_MS, retry=during(make, BEFORE_COMMIT))
     assert (kept.head("late"), kept.ids(first)) == (first, [0, 10])
 
 

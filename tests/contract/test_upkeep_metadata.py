@@ -11,7 +11,7 @@ from pyiceberg.manifest import ManifestContent
 from frazil.client import FrazilCatalog
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from tests.contract.upkeep_lake import HURRIED, Kept
 
 
@@ -107,8 +107,8 @@ def test_an_append_meanwhile_is_carried_over(kept: Kept) -> None:
             left.pop()
             kept.append(999)
 
-    patience: Patience = replace(HURRIED, on_step=on_step)
-    ManifestRewrite(kept.catalog, kept.identifier, patience).run(
+    retry: RetryPolicy = replace(HURRIED, on_step=on_step)
+    ManifestRewrite(kept.catalog, kept.identifier, retry).run(
         plan_manifests(kept.live, kept.policy), policy=kept.policy
     )
     assert (len(kept.ids()), manifests(kept, ManifestContent.DATA)) == (121, 2)

@@ -13,7 +13,7 @@ from frazil.client import FrazilCatalog
 from frazil.errors import UpkeepError
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import DAY_MS, HOUR_MS
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.commit.snapshots import Append
 from frazil.write.files.buffer import Buffer
 from frazil.write.files.layout import TableLayout
@@ -146,23 +146,23 @@ def test_somebodys_own_hidden_files_stay(kept: Kept) -> None:
 
 
 def test_what_a_killed_compaction_and_a_killed_expiry_left_is_found(kept: Kept) -> None:
-    def stop(at: str) -> Patience:
+    def stop(at: str) -> RetryPolicy:
         def on_step(step: str) -> None:
             if step == at:
                 raise KeyboardInterrupt
 
-        return Patience(on_step=on_step)
+        return RetryPolicy(on_step=on_step)
 
     for number in range(10, 16):
         kept.append(number)
     before = kept.on_disk()
     with pytest.raises(KeyboardInterrupt):
-        kept.compact(patience=stop("before commit"))
+        kept.compact(retry=stop("before commit"))
     killed = {as_path(orphan.path) for orphan in find(kept).orphans}
     assert killed == kept.on_disk() - before  # a data file, manifests and their list
     kept.compact()
     with pytest.raises(KeyboardInterrupt):
-        kept.expire(now_ms=int(time.time() * 1000 + 10 * DAY_MS), patience=stop("expired, files not removed"))
+        kept.expire(now_ms=int(time.time() * 1000 + 10 * DAY_MS), retry=stop("expired, files not removed"))
     plan = find(kept)
     assert len(plan.orphans) > len(killed)
     remove_orphans(kept.live, plan)

@@ -18,7 +18,7 @@ from frazil.client import FrazilCatalog
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
 from frazil.upkeep.policy import Policy
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from tests.conftest import Campaign
 from tests.contract.upkeep_format3 import Kept3
 from tests.contract.upkeep_lake import HURRIED, Kept, during
@@ -86,7 +86,7 @@ class World:
         self.chance.choice([self.compact, self.compact, self.drop_deletes, self.merge_manifests])()
         self.check(may_add=False)
 
-    def patience(self) -> Patience:
+    def retry(self) -> RetryPolicy:
         return during(self.write, self.chance.choice(STEPS)) if self.chance.random() < 0.7 else HURRIED
 
     def maybe(self, action: Callable[[], None]) -> None:
@@ -96,17 +96,17 @@ class World:
     def compact(self) -> None:
         plan = self.kept.plan(everything=self.chance.random() < 0.5)
         self.maybe(self.write)
-        assert self.kept.compact(plan, patience=self.patience()).problems == ()
+        assert self.kept.compact(plan, retry=self.retry()).problems == ()
 
     def drop_deletes(self) -> None:
         plan = plan_deletes(self.kept.live, self.kept.policy)
         self.maybe(self.write)
-        DeleteRewrite(self.kept.catalog, self.kept.identifier, self.patience()).run(self.kept.live, plan)
+        DeleteRewrite(self.kept.catalog, self.kept.identifier, self.retry()).run(self.kept.live, plan)
 
     def merge_manifests(self) -> None:
         plan = plan_manifests(self.kept.live, self.kept.policy)
         self.maybe(self.write)
-        ManifestRewrite(self.kept.catalog, self.kept.identifier, self.patience()).run(plan, policy=self.kept.policy)
+        ManifestRewrite(self.kept.catalog, self.kept.identifier, self.retry()).run(plan, policy=self.kept.policy)
 
 
 @pytest.mark.parametrize("kind", [Kept, Kept3])

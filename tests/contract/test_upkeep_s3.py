@@ -97,7 +97,7 @@ def test_files_of_a_group_that_was_left_out_leave_no_trace(catalog: FrazilCatalo
     kept = Kept(catalog).create("day", properties={"write.object-storage.enabled": "true"})
     for number in range(5):
         kept.append(number)
-    kept.compact(patience=during(lambda: kept.live.delete("day == 1")))
+    kept.compact(retry=during(lambda: kept.live.delete("day == 1")))
     prefix = kept.live.location().removeprefix(f"s3://{BUCKET}/")
     assert {f"s3://{BUCKET}/{item.key}" for item in bucket.objects.filter(Prefix=f"{prefix}/data/")} <= reached_by(
         kept.live

@@ -31,14 +31,14 @@ from frazil.upkeep.policy import Policy
 from frazil.write.commit.builder import guards, move_ref, next_snapshot
 from frazil.write.commit.entries import as_added, write_entries
 from frazil.write.commit.manifests import write_list
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.partitioning import partition_spec
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "day", IntegerType()), NestedField(3, "name", StringType())
 )
 ARROW = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("name", pa.string())])
-HURRIED = Patience(give_up_seconds=120, longest_pause_seconds=0.05)
+HURRIED = RetryPolicy(give_up_seconds=120, longest_pause_seconds=0.05)
 
 
 def rows(ids: Sequence[int], day: int = 1) -> pa.Table:
@@ -102,13 +102,13 @@ class Kept:
     def plan(self, **options: bool) -> CompactionPlan:
         return plan_compaction(self.live, self.policy, **options)
 
-    def compact(self, plan: CompactionPlan | None = None, *, patience: Patience = HURRIED) -> CompactionResult:
-        work = Compaction(self.catalog, self.identifier, patience=patience)
+    def compact(self, plan: CompactionPlan | None = None, *, retry: RetryPolicy = HURRIED) -> CompactionResult:
+        work = Compaction(self.catalog, self.identifier, retry=retry)
         return work.run(self.live, plan or self.plan(), replan=lambda table: plan_compaction(table, self.policy))
 
-    def expire(self, *, now_ms: int, patience: Patience = HURRIED, **policy: object) -> ExpiryResult:
+    def expire(self, *, now_ms: int, retry: RetryPolicy = HURRIED, **policy: object) -> ExpiryResult:
         rules = replace(self.policy, **policy)  # type: ignore[arg-type]
-        return Expiry(self.catalog, self.identifier, rules, lambda: now_ms, patience).run()
+        return Expiry(self.catalog, self.identifier, rules, lambda: now_ms, retry).run()
 
     # --- deletes, as an engine writes them ---------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ def as_path(location: str) -> str:
     return urlparse(location).path
 
 
-def during(action: Callable[[], object], step: str = "files written") -> Patience:
+def during(action: Callable[[], object], step: str = "files written") -> RetryPolicy:
     """Does something once, when upkeep comes to a step."""
     left = [action]
 

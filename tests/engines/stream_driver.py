@@ -26,7 +26,7 @@ from frazil.pipelines.stream.run import StreamOptions, run_stream
 from frazil.pipelines.stream.watch import watch_files
 from frazil.project import load_project
 from frazil.spark.session import KAFKA_JARS, spark_session
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -68,7 +68,7 @@ def do(job: Job, spark: Any, settings: Settings) -> dict[str, Any]:
             answers.append(do(Job(job.folder, job.name), spark, settings))
 
     answers: list[dict[str, Any]] = []
-    options = StreamOptions(folder / "state" / job.name, patience=Patience(on_step=let_others_go_first))
+    options = StreamOptions(folder / "state" / job.name, retry=RetryPolicy(on_step=let_others_go_first))
     options.state.mkdir(parents=True, exist_ok=True)
     progress = StreamProgress(job.name, pipeline.target.name)
     try:

@@ -14,7 +14,7 @@ from frazil.client import FrazilCatalog
 from frazil.lake import Lake
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from tests.engines.conftest import Project
 from tests.engines.lake import connection
 from tests.engines.walkers import Spark, Sql, Walker
@@ -40,9 +40,9 @@ def spark(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[Spark]
     catalog.drop_namespace(NAMESPACE)
 
 
-def perform(catalog: FrazilCatalog, table: str, *steps: str, patience: Patience | None = None) -> None:
+def perform(catalog: FrazilCatalog, table: str, *steps: str, retry: RetryPolicy | None = None) -> None:
     clock = {"clock_ms": lambda: now_ms() + 10 * DAY_MS}
-    keeper = Keeper(catalog, tuple(table.split(".")), patience=patience or Patience(), **clock)  # type: ignore[arg-type]
+    keeper = Keeper(catalog, tuple(table.split(".")), retry=retry or RetryPolicy(), **clock)  # type: ignore[arg-type]
     for step in steps or STEPS:
         assert keeper.perform(keeper.plan(step)).problems == ()
 
@@ -86,7 +86,7 @@ def test_rows_deleted_by_equality_stay_deleted_for_every_engine(
         if step == "files written" and left:
             left.pop()()
 
-    perform(catalog, EQUAL, "compact", "deletes", patience=Patience(on_step=meanwhile))
+    perform(catalog, EQUAL, "compact", "deletes", retry=RetryPolicy(on_step=meanwhile))
     expected = [0, 1, 2, 3, 4, 5, 6, 8, 9]
     assert ids_in_sql(engines, EQUAL) == {"spark": expected, "trino": expected, "duckdb": expected}
     (deletes,) = spark.sql(f"SELECT count(*) FROM lake.{EQUAL}.delete_files")

@@ -32,7 +32,7 @@ from frazil.sinks.spark.frame_rows import FrameRows
 from frazil.sinks.spark.job import task_function
 from frazil.sinks.spark.task import TaskPlan, TaskReport
 from frazil.spark.session import spark_session
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.buffer import BufferLimits
 from frazil.write.files.layout import TableLayout
 from frazil.write.files.partitioning import partition_spec
@@ -351,7 +351,7 @@ def test_a_delta_table_takes_frames_and_repeats_neither_rows_nor_quarantined_one
         if step == "after commit" and Path(beside).exists() and delta_rows(beside):
             raise KeyboardInterrupt("the quarantine is written, the table is not")
 
-    dying = lake.open(lake.Delta(where), name="s", patience=Patience(on_step=die), **options)
+    dying = lake.open(lake.Delta(where), name="s", retry=RetryPolicy(on_step=die), **options)
     with pytest.raises(KeyboardInterrupt, match="is written"):
         dying.write(positioned(spark, 0, 300, 2), offsets=KAFKA)
     assert (len(delta_rows(where)), len(delta_rows(beside))) == (0, 1)

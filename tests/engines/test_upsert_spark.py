@@ -33,7 +33,7 @@ from frazil.pipelines.upsert.frames import UpsertFrames, upsert_batches, upsert_
 from frazil.sinks.audit import audit
 from frazil.sinks.spark.driver import Counts, FrameResult
 from frazil.spark.session import spark_session
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.partitioning import partition_spec
 from frazil.write.upsert.rules import DELETED
 from tests.engines.upsert_writer import CONF
@@ -157,7 +157,7 @@ def test_killed_at_a_step_and_sent_again_the_changes_are_in_once(
         if at == step and armed:
             raise Killed
 
-    frames = open_frames(catalog, table, patience=Patience(on_step=kill))
+    frames = open_frames(catalog, table, retry=RetryPolicy(on_step=kill))
     armed = True
     with pytest.raises(Killed):
         frames.write(frame(spark, batch), position={"changes": 1})
@@ -176,7 +176,7 @@ def test_rows_that_others_append_meanwhile_are_seen_and_kept(catalog: FrazilCata
             with frazil.sinks.open(table, catalog=catalog, name="rival") as rival:
                 rival.write([{"id": number, "region": "x", "version": 1, "value": "rival"}])
 
-    frames = open_frames(catalog, table, patience=Patience(on_step=race))
+    frames = open_frames(catalog, table, retry=RetryPolicy(on_step=race))
     frames.write(frame(spark, [change(1, 1), change(7, 2), change(8, 0)]))
     assert (values(catalog, table), branches(catalog, table)) == ({1: "v1", 7: "v2", 8: "rival"}, [])
 
@@ -188,7 +188,7 @@ def test_a_table_that_never_rests_is_given_up_by_name(catalog: FrazilCatalog, sp
         if step == "merged":
             frazil.sinks.open(table, catalog=catalog, name="rival")  # a take-over moves main, too
 
-    frames = open_frames(catalog, table, patience=Patience(on_step=race))
+    frames = open_frames(catalog, table, retry=RetryPolicy(on_step=race))
     frames._stages.__dict__["attempts"] = 2
     with raises(PipelineError, problem="contended"):
         frames.write(frame(spark, [change(1, 1)]))
@@ -303,7 +303,7 @@ def test_a_stream_upserts_each_batch_once(catalog: FrazilCatalog, spark: SparkSe
     run(upsert_batches(table, **options))
     land("2.json", change(1, 2), gone(2, 2))
     with pytest.raises(Exception, match="killed"):
-        run(upsert_batches(table, patience=Patience(on_step=die), **options))
+        run(upsert_batches(table, retry=RetryPolicy(on_step=die), **options))
     land("3.json", change(1, 1, "late"), change(3, 1))
     results: list[FrameResult] = []
     run(upsert_batches(table, on_result=results.append, **options))

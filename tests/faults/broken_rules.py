@@ -95,18 +95,18 @@ def _move_anyway(build: Callable[..., Any], move: snapshots.Move, table: Table, 
 
 
 def _commit_on_whatever_is_there(self: publish.Publisher, changes: list[Any]) -> None:
-    self.patience.on_step("before commit")
+    self.retry.on_step("before commit")
     self.catalog.commit_changes([late() for late in changes])
-    self.patience.on_step("after commit")
+    self.retry.on_step("after commit")
 
 
 def _on_whatever_is_there(commit: Callable[..., None]) -> Callable[..., None]:
     """The same for Delta: on a table that was read just now, delta-rs finds nobody in its way."""
 
     def commit_late(self: delta_log.DeltaLog, table: Any, *arguments: Any) -> None:
-        self.patience.on_step("before commit")
-        commit(replace(self, patience=publish.Patience()), self.load(), *arguments)
-        self.patience.on_step("after commit")
+        self.retry.on_step("before commit")
+        commit(replace(self, retry=publish.RetryPolicy()), self.load(), *arguments)
+        self.retry.on_step("after commit")
 
     return commit_late
 

@@ -16,7 +16,7 @@ from bytewax.recovery import RecoveryConfig
 from bytewax.testing import cluster_main
 
 from frazil.sinks.bytewax import DeltaSink, DeltaSinkConfig, IcebergSink, IcebergSinkConfig, SourceRows
-from tests.faults.sink_writer import OPTIONS, Job, patience_of
+from tests.faults.sink_writer import OPTIONS, Job, retry_policy_of
 
 
 def write_with_bytewax(job: Job) -> None:
@@ -49,7 +49,7 @@ def _sink(job: Job) -> IcebergSink | DeltaSink:
         "batch_size": job.flush_rows,
         "num_partitions": job.parts,
         "options": {"threads": 1, **OPTIONS},
-        "patience": patience_of(job),
+        "retry": retry_policy_of(job),
     }
     if job.kind == "delta":
         return DeltaSink(DeltaSinkConfig(job.place, job.connection, **shared))

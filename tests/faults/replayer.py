@@ -12,7 +12,7 @@ from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, WriterFenced
 from frazil.quarantine.replay import IcebergQuarantine, Rules
 from frazil.quarantine.replay_delta import DeltaQuarantine
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 
 FENCED = 3
 RULES = Rules(checks=("note <> 'lost'",))
@@ -47,19 +47,19 @@ class Steps:
             raise OSError("nobody knows") if self.job.kind == "delta" else CommitUnknown("nobody knows")
 
 
-def quarantine_of_job(job: Replay, patience: Patience) -> IcebergQuarantine | DeltaQuarantine:
+def quarantine_of_job(job: Replay, retry: RetryPolicy) -> IcebergQuarantine | DeltaQuarantine:
     if job.kind == "delta":
-        return DeltaQuarantine(job.place, patience=patience)
-    return IcebergQuarantine(FrazilCatalog("lake", uri=job.place), ("lake", "events"), patience)
+        return DeltaQuarantine(job.place, retry=retry)
+    return IcebergQuarantine(FrazilCatalog("lake", uri=job.place), ("lake", "events"), retry)
 
 
 def replay(job: Replay) -> None:
     """Replays all that passes."""
     if job.broken:
         _switch_off(job.broken)
-    patience = Patience(give_up_seconds=240, longest_pause_seconds=0.05, on_step=Steps(job))
+    retry = RetryPolicy(give_up_seconds=240, longest_pause_seconds=0.05, on_step=Steps(job))
     try:
-        quarantine_of_job(job, patience).replay(RULES)
+        quarantine_of_job(job, retry).replay(RULES)
     except WriterFenced:
         sys.exit(FENCED)
 
@@ -68,12 +68,12 @@ def _switch_off(rule: str) -> None:
     """Removes what makes it exactly once. Only here, in a process that a test has started for this."""
     if rule == "one commit":
 
-        def commit_apart(self: IcebergQuarantine, changes: list[Any], sifting: Any) -> None:
+        def commit_apart(self: IcebergQuarantine, changes: list[Any], files: Any) -> None:
             for change in changes:
-                self.patience.on_step("before commit")
+                self.retry.on_step("before commit")
                 self.catalog.commit_changes([change])
-                self.patience.on_step("after commit")
-            sifting.hand_over()
+                self.retry.on_step("after commit")
+            files.hand_over()
 
         IcebergQuarantine._commit = commit_apart  # type: ignore[method-assign]
     elif rule == "plan":

@@ -75,21 +75,21 @@ class IcebergLake(Lake):
     def __post_init__(self) -> None:
         self.catalog: FrazilCatalog = catalog_of(self.job)
         self.name = tuple(self.job.table.split("."))
-        self.beside = (*self.name[:-1], f"{self.name[-1]}__quarantine")
+        self.quarantine = (*self.name[:-1], f"{self.name[-1]}__quarantine")
 
     def create(self, partition_by: list[str]) -> None:
         self.catalog.create_namespace_if_not_exists(self.name[:-1])
         self.catalog.create_table(self.name, SCHEMA, partition_spec=partition_spec(SCHEMA, partition_by))
 
     def _column(self, name: str, *, quarantined: bool = False) -> list[int]:
-        table = self.beside if quarantined else self.name
+        table = self.quarantine if quarantined else self.name
         if quarantined and not self.catalog.table_exists(table):
             return []
         rows: list[int] = self.catalog.load_table(table).scan(selected_fields=(name,)).to_arrow()[name].to_pylist()
         return rows
 
     def expire(self) -> None:
-        for name in (self.name, self.beside):
+        for name in (self.name, self.quarantine):
             if not self.catalog.table_exists(name):
                 continue
             table = self.catalog.load_table(name)

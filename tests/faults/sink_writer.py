@@ -23,7 +23,7 @@ import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitUnknown, FrazilError, WriterFenced
 from frazil.sinks import ArrowSink
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -115,8 +115,8 @@ def expected_ids(until: int, parts: int = 1) -> tuple[list[int], list[int]]:
     return sorted(number for number, bad in rows if not bad), sorted(number for number, bad in rows if bad)
 
 
-def patience_of(job: Job) -> Patience:
-    return Patience(give_up_seconds=240, longest_pause_seconds=0.05, on_step=Steps(job))
+def retry_policy_of(job: Job) -> RetryPolicy:
+    return RetryPolicy(give_up_seconds=240, longest_pause_seconds=0.05, on_step=Steps(job))
 
 
 def catalog_of(job: Job) -> FrazilCatalog:
@@ -173,10 +173,10 @@ def open_sink(job: Job) -> ArrowSink:
     options: dict[str, Any] = {"flush_rows": job.flush_rows, "threads": 1, **OPTIONS}
     if job.kind == "delta":
         return frazil.sinks.open(
-            job.place, name="s", storage_options=job.connection, part=job.part, patience=patience_of(job), **options
+            job.place, name="s", storage_options=job.connection, part=job.part, retry=retry_policy_of(job), **options
         )
     return frazil.sinks.open(
-        job.table, name="s", catalog=catalog_of(job), part=job.part, patience=patience_of(job), **options
+        job.table, name="s", catalog=catalog_of(job), part=job.part, retry=retry_policy_of(job), **options
     )
 
 

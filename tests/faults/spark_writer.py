@@ -29,7 +29,7 @@ from tests.faults.sink_writer import (
     Job,
     catalog_of,
     error_of_ours,
-    patience_of,
+    retry_policy_of,
 )
 from tests.faults.upsert_writer import upsert_with_spark
 
@@ -46,7 +46,7 @@ def write_with_spark(spark: SparkSession, job: Job) -> int:
     table: Any = lake.Delta(job.place, job.connection) if job.kind == "delta" else job.table
     catalog = None if job.kind == "delta" else catalog_of(job)
     write = lake.foreach_batch(
-        table, name="s", offsets=lake.KAFKA, catalog=catalog, patience=patience_of(job), **OPTIONS
+        table, name="s", offsets=lake.KAFKA, catalog=catalog, retry=retry_policy_of(job), **OPTIONS
     )
 
     def write_and_note(frame: DataFrame, number: int) -> None:

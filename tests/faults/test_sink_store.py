@@ -23,14 +23,14 @@ from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError
 from frazil.sinks import ArrowSink
 from frazil.sinks.delta.target import create_delta_table
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.partitioning import partition_spec
 from tests.engines.conftest import Project
 from tests.engines.lake import connection
 from tests.faults.sink_stack import storage_options
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "payload", StringType()))
-PATIENCE = Patience(give_up_seconds=240, longest_pause_seconds=0.2)
+RETRY_TIMEOUT = RetryPolicy(give_up_seconds=240, longest_pause_seconds=0.2)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def iceberg(project: Project) -> Lake:
     catalog.create_table(name, SCHEMA, partition_spec=partition_spec(SCHEMA, ["bucket(2, id)"]))
     return Lake(
         project,
-        lambda **more: frazil.sinks.open(name, name="s", catalog=catalog, patience=PATIENCE, flush_rows=None, **more),
+        lambda **more: frazil.sinks.open(name, name="s", catalog=catalog, retry=RETRY_TIMEOUT, flush_rows=None, **more),
         lambda: catalog.load_table(name).scan().to_arrow(),
     )
 
@@ -71,7 +71,7 @@ def delta(project: Project) -> Lake:
     create_delta_table(uri, SCHEMA, partition_by=["bucket(2, id)"], storage_options=options)
     return Lake(
         project,
-        lambda: frazil.sinks.open(uri, name="s", storage_options=options, patience=PATIENCE, flush_rows=None),
+        lambda: frazil.sinks.open(uri, name="s", storage_options=options, retry=RETRY_TIMEOUT, flush_rows=None),
         lambda: DeltaTable(uri, storage_options=options).to_pyarrow_table(),
     )
 

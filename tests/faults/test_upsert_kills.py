@@ -69,7 +69,7 @@ def test_whatever_happens_to_its_writers_the_sink_leaves_the_rows_of_a_dictionar
     for number in range(1, faults + 1):
         one_fault(lake, replace(lake.job, until=number * ROWS_A_ROUND), chance)
     assert run(replace(lake.job, until=faults * ROWS_A_ROUND)) == 0
-    assert lake.found() == expected(faults * ROWS_A_ROUND)
+    assert lake.rows() == expected(faults * ROWS_A_ROUND)
     assert lake.problems() == ()
 
 
@@ -83,7 +83,7 @@ def test_a_zombie_in_a_build_without_a_rule_is_seen_to_bring_changes_in_again(
     assert wait_until_stopped(sleeper)
     assert run(replace(lake.job, until=ROWS_A_ROUND)) == 0
     assert (wake(sleeper) == FENCED) is is_right
-    assert (lake.found() == expected(ROWS_A_ROUND)) is is_right
+    assert (lake.rows() == expected(ROWS_A_ROUND)) is is_right
 
 
 # --- on Spark --------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_a_stream_of_upserts_killed_at_random_moments_leaves_the_rows_of_a_dicti
     assert killed == kills
     for lake in upserts.lakes:
         assert run(upserts.job(lake)) == 0
-        assert (lake.found(), lake.problems(), lake.stages()) == (expected(upserts.topic.sent), (), [])
+        assert (lake.rows(), lake.problems(), lake.stages()) == (expected(upserts.topic.sent), (), [])
 
 
 @pytest.mark.timeout(0)
@@ -168,4 +168,4 @@ def test_a_zombie_of_a_stream_in_a_build_without_a_rule_is_seen_to_spoil_the_tab
     # the first commit was the take-over
     ended = run(upserts.job(lake, broken=rule, fault=RIVAL, step_name="before commit", at_step=2))
     assert (ended == FENCED) is is_right
-    assert (lake.found() == expected(ROWS_A_ROUND)) is is_right
+    assert (lake.rows() == expected(ROWS_A_ROUND)) is is_right

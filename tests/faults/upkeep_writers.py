@@ -22,7 +22,7 @@ from frazil.client import FrazilCatalog
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.upkeep.steps import STEPS, Keeper
 from frazil.write.commit.progress import Claim, progress_at
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.commit.replace import Replace
 from frazil.write.files.buffer import Buffer, BufferLimits
 
@@ -30,7 +30,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", Integer
 ARROW = pa.schema([("id", pa.int64()), ("part", pa.int32())])
 APPENDED, REPLACED = 3, 2  # partitions 0, 1, 2 grow; 100 and 101 are replaced
 ROWS, FIRST = 40, 1_000_000
-PATIENCE = Patience(give_up_seconds=240, longest_pause_seconds=0.5)
+RETRY_TIMEOUT = RetryPolicy(give_up_seconds=240, longest_pause_seconds=0.5)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def append_rows(meeting: Meeting) -> None:
 
 def replace_rows(meeting: Meeting) -> None:
     """A writer that replaces two partitions at each turn."""
-    target = IcebergTarget(meeting.catalog(), meeting.identifier, patience=PATIENCE)
+    target = IcebergTarget(meeting.catalog(), meeting.identifier, retry=RETRY_TIMEOUT)
     part, writer = "replace/part-0", str(uuid.uuid4())
     progress = target.take_over(part, writer)
     while not meeting.is_over():
@@ -102,7 +102,7 @@ def replace_rows(meeting: Meeting) -> None:
 
 def look_after(meeting: Meeting) -> None:
     """Upkeep, all steps again and again; its orphan step finds none, for every file is younger than an hour."""
-    keeper = Keeper(meeting.catalog(), meeting.identifier, patience=PATIENCE)
+    keeper = Keeper(meeting.catalog(), meeting.identifier, retry=RETRY_TIMEOUT)
     chance = random.Random()
     while not meeting.is_over():
         for step in STEPS:

@@ -34,7 +34,7 @@ from tests.faults.sink_writer import (
     count_rows,
     error_of_ours,
     is_bad,
-    patience_of,
+    retry_policy_of,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class UpsertLake(IcebergLake):
         self.catalog.create_namespace_if_not_exists(self.name[:-1])
         self.catalog.create_table(self.name, SCHEMA, properties={"write.merge.mode": self.job.merge_mode})
 
-    def found(self) -> tuple[list[Row], list[str]]:
+    def rows(self) -> tuple[list[Row], list[str]]:
         """What is in the table and in the quarantine, as `expected` says it."""
         import json
 
@@ -110,7 +110,7 @@ def upsert_with_python(job: Job) -> None:
         "flush_rows": job.flush_rows,
     }
     with frazil.sinks.open(
-        job.table, name="s", mode="upsert", catalog=catalog_of(job), patience=patience_of(job), **options
+        job.table, name="s", mode="upsert", catalog=catalog_of(job), retry=retry_policy_of(job), **options
     ) as sink:
         for source in range(len(SOURCES)):
             for name, offsets, rows in count_rows(job, source, sink.position, make_change):
@@ -130,7 +130,7 @@ def upsert_with_spark(spark: SparkSession, job: Job) -> int:
     )
     steps = _rival_at(spark, job) if job.fault == RIVAL else Steps(job)
     # The folder is another one each time: without a name, each would be a project of its own.
-    options = StreamOptions(Path(job.state), patience=replace(patience_of(job), on_step=steps), owner="upserts")
+    options = StreamOptions(Path(job.state), retry=replace(retry_policy_of(job), on_step=steps), owner="upserts")
     try:
         run_stream(result, spark=spark, catalog=_catalog_in(spark, job), folder=Path(job.state), options=options)
     except Exception as exc:

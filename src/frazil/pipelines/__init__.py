@@ -9,7 +9,7 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.pipelines.declare import Drift, Pipeline, pipeline
     from frazil.pipelines.function import failed, transform
-    from frazil.pipelines.ledger import append_rows, ledger_of, ledger_rows, open_beside, read_ledger
+    from frazil.pipelines.ledger import append_rows, ledger_of, ledger_rows, open_companion, read_ledger
     from frazil.pipelines.publishing import LoadPublisher, publish
     from frazil.pipelines.reports import report_batch, reported
     from frazil.pipelines.runs import RunResult, note_run, read_runs, run_rows, runs_of, tell_error
@@ -26,7 +26,7 @@ __all__ = [
     "ledger_of",
     "ledger_rows",
     "note_run",
-    "open_beside",
+    "open_companion",
     "pipeline",
     "publish",
     "read_ledger",

@@ -59,7 +59,7 @@ class Pipeline:
         return self.source
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def deciding_columns(self) -> tuple[str, ...]:
         """Columns that decide over rows, and that the table need not have."""
         op = () if self.op is None else (self.op if isinstance(self.op, str) else self.op.column,)
         return (*self.order_by, *op)

@@ -36,7 +36,7 @@ def ledger_of(target: Table) -> Table:
     return Table(f"{target.name}{LEDGER_SUFFIX}", *COLUMNS)
 
 
-def open_beside(declared: Table, catalog: Any, *, owner: str | None = None) -> LiveTable:
+def open_companion(declared: Table, catalog: Any, *, owner: str | None = None) -> LiveTable:
     """A table that accompanies a user's own; made if it is not there, for project `owner`. `catalog` is any of
     PyIceberg's.
     """

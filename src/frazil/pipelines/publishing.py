@@ -79,7 +79,7 @@ def publish(
         stage, base = stages.begin()
         try:
             snapshot_id = write(stage)
-            stages.target.patience.on_step("staged")
+            stages.target.retry.on_step("staged")
             if audit is not None:
                 _check(audit, snapshot_id, base, stages, stage)
             move = Move(stages.target.identifier, snapshot_id, base, stage, stages.target.ref)
@@ -154,7 +154,7 @@ class Files:
             assert change.snapshot_id is not None
             return change.snapshot_id
 
-        return until_decided(attempt, name=target.layout.name, patience=target.patience)
+        return until_decided(attempt, name=target.layout.name, retry=target.retry)
 
 
 @dataclass

@@ -89,10 +89,10 @@ def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
 def note_run(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:
     """Remembers a run by itself: one that failed, or a stream that ended. If the catalog is away, there is no note."""
     from frazil.errors import CommitConflict
-    from frazil.pipelines.ledger import append_rows, open_beside
+    from frazil.pipelines.ledger import append_rows, open_companion
 
     with suppress(Exception):
-        table = open_beside(runs_of(target), catalog)
+        table = open_companion(runs_of(target), catalog)
         append = append_rows(table, run_rows(result, table.schema().as_arrow()))
         for attempt in range(1, ATTEMPTS + 1):
             try:

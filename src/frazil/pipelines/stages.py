@@ -152,4 +152,4 @@ class Stages:
         self.catalog.commit_changes([Change(self.target.identifier, requirements, updates)])
 
     def _until_decided(self, attempt: Callable[[int], T]) -> T:
-        return until_decided(attempt, name=self.target.layout.name, patience=self.target.patience)
+        return until_decided(attempt, name=self.target.layout.name, retry=self.target.retry)

@@ -21,9 +21,9 @@ from frazil.errors import CommitConflict, SinkError
 from frazil.protocol import PROPERTY_UPSERTED_BY, SUMMARY_PROGRESS, SUMMARY_RELEASE, SUMMARY_REPLAY
 from frazil.quarantine.held import Choice, HeldRow, Holding, Naming, check_of
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
-from frazil.quarantine.sifting import Sifting
+from frazil.quarantine.replay_files import ReplayFiles
 from frazil.scan.reading import read_each_file, scan_rows
-from frazil.write.commit import Append, CommitCatalog, Patience, Rewrite, property_key, quarantine_of, until_decided
+from frazil.write.commit import Append, CommitCatalog, RetryPolicy, Rewrite, property_key, quarantine_of, until_decided
 from frazil.write.contract import Contract
 from frazil.write.files import TableLayout
 
@@ -57,7 +57,7 @@ class IcebergQuarantine:
 
     catalog: CommitCatalog
     identifier: Identifier
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __repr__(self) -> str:
         """The table whose rejected rows it holds."""
@@ -69,7 +69,7 @@ class IcebergQuarantine:
 
     def holding(self) -> Holding | None:
         """What is in it; None if nothing was ever set aside."""
-        quarantine = self._beside()
+        quarantine = self._open_quarantine()
         if quarantine is None:
             return None
         table = scan_rows(quarantine, ("reason", "quarantined_at")).to_arrow()
@@ -77,7 +77,7 @@ class IcebergQuarantine:
 
     def rows(self, choice: Choice | None = None) -> list[HeldRow]:
         """The chosen rows, oldest first."""
-        result, chosen, naming = self._beside(), choice or Choice(), Naming()
+        result, chosen, naming = self._open_quarantine(), choice or Choice(), Naming()
         pieces = read_each_file(result) if result is not None else ()
         matching = [row for _, piece in pieces for row in naming.name_rows(piece) if chosen.has(row)]
         return sorted(matching, key=lambda row: (row.quarantined_at, row.position))
@@ -102,7 +102,7 @@ class IcebergQuarantine:
         sent: list[tuple[int, ReplayResult]] = []
 
         def attempt(number: int) -> ReplayResult:
-            quarantine = self._load_beside()
+            quarantine = self._load_quarantine()
             if quarantine is None:
                 return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
             if done := _committed(quarantine, sent):
@@ -111,46 +111,46 @@ class IcebergQuarantine:
             table = self._load(self.identifier)
             contract = held.contract(TableLayout.of(table), lambda: _reasons(quarantine))
             trial = Retrial(contract, meant, edits or {}, extra_is_error=held.extra_fields == "error")
-            with Sifting(contract.layout, TableLayout.of(quarantine), write=not dry_run) as sifting:
-                sifting.sift(read_each_file(quarantine), trial)
+            with ReplayFiles(contract.layout, TableLayout.of(quarantine), write=not dry_run) as files:
+                files.split(read_each_file(quarantine), trial)
                 if dry_run or not trial.passed:
                     return ReplayResult.of(trial, dry_run=dry_run)
-                sifting.flush()
-                self.patience.on_step("files written")
-                append, rewrite = self._changes((table, quarantine), sifting, len(trial.passed), number)
+                files.flush()
+                self.retry.on_step("files written")
+                append, rewrite = self._changes((table, quarantine), files, len(trial.passed), number)
                 snapshot_id = next(iter(append.snapshot_ids))
                 sent.append((next(iter(rewrite.snapshot_ids)), ReplayResult.of(trial, snapshot_id=snapshot_id)))
-                self._commit([append, rewrite], sifting)
+                self._commit([append, rewrite], files)
             return sent[-1][1]
 
-        return until_decided(attempt, name=self.name, patience=self.patience)
+        return until_decided(attempt, name=self.name, retry=self.retry)
 
     def drop(self, choice: Choice, *, dry_run: bool = False) -> DropResult:
         """The chosen rows are gone from the quarantine, in a new snapshot; older ones hold them until they expire."""
         sent: list[tuple[int, DropResult]] = []
 
         def attempt(number: int) -> DropResult:
-            quarantine = self._load_beside()
+            quarantine = self._load_quarantine()
             if quarantine is None:
                 return DropResult()
             if done := _committed(quarantine, sent):
                 return done
             judge = GivingUp(choice)
-            with Sifting(TableLayout.of(quarantine), TableLayout.of(quarantine), write=not dry_run) as sifting:
-                sifting.sift(read_each_file(quarantine), judge)
+            with ReplayFiles(TableLayout.of(quarantine), TableLayout.of(quarantine), write=not dry_run) as files:
+                files.split(read_each_file(quarantine), judge)
                 if dry_run or not judge.ids:
                     return DropResult(len(judge.ids), dict(judge.reasons.most_common()))
-                sifting.flush()
-                rewrite = Rewrite(quarantine_of(self.identifier), sifting.removed, sifting.kept_files)
+                files.flush()
+                rewrite = Rewrite(quarantine_of(self.identifier), files.removed, files.kept_files)
                 change = rewrite.build(
                     quarantine, attempt=number, summary={SUMMARY_RELEASE: _note(rows=len(judge.ids), to=None)}
                 )
                 snapshot_id = next(iter(change.snapshot_ids))
                 sent.append((snapshot_id, DropResult(len(judge.ids), dict(judge.reasons.most_common()), snapshot_id)))
-                self._commit([change], sifting)
+                self._commit([change], files)
             return sent[-1][1]
 
-        return until_decided(attempt, name=self.name, patience=self.patience)
+        return until_decided(attempt, name=self.name, retry=self.retry)
 
     def _refuse_upserted(self, quarantine: Table, rules: Rules) -> None:
         if (key := quarantine.properties.get(PROPERTY_UPSERTED_BY)) and not rules.append:
@@ -164,33 +164,31 @@ class IcebergQuarantine:
             )
 
     def _changes(
-        self, tables: tuple[Table, Table], sifting: Sifting, count: int, attempt: int
+        self, tables: tuple[Table, Table], files: ReplayFiles, count: int, attempt: int
     ) -> tuple[Change, Change]:
         (table, read), changes = tables, quarantine_of(self.identifier)
         summary = {SUMMARY_REPLAY: _note(rows=count, source=".".join(changes))}
         if (progress := table.metadata.properties.get(property_key())) is not None:
             summary[SUMMARY_PROGRESS] = progress  # unchanged; said again, for the snapshots before may expire
-        append = Append(self.identifier, sifting.good_files).build(
-            table, attempt=attempt, summary=summary, properties={}
-        )
-        rewrite = Rewrite(changes, sifting.removed, sifting.kept_files)
+        append = Append(self.identifier, files.good_files).build(table, attempt=attempt, summary=summary, properties={})
+        rewrite = Rewrite(changes, files.removed, files.kept_files)
         return append, rewrite.build(read, attempt=attempt, summary={SUMMARY_RELEASE: _note(rows=count, to=self.name)})
 
-    def _commit(self, changes: list[Change], sifting: Sifting) -> None:
-        self.patience.on_step("before commit")
-        sifting.hand_over()  # from here on nobody may delete the files: the commit may happen late
+    def _commit(self, changes: list[Change], files: ReplayFiles) -> None:
+        self.retry.on_step("before commit")
+        files.hand_over()  # from here on nobody may delete the files: the commit may happen late
         try:
             self.catalog.commit_changes(changes)
         except CommitConflict:
-            sifting.take_back()  # certain: it never will
+            files.take_back()  # certain: it never will
             raise
-        self.patience.on_step("after commit")
+        self.retry.on_step("after commit")
 
-    def _load_beside(self) -> Table | None:
-        self.patience.on_step("before load")
-        return self._beside()
+    def _load_quarantine(self) -> Table | None:
+        self.retry.on_step("before load")
+        return self._open_quarantine()
 
-    def _beside(self) -> Table | None:
+    def _open_quarantine(self) -> Table | None:
         try:
             return self.catalog.load_table(quarantine_of(self.identifier))
         except (NoSuchTableError, NoSuchNamespaceError):

@@ -26,10 +26,10 @@ from frazil.protocol import QUARANTINE_SUFFIX, SUMMARY_RELEASE
 from frazil.quarantine.held import COLUMNS, Choice, HeldRow, Holding, Naming, kind_of
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.quarantine.replay import Rules
-from frazil.quarantine.sifting import Sifting
+from frazil.quarantine.replay_files import ReplayFiles
 from frazil.sinks import REPLAY_PART
 from frazil.sinks.delta import DeltaLog, add_action, delta_layout, now_ms, open_log
-from frazil.write.commit import Claim, PartProgress, Patience
+from frazil.write.commit import Claim, PartProgress, RetryPolicy
 from frazil.write.files import Buffer, TableLayout, writing
 
 _LEFT = "frazil/quarantine/left/"  # and the plan's name: the application transaction with which its rows left
@@ -41,7 +41,7 @@ class DeltaQuarantine:
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold keys
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     @property
     def name(self) -> str:
@@ -49,13 +49,13 @@ class DeltaQuarantine:
 
     def holding(self) -> Holding | None:
         """What is in it; None if nothing was ever set aside."""
-        if self._beside() is None:
+        if self._open_quarantine() is None:
             return None
         return Holding.of(self.name, ((row.reason, row.quarantined_at) for row in self.rows()))
 
     def rows(self, choice: Choice | None = None) -> list[HeldRow]:
         """The chosen rows, oldest first."""
-        quarantine, naming = self._beside(), Naming()
+        quarantine, naming = self._open_quarantine(), Naming()
         if quarantine is None:
             return []
         chosen = replace(choice or Choice(), without=self._pending(quarantine).ids)
@@ -81,7 +81,7 @@ class DeltaQuarantine:
         Whoever starts a replay takes over from one that is still at it: that one ends with `WriterFenced`, and no row
         comes in twice.
         """
-        quarantine = self._beside()
+        quarantine = self._open_quarantine()
         if quarantine is None:
             return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
         without = self._pending(quarantine).ids if dry_run else frozenset()
@@ -96,7 +96,7 @@ class DeltaQuarantine:
         """Takes over, and looks again: from here on no other replay can come in between."""
         owner, log = uuid.uuid4().hex[:16], self.log_of(self.uri)
         progress = log.take_over(REPLAY_PART, owner)
-        self._finish(case.beside)  # what the one before us may have left
+        self._finish(case.log)  # what the one before us may have left
         buffer = Buffer(self.layout_of(log))
         try:
             trial = case.judge(buffer)
@@ -104,19 +104,19 @@ class DeltaQuarantine:
         finally:
             buffer.abandon()
         if trial.passed:
-            self.patience.on_step("files written")
+            self.retry.on_step("files written")
             plan = self._write_plan(trial.passed)
             # Whatever comes of it, the files stay: one that was fenced may have committed before.
             log.commit(
                 [add_action(file, buffer.layout) for file in files], _claim(owner, progress, plan, len(trial.passed))
             )
-            self.patience.on_step("rows are in")
-            self._finish(case.beside)
+            self.retry.on_step("rows are in")
+            self._finish(case.log)
         return ReplayResult.of(trial)
 
     def drop(self, choice: Choice, *, dry_run: bool = False) -> DropResult:
         """The chosen rows are gone from the quarantine, in a new version; older ones hold them until a vacuum."""
-        quarantine = self._beside()
+        quarantine = self._open_quarantine()
         if quarantine is None:
             return DropResult()
         if dry_run:
@@ -143,19 +143,17 @@ class DeltaQuarantine:
                 return judges[-1]
             judges.append(GivingUp(choice))
             layout = self.layout_of(quarantine)
-            with Sifting(layout, layout, write=True) as sifting:
-                sifting.sift(_pieces(quarantine, table), judges[-1])
-                sifting.flush()
-                actions: list[AddAction | RemoveAction] = [
-                    RemoveAction(path, True, now_ms()) for path in sifting.removed
-                ]
-                actions += [add_action(file, layout) for file in sifting.kept_files]
-                self.patience.on_step("before commit")
+            with ReplayFiles(layout, layout, write=True) as files:
+                files.split(_pieces(quarantine, table), judges[-1])
+                files.flush()
+                actions: list[AddAction | RemoveAction] = [RemoveAction(path, True, now_ms()) for path in files.removed]
+                actions += [add_action(file, layout) for file in files.kept_files]
+                self.retry.on_step("before commit")
                 # Whatever comes of it, the files stay: delta-rs also reports its own commit as a conflict, if the reply
                 # to it was lost.
-                sifting.hand_over()
+                files.hand_over()
                 _commit(table, actions, Transaction(_LEFT + plan, 1))
-            self.patience.on_step("after commit")
+            self.retry.on_step("after commit")
             return judges[-1]
 
         return quarantine.until_decided(attempt)
@@ -188,7 +186,7 @@ class DeltaQuarantine:
     def _plan_location(self, plan: str) -> str:
         return f"{self.uri.rstrip('/')}/_frazil/{quote(REPLAY_PART, safe='')}/{plan}.ids"
 
-    def _beside(self) -> DeltaLog | None:
+    def _open_quarantine(self) -> DeltaLog | None:
         self.log_of(self.uri).load()  # a table that is not there has no empty quarantine either
         uri = f"{self.uri.rstrip('/')}{QUARANTINE_SUFFIX}"
         there = DeltaTable.is_deltatable(uri, dict(self.storage_options) or None)
@@ -196,7 +194,7 @@ class DeltaQuarantine:
 
     def log_of(self, uri: str) -> DeltaLog:
         """The log of the table, or of its quarantine."""
-        return open_log(uri, self.storage_options, self.patience)
+        return open_log(uri, self.storage_options, self.retry)
 
     def layout_of(self, log: DeltaLog) -> TableLayout:
         """The table as it is now."""
@@ -208,7 +206,7 @@ class _Case:
     """What a replay was asked for."""
 
     quarantine: DeltaQuarantine
-    beside: DeltaLog
+    log: DeltaLog
     rules: Rules
     choice: Choice
     edits: Mapping[str, str]
@@ -218,7 +216,7 @@ class _Case:
         layout = self.quarantine.layout_of(self.quarantine.log_of(self.quarantine.uri))
         contract = self.rules.contract(layout, lambda: (row.reason for row in self.quarantine.rows()))
         trial = Retrial(contract, self.choice, self.edits, extra_is_error=self.rules.extra_fields == "error")
-        for _, rows in _pieces(self.beside, self.beside.load()):
+        for _, rows in _pieces(self.log, self.log.load()):
             passed = trial.judge(rows).rows
             if buffer is not None and passed is not None:
                 buffer.add(passed)

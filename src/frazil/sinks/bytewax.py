@@ -27,7 +27,7 @@ from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.python import Options, sink_options
 from frazil.sinks.sink import ArrowSink, SinkOptions, Target
 from frazil.sinks.upsert_sink import UpsertSink
-from frazil.write.commit import CommitCatalog, Parts, Patience, SingleTableCatalog, part_name, take_over_others
+from frazil.write.commit import CommitCatalog, Parts, RetryPolicy, SingleTableCatalog, part_name, take_over_others
 from frazil.write.contract import as_table, extra_fields, nested_columns, new_nested_fields
 from frazil.write.upsert import UpsertRules
 
@@ -54,7 +54,7 @@ class SinkConfig(ABC):
     arrow_schema: pa.Schema | None = None
     num_partitions: int = 1
     options: Options = field(default_factory=Options)  # checks, bad_rows, extra_fields, ...: as of `frazil.sinks.open`
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     name: str | None = None  # of the stream; the step's unless given
     rules: UpsertRules | None = None  # rows are changes by key
@@ -112,7 +112,7 @@ class IcebergSinkConfig(SinkConfig):
         return self.table_name
 
     def open_target(self) -> IcebergTarget:
-        return IcebergTarget(self.connect(), tuple(self.table_name.split(".")), patience=self.patience)
+        return IcebergTarget(self.connect(), tuple(self.table_name.split(".")), retry=self.retry)
 
     def connect(self) -> CommitCatalog:
         """The catalog: Frazil's client for REST, PyIceberg's for every other type (which commits one table at
@@ -155,7 +155,7 @@ class DeltaSinkConfig(SinkConfig):
             from frazil.sinks.delta import DeltaTarget
         except ModuleNotFoundError as exc:
             raise MissingExtra("deltalake", extra="delta") from exc
-        return DeltaTarget(self.uri, dict(self.storage_options), self.patience)
+        return DeltaTarget(self.uri, dict(self.storage_options), self.retry)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from frazil.write.commit import (
     Committed,
     OpenQuarantine,
     PartProgress,
-    Patience,
     PlannedTakeover,
     Progress,
     Publishable,
     Publisher,
     QuarantinedRow,
+    RetryPolicy,
     as_arrow,
     quarantine_of,
     set_properties,
@@ -50,13 +50,13 @@ class IcebergTarget:
     catalog: CommitCatalog
     identifier: Identifier
     ref: str = MAIN
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     key: Sequence[str] = ()  # by which rows are upserted; its quarantine then says so, for a replay appends
     # as it was loaded a moment ago, for the first who needs it
     table: Table | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._publisher = Publisher(self.catalog, self.identifier, self.ref, self.patience)
+        self._publisher = Publisher(self.catalog, self.identifier, self.ref, self.retry)
         self.table = self.table or self._load(self.identifier)
         self._metadata, self._layout = self.table.metadata, TableLayout.of(self.table)
 
@@ -110,7 +110,7 @@ class IcebergTarget:
         """The same for files that are all written; `also` may hold appends of written files. `change` takes the place
         of the append of `files`.
         """
-        self.patience.on_step("files written")
+        self.retry.on_step("files written")
         check_present([*files, *quarantine_files], self._layout)
         others = [
             rows if isinstance(rows, Append) else self._append(identifier, rows)
@@ -179,7 +179,7 @@ class IcebergTarget:
 
     def _patiently(self, load: Callable[[], Table]) -> Table:
         """A sink that is open waits for a catalog that is away, here as in its commits."""
-        return until_decided(lambda _: load(), name=".".join(self.identifier), patience=self.patience)
+        return until_decided(lambda _: load(), name=".".join(self.identifier), retry=self.retry)
 
     def _renewed(self, table: Table) -> TableLayout:
         fresh = TableLayout.of(table)

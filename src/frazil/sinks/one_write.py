@@ -90,7 +90,7 @@ class OneWriteTarget(IcebergTarget):
         change: Publishable | None = None,
     ) -> Committed:
         """Commits the files and the quarantined rows, or finds that they are in."""
-        self.patience.on_step("files written")
+        self.retry.on_step("files written")
         check_present([*files, *quarantine_files], self.layout)
         target = change or self._target(files)
         rejected = Append(quarantine_of(self.identifier), quarantine_files)
@@ -109,7 +109,7 @@ class OneWriteTarget(IcebergTarget):
             self.catalog.commit_changes(changes)
             return changes[0]
 
-        self.change = until_decided(attempt, name=self.layout.name, patience=self.patience)
+        self.change = until_decided(attempt, name=self.layout.name, retry=self.retry)
         snapshot_id = next(iter(self.change.snapshot_ids), None)
         quarantined = sum(file.rows for file in quarantine_files)
         counted = _count(self.layout.name, target, files, self.change)

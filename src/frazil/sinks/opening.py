@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, get_args,
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import MissingExtra, SinkError
-from frazil.moved import warn_former
+from frazil.moved import former_keywords, warn_former
 from frazil.sinks.arguments import check_names, check_stream, check_word
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.location import delta_location, delta_options
 from frazil.sinks.python import Options, as_catalog, part_name, sink_options
 from frazil.sinks.sink import ArrowSink
 from frazil.sinks.upsert_sink import UpsertSink
-from frazil.write.commit import MAIN, Patience
+from frazil.write.commit import MAIN, RetryPolicy
 from frazil.write.upsert import Ops, UpsertRules
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ T = TypeVar("T")
 # Names that Bytewax dataflows use, and what they are called here.
 ALIASES = {"batch_size": "flush_rows", "batch_interval_seconds": "flush_seconds", "num_partitions": "parts"}
 PARAMETERS = (
-    *("catalog", "storage_options", "part", "parts", "branch", "patience", "mode", "key", "sequence", "op", "host"),
+    *("catalog", "storage_options", "part", "parts", "branch", "retry", "mode", "key", "sequence", "op", "host"),
     *ALIASES,
 )
 NOT_FOR_FRAMES = ("flush_rows", "flush_bytes", "flush_seconds", "threads", "nested_as_json")
@@ -66,7 +66,7 @@ def open(
     storage_options: Mapping[str, str] | None = None,
     part: int = 0,
     branch: str = MAIN,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
     mode: Mode = "append",
     key: str | Sequence[str] = (),
     sequence: str | None = None,
@@ -85,7 +85,7 @@ def open(
     storage_options: Mapping[str, str] | None = None,
     parts: int = 1,
     branch: str = MAIN,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
     mode: Mode = "append",
     key: str | Sequence[str] = (),
     sequence: str | None = None,
@@ -103,11 +103,12 @@ def open(
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
     branch: str = MAIN,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
     **options: Unpack[OpenOptions],
 ) -> FrameSink: ...
 
 
+@former_keywords(patience="retry")
 def open(  # frazil.sinks.open reads as it should
     table: TableName,
     *,
@@ -118,7 +119,7 @@ def open(  # frazil.sinks.open reads as it should
     part: int = 0,
     parts: int = 1,
     branch: str = MAIN,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
     mode: Mode = "append",
     key: str | Sequence[str] = (),
     sequence: str | None = None,
@@ -150,7 +151,7 @@ def open(  # frazil.sinks.open reads as it should
     if host != "bytewax" or name is not None:
         check_stream(name, part)
     chosen = sink_options(**arguments)
-    where = _Where(table, catalog, storage_options, branch, patience or Patience())
+    where = _Where(table, catalog, storage_options, branch, retry or RetryPolicy())
     rules = _rules(where, mode, key, sequence, op)
     if host == "bytewax":
         return _for_bytewax(where, name, rules, arguments, parts)
@@ -177,10 +178,10 @@ class _Where:
         catalog: Any,
         storage_options: Mapping[str, str] | None,
         branch: str,
-        patience: Patience,
+        retry: RetryPolicy,
     ) -> None:
         self.location = delta_location(table)
-        self.table, self.catalog, self.branch, self.patience = table, catalog, branch, patience
+        self.table, self.catalog, self.branch, self.retry = table, catalog, branch, retry
         self.storage_options = storage_options
         if self.location is None and storage_options is not None:
             raise SinkError(
@@ -213,12 +214,12 @@ class _Where:
         if self.location is None:
             identifier = tuple(self.label.split("."))
             key = rules.key if rules else ()
-            return IcebergTarget(as_catalog(self.catalog), identifier, self.branch, self.patience, key)
+            return IcebergTarget(as_catalog(self.catalog), identifier, self.branch, self.retry, key)
         try:
             from frazil.sinks.delta import DeltaTarget
         except ModuleNotFoundError as exc:
             raise MissingExtra("deltalake", extra="delta") from exc
-        return DeltaTarget(self.location, self.options_of_delta, self.patience)
+        return DeltaTarget(self.location, self.options_of_delta, self.retry)
 
 
 def _without_aliases(options: OpenOptions, parts: int) -> tuple[Options, int]:
@@ -259,7 +260,7 @@ def _for_bytewax(where: _Where, name: str | None, rules: UpsertRules | None, opt
         rules=rules,
         num_partitions=parts,
         options=options,
-        patience=where.patience,
+        retry=where.retry,
     )
     return TableSink(config)
 
@@ -282,19 +283,20 @@ def _for_spark(where: _Where, name: str | None, rules: UpsertRules | None, optio
     assert name is not None
     table = where.label if where.location is None else Delta(where.location, where.options_of_delta)
     chosen = cast("FrameOptions", options)
-    return open_frames(table, name=name, catalog=where.catalog, branch=where.branch, patience=where.patience, **chosen)
+    return open_frames(table, name=name, catalog=where.catalog, branch=where.branch, retry=where.retry, **chosen)
 
 
+@former_keywords(patience="retry")
 def open_delta(
     uri: str,
     *,
     name: str,
     storage_options: Mapping[str, str] | None = None,
     part: int = 0,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
     **options: Unpack[Options],
 ) -> ArrowSink:
     """Deprecated: use `open(location, ...)`."""
     warn_former("frazil.sinks.open_delta()", "frazil.sinks.open() with the location of the table")
     location = uri if delta_location(uri) else f"delta:{uri}"
-    return open(location, name=name, storage_options=storage_options or {}, part=part, patience=patience, **options)
+    return open(location, name=name, storage_options=storage_options or {}, part=part, retry=retry, **options)

@@ -20,7 +20,7 @@ from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import FileExchange, Outcome, Replacement
 from frazil.upkeep.rewriting import Rewriter
 from frazil.upkeep.survey import Survey
-from frazil.write.commit import CommitCatalog, Patience
+from frazil.write.commit import CommitCatalog, RetryPolicy
 from frazil.write.files import WrittenFile, delete_quietly
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Compaction:
     catalog: CommitCatalog
     identifier: Identifier
     engine: Engine = field(default_factory=LocalEngine)
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     on_group: Callable[[Group], None] = ignore_group
 
     def run(self, table: Table, plan: CompactionPlan, *, replan: Callable[[Table], CompactionPlan]) -> CompactionResult:
@@ -219,10 +219,10 @@ class Compaction:
         problems: list[str] = []
         columns = frozenset(rewriter.layout.schema.field_ids)
         for some in _portions(self.engine.rewrite(rewriter, groups), problems, self.on_group):
-            self.patience.on_step("files written")
+            self.retry.on_step("files written")
             done = [Compacted(group, files, columns) for group, files in some]
             exchange = FileExchange[Compacted]()
-            outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.patience).commit(done)
+            outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.retry).commit(done)
             for swap in outcome.deletable:
                 for file in swap.files:
                     delete_quietly(rewriter.layout, file.path)

@@ -30,7 +30,7 @@ from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import FileExchange, Replacement
 from frazil.upkeep.rewriting import layout_of
 from frazil.upkeep.survey import Survey, delete_fact, key_of
-from frazil.write.commit import CommitCatalog, Patience
+from frazil.write.commit import CommitCatalog, RetryPolicy
 from frazil.write.files import delete_quietly, writing
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class DeleteRewrite:
 
     catalog: CommitCatalog
     identifier: Identifier
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def run(self, table: Table, plan: DeletePlan) -> DeleteResult:
         """Carries the plan out; delete files that another rewrite was faster with are left out."""
@@ -223,9 +223,9 @@ class DeleteRewrite:
         swaps = [DeleteSwap(frozenset([file.key])) for file in plan.dangling]
         merged = [(some, _merge(table, some)) for some in plan.merges]
         swaps += [DeleteSwap(frozenset(file.key for file in some), _about(some), file) for some, file in merged]
-        self.patience.on_step("files written")
+        self.retry.on_step("files written")
         exchange = FileExchange[DeleteSwap](ManifestContent.DELETES)
-        outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.patience).commit(swaps)
+        outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.retry).commit(swaps)
         for swap in outcome.deletable:
             if swap.merged is not None:
                 delete_quietly(layout_of(table), swap.merged.path)

@@ -29,7 +29,7 @@ from frazil.upkeep.others import find_referenced
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.reach import Doomed, find_doomed
 from frazil.upkeep.removing import Removed, folders_of, is_own, remove_files
-from frazil.write.commit import MAIN, CommitCatalog, Patience, property_key, until_decided
+from frazil.write.commit import MAIN, CommitCatalog, RetryPolicy, property_key, until_decided
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -176,7 +176,7 @@ class Expiry:
     identifier: Identifier
     policy: Policy
     clock_ms: Callable[[], int]
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     keep_since_ms: int | None = None
     # of the table for which it was planned: one of the same name that was made anew is left alone
     uuid: str | None = None
@@ -186,7 +186,7 @@ class Expiry:
         before, expired = self._commit()
         if not expired.snapshot_ids:
             return ExpiryResult(refs=expired.refs)
-        self.patience.on_step("expired, files not removed")
+        self.retry.on_step("expired, files not removed")
         removed = self._remove(before, set(expired.snapshot_ids)) if self.policy.may_delete else Removed()
         return ExpiryResult(len(expired.snapshot_ids), expired.refs, removed)
 
@@ -194,7 +194,7 @@ class Expiry:
         sent: list[tuple[Table, Expired]] = []
 
         def attempt(_: int) -> tuple[Table, Expired]:
-            self.patience.on_step("before load")
+            self.retry.on_step("before load")
             table = self.catalog.load_table(self.identifier)
             if self.uuid and str(table.metadata.table_uuid) != self.uuid:
                 raise UpkeepError(
@@ -212,7 +212,7 @@ class Expiry:
             )
             if not expired.snapshot_ids and not expired.refs:
                 return table, expired
-            self.patience.on_step("before commit")
+            self.retry.on_step("before commit")
             try:
                 self.catalog.commit_changes([_change(table, self.identifier, expired)])
             except CommitConflict:
@@ -220,10 +220,10 @@ class Expiry:
             except Exception:  # the reply may be lost, and the commit not
                 sent.append((table, expired))
                 raise
-            self.patience.on_step("after commit")
+            self.retry.on_step("after commit")
             return table, expired
 
-        return until_decided(attempt, name=".".join(self.identifier), patience=self.patience)
+        return until_decided(attempt, name=".".join(self.identifier), retry=self.retry)
 
     def _remove(self, before: Table, gone: set[int]) -> Removed:
         """Removes the files of the snapshots that went, except those that the table reaches as it is now."""
@@ -232,7 +232,7 @@ class Expiry:
             return Removed()
         expired = [snapshot for snapshot in before.metadata.snapshots if snapshot.snapshot_id in gone]
         doomed = find_doomed(before, expired, now.metadata.snapshots, kept_statistics=statistics_paths(now.metadata))
-        return remove_files(now, doomed.in_order(), on_step=self.patience.on_step)
+        return remove_files(now, doomed.in_order(), on_step=self.retry.on_step)
 
 
 def _has_happened(metadata: TableMetadata, expired: Expired) -> bool:

@@ -16,7 +16,7 @@ from frazil.scan.planning import DATA, DELETES
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Replacement
 from frazil.upkeep.survey import Survey
-from frazil.write.commit import CommitCatalog, Counts, Patience, as_existing, read_entries, write_entries
+from frazil.write.commit import CommitCatalog, Counts, RetryPolicy, as_existing, read_entries, write_entries
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -181,7 +181,7 @@ class ManifestRewrite:
 
     catalog: CommitCatalog
     identifier: Identifier
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def run(self, plan: ManifestPlan, *, policy: Policy) -> ManifestResult:
         """Merges what was planned; if a writer has merged some meanwhile, it is planned anew, a few times."""
@@ -190,7 +190,7 @@ class ManifestRewrite:
             if not plan.merges:
                 return result
             exchange = Exchange(plan.target_bytes)
-            outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.patience).commit(plan.merges)
+            outcome = Replacement(self.catalog, self.identifier, STEP, exchange, self.retry).commit(plan.merges)
             result = ManifestResult(
                 result.before + sum(len(merge.manifests) for merge in outcome.committed),
                 result.after + exchange.after(outcome.committed, outcome.snapshot_id),

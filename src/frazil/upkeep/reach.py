@@ -58,15 +58,15 @@ class Doomed:
 class _Candidates:
     """Paths that may go, by the form in which they are compared; with the bytes of each."""
 
-    found: dict[str, tuple[str, int]] = field(default_factory=dict)
+    by_path: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def add(self, paths: pa.Array, sizes: pa.Array) -> None:
         for path, size in zip(paths.to_pylist(), sizes.to_pylist(), strict=True):
-            self.found.setdefault(comparable(path), (path, size or 0))
+            self.by_path.setdefault(comparable(path), (path, size or 0))
 
     def spare(self, paths: Iterable[str]) -> None:
         for path in paths:
-            self.found.pop(comparable(path), None)
+            self.by_path.pop(comparable(path), None)
 
 
 def find_doomed(
@@ -103,17 +103,17 @@ def _data_files(cache: ManifestCache, gone: Sequence[str], kept: Sequence[str]) 
         # live entries: a file that an entry calls deleted is named by an older manifest as well
         manifest = cache.manifest(path)
         candidates.add(manifest.columns["path"], manifest.columns["bytes"])
-        if candidates.found and (len(candidates.found) >= AT_ONCE or number == len(gone)):
+        if candidates.by_path and (len(candidates.by_path) >= AT_ONCE or number == len(gone)):
             _spare_kept(cache, candidates, kept)
-            doomed += [file for file, _ in candidates.found.values()]
-            size += sum(length for _, length in candidates.found.values())
+            doomed += [file for file, _ in candidates.by_path.values()]
+            size += sum(length for _, length in candidates.by_path.values())
             candidates = _Candidates()
     return doomed, size
 
 
 def _spare_kept(cache: ManifestCache, candidates: _Candidates, kept: Sequence[str]) -> None:
     for path in kept:
-        if not candidates.found:
+        if not candidates.by_path:
             return
         candidates.spare(cache.manifest(path).columns["path"].to_pylist())
 

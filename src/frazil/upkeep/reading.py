@@ -67,7 +67,7 @@ class LiveRows:
             test = BatchReader(find_fields(self._state, self._schema, ids), columns, partition)
             extras = Extras(self._layout.schema.fields, task, columns)
             give = BatchReader(self._layout.schema.fields, extras.columns, partition)
-            start, names = 0, sorted((test.names | give.names) - extras.made)
+            start, names = 0, sorted((test.names | give.names) - extras.names)
             for number in range(parquet.num_row_groups):  # one is in memory at a time
                 for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[number], columns=names):
                     keep = self._keep(

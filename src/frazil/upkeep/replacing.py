@@ -30,7 +30,7 @@ from frazil.write.commit import (
     CommitCatalog,
     Counts,
     Draft,
-    Patience,
+    RetryPolicy,
     as_added,
     count_added,
     count_dropped,
@@ -88,7 +88,7 @@ class Replacement(Generic[S]):
     identifier: Identifier
     step: str
     exchange: Exchange[S]
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def commit(self, swaps: Sequence[S]) -> Outcome[S]:
         """Brings in as many of the swaps as still hold, in one snapshot; none of them, if none does."""
@@ -99,7 +99,7 @@ class Replacement(Generic[S]):
 
         def attempt(number: int) -> Outcome[S]:
             nonlocal cache
-            self.patience.on_step("before load")
+            self.retry.on_step("before load")
             table = self.catalog.load_table(self.identifier)
             cache = cache or manifest_cache(table.io)
             # its id is new and random: if it is there, that attempt has happened
@@ -115,7 +115,7 @@ class Replacement(Generic[S]):
             snapshot_id = ids.setdefault(alive, table.metadata.new_snapshot_id())
             change = self._change(survey, alive, snapshot_id, number)
             sent[snapshot_id] = alive
-            self.patience.on_step("before commit")
+            self.retry.on_step("before commit")
             try:
                 self.catalog.commit_changes([change])
             except CommitConflict:
@@ -123,10 +123,10 @@ class Replacement(Generic[S]):
             except BaseException:
                 doubtful.extend(alive)
                 raise
-            self.patience.on_step("after commit")
+            self.retry.on_step("after commit")
             return Outcome(alive, _without(swaps, alive), tuple(doubtful), snapshot_id)
 
-        return until_decided(attempt, name=".".join(self.identifier), patience=self.patience)
+        return until_decided(attempt, name=".".join(self.identifier), retry=self.retry)
 
     def _change(self, survey: Survey, swaps: tuple[S, ...], snapshot_id: int, attempt: int) -> Change:
         metadata, parent = survey.table.metadata, survey.head

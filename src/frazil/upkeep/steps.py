@@ -31,7 +31,7 @@ from frazil.upkeep.manifests import ManifestPlan, ManifestRewrite
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.removing import Removed
-from frazil.write.commit import Patience
+from frazil.write.commit import RetryPolicy
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -96,7 +96,7 @@ class Keeper:
     catalog: FrazilCatalog
     identifier: Identifier
     engine: Engine = field(default_factory=LocalEngine)
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     clock_ms: Callable[[], int] = now_ms
     everything: bool = False  # compaction takes files, too, that have the right size
     locations: Locations | None = None
@@ -189,7 +189,7 @@ class Keeper:
             done += 1
             self.on_progress(min(done, len(plan.groups)), len(plan.groups))
 
-        work = Compaction(self.catalog, self.identifier, self.engine, self.patience, on_group)
+        work = Compaction(self.catalog, self.identifier, self.engine, self.retry, on_group)
         outcome = work.run(
             table, plan, replan=lambda now: compact.plan_compaction(now, policy, everything=self.everything)
         )
@@ -221,7 +221,7 @@ class Keeper:
         return StepPlan(self.name, deletes.STEP, tuple(lines), files=work.before - work.after, detail=work)
 
     def _perform_deletes(self, table: Table, plan: DeletePlan) -> StepReport:
-        done = DeleteRewrite(self.catalog, self.identifier, self.patience).run(table, plan)
+        done = DeleteRewrite(self.catalog, self.identifier, self.retry).run(table, plan)
         lines = [f"dropped {count(done.dangling, 'delete file')}"] if done.dangling else []
         lines += [f"merged {count(done.merged, 'delete file')} into {done.written:,}"] if done.merged else []
         lines += [f"left {count(done.overtaken, 'delete file')}: another rewrite was faster"] if done.overtaken else []
@@ -235,7 +235,7 @@ class Keeper:
         return StepPlan(self.name, manifests.STEP, (said,), files=file.before - file.after, detail=file)
 
     def _perform_manifests(self, policy: Policy, plan: ManifestPlan) -> StepReport:
-        done = ManifestRewrite(self.catalog, self.identifier, self.patience).run(plan, policy=policy)
+        done = ManifestRewrite(self.catalog, self.identifier, self.retry).run(plan, policy=policy)
         lines = [f"merged {count(done.before, 'manifest')} into {done.after:,}"]
         lines += (
             [f"left {count(done.overtaken, 'manifest')} to the next run: writers were faster"] if done.overtaken else []
@@ -245,7 +245,7 @@ class Keeper:
     # --- expiry and orphans ------------------------------------------------------------------------------------------
 
     def _plan_expire(self, table: Table, policy: Policy) -> StepPlan:
-        since = self._told_by(table)
+        since = self._kept_since(table)
         expiry = expire.plan_expiry(table, policy, now_ms=self.clock_ms(), keep_since_ms=since)
         gone, doomed = expiry.expired, expiry.doomed
         if not gone.snapshot_ids and not gone.refs:
@@ -276,7 +276,7 @@ class Keeper:
 
     def _perform_expire(self, table: Table, policy: Policy, plan: ExpiryPlan) -> StepReport:
         work = Expiry(
-            self.catalog, self.identifier, policy, self.clock_ms, self.patience, self._told_by(table), plan.uuid
+            self.catalog, self.identifier, policy, self.clock_ms, self.retry, self._kept_since(table), plan.uuid
         )
         done = work.run()
         lines = [f"expired {count(done.snapshots, 'snapshot')}, {_say(done.removed)}"]
@@ -301,7 +301,7 @@ class Keeper:
                 now_ms=self.clock_ms(),
                 older_than_ms=policy.orphan_age_ms,
                 locations=self.locations,
-                on_step=self.patience.on_step,
+                on_step=self.retry.on_step,
             )
         except (UpkeepError, ReferencesUnknown) as exc:
             return StepPlan(self.name, orphans.STEP, (exc.message,))
@@ -315,7 +315,7 @@ class Keeper:
         return StepPlan(self.name, orphans.STEP, (said, *left), files=len(file.orphans), bytes=file.bytes, detail=file)
 
     def _perform_orphans(self, table: Table, plan: OrphanPlan) -> StepReport:
-        done = remove_orphans(table, plan, on_step=self.patience.on_step)
+        done = remove_orphans(table, plan, on_step=self.retry.on_step)
         return StepReport(
             self.name, orphans.STEP, (_say(done),), files=done.files, bytes=plan.bytes, problems=done.failed
         )
@@ -326,7 +326,7 @@ class Keeper:
         table: Table = self.catalog.load_table(self.identifier)
         return table
 
-    def _told_by(self, table: Table) -> int | None:
+    def _kept_since(self, table: Table) -> int | None:
         """Since when a companion must tell what it held: as long as the table that it belongs to can be rolled back."""
         *namespace, name = table.name()
         suffix = next((suffix for suffix in COMPANION_SUFFIXES if name.endswith(suffix)), None)

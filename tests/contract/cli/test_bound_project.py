@@ -25,7 +25,7 @@ from frazil.local_stack import make_secrets
 from frazil.ownership import check_pipeline
 from frazil.pipelines import sources
 from frazil.pipelines.batch.run import run_pipeline
-from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
+from frazil.pipelines.ledger import ledger_of, ledger_rows, open_companion
 from frazil.pipelines.runs import runs_of
 from frazil.pipelines.sources import SourceFile
 from frazil.pipelines.stream.run import StreamOptions, run_stream
@@ -193,7 +193,7 @@ def other_project_with_all_tables(project: Path, lake: FrazilCatalog, monkeypatc
     frazil("apply")
     sales = load_project(project).pipeline("daily").target
     for companion in (ledger_of(sales), runs_of(sales)):
-        open_beside(companion, lake, owner="sales")
+        open_companion(companion, lake, owner="sales")
     lake.create_table("lakehouse.sales__quarantine", QUARANTINE_SCHEMA)
     other = project.with_name("other")
     enter(other, monkeypatch)

@@ -17,7 +17,7 @@ from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from frazil.errors import SourceChanged
 from frazil.pipelines.batch.arrivals import local_digest, with_content
-from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
+from frazil.pipelines.ledger import ledger_of, ledger_rows, open_companion
 from frazil.pipelines.runs import RunResult, note_run
 from frazil.project import load_project
 
@@ -95,7 +95,7 @@ def test_a_dry_run_names_the_files_that_are_new_and_loads_none(catalog: FrazilCa
     for name in ("a.csv", "b.csv"):
         (tmp_path / "landing" / name).write_text("order_id\n")
     pipeline = load_project(tmp_path).pipeline("daily_sales")
-    ledger = open_beside(ledger_of(pipeline.target), catalog)
+    ledger = open_companion(ledger_of(pipeline.target), catalog)
     loaded, new = pipeline.source.list_files(tmp_path)
     ledger.append(ledger_rows([loaded], pipeline="daily_sales", run_id="1", ledger=ledger))
     assert frazil("run", "daily_sales", "--dry-run").stdout == (
@@ -112,7 +112,7 @@ def loaded(catalog: FrazilCatalog, tmp_path: Path) -> Path:
     path.parent.mkdir()
     path.write_text("order_id\n")
     pipeline = load_project(tmp_path).pipeline("daily_sales")
-    ledger = open_beside(ledger_of(pipeline.target), catalog)
+    ledger = open_companion(ledger_of(pipeline.target), catalog)
     files = with_content(pipeline.files.list_files(tmp_path), local_digest(tmp_path))
     ledger.append(ledger_rows(files, pipeline="daily_sales", run_id="1", ledger=ledger))
     return path
@@ -145,7 +145,7 @@ def test_of_a_file_that_an_older_release_loaded_only_what_is_known_is_said(
     path.parent.mkdir()
     path.write_text("order_id\n")
     pipeline = load_project(tmp_path).pipeline("daily_sales")
-    ledger = open_beside(ledger_of(pipeline.target), catalog)
+    ledger = open_companion(ledger_of(pipeline.target), catalog)
     ledger.append(ledger_rows(pipeline.files.list_files(tmp_path), pipeline="daily_sales", run_id="1", ledger=ledger))
     os.utime(path, ns=(1, 1))
     error = frazil("run", "daily_sales").exception

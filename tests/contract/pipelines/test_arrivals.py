@@ -16,7 +16,7 @@ from frazil.client import FrazilCatalog
 from frazil.errors import PipelineError
 from frazil.pipelines import sources
 from frazil.pipelines.batch.arrivals import Arrivals, compare_with_ledger, find_copies, local_digest, with_content
-from frazil.pipelines.ledger import ledger_of, ledger_rows, open_beside
+from frazil.pipelines.ledger import ledger_of, ledger_rows, open_companion
 from frazil.pipelines.sources import SourceFile
 from tests.kit.lake import lake_catalog
 
@@ -47,7 +47,7 @@ class Landing:
 
     def compare(self) -> Arrivals:
         return compare_with_ledger(
-            self.listing(), open_beside(self.declared, self.catalog), "p", digest=local_digest(self.folder)
+            self.listing(), open_companion(self.declared, self.catalog), "p", digest=local_digest(self.folder)
         )
 
     def load(self) -> list[SourceFile]:
@@ -58,7 +58,7 @@ class Landing:
         return files
 
     def note(self, *files: SourceFile, pipeline: str = "p") -> None:
-        ledger = open_beside(self.declared, self.catalog)
+        ledger = open_companion(self.declared, self.catalog)
         ledger.append(ledger_rows(files, pipeline=pipeline, run_id="1", ledger=ledger))
 
     def names(self) -> dict[str, list[str]]:
@@ -98,7 +98,7 @@ def test_a_touched_file_that_a_load_noted_is_not_read_again(landing: Landing) ->
         raise AssertionError(f"{file.path} was read")
 
     assert (
-        compare_with_ledger(landing.listing(), open_beside(landing.declared, landing.catalog), "p", digest=refuse)
+        compare_with_ledger(landing.listing(), open_companion(landing.declared, landing.catalog), "p", digest=refuse)
         == Arrivals()
     )
 
@@ -135,7 +135,7 @@ def test_objects_are_compared_by_their_etag_and_not_read(landing: Landing) -> No
     a, b = SourceFile("s3://b/a.csv", 2, '"x"'), SourceFile("s3://b/b.csv", 2, '"y"')
     assert with_content([a, b], local_digest(landing.folder)) == [a, b]
     landing.note(a, b)
-    ledger = open_beside(landing.declared, landing.catalog)
+    ledger = open_companion(landing.declared, landing.catalog)
     now = [a, replace(b, tag='"z"')]
     arrived = compare_with_ledger(now, ledger, "p", digest=local_digest(landing.folder))
     # an ETag may differ for the same content
@@ -168,7 +168,7 @@ def test_a_file_that_cannot_be_read_is_named(landing: Landing) -> None:
 def test_ten_thousand_files_are_looked_up_in_a_moment(landing: Landing) -> None:
     files = [SourceFile(f"landing/2024/sales-{number:06}.csv", number, str(number)) for number in range(10_000)]
     landing.note(*(replace(file, tag=f"{file.tag} sha256:{'0' * 64}") for file in files[:-1]))
-    ledger = open_beside(landing.declared, landing.catalog)
+    ledger = open_companion(landing.declared, landing.catalog)
     begun = time.process_time()
     assert compare_with_ledger(files, ledger, "p", digest=str) == Arrivals((files[-1],))
     assert time.process_time() - begun < 5

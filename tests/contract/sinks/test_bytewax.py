@@ -35,7 +35,7 @@ from frazil.errors import FrazilError, ProgressMismatch, RowRefused, SchemaMisma
 from frazil.sinks.bytewax import DeltaSink, DeltaSinkConfig, IcebergSink, IcebergSinkConfig, SinkConfig, SourceRows
 from frazil.sinks.delta.target import create_delta_table
 from frazil.write.commit.progress import Progress
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.partitioning import partition_spec
 from tests.kit.raising import raises
 
@@ -271,7 +271,7 @@ def test_a_row_set_aside_under_another_number_of_parts_is_not_set_aside_again(de
         if len(commits) == 4:  # a take-over, two rows; then a take-over of the quarantine, and a row there
             raise KeyboardInterrupt
 
-    old = sink_of(delta.config(**checks, patience=Patience(on_step=die))).build_part("flow.lake", "part-0", None)
+    old = sink_of(delta.config(**checks, retry=RetryPolicy(on_step=die))).build_part("flow.lake", "part-0", None)
     old.write_batch([row(0), row(1)])
     old.snapshot()
     old.write_batch([row(2), row(3)])
@@ -385,12 +385,12 @@ def test_a_failed_commit_is_told_and_does_not_abort_the_process(iceberg: Lake, t
     program = f"""
         from bytewax.testing import run_main
         from frazil.sinks.bytewax import IcebergSinkConfig
-        from frazil.write.commit.publish import Patience
+        from frazil.write.commit.publish import RetryPolicy
         from tests.contract.sinks.test_bytewax import dataflow
         import frazil.client.catalog as client
 
         def fail(*_): raise ConnectionError("no catalog")
-        config = IcebergSinkConfig({iceberg.server.uri!r}, "rest", None, {iceberg.name!r}, patience=Patience(give_up_seconds=0))
+        config = IcebergSinkConfig({iceberg.server.uri!r}, "rest", None, {iceberg.name!r}, retry=RetryPolicy(give_up_seconds=0))
         build = type(config).connect
         def connect(self):
             catalog = build(self)

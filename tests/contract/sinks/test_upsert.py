@@ -45,7 +45,7 @@ from frazil.errors import RowRefused, SinkError, WriterFenced
 from frazil.quarantine.replay import IcebergQuarantine, Rules
 from frazil.scan.reading.read import plan_snapshot, read_tasks
 from frazil.sinks.sink import ArrowSink
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.partitioning import partition_spec
 from frazil.write.upsert.rules import Ops
 from tests.kit.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
@@ -418,7 +418,7 @@ def test_a_writer_that_is_faster_is_seen_and_nothing_is_written_twice(catalog: F
             with frazil.sinks.open(table, catalog=catalog, name=f"rival{number}") as rival:
                 rival.write([{"id": number, "region": "x", "version": 1, "value": "rival"}])
 
-    sink = open_sink(catalog, table, patience=Patience(sleep=lambda _: None, on_step=race))
+    sink = open_sink(catalog, table, retry=RetryPolicy(sleep=lambda _: None, on_step=race))
     sink.write([change(1, 2), change(11, 2), change(12, 0), gone(5, 2)])
     sink.commit()
     expected = {n: "v1" for n in range(10) if n != 5} | {1: "v2", 11: "v2", 12: "rival"}
@@ -448,7 +448,7 @@ def test_killed_at_a_step_and_sent_again_the_changes_are_in_once(step: str, cata
             raise Killed
 
     armed = False
-    sink = open_sink(catalog, table, patience=Patience(on_step=kill))
+    sink = open_sink(catalog, table, retry=RetryPolicy(on_step=kill))
     sink.write([change(1, 2, "first"), gone(2, 2), change(3, 1)], position=3)
     armed = True
     with pytest.raises(Killed):

@@ -17,7 +17,7 @@ class Decision:
     """Columns to add to the table, and the files to set aside with the columns that are unknown in them."""
 
     add: tuple[str, ...] = ()
-    set_aside: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    quarantined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def decide(
@@ -49,7 +49,7 @@ def decide(
         )
     if policy == "freeze" and not absent_is_null:
         _refuse_missing(table, columns, paths)
-    return Decision(set_aside=files)
+    return Decision(quarantined=files)
 
 
 def check_delimiter(

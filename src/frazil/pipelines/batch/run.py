@@ -28,7 +28,7 @@ from frazil.pipelines import (
     ledger_of,
     ledger_rows,
     note_run,
-    open_beside,
+    open_companion,
     reported,
     run_rows,
     runs_of,
@@ -305,9 +305,9 @@ class _Run:
         seconds = round(time.monotonic() - self.begun, 3)
         counts: Mapping[str, Any] = (publisher.merge.counts if publisher.merge else None) or {}
         self.result = replace(self.result, snapshot_id=snapshot_id, seconds=seconds, **counts)
-        ledger = open_beside(ledger_of(target), self.catalog, owner=self.owner)
+        ledger = open_companion(ledger_of(target), self.catalog, owner=self.owner)
         self._check_ledger(files, ledger)
-        runs = open_beside(runs_of(target), self.catalog, owner=self.owner)
+        runs = open_companion(runs_of(target), self.catalog, owner=self.owner)
         noted, run_id = [*files, *self.plan.arrived.touched], self.result.run_id
         loaded = ledger_rows(noted, pipeline=self.pipeline.name, run_id=run_id, ledger=ledger)
         appends = [append_rows(ledger, loaded), append_rows(runs, run_rows(self.result, runs.schema().as_arrow()))]

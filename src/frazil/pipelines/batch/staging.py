@@ -96,12 +96,14 @@ class Staging:
         rows, frame, decision = self._transformed(columns, tasks)
         plan = self._plan(tasks)
         report = self._write(frame, plan) if frame is not None else TaskReport()
-        quarantined_tasks = _only(tasks, decision.set_aside)
+        quarantined_tasks = _only(tasks, decision.quarantined)
         # Without a single column there is nothing to call the function with; the files may still hold lines that are no
         # JSON.
-        quarantined_tasks += rows.malformed_tasks if rows else _without(tasks, decision.set_aside)
+        quarantined_tasks += rows.malformed_tasks if rows else _without(tasks, decision.quarantined)
         result = (
-            self._set_aside(quarantined_tasks, columns, decision.set_aside, plan) if quarantined_tasks else TaskReport()
+            self._quarantine(quarantined_tasks, columns, decision.quarantined, plan)
+            if quarantined_tasks
+            else TaskReport()
         )
         read = sum(count.rows for count in rows.counts.values()) if rows else 0
         return StagedLoad(report + result, read + result.counts.refused)
@@ -116,17 +118,19 @@ class Staging:
             return None, None, drift.Decision()
         decision = drift.decide(
             self.pipeline.drift,
-            returned=[name for name in frame.columns if name != POSITION and name not in self.pipeline.beside],
+            returned=[
+                name for name in frame.columns if name != POSITION and name not in self.pipeline.deciding_columns
+            ],
             table=self.pipeline.target.name,
             known=self.target.layout.arrow.names,
             columns=columns,
             paths=[file.path for file in self.files],
             absent_is_null=self.pipeline.files.format == "json",
         )
-        if decision.set_aside:
-            left = [names for file, names in enumerate(columns.by_file) if file not in decision.set_aside]
+        if decision.quarantined:
+            left = [names for file, names in enumerate(columns.by_file) if file not in decision.quarantined]
             known = pa.schema([field for field in columns.schema if any(field.name in names for names in set(left))])
-            rows, frame = self._call(known, _without(tasks, decision.set_aside))
+            rows, frame = self._call(known, _without(tasks, decision.quarantined))
         elif decision.add:
             self.target.evolve(arrow_schema(frame), names=decision.add)
         return rows, frame, decision
@@ -172,7 +176,7 @@ class Staging:
         TextContract.of(plan.layout).check_fields(_without_position(arrow_schema(rows)))
         return add_up(run_job(rows, plan))
 
-    def _set_aside(
+    def _quarantine(
         self, tasks: Sequence[Task], columns: FileColumns, drifted: Mapping[int, tuple[str, ...]], plan: TaskPlan
     ) -> TaskReport:
         """The rows that cannot be taken apart, and all rows of drifted files, for the quarantine. Read once more: there
@@ -181,7 +185,7 @@ class Staging:
         reader = Reader(self.pipeline.files, columns.schema, self.io_properties)
         own = {piece.file: columns.by_file[piece.file] for task in tasks for piece in task}
 
-        def set_aside(number: int) -> Batches:
+        def quarantine(number: int) -> Batches:
             with plan.begin(number) as work:
                 for piece in tasks[number]:
                     malformed: list[Malformed] = []
@@ -191,7 +195,7 @@ class Staging:
                     _refuse_malformed(work, malformed)
                 yield as_report(work.finish().to_json())
 
-        return add_up(read_reports(collect_reports(spread(self.spark, len(tasks), set_aside, "report string"))))
+        return add_up(read_reports(collect_reports(spread(self.spark, len(tasks), quarantine, "report string"))))
 
 
 def _refuse_all(work: TaskWork, batch: pa.RecordBatch, names: Sequence[str], reason: str) -> None:
@@ -217,7 +221,7 @@ def _refuse(work: TaskWork, rows: Sequence[tuple[str, str]], positions: Sequence
     source = work.plan.source
     assert isinstance(source, FileRows)
     rejected = [Rejected(number, reason, raw) for number, (reason, raw) in enumerate(rows)]
-    work.set_aside(rejected, [(source.spell(position), {}) for position in positions])
+    work.quarantine(rejected, [(source.spell(position), {}) for position in positions])
 
 
 def _only(tasks: Sequence[Task], files: Mapping[int, object]) -> list[Task]:

@@ -96,13 +96,13 @@ class Tombstones:
 class JsonDecoder:
     """Takes each message for a JSON object: its fields are columns, as the text that stands there, nested ones as JSON.
 
-    With `set_aside`, a message with a field that is not in `names` is a bad one; else such fields are told in
+    With `quarantine_unknown`, a message with a field that is not in `names` is a bad one; else such fields are told in
     `unknown`.
     """
 
     names: tuple[str, ...]
     texts: frozenset[str] = frozenset()  # columns that are text in the table: there the digits of a number count
-    set_aside: bool = False
+    quarantine_unknown: bool = False
     tombstones: Tombstones | None = None
 
     @property
@@ -132,7 +132,7 @@ class JsonDecoder:
                 continue
             if not row.keys() <= known:
                 strange = [name for name in row if name not in known]
-                if self.set_aside:
+                if self.quarantine_unknown:
                     bad.append((number, f"the message has field '{strange[0]}', which the table does not have"))
                     continue
                 unknown.update(dict.fromkeys(strange))

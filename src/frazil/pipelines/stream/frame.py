@@ -131,9 +131,9 @@ class FrameMaker:
                 column=nested[0].name,
             )
         texts = frozenset(field.name for field in arrow if pa.types.is_string(field.type))
-        names = dict.fromkeys([*arrow.names, *self.pipeline.beside])
+        names = dict.fromkeys([*arrow.names, *self.pipeline.deciding_columns])
         decoder, tombstones = self.pipeline.drift == "quarantine", Tombstones.of(self.source, self.pipeline.rules)
-        return JsonDecoder(tuple(names), texts, set_aside=decoder, tombstones=tombstones)
+        return JsonDecoder(tuple(names), texts, quarantine_unknown=decoder, tombstones=tombstones)
 
     def _task_plan(self, plan: TaskPlan) -> TaskPlan | ChangePlan:
         return ChangePlan(plan, self.pipeline.rules) if self.pipeline.mode == "upsert" else plan
@@ -144,7 +144,9 @@ class FrameMaker:
         """What writes the frame that the function gave; refused, where its columns do not fit."""
         layout, frame = plan.layout, self._task_plan(plan)
         if unknown := [
-            name for name in transformed.columns if name not in (*layout.arrow.names, *self.pipeline.beside, POSITION)
+            name
+            for name in transformed.columns
+            if name not in (*layout.arrow.names, *self.pipeline.deciding_columns, POSITION)
         ]:
             hint = "drop them in the pipeline's function, or declare the columns and run: frazil apply"
             names = ", ".join(f"'{name}'" for name in unknown)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
     from frazil.pipelines.upsert import ChangeSet
     from frazil.sinks.spark import TaskReport
-    from frazil.write.commit import Patience
+    from frazil.write.commit import RetryPolicy
 
 POLL_SECONDS = 0.2
 TOP_REASONS = 5
@@ -58,7 +58,7 @@ class StreamOptions:
     on_change: OnChange = ignore
     # when set, the batch under way is finished, and no other begun
     stop: threading.Event = field(default_factory=threading.Event)
-    patience: Patience | None = None
+    retry: RetryPolicy | None = None
     owner: str | None = None  # the name of the project that runs it; None: as the settings of its folder say
     adopt: bool = False  # tables of another project become this one's
 
@@ -136,7 +136,7 @@ class _Stream:
     ) -> None:
         from frazil.pipelines.batch import load_target
         from frazil.sinks import IcebergTarget, part_name
-        from frazil.write.commit import Patience
+        from frazil.write.commit import RetryPolicy
 
         self.pipeline, self.spark, self.catalog, self.folder, self.options = pipeline, spark, catalog, folder, options
         self.progress, self.source = progress, _source(pipeline)
@@ -144,9 +144,9 @@ class _Stream:
         self.owner = check_pipeline(
             pipeline.target.identifier, catalog, folder, project=options.owner, adopt=options.adopt
         )
-        self.patience = options.patience or Patience()
+        self.retry = options.retry or RetryPolicy()
         self.target = IcebergTarget(
-            catalog, pipeline.target.identifier, patience=self.patience, key=pipeline.upserted_by, table=live
+            catalog, pipeline.target.identifier, retry=self.retry, key=pipeline.upserted_by, table=live
         )
         self.part = part_name(pipeline.name, 0)
         self.error: BaseException | None = None
@@ -174,7 +174,7 @@ class _Stream:
         )
         self.publisher.clean()
         self.start = self._start(self.sink.position)
-        self.made = frame if self.start == start else maker.make(self.start)
+        self.micro_batch = frame if self.start == start else maker.make(self.start)
         self.progress.accepted_losses += self.start.losses
         try:
             self._run_query()
@@ -222,7 +222,7 @@ class _Stream:
             if self.options.once
             else {"processingTime": f"{self.options.interval_seconds} seconds"}
         )
-        writer = self.made.frame.writeStream.foreachBatch(self.write).option(
+        writer = self.micro_batch.frame.writeStream.foreachBatch(self.write).option(
             "checkpointLocation", self.checkpoint.as_uri()
         )
         query = writer.queryName(f"frazil-{self.pipeline.name}-{uuid.uuid4().hex[:8]}").trigger(**trigger).start()
@@ -282,7 +282,7 @@ class _Stream:
             frame.write.format("noop").mode("append").save()  # the state has to move on, too
             return
         try:
-            with self.made.write(frame) as (report, changes):
+            with self.micro_batch.write(frame) as (report, changes):
                 snapshot_id = self._publish(report, changes, end)
         except spark_errors() as exc:
             raise failed(self.pipeline, exc) from exc

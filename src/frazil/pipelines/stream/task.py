@@ -46,7 +46,7 @@ class MessageRows:
             numbers = [number for number, _ in decoded.bad]
             raws = [_raw(message) for message in batch.take(pa.array(numbers, pa.int64())).to_pylist()]
             rejected = [Rejected(number, reason, raw) for (number, reason), raw in zip(decoded.bad, raws, strict=True)]
-            work.set_aside(rejected, _places(place, numbers))
+            work.quarantine(rejected, _places(place, numbers))
         return decoded, place if decoded.numbers is None else place.take(decoded.numbers)
 
 

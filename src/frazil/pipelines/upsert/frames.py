@@ -38,7 +38,7 @@ from frazil.sinks.spark import (
     tasks_at_once,
 )
 from frazil.spark import spark_error, spark_errors
-from frazil.write.commit import Patience
+from frazil.write.commit import RetryPolicy
 from frazil.write.files import BufferLimits
 from frazil.write.upsert import Ops, UpsertRules
 
@@ -66,13 +66,13 @@ class UpsertFrames:
         checks: str | Sequence[str] = (),
         bad_rows: BadRows = "stop",
         catalog: Any = None,
-        patience: Patience | None = None,
+        retry: RetryPolicy | None = None,
         takeover: Takeover = "open",
     ) -> None:
         self._rules, self._bad_rows = UpsertRules.of(key, sequence, op), bad_rows
         catalog = as_catalog(catalog)
         identifier = tuple(table.split(".")) if isinstance(table, str) else table
-        self._target = IcebergTarget(catalog, identifier, patience=patience or Patience(), key=self._rules.key)
+        self._target = IcebergTarget(catalog, identifier, retry=retry or RetryPolicy(), key=self._rules.key)
         self._rules.check(self._target.layout)
         self._part, self._checks = part_name(name, 0), as_checks(checks)
         chosen = SinkOptions(checks=self._checks, bad_rows=bad_rows)

@@ -62,7 +62,7 @@ class Merge:
             ) from exc
         finally:
             spark.catalog.dropTempView(view)
-        target.patience.on_step("merged")
+        target.retry.on_step("merged")
         response = head(self.stages.table_at(stage).metadata, stage)
         assert response is not None
         self.counts = merge_counts(

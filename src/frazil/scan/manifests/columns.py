@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from frazil.scan.manifests.avro import AvroFile, Columns, open_avro
 from frazil.scan.manifests.avro_schema import Json, branch, kind_of, null_index
-from frazil.scan.manifests.lanes import MARK, Field, Lanes, NotAbreast, Numbers, Texts
+from frazil.scan.manifests.lanes import MARK, Field, Lanes, NotVectorized, Numbers, Texts
 
 PATH = 100  # its field id
 ALIKE = 16  # bytes that the paths start with
@@ -26,18 +26,18 @@ MOST_BYTES = 2**30
 # times smaller is the file, or its records are kept unpacked; PyIceberg packs each entry by itself, for little
 WORTH_PACKING = 3
 
-__all__ = ["NotAbreast", "pick_abreast", "read_abreast"]
+__all__ = ["NotVectorized", "pick_vectorized", "read_vectorized"]
 
 
-def read_abreast(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
-    """All entries of a manifest as columns; `NotAbreast` when they have to be read one by one."""
+def read_vectorized(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
+    """All entries of a manifest as columns; `NotVectorized` when they have to be read one by one."""
     if not LEAST <= file.count <= len(file.records) <= MOST_BYTES:
-        raise NotAbreast("too few entries, or too much of them")
+        raise NotVectorized("too few entries, or too much of them")
     columns = Columns()
     fields = list(_flatten(file.schema, columns))
     at = next((at for at, field in enumerate(fields) if field.field_id == PATH and field.null_at < 0), None)
     if at is None:
-        raise NotAbreast("no path")
+        raise NotVectorized("no path")
     head, path, rest = fields[:at], fields[at], fields[at + 1 :]
     is_packed = len(file.content) < len(file.records) // WORTH_PACKING
     content = file.content if is_packed else b""
@@ -48,11 +48,11 @@ def read_abreast(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
     lanes.at = starts + lengths
     lanes.read_all(rest, bounds_of)
     if lanes.at[-1] != len(file.records):
-        raise NotAbreast("the last entry does not end where the records do")
+        raise NotVectorized("the last entry does not end where the records do")
     lanes.at = np.concatenate([np.zeros(1, np.int64), lanes.at[:-1]])
     lanes.read_all(head, bounds_of)
     if not (np.array_equal(lanes.number(), lengths) and np.array_equal(lanes.at, starts)):
-        raise NotAbreast("an entry does not start where the one before it ends")
+        raise NotVectorized("an entry does not start where the one before it ends")
     path.owner[PATH] = Texts(lanes, path.schema, starts, lengths)
     columns.forget = lanes.forget
     # where they lie: a start and a length
@@ -60,17 +60,17 @@ def read_abreast(file: AvroFile, *, bounds_of: Collection[int] = ()) -> Columns:
     return columns
 
 
-def pick_abreast(maps: pa.BinaryArray, field_id: int) -> pa.Array:
-    """One field's bytes out of maps in their Avro form; `NotAbreast` when they have to be read one by one."""
+def pick_vectorized(maps: pa.BinaryArray, field_id: int) -> pa.Array:
+    """One field's bytes out of maps in their Avro form; `NotVectorized` when they have to be read one by one."""
     if len(maps) < LEAST:
-        raise NotAbreast("too few")
+        raise NotVectorized("too few")
     offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + len(maps) + 1].astype(np.int64)
     there = maps.is_valid().to_numpy(zero_copy_only=False)
     lanes = Lanes(maps.buffers()[2].to_pybytes())
     lanes.at = offsets[:-1][there]
     maps_ = lanes.read_maps(there, (field_id,))
     if not np.array_equal(lanes.at, offsets[1:][there]):
-        raise NotAbreast("a map does not end where its bytes do")
+        raise NotVectorized("a map does not end where its bytes do")
     return maps_.picked()[field_id]
 
 
@@ -96,6 +96,6 @@ def _find_paths(lanes: Lanes, head: Sequence[Field], count: int) -> Numbers:
     alike = lanes.records[at : at + min(size, ALIKE)]
     between = lanes.records.split(alike) if alike else []
     if len(between) != count + 1:
-        raise NotAbreast("the paths do not start alike, or something else starts as they do")
+        raise NotVectorized("the paths do not start alike, or something else starts as they do")
     lengths = np.fromiter(map(len, between), np.int64, count) + len(alike)
     return np.asarray(np.cumsum(lengths) - len(alike))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from frazil.errors import ManifestUnreadable
 from frazil.scan.manifests.avro import Column, Columns, open_avro, read_records
 from frazil.scan.manifests.avro_schema import AvroError, Json
-from frazil.scan.manifests.columns import NotAbreast, read_abreast
+from frazil.scan.manifests.columns import NotVectorized, read_vectorized
 
 # Field ids of the specification: entries, and the data files in them.
 ENTRY = {"status": 0, "snapshot_id": 1, "sequence": 3, "file_sequence": 4}
@@ -108,7 +108,7 @@ class EntryColumns(Mapping[str, pa.Array]):
     def _make(self, name: str) -> pa.Array:
         try:
             array = self._find(name)
-        except (NotAbreast, pa.ArrowInvalid, OverflowError, MemoryError) as exc:
+        except (NotVectorized, pa.ArrowInvalid, OverflowError, MemoryError) as exc:
             raise ManifestUnreadable(self._path, f"it is damaged ({name}: {exc})") from exc
         array = pa.nulls(self._count, KINDS.get(name, pa.int64())) if array is None else array
         return self._keep(array.fill_null(0) if name == "content" else array)
@@ -131,8 +131,8 @@ def read_entries(path: str, content: bytes, *, bounds_of: Collection[int] = ()) 
     try:
         file = open_avro(content)
         try:
-            return read_abreast(file, bounds_of=bounds_of)
-        except (NotAbreast, LookupError, TypeError, ValueError, OverflowError, MemoryError):
+            return read_vectorized(file, bounds_of=bounds_of)
+        except (NotVectorized, LookupError, TypeError, ValueError, OverflowError, MemoryError):
             return read_records(file, unwanted=(COLUMN_SIZES,), bounds_of=bounds_of)
     except AvroError as exc:
         raise ManifestUnreadable(path, str(exc)) from exc

@@ -29,7 +29,7 @@ TOO_LONG = "a number of more than 64 bits"
 VALUES: dict[str, np.dtype[Any]] = {"boolean": np.dtype("u1"), "float": np.dtype("<f4"), "double": np.dtype("<f8")}
 
 
-class NotAbreast(Exception):
+class NotVectorized(Exception):
     """The records are not as this reader needs them: read them one by one."""
 
 
@@ -166,7 +166,7 @@ class Lanes:
     def cut(self, starts: NDArray[np.integer], size: int) -> NDArray[np.uint8]:
         """So many bytes from each of the places on, a row each."""
         if size > len(PADDING):
-            raise NotAbreast("too much of one field")
+            raise NotVectorized("too much of one field")
         bytes_ = self._bytes
         # one from each byte on
         rows: NDArray[np.uint8] = np.ndarray((len(bytes_) - size + 1, size), np.uint8, bytes_, strides=(1, 1))
@@ -186,7 +186,7 @@ class Lanes:
             more &= byte > 127
             if not np.count_nonzero(more):
                 return _signed(value)
-        raise NotAbreast(TOO_LONG)
+        raise NotVectorized(TOO_LONG)
 
     def number_before(self, places: Numbers) -> Numbers:
         """The number that ends where each of the places starts; it starts where the one before it ends."""
@@ -216,7 +216,7 @@ class Lanes:
             first = np.searchsorted(ends, rows)  # the last of them is behind the end
             if (first[:-1] + counts <= first[1:]).all():
                 return Window(cut.ravel(), rows[:-1], ends, first[:-1])
-        raise NotAbreast(TOO_LONG)
+        raise NotVectorized(TOO_LONG)
 
     def _next(self) -> NDArray[np.uint8]:
         return self._bytes.take(self.at, mode="clip")
@@ -240,7 +240,7 @@ class Lanes:
             there = self._there(field.null_at)
             if field.kind == MARK:
                 if not there.all():
-                    raise NotAbreast("a record that is missing")
+                    raise NotVectorized("a record that is missing")
                 continue
             with self._only(there):
                 field.owner[field.field_id] = self._read(field.kind, field.schema, there, bounds_of)
@@ -251,7 +251,7 @@ class Lanes:
             return np.ones(len(self.at), np.bool_)
         byte, self.at = self._next(), self.at + 1
         if np.bitwise_or.reduce(byte) & 0xFD:
-            raise NotAbreast("neither a value nor null")
+            raise NotVectorized("neither a value nor null")
         return np.asarray(byte != 2 * null_at)
 
     def _read(
@@ -268,13 +268,13 @@ class Lanes:
             starts, self.at = self.at, self.at + lengths
             return Texts(self, schema, _spread(starts, there, 0), _spread(lengths, there, -1))
         if kind != "array":
-            raise NotAbreast(kind)
+            raise NotVectorized(kind)
         return self._array(branch(schema), there, bounds_of)
 
     def _array(self, schema: Json, there: Mask, bounds_of: Collection[int]) -> ListColumn | BoundsColumn:
         items = schema["items"]
         if isinstance(items, list):
-            raise NotAbreast("items that may be missing")
+            raise NotVectorized("items that may be missing")
         if items in NUMBERS:
             return self._lists(there, is_map=False)
         kinds = [field["type"] for field in items["fields"]] if schema.get("logicalType") == "map" else []
@@ -282,7 +282,7 @@ class Lanes:
             return self._lists(there, is_map=True)
         if kinds == ["int", "bytes"]:
             return self.read_maps(there, bounds_of)
-        raise NotAbreast(f"a list of {items}")
+        raise NotVectorized(f"a list of {items}")
 
     def _count(self, *, most: int) -> Numbers:
         """The next number of each record, which is no less than nothing and no more than that."""
@@ -292,13 +292,15 @@ class Lanes:
             return SHORT.take(byte)
         number = self.number()
         if number.view(np.uint64).max(initial=0) > most:  # also where it is negative
-            raise NotAbreast("a length that cannot be")  # or a list in several blocks, of which the first has its size
+            raise NotVectorized(
+                "a length that cannot be"
+            )  # or a list in several blocks, of which the first has its size
         return number
 
     def _end(self) -> None:
         """Passes the end of a list, which is a block of no items."""
         if np.bitwise_or.reduce(self._next()):
-            raise NotAbreast("a list in several blocks")
+            raise NotVectorized("a list in several blocks")
         self.at = self.at + 1
 
     def _lists(self, there: Mask, *, is_map: bool) -> Lists:
@@ -344,7 +346,7 @@ def _decode(source: NDArray[np.uint8], first: Numbers, last: Numbers) -> Numbers
     """The numbers between these places, each end included."""
     longer = last - first
     if longer.view(np.uint64).max(initial=0) > 9:  # also where it is negative
-        raise NotAbreast(TOO_LONG)
+        raise NotVectorized(TOO_LONG)
     value = (source.take(first, mode="clip") & 127).astype(np.int64)
     for more in range(1, int(longer.max(initial=0)) + 1):
         value |= (source.take(first + more, mode="clip") & 127).astype(np.int64) * (longer >= more) << 7 * more

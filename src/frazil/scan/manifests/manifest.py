@@ -18,7 +18,7 @@ from pyiceberg.types import DecimalType, NestedField, StringType
 from frazil.scan.manifests.avro import pick_bounds
 from frazil.scan.manifests.avro_schema import Json, branch
 from frazil.scan.manifests.bounds import BYTES, DAY_UNITS, REAL, WHOLE, CountedRange, Range, decode, exact, stored_type
-from frazil.scan.manifests.columns import NotAbreast, pick_abreast
+from frazil.scan.manifests.columns import NotVectorized, pick_vectorized
 from frazil.scan.manifests.entries import EntryColumns, read_entries
 from frazil.scan.manifests.manifest_list import ManifestList, decode_list
 
@@ -188,8 +188,8 @@ class Manifest:
 
 def _pick_bounds(maps: pa.Array, field_id: int) -> pa.Array:
     try:
-        return pick_abreast(maps, field_id)
-    except NotAbreast:
+        return pick_vectorized(maps, field_id)
+    except NotVectorized:
         return pick_bounds(maps, field_id)
 
 

@@ -44,7 +44,7 @@ class Extras:
         names = own | {field.field_id: field.name for field in init}
         self._names = {field.field_id: names[field.field_id] for field in wanted}
         self.columns: list[FileColumn] = [*columns, *init]  # those of the file, with those that are made
-        self.made = {column.name for column in init}  # not to be read from the file
+        self.names = {column.name for column in init}  # not to be read from the file
 
     @property
     def constants(self) -> dict[int, Any]:

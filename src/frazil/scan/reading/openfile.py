@@ -133,7 +133,7 @@ class OpenFile:
         for batch in self._read(run, give.names - test.names, whole=False) if left else ():
             count = batch.num_rows
             if matching := _count(chosen := keep.slice(start, count)):
-                table = _beside(known.slice(start, count), batch)
+                table = _side_by_side(known.slice(start, count), batch)
                 yield from self._give(table if matching == count else table.filter(chosen), give)
             left, start = left - matching, start + count
             if not left:
@@ -145,7 +145,7 @@ class OpenFile:
 
     def _read(self, run: Sequence[RowGroup], names: set[str], *, whole: bool) -> Iterator[pa.RecordBatch]:
         """Columns of some row groups that follow each other, with those that are made."""
-        start, columns = run[0].start, sorted(names - self._extras.made)
+        start, columns = run[0].start, sorted(names - self._extras.names)
         for batch in self._table(run, columns).to_batches() if whole else self._stream(run, columns):
             yield self._extras.add(batch, start)
             start += batch.num_rows
@@ -197,6 +197,6 @@ def _count(mask: pa.ChunkedArray) -> int:
     return int(pc.sum(mask).as_py() or 0)
 
 
-def _beside(table: pa.Table, batch: pa.RecordBatch) -> pa.Table:
+def _side_by_side(table: pa.Table, batch: pa.RecordBatch) -> pa.Table:
     """The columns of both."""
     return pa.Table.from_arrays([*table.columns, *batch.columns], names=[*table.column_names, *batch.schema.names])

@@ -39,7 +39,7 @@ class Removals:
         )
         # Files of different ages have different deletes, of which most are the same.
         self._equal: Once[list[pa.Array]] = Once(
-            lambda found: sum(array.nbytes for array in found), max_bytes=DELETE_BYTES
+            lambda arrays: sum(array.nbytes for array in arrays), max_bytes=DELETE_BYTES
         )
 
     def positions(self, task: FileTask) -> Positions:

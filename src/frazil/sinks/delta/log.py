@@ -32,8 +32,8 @@ from frazil.storage_errors import classify, hint_for
 from frazil.write.commit import (
     Claim,
     PartProgress,
-    Patience,
     Progress,
+    RetryPolicy,
     apply_claim,
     is_lasting,
     report_commit,
@@ -56,7 +56,7 @@ class DeltaLog:
     uri: str
     storage_options: dict[str, str]
     io: FileIO
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def load(self) -> DeltaTable:
         """The table as it is now."""
@@ -148,7 +148,7 @@ class DeltaLog:
             SUMMARY_PROGRESS: _dump(after),
             **({SUMMARY_COMMIT: claim.summary()} if claim else {}),
         }
-        self.patience.on_step("before commit")
+        self.retry.on_step("before commit")
         properties = CommitProperties(app_transactions=transactions, custom_metadata=said)
         schema, partition_by = table.schema(), table.metadata().partition_columns
         try:
@@ -159,7 +159,7 @@ class DeltaLog:
             raise CommitUnknown(
                 f"{self.uri}: the commit may or may not have happened: {exc}", table=self.uri, reason=str(exc)
             ) from exc
-        self.patience.on_step("after commit")
+        self.retry.on_step("after commit")
         # nobody looks at the older ones; the last few stay for whoever reads an older version
         with contextlib.suppress(OSError):
             self.io.delete(self._location(part, _generation_version(after), after.commits - KEPT))
@@ -189,12 +189,12 @@ class DeltaLog:
 
         Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with.
         """
-        start, number = self.patience.clock(), 0
+        start, number = self.retry.clock(), 0
         doubt: CommitUnknown | None = None
         looked = False  # once more after an unknown outcome, even where waiting does not help
         while True:
             number += 1
-            self.patience.on_step("before load")
+            self.retry.on_step("before load")
             try:
                 return attempt(self.load())
             except (CommitFailedError, DeltaError, OSError, WriteFailed, Unavailable, CommitUnknown) as exc:
@@ -203,8 +203,8 @@ class DeltaLog:
                     if looked or not isinstance(exc, CommitUnknown):
                         raise doubt or _lasting(exc, self.uri) from exc
                     looked = True
-                seconds = self.patience.clock() - start
-                if seconds > self.patience.give_up_seconds:
+                seconds = self.retry.clock() - start
+                if seconds > self.retry.give_up_seconds:
                     report_failure(self.uri, doubt or exc, attempts=number)
                     if doubt is not None:
                         raise doubt from exc
@@ -215,9 +215,9 @@ class DeltaLog:
                     raise Unavailable(
                         f"{self.uri}: no commit after {number} attempts: {exc}", table=self.uri, reason=str(exc)
                     ) from exc
-                wait = self.patience.pause_seconds(number)
+                wait = self.retry.pause_seconds(number)
                 report_retry(self.uri, exc, attempt=number, wait_seconds=wait, seconds=seconds)
-                self.patience.sleep(wait)
+                self.retry.sleep(wait)
 
 
 def _sums(actions: Sequence[AddAction]) -> dict[str, str]:

@@ -42,11 +42,11 @@ from frazil.write.commit import (
     Committed,
     OpenQuarantine,
     PartProgress,
-    Patience,
     PlannedTakeover,
     Progress,
     Publishable,
     QuarantinedRow,
+    RetryPolicy,
     as_arrow,
     highest_offsets,
 )
@@ -127,7 +127,7 @@ class DeltaTarget:
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
         self._log = self._log_of(self.uri)
@@ -189,7 +189,7 @@ class DeltaTarget:
                 got=names,
                 table=self.uri,
             )
-        self.patience.on_step("files written")
+        self.retry.on_step("files written")
         check_present(files, self._layout)
         if quarantine_files:
             self._commit_quarantined(quarantine_files, claim)
@@ -288,17 +288,17 @@ class DeltaTarget:
         return log, delta_layout(uri, log.load(), self._io_properties)
 
     def _log_of(self, uri: str) -> DeltaLog:
-        return open_log(uri, self.storage_options, self.patience)
+        return open_log(uri, self.storage_options, self.retry)
 
     @property
     def _io_properties(self) -> dict[str, str]:
         return _io_properties(self.storage_options)
 
 
-def open_log(uri: str, storage_options: Mapping[str, str], patience: Patience | None = None) -> DeltaLog:
+def open_log(uri: str, storage_options: Mapping[str, str], retry: RetryPolicy | None = None) -> DeltaLog:
     """The log of a Delta table, for reading progress and for commits that carry it."""
     return DeltaLog(
-        uri, dict(storage_options), load_file_io(_io_properties(storage_options), uri), patience or Patience()
+        uri, dict(storage_options), load_file_io(_io_properties(storage_options), uri), retry or RetryPolicy()
     )
 
 

@@ -43,6 +43,7 @@ import pyarrow as pa
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import MissingExtra, ProgressMismatch, SinkError
+from frazil.moved import former_keywords
 from frazil.sinks import (
     ONLY_SOURCE,
     BadRows,
@@ -71,7 +72,7 @@ from frazil.sinks.spark.job import (
 )
 from frazil.sinks.spark.task import Counts, Refusal, Staged, TaskReport
 from frazil.spark import python_error, spark_errors
-from frazil.write.commit import MAIN, Claim, Overtaken, PartProgress, Patience, Publishable
+from frazil.write.commit import MAIN, Claim, Overtaken, PartProgress, Publishable, RetryPolicy
 from frazil.write.contract import Contract, Extra
 from frazil.write.files import BufferLimits, TableLayout
 
@@ -352,13 +353,14 @@ class FrameSink:
 # --- the short ways --------------------------------------------------------------------------------------------------
 
 
+@former_keywords(patience="retry")
 def open(  # frazil.sinks.spark.open reads as it should
     table: str | Identifier | Delta,
     *,
     name: str,
     catalog: Any = None,
     branch: str = MAIN,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
     **options: Unpack[FrameOptions],
 ) -> FrameSink:
     """A sink for frames: for a table of an Iceberg catalog, or for a Delta table.
@@ -367,7 +369,7 @@ def open(  # frazil.sinks.spark.open reads as it should
     writer before. `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST
     catalog, or nothing: the settings say.
     """
-    return _open(table, name, catalog, branch, patience, "open", options)
+    return _open(table, name, catalog, branch, retry, "open", options)
 
 
 def _open(
@@ -375,16 +377,17 @@ def _open(
     name: str,
     catalog: Any,
     branch: str,
-    patience: Patience | None,
+    retry: RetryPolicy | None,
     takeover: Takeover,
     options: FrameOptions,
 ) -> FrameSink:
     check_stream(name)
     chosen = frame_options(**options)
-    target = target_of(table, catalog, branch, patience or Patience())
+    target = target_of(table, catalog, branch, retry or RetryPolicy())
     return FrameSink(target, part_name(name, 0), options=chosen, takeover=takeover)
 
 
+@former_keywords(patience="retry")
 def write_frame(
     frame: DataFrame,
     table: str | Identifier | Delta,
@@ -396,7 +399,7 @@ def write_frame(
     check: Callable[[Counts], None] | None = None,
     catalog: Any = None,
     branch: str = MAIN,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
     **options: Unpack[FrameOptions],
 ) -> FrameResult:
     """One frame, in one commit, which takes over, too; see `FrameSink.write` and `open`.
@@ -404,10 +407,11 @@ def write_frame(
     If another writer of the name commits before it, this one is refused with `WriterFenced`, and nothing of the frame
     is in.
     """
-    sink = _open(table, name, catalog, branch, patience, "first commit", options)
+    sink = _open(table, name, catalog, branch, retry, "first commit", options)
     return sink.write(frame, position=position, offsets=offsets, also=also, check=check)
 
 
+@former_keywords(patience="retry")
 def foreach_batch(
     table: str | Identifier | Delta,
     *,
@@ -416,7 +420,7 @@ def foreach_batch(
     check: Callable[[Counts], None] | None = None,
     catalog: Any = None,
     branch: str = MAIN,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
     **options: Unpack[FrameOptions],
 ) -> Callable[[DataFrame, int], None]:
     """A function for `writeStream.foreachBatch`; it opens its sink at the first batch.
@@ -429,7 +433,7 @@ def foreach_batch(
     frame_options(**options)  # a wrong one is an error here, not in the first batch
 
     def open_sink() -> FrameSink:
-        return open(table, name=name, catalog=catalog, branch=branch, patience=patience, **options)
+        return open(table, name=name, catalog=catalog, branch=branch, retry=retry, **options)
 
     def write(sink: FrameSink, frame: DataFrame, batch_id: int) -> None:
         position = None if offsets else query_position(sink.position, frame, batch_id, table=sink.layout.name)
@@ -454,7 +458,7 @@ def each_batch(
 
 def frame_options(**options: Unpack[FrameOptions]) -> SinkOptions:
     """The options of a sink from flat names; refuses a name or value that is no option."""
-    check_names(options, FrameOptions.__annotations__, others=("catalog", "branch", "patience"))
+    check_names(options, FrameOptions.__annotations__, others=("catalog", "branch", "retry"))
     check_values(options)
     limits = BufferLimits(
         budget_bytes=options.get("budget_bytes", BufferLimits.budget_bytes), spool_folder=options.get("spool_folder")
@@ -467,14 +471,14 @@ def frame_options(**options: Unpack[FrameOptions]) -> SinkOptions:
     )
 
 
-def target_of(table: str | Identifier | Delta, catalog: Any, branch: str, patience: Patience) -> Target:
+def target_of(table: str | Identifier | Delta, catalog: Any, branch: str, retry: RetryPolicy) -> Target:
     """The table that `open` was given."""
     if not isinstance(table, Delta):
         return IcebergTarget(
-            as_catalog(catalog), tuple(table.split(".")) if isinstance(table, str) else table, branch, patience
+            as_catalog(catalog), tuple(table.split(".")) if isinstance(table, str) else table, branch, retry
         )
     try:
         from frazil.sinks.delta import DeltaTarget
     except ModuleNotFoundError as exc:
         raise MissingExtra("deltalake", extra="delta") from exc
-    return DeltaTarget(table.uri, dict(table.storage_options), patience)
+    return DeltaTarget(table.uri, dict(table.storage_options), retry)

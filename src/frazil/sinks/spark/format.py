@@ -33,7 +33,7 @@ from frazil.sinks.spark.driver import Delta, FrameSink, frame_options, target_of
 from frazil.sinks.spark.frame_rows import OffsetColumns
 from frazil.sinks.spark.job import add_up, as_staged, batch_position, discard_files, make_plan, read_reports
 from frazil.sinks.spark.task import Staged, TaskPlan
-from frazil.write.commit import MAIN, Patience
+from frazil.write.commit import MAIN, RetryPolicy
 from frazil.write.contract import Extra
 from frazil.write.files import MB
 
@@ -164,7 +164,7 @@ class Destination:
         from frazil.client import connect
 
         catalog = None if isinstance(self.table, Delta) else connect(None, **self.connection)
-        return target_of(self.table, catalog, self.branch, Patience())
+        return target_of(self.table, catalog, self.branch, RetryPolicy())
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class TaskMessage(WriterCommitMessage):
 
     report: str
     # how far the quarantine had come when the job was planned, where it has progress of its own
-    set_aside: Mapping[str, int]
+    quarantined: Mapping[str, int]
     query: str | None
 
 
@@ -200,7 +200,7 @@ class _Writer:
         context = TaskContext.get()
         assert context is not None  # Spark calls this in a task
         report = self._plan.run(batches, task=context.partitionId())
-        return TaskMessage(report.to_json(), self._plan.set_aside, context.getLocalProperty("sql.streaming.queryId"))
+        return TaskMessage(report.to_json(), self._plan.quarantined, context.getLocalProperty("sql.streaming.queryId"))
 
     def _commit(self, messages: Sequence[TaskMessage], *, batch_id: int | None = None) -> None:
         destination, target = self._destination, self._destination.open()
@@ -224,7 +224,10 @@ class _Writer:
         sink.publish(staged)
 
     def _check_quarantine(self, staged: Staged, target: Target, messages: Sequence[TaskMessage]) -> None:
-        if staged.quarantine_files and messages[0].set_aside != target.open_quarantine(self._destination.part).reached:
+        if (
+            staged.quarantine_files
+            and messages[0].quarantined != target.open_quarantine(self._destination.part).reached
+        ):
             name = target.layout.name
             raise ProgressMismatch(
                 f"{name}: another writer has set rows aside since the job began",

@@ -72,7 +72,7 @@ def make_plan(
         quarantine=quarantine.layout if quarantine else None,
         checks=options.checks,
         extra=options.extra_fields,
-        set_aside=quarantine.reached if quarantine else {},
+        quarantined=quarantine.reached if quarantine else {},
     )
     try:
         plan.contract.check_fields(rows)  # here, where the error is the caller's own, not that of a task

@@ -189,7 +189,7 @@ class TaskPlan:
     kind: type[Contract] = Contract
     key: tuple[str, ...] = ()  # rows come sorted by it; of those with the same key the last is kept
     # bad rows before these offsets are in the quarantine, though perhaps not the others
-    set_aside: Mapping[str, int] = field(default_factory=dict)
+    quarantined: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def contract(self) -> Contract:
@@ -244,7 +244,7 @@ class TaskWork:
         accepted = self.contract.accept(pa.Table.from_batches([placed.rows]))
         self.taken += placed.rows.num_rows
         if accepted.rejected:
-            self.set_aside(accepted.rejected, placed.places([row.number for row in accepted.rejected]))
+            self.quarantine(accepted.rejected, placed.places([row.number for row in accepted.rejected]))
         return placed, accepted
 
     def reach(self, first: Mapping[str, int], end: Mapping[str, int]) -> None:
@@ -252,7 +252,7 @@ class TaskWork:
         self.first = join_offsets(self.first, first, min)
         self.end = join_offsets(self.end, end, max)
 
-    def set_aside(self, rejected: Sequence[Rejected], places: Sequence[Place]) -> None:
+    def quarantine(self, rejected: Sequence[Rejected], places: Sequence[Place]) -> None:
         """Takes rows for the quarantine; stops the task, where there is none."""
         if self.plan.quarantine is None:
             rejected, self.stopped = rejected[:1], True
@@ -263,7 +263,7 @@ class TaskWork:
             new = [
                 (row, place)
                 for row, (place, end) in zip(rejected, places, strict=True)
-                if not _is_reached(end, self.plan.set_aside)
+                if not _is_reached(end, self.plan.quarantined)
             ]
             self.refused.add(self._quarantined(new))
 

@@ -29,6 +29,7 @@ from frazil.errors import (
     WriteFailed,
     WriterFenced,
 )
+from frazil.moved import warn_former
 from frazil.protocol import SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_REF
 from frazil.storage_errors import classify, hint_for
 from frazil.write.commit.builder import head
@@ -82,15 +83,15 @@ def ignore(step: str) -> None:
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long a commit is tried while others are faster or the catalog is away, and who is told of each step."""
+class RetryPolicy:
+    """How long and how often a commit is retried after conflicts or while the catalog is unavailable."""
 
     give_up_seconds: float = 300.0
     longest_pause_seconds: float = 2.0
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     chance: random.Random = field(default_factory=random.Random)
-    on_step: Callable[[str], None] = ignore
+    on_step: Callable[[str], None] = ignore  # is called at each step of a commit
 
     def pause_seconds(self, attempt: int) -> float:
         """A random wait that grows with the attempts, so that writers of one table get out of each other's way."""
@@ -123,7 +124,7 @@ class Publisher:
     catalog: CommitCatalog
     identifier: Identifier
     ref: str = MAIN
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     # the table that each writer took over
     _taken: dict[str, UUID] = field(default_factory=dict, compare=False, repr=False)
 
@@ -252,12 +253,12 @@ class Publisher:
         return target.build(table, attempt=attempt, summary=summary, properties={property_key(self.ref): text})
 
     def _commit(self, changes: Sequence[Change]) -> None:
-        self.patience.on_step("before commit")
+        self.retry.on_step("before commit")
         self.catalog.commit_changes(changes)
-        self.patience.on_step("after commit")
+        self.retry.on_step("after commit")
 
     def _load(self, identifier: Identifier) -> Table:
-        self.patience.on_step("before load")
+        self.retry.on_step("before load")
         try:
             return self.catalog.load_table(identifier)
         except NoSuchTableError as exc:
@@ -269,18 +270,18 @@ class Publisher:
             ) from exc
 
     def _until_decided(self, attempt: Callable[[int], T]) -> T:
-        return until_decided(attempt, name=self.table_name, patience=self.patience)
+        return until_decided(attempt, name=self.table_name, retry=self.retry)
 
 
-def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience) -> T:
-    """Tries until it is done, refused for good, or patience ends. Every try reads the table anew: see the rules in
-    `progress`.
+def until_decided(attempt: Callable[[int], T], *, name: str, retry: RetryPolicy) -> T:
+    """Tries until the commit is done, fails for good, or the retry policy ends. Every attempt reads the table again:
+    see the rules in see the rules in `progress`.
 
     Once the outcome of one try is unknown, giving up is a `CommitUnknown`, whatever the last try ended with; so is a
     fence that is seen after it, for the newer writer may have come after that commit. A fault that waiting does not
     end, such as wrong keys, is not tried again, except that one more look may decide an unknown outcome.
     """
-    start, number = patience.clock(), 0
+    start, number = retry.clock(), 0
     doubt: CommitUnknown | None = None
     looked = False
     while True:
@@ -300,13 +301,13 @@ def until_decided(attempt: Callable[[int], T], *, name: str, patience: Patience)
                 if looked or not isinstance(exc, CommitUnknown):
                     raise doubt or _lasting(exc, name) from exc
                 looked = True
-            seconds = patience.clock() - start
-            if seconds > patience.give_up_seconds:
+            seconds = retry.clock() - start
+            if seconds > retry.give_up_seconds:
                 report_failure(name, doubt or exc, attempts=number)
                 raise doubt or _given_up(exc, name, number) from exc
-            wait = patience.pause_seconds(number)
+            wait = retry.pause_seconds(number)
             report_retry(name, exc, attempt=number, wait_seconds=wait, seconds=seconds)
-            patience.sleep(wait)
+            retry.sleep(wait)
 
 
 def is_lasting(error: Exception) -> bool:
@@ -380,3 +381,10 @@ class SingleTableCatalog:
             raise CommitUnknown(
                 f"the commit to {change.name} may or may not have happened: {exc}", reason=str(exc)
             ) from exc
+
+
+def __getattr__(name: str) -> type[RetryPolicy]:
+    if name == "Patience":
+        warn_former("Patience", "RetryPolicy")
+        return RetryPolicy
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -96,7 +96,9 @@ class Contract:
         rejected += [Rejected(number, reason, self._raw(rows[number])) for number, reason in faults.items()]
         if not rejected:
             return accepted
-        return Accepted(accepted.rows, tuple(sorted(rejected, key=lambda one: one.number)), pa.array(kept, pa.int64()))
+        return Accepted(
+            accepted.rows, tuple(sorted(rejected, key=lambda reject: reject.number)), pa.array(kept, pa.int64())
+        )
 
     def check_fields(self, schema: pa.Schema) -> None:
         """Refuses a batch that lacks a required field, has one of another type, or one too many where that is

@@ -129,12 +129,12 @@ class Upsert:
         met: list[Met] = []
         if parent is not None:
             candidates = find_candidates(table, parent.snapshot_id, self.changes.rows, self.changes.rules, self.cache)
-            met = self._run_all(lambda one: self._look(candidates.keys, one), candidates.files)
+            met = self._run_all(lambda task: self._look(candidates.keys, task), candidates.files)
         decision = Decision.of(self.changes, [file.numbers for file in met], [file.late for file in met])
         work = [(file, self._verdicts(decision, file).take(file.numbers)) for file in met if len(file.numbers)]
         # else its rows all stay
         work = [(file, chosen) for file, chosen in work if pc.any(pc.not_equal(chosen, KEEP)).as_py()]
-        written = self._run_all(lambda one: self._rewrite(candidates.rows, decision, *one), work)
+        written = self._run_all(lambda task: self._rewrite(candidates.rows, decision, *task), work)
         placed = [file.numbers.filter(pc.equal(chosen, PUT)) for file, chosen in work]
         return Rewritten(
             frozenset(file.file.task.path for file, _ in work),

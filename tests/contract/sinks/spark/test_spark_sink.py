@@ -28,7 +28,7 @@ from frazil.sinks.spark.frame_rows import KAFKA
 from frazil.sinks.spark.job import batch_position, make_plan, row_schema
 from frazil.sinks.spark.task import TaskReport
 from frazil.spark.messages import python_error
-from frazil.write.commit.publish import Patience
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.commit.snapshots import Move
 from tests.kit.raising import raises
 
@@ -63,8 +63,8 @@ def catalog(server: FrazilCatalog) -> Iterator[FrazilCatalog]:
     shutil.rmtree(folder)  # with the files that no commit refers to
 
 
-def target(catalog: FrazilCatalog, **patience: Any) -> IcebergTarget:
-    return IcebergTarget(catalog, ("lake", "t"), patience=Patience(**patience))
+def target(catalog: FrazilCatalog, **retry: Any) -> IcebergTarget:
+    return IcebergTarget(catalog, ("lake", "t"), retry=RetryPolicy(**retry))
 
 
 def batch(*ids: int | None, partition: int = 0) -> pa.RecordBatch:
@@ -170,7 +170,7 @@ def messages(
     writer: BatchWriter | StreamWriter, *batches: pa.RecordBatch, query: str | None = None
 ) -> list[TaskMessage]:
     return [
-        TaskMessage(writer._plan.run([item], task=n).to_json(), writer._plan.set_aside, query)
+        TaskMessage(writer._plan.run([item], task=n).to_json(), writer._plan.quarantined, query)
         for n, item in enumerate(batches)
     ]
 

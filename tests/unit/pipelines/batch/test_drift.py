@@ -49,7 +49,7 @@ def test_freeze_refuses_files_that_lack_a_column_of_the_others() -> None:
 
 
 def test_quarantine_sets_aside_the_files_that_have_unknown_columns() -> None:
-    assert decided("quarantine", ("a", "b"), ("a", "x"), ("a", "y")) == Decision(set_aside={1: ("x",), 2: ("y",)})
+    assert decided("quarantine", ("a", "b"), ("a", "x"), ("a", "y")) == Decision(quarantined={1: ("x",), 2: ("y",)})
 
 
 @pytest.mark.parametrize("policy", ["freeze", "quarantine"])

@@ -37,7 +37,7 @@ def test_fields_are_columns_and_what_is_no_object_is_named() -> None:
 
 def test_a_field_that_the_table_does_not_have_is_told_or_sets_its_message_aside() -> None:
     batch = messages(b'{"id": 1, "extra": 2}', b'{"id": 3}')
-    result, aside = JsonDecoder(("id",)).decode(batch), JsonDecoder(("id",), set_aside=True).decode(batch)
+    result, aside = JsonDecoder(("id",)).decode(batch), JsonDecoder(("id",), quarantine_unknown=True).decode(batch)
     assert (result.rows.to_pylist(), result.unknown) == ([{"id": "1"}, {"id": "3"}], ["extra"])
     assert aside.bad == [(0, "the message has field 'extra', which the table does not have")]
     assert (aside.rows.to_pylist(), aside.numbers.to_pylist()) == ([{"id": "3"}], [1])

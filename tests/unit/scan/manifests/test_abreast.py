@@ -38,7 +38,7 @@ from frazil.errors import ManifestUnreadable
 from frazil.scan.manifests import lanes
 from frazil.scan.manifests.avro import AvroFile, open_avro, pick_bounds, read_records
 from frazil.scan.manifests.avro_schema import AvroError
-from frazil.scan.manifests.columns import NotAbreast, pick_abreast, read_abreast
+from frazil.scan.manifests.columns import NotVectorized, pick_vectorized, read_vectorized
 from frazil.scan.manifests.entries import EntryColumns
 
 KINDS = (LongType(), StringType(), DateType(), FloatType(), DoubleType(), BooleanType(), DecimalType(9, 2), UUIDType())
@@ -165,7 +165,7 @@ def test_entries_read_abreast_are_those_read_one_by_one(tmp_path_factory: Any, v
         tmp_path_factory.mktemp("m"), seed, version=version, codec=["null", "deflate", "deflate"][seed % 3]
     )
     file = in_one_block(file) if seed % 3 == 2 else file
-    abreast = EntryColumns("m.avro", read_abreast(file, bounds_of=WANTED))
+    abreast = EntryColumns("m.avro", read_vectorized(file, bounds_of=WANTED))
     one_by_one = EntryColumns("m.avro", read_records(file, bounds_of=WANTED))
     assert everything(abreast) == everything(one_by_one)
 
@@ -173,27 +173,29 @@ def test_entries_read_abreast_are_those_read_one_by_one(tmp_path_factory: Any, v
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32))
 def test_bounds_picked_abreast_are_those_picked_one_by_one(tmp_path_factory: Any, seed: int) -> None:
-    maps = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path_factory.mktemp("m"), seed, files=100)))["lower"]
+    maps = EntryColumns("m.avro", read_vectorized(make_manifest(tmp_path_factory.mktemp("m"), seed, files=100)))[
+        "lower"
+    ]
     for part in (maps, maps.slice(11, 60)):
         for field_id in WANTED:
-            assert pick_abreast(part, field_id).to_pylist() == pick_bounds(part, field_id).to_pylist()
+            assert pick_vectorized(part, field_id).to_pylist() == pick_bounds(part, field_id).to_pylist()
 
 
 def test_paths_may_be_long(tmp_path: Path) -> None:
     place = "s3://lake/" + "long/" * 2000
-    columns = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path, 1, place=place)))
+    columns = EntryColumns("m.avro", read_vectorized(make_manifest(tmp_path, 1, place=place)))
     assert all(path.startswith(place) for path in columns["path"].to_pylist())
 
 
 def test_what_is_kept_is_the_file_as_it_is_packed(tmp_path: Path) -> None:
     small = in_one_block(file := alike(tmp_path))
-    kept, unpacked = (EntryColumns("m.avro", read_abreast(item)) for item in (small, file))
+    kept, unpacked = (EntryColumns("m.avro", read_vectorized(item)) for item in (small, file))
     assert unpacked.nbytes - kept.nbytes == len(file.records) - len(small.content) > 0
     assert everything(kept) == everything(unpacked)
 
 
 def test_columns_are_made_when_they_are_asked_for(tmp_path: Path) -> None:
-    columns = EntryColumns("m.avro", read_abreast(make_manifest(tmp_path, 1)))
+    columns = EntryColumns("m.avro", read_vectorized(make_manifest(tmp_path, 1)))
     before = columns.nbytes
     assert columns["lower"].nbytes == columns.nbytes - before > 0
 
@@ -201,8 +203,8 @@ def test_columns_are_made_when_they_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("place", "more"), [("", b""), (PLACE, PLACE.encode())], ids=["unlike", "one too many"])
 def test_paths_that_cannot_be_found_are_not_guessed(tmp_path: Path, place: str, more: bytes) -> None:
     file = make_manifest(tmp_path, 1, place=place)
-    with pytest.raises(NotAbreast):
-        read_abreast(replace(file, records=file.records + more))
+    with pytest.raises(NotVectorized):
+        read_vectorized(replace(file, records=file.records + more))
 
 
 @settings(max_examples=150)
@@ -213,9 +215,9 @@ def test_damaged_entries_are_refused_or_are_still_entries(damage_file: AvroFile,
     for at in data.draw(st.lists(st.integers(start, len(content) - 1), min_size=1, max_size=3)):
         content[at] = data.draw(st.integers(0, 255))
     try:
-        columns = EntryColumns("m.avro", read_abreast(open_avro(bytes(content)), bounds_of=WANTED))
+        columns = EntryColumns("m.avro", read_vectorized(open_avro(bytes(content)), bounds_of=WANTED))
         lengths = {len(array) for array in columns.values()}
-    except (AvroError, NotAbreast, ManifestUnreadable):
+    except (AvroError, NotVectorized, ManifestUnreadable):
         return
     assert len(lengths) == 1
 

@@ -69,7 +69,7 @@ def test_rows_before_the_reached_offsets_are_left_out_and_the_ranges_reported(pl
 
 def test_a_bad_row_goes_to_the_quarantine_files_unless_it_is_there(plan: TaskPlan) -> None:
     rows = [batch((1, 0, 0), (None, 0, 1), (None, 0, 7))]
-    report = replace(plan, set_aside={"t/0": 2}).run(rows, task=0)
+    report = replace(plan, quarantined={"t/0": 2}).run(rows, task=0)
     assert (report.counts.rows, report.counts.refused, report.end) == (1, 2, {"t/0": 8})
     (file,) = report.quarantine_files
     (result,) = pq.read_table(file.path).to_pylist()

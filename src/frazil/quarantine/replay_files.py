@@ -10,7 +10,7 @@ from frazil.quarantine.judging import Judge, apply_verdict
 from frazil.write.files import Buffer, TableLayout, WrittenFile, delete_quietly
 
 
-class Sifting:
+class ReplayFiles:
     """Files with rows for the table, and with rows that stay behind where others left. Deleted at the end, unless they
     were handed over.
 
@@ -24,7 +24,7 @@ class Sifting:
         self.kept_files: list[WrittenFile] = []
         self._handed_over = False
 
-    def sift(self, pieces: Iterable[tuple[str, pa.Table]], judge: Judge) -> None:
+    def split(self, pieces: Iterable[tuple[str, pa.Table]], judge: Judge) -> None:
         """Lets the judge see every row, a file at a time; memory does not grow with the files."""
         for path, rows in pieces:
             verdict = judge.judge(rows)
@@ -47,7 +47,7 @@ class Sifting:
         """The commit has not happened, and never will."""
         self._handed_over = False
 
-    def __enter__(self) -> Sifting:
+    def __enter__(self) -> ReplayFiles:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
