@@ -45,7 +45,7 @@ class EmbeddedCatalog:
 
 @contextmanager
 def running_catalog(
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     *,
     database: str | None = None,
     warehouses: Mapping[str, str] | None = None,
