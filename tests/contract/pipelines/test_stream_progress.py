@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from frazil import metrics
 from frazil.pipelines.stream.progress import StreamProgress, serving_metrics
 
 
@@ -51,3 +52,13 @@ def test_the_last_progress_is_left_in_a_file(tmp_path: Path) -> None:
     progress = StreamProgress("uplink", "l.uplink", 1, 5)
     progress.save(tmp_path / "progress.json")
     assert json.loads((tmp_path / "progress.json").read_text())["rows"] == 5
+
+
+def test_metrics_of_the_write_path_are_answered_with_those_of_the_stream() -> None:
+    progress = StreamProgress("uplink", "l.uplink")
+    with serving_metrics(progress, 0) as port:
+        progress.count(900, 100, 2.0, 42)
+        text = get(port, "/metrics")
+    assert 'frazil_pipeline_batches_total{pipeline="uplink"} 1' in text
+    assert 'frazil_pipeline_rows_total{pipeline="uplink",outcome="quarantined"} 100' in text
+    assert isinstance(metrics.current(), metrics.NoMetrics)

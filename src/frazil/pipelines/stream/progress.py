@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from frazil.metrics import CONTENT_TYPE, Prometheus, use
 from frazil.pipelines import report_batch
 
 OUTCOMES = ("inserted", "updated", "deleted", "unchanged", "duplicates")  # of the changes of an upsert
@@ -143,19 +144,26 @@ def ignore(progress: StreamProgress) -> None:
 
 @contextmanager
 def serving_metrics(progress: StreamProgress, port: int) -> Iterator[int]:
-    """Answers `GET /metrics` on loopback until the block ends; gives the port, which 0 leaves to the system."""
+    """Answers `GET /metrics` on loopback until the block ends; gives the port, which 0 leaves to the system.
+
+    Metrics of the write path are recorded meanwhile, and answered with those of the stream.
+    """
+    recorded = Prometheus()
+
+    def render() -> str:
+        return progress.render() + recorded.render()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             known = {
-                "/metrics": (progress.render, "text/plain; version=0.0.4"),
+                "/metrics": (render, CONTENT_TYPE),
                 "/progress": (progress.to_json, "application/json"),
             }
             if self.path not in known:
                 self.send_error(404)
                 return
-            render, kind = known[self.path]
-            body = render().encode()
+            answer, kind = known[self.path]
+            body = answer().encode()
             self.send_response(200)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -168,9 +176,11 @@ def serving_metrics(progress: StreamProgress, port: int) -> Iterator[int]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True, name="frazil-metrics")
     thread.start()
+    before = use(recorded)
     try:
         yield server.server_address[1]
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+        use(before)
