@@ -94,19 +94,19 @@ def signature(thing: Any) -> str:
         return _result(thing.func)
     if inspect.isclass(thing) and thing.__name__ in MADE_BY_CALLS:
         return ""
-    found = inspect.signature(thing)
+    result = inspect.signature(thing)
     kept = [
         parameter.replace(annotation=_plain(parameter.annotation))
-        for parameter in found.parameters.values()
+        for parameter in result.parameters.values()
         if parameter.name not in ("self", "cls") and not parameter.name.startswith("_")
     ]
-    text = str(found.replace(parameters=kept, return_annotation=found.empty))
+    text = str(result.replace(parameters=kept, return_annotation=result.empty))
     return text if inspect.isclass(thing) else text + _result(thing)
 
 
 def _result(function: Any) -> str:
-    found = getattr(function, "__annotations__", {}).get("return")
-    return "" if found is None else f" -> {_plain(found)}"
+    result = getattr(function, "__annotations__", {}).get("return")
+    return "" if result is None else f" -> {_plain(result)}"
 
 
 def _plain(annotation: Any) -> Any:
@@ -114,8 +114,8 @@ def _plain(annotation: Any) -> Any:
     if annotation is inspect.Parameter.empty:
         return annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    found = re.fullmatch(r"ForwardRef\('(.*?)'.*\)", str(annotation))
-    return _Text(found[1] if found else text.strip("'\""))
+    match = re.fullmatch(r"ForwardRef\('(.*?)'.*\)", str(annotation))
+    return _Text(match[1] if match else text.strip("'\""))
 
 
 class _Text(str):
@@ -168,13 +168,13 @@ def _split(text: str) -> list[str]:
     >>> _split("rows: Any, *, key: dict[str, int] = (), at: Literal['a', 'b']")
     ['rows: Any', '*', 'key: dict[str, int] = ()', "at: Literal['a', 'b']"]
     """
-    found, depth, start = [], 0, 0
+    split, depth, start = [], 0, 0
     for position, letter in enumerate(text):
         depth += (letter in "([{") - (letter in ")]}")
         if letter == "," and depth == 0:
-            found.append(text[start:position].strip())
+            split.append(text[start:position].strip())
             start = position + 1
-    return [*found, text[start:].strip()]
+    return [*split, text[start:].strip()]
 
 
 def _doc(thing: Any) -> str:

@@ -30,15 +30,15 @@ def scrape(server: EmbeddedCatalog) -> dict[str, float]:
 
 
 def test_the_build_and_the_process_are_told(server: EmbeddedCatalog) -> None:
-    found, process = scrape(server), psutil.Process()
+    result, process = scrape(server), psutil.Process()
     database = server.app.ctx.database.dialect
     facts = f'version="{frazil.__version__}",python="{platform.python_version()}",database="{database}"'
-    assert found[f"frazil_build_info{{{facts}}}"] == 1
+    assert result[f"frazil_build_info{{{facts}}}"] == 1
     label = f'{{pid="{os.getpid()}"}}'
-    assert found[f"process_resident_memory_bytes{label}"] == pytest.approx(process.memory_info().rss, rel=0.5)
-    assert 0 < found[f"process_cpu_seconds_total{label}"] <= sum(process.cpu_times()[:2]) + 1
-    assert found[f"process_open_fds{label}"] == pytest.approx(process.num_fds(), abs=20)
-    assert found[f"process_start_time_seconds{label}"] >= process.create_time()
+    assert result[f"process_resident_memory_bytes{label}"] == pytest.approx(process.memory_info().rss, rel=0.5)
+    assert 0 < result[f"process_cpu_seconds_total{label}"] <= sum(process.cpu_times()[:2]) + 1
+    assert result[f"process_open_fds{label}"] == pytest.approx(process.num_fds(), abs=20)
+    assert result[f"process_start_time_seconds{label}"] >= process.create_time()
 
 
 def test_connections_in_use_and_waits_are_counted(server: EmbeddedCatalog) -> None:
@@ -69,9 +69,9 @@ def test_connections_in_use_and_waits_are_counted(server: EmbeddedCatalog) -> No
 def test_purges_are_counted_by_outcome(server: EmbeddedCatalog, client: Client) -> None:
     client.create("good")
     assert client.delete("/namespaces/ns/tables/good", purgeRequested="true").status == 204
-    found = scrape(server)
-    assert (found["frazil_purges_queued"], found['frazil_purges_total{outcome="done"}']) == (0, 1)
-    assert found["frazil_purged_files_total"] >= 1
+    result = scrape(server)
+    assert (result["frazil_purges_queued"], result['frazil_purges_total{outcome="done"}']) == (0, 1)
+    assert result["frazil_purged_files_total"] >= 1
     client.create("bad")
     location = client.load("bad")["metadata-location"]
     server.app.ctx.files.cache.drop(location)

@@ -60,8 +60,8 @@ def test_tags_and_branches_are_read(lake: OldLake) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_table_passes_the_audit(lake: OldLake, table: str) -> None:
-    told = json.loads(lake.frazil("audit", f"lake.{table}", "--output", "json"))
-    assert told["problems"] == []
+    document = json.loads(lake.frazil("audit", f"lake.{table}", "--output", "json"))
+    assert document["problems"] == []
 
 
 def test_a_python_sink_resumes_at_its_offset(lake: OldLake) -> None:

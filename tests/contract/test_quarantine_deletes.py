@@ -27,8 +27,8 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 
 @pytest.fixture(scope="module")
 def catalog() -> Iterator[FrazilCatalog]:
-    with lake_catalog() as made:
-        yield made
+    with lake_catalog() as result:
+        yield result
 
 
 @pytest.fixture
@@ -80,12 +80,12 @@ def test_the_reasons_are_those_of_live_rows(quarantine: IcebergQuarantine, catal
 
 
 def test_rows_in_a_deletion_vector_are_not_held(quarantine: IcebergQuarantine, catalog: FrazilCatalog) -> None:
-    beside = Kept3(catalog, companion(quarantine))
+    kept3 = Kept3(catalog, companion(quarantine))
     upgrade = UpgradeFormatVersionUpdate.model_validate({"format-version": 3})
-    same = AssertTableUUID(uuid=beside.live.metadata.table_uuid)
-    catalog.commit_changes([Change(beside.identifier, (same,), (upgrade,))])
-    (file,) = beside.files()
-    beside.add_vectors([(file.file_path, [0, 2], file)])
+    same = AssertTableUUID(uuid=kept3.live.metadata.table_uuid)
+    catalog.commit_changes([Change(kept3.identifier, (same,), (upgrade,))])
+    (file,) = kept3.files()
+    kept3.add_vectors([(file.file_path, [0, 2], file)])
     holding = quarantine.holding()
     assert holding is not None
     assert (held(quarantine), holding.rows) == ([2, 4, 5], 3)

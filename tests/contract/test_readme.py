@@ -22,7 +22,7 @@ EXAMPLES = [match.groups() for match in EXAMPLE.finditer(README)]
 
 
 def examples(kind: str) -> list[tuple[str, str]]:
-    return [(code, output or "") for found, code, output in EXAMPLES if found == kind]
+    return [(code, output or "") for item, code, output in EXAMPLES if item == kind]
 
 
 def run(folder: Path, *command: str) -> str:

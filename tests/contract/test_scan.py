@@ -196,7 +196,7 @@ def test_appends_from_the_start_are_refused_once_the_start_has_expired(lake: Lak
     table.maintenance.expire_snapshots().by_ids([first]).commit()
     result = lake.table("lake.old")
     assert ids(result.appends(second).to_arrow()) == [2]
-    with pytest.raises(ScanError, match=rf"before snapshot {second} is not told any more.*\n  start at {second}"):
+    with pytest.raises(ScanError, match=rf"before snapshot {second} is no longer known.*\n  start at {second}"):
         result.appends(None)
 
 

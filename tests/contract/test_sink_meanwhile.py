@@ -162,7 +162,7 @@ def test_nulls_that_wait_do_not_enter_a_column_that_was_made_required(
     if flushed:
         sink.flush()
     make_required(catalog, name)
-    with raises(SchemaMismatch, column="v", expected="string, required", got="NULLs in rows that were taken before"):
+    with raises(SchemaMismatch, column="v", expected="string, required", got=re.compile("^NULLs")):
         sink.commit()
     assert ids(catalog, name) == []
     with frazil.sinks.open(name, name="s", catalog=catalog, bad_rows="quarantine") as sink:

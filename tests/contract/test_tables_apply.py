@@ -165,7 +165,7 @@ def test_a_saved_plan_does_what_was_read_and_only_once(catalog: FrazilCatalog, t
     list(apply_steps(load_plan(tmp_path / "plan"), catalog))
     assert catalog.load_table("l.t").schema().column_names == ["a", "b", "c"]
     assert str(catalog.load_table("l.new").sort_order().fields[0]) == "1 ASC NULLS FIRST"
-    with raises(StalePlan, table="l.new", changed=("the table itself: it is there",)):
+    with raises(StalePlan, table="l.new", changed=("the table itself: it is there already",)):
         list(apply_steps(load_plan(tmp_path / "plan"), catalog))
 
 

@@ -286,11 +286,11 @@ def test_a_scan_of_ours_is_a_daft_frame(table: Table, catalog: FrazilCatalog) ->
 @pytest.fixture
 def session(catalog: FrazilCatalog) -> Iterator[daft.Session]:
     """A session of Daft with our catalog as `lake`, and a namespace of its own."""
-    made = daft.Session()
-    made.attach_catalog(daft.Catalog.from_iceberg(catalog), alias="lake")
-    made.set_catalog("lake")
-    made.create_namespace("shop")
-    yield made
+    result = daft.Session()
+    result.attach_catalog(daft.Catalog.from_iceberg(catalog), alias="lake")
+    result.set_catalog("lake")
+    result.create_namespace("shop")
+    yield result
     for name in catalog.list_tables("shop"):
         catalog.drop_table(name)
     catalog.drop_namespace("shop")

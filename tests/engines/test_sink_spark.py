@@ -330,7 +330,7 @@ def test_without_offsets_a_repeated_batch_is_left_out_and_another_checkpoint_is_
     stream.forget_last_batch()
     stream.run(writer())
     assert ids(catalog) == [0, 1, 2]
-    with pytest.raises(StreamingQueryException, match="which of its rows are in cannot be told"):
+    with pytest.raises(StreamingQueryException, match="it is unknown which of its rows are committed"):
         stream.run(writer(), checkpoint="another")
     assert ids(catalog) == [0, 1, 2]
 
@@ -404,7 +404,7 @@ def test_the_format_takes_a_stream_and_a_repeated_batch_changes_nothing(
     stream.forget_last_batch()
     stream.run_format(options(settings, extra_fields="ignore"))
     assert (ids(catalog), snapshots(catalog)) == ([0, 1, 2, 3], 3)  # the first batch takes over
-    with pytest.raises(StreamingQueryException, match="which of its rows are in cannot be told"):
+    with pytest.raises(StreamingQueryException, match="it is unknown which of its rows are committed"):
         stream.run_format(options(settings, extra_fields="ignore"), checkpoint="another")
     assert len(data_files(catalog)) == len(list(catalog.load_table(TABLE).scan().plan_files()))
 

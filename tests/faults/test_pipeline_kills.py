@@ -154,9 +154,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SalesLake]:
         catalog.create_namespace("lakehouse")
         sales = load_project(folder).pipeline("daily_sales").target
         catalog.create_table(sales.identifier, sales.schema(), partition_spec=sales.partition_spec())
-        made = SalesLake(folder, server.uri, catalog)
-        yield made
-        for runner in made.idle:
+        sales_lake = SalesLake(folder, server.uri, catalog)
+        yield sales_lake
+        for runner in sales_lake.idle:
             runner.close()
 
 

@@ -53,8 +53,8 @@ def complete_tables(ctx: click.Context, _: click.Parameter, incomplete: str) -> 
 @_quiet
 def complete_namespaces(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Names of namespaces."""
-    found = (".".join(namespace) for namespace in RestCatalog.of(ctx).namespaces(incomplete))
-    return [name for name in found if name.startswith(incomplete)]
+    namespaces = (".".join(namespace) for namespace in RestCatalog.of(ctx).namespaces(incomplete))
+    return [name for name in namespaces if name.startswith(incomplete)]
 
 
 @_quiet
@@ -106,9 +106,9 @@ class RestCatalog:
         """The catalog of the options before the command, which completion does not run."""
         from frazil.config import load_settings
 
-        given = ctx.find_root().params
-        pairs = (text.partition("=") for text in given.get("overrides") or ())
-        catalog = cls(load_settings(flags={key: value for key, _, value in pairs}, profile=given.get("profile")))
+        params = ctx.find_root().params
+        pairs = (text.partition("=") for text in params.get("overrides") or ())
+        catalog = cls(load_settings(flags={key: value for key, _, value in pairs}, profile=params.get("profile")))
         config = catalog._get("/v1/config", warehouse=catalog.settings.catalog.warehouse)
         values = {**config["defaults"], **config["overrides"]}
         catalog.prefix = f"/{quote(values['prefix'], safe='')}" if values.get("prefix") else ""
@@ -117,15 +117,15 @@ class RestCatalog:
 
     def tables(self, incomplete: str) -> list[str]:
         """Tables whose full names begin so."""
-        found: list[str] = []
+        result: list[str] = []
         for namespace in self.namespaces(incomplete):
             path = quote(self.separator.join(namespace), safe="")
             listed = self._get(f"/v1{self.prefix}/namespaces/{path}/tables")["identifiers"]
-            names = (".".join([*one["namespace"], one["name"]]) for one in listed)
-            found += [name for name in names if name.startswith(incomplete)]
-            if len(found) >= MOST_NAMES:
+            names = (".".join([*item["namespace"], item["name"]]) for item in listed)
+            result += [name for name in names if name.startswith(incomplete)]
+            if len(result) >= MOST_NAMES:
                 break
-        return sorted(found[:MOST_NAMES])
+        return sorted(result[:MOST_NAMES])
 
     def namespaces(self, incomplete: str) -> Iterator[tuple[str, ...]]:
         """Namespaces that may hold such tables, each after the one that it is in."""
@@ -180,8 +180,8 @@ def find_pipelines(folder: Path, file: str = FILE_NAME, known: set[Path] | None 
 def _pipeline_names(function: ast.FunctionDef) -> Iterator[str]:
     for decorator in function.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).split(".")[-1] == "pipeline":
-            given = [keyword.value for keyword in decorator.keywords if keyword.arg == "name"]
-            yield given[0].value if given and isinstance(given[0], ast.Constant) else function.name  # type: ignore[misc]
+            names = [keyword.value for keyword in decorator.keywords if keyword.arg == "name"]
+            yield names[0].value if names and isinstance(names[0], ast.Constant) else function.name  # type: ignore[misc]
 
 
 def _imported(tree: ast.Module) -> Iterable[str]:

@@ -144,7 +144,7 @@ def _describe_progress(plan: RollbackPlan) -> Iterator[str]:
         said += [f"{count(plan.quarantine.remembers, 'row')} quarantined then"] if plan.quarantine.remembers else []
         yield f"    {plan.quarantine.table}: {', '.join(said)}"
     if not plan.progress_known:
-        yield "    how far they were then is not known any more (expired): only --keep-progress is possible"
+        yield "    how far they were then is no longer known (expired): only --keep-progress is possible"
     yield f"    --with-progress: {_with_progress(repeats=plan.repeats, resumes=plan.resumes)}"
     yield f"    --keep-progress: {_keep_progress(repeats=plan.repeats, resumes=plan.resumes)}"
 

@@ -151,7 +151,7 @@ def compare_schemas(before: Schema, after: Schema) -> Iterator[Change]:
 def _compare_fields(old: NestedField, new: NestedField, *, was: str | None) -> Iterator[str]:
     if old.name != new.name:
         yield f"renamed from {was}"
-    # what changed inside a struct is told of its own fields
+    # a change inside a struct is reported for its own fields
     if old.field_type != new.field_type and old.field_type.is_primitive:
         yield f"{old.field_type} -> {new.field_type}"
     if old.required != new.required:

@@ -90,7 +90,7 @@ def create_ref(
         "max-snapshot-age-ms": rules.max_snapshot_age_ms,
         "min-snapshots-to-keep": rules.min_snapshots_to_keep,
     }
-    # The guard says "no such ref": of two that create it at once, one is told.
+    # The guard requires that the ref does not exist: of two concurrent creators, one fails.
     _commit(catalog, table, name, None, SetSnapshotRefUpdate.model_validate(values))
 
 
@@ -160,7 +160,7 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
     point = find_ref(metadata, branch, table=label)
     if point.kind != "branch" or branch == MAIN:
         raise HistoryError(
-            f"'{branch}' is no branch of {label} beside main",
+            f"'{branch}' is not a branch of {label}, or is main",
             hint=f"frazil branch list {label}",
             ref=branch,
             table=label,
@@ -168,7 +168,7 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
     main = metadata.snapshot_by_name(MAIN)
     summary = point.snapshot.summary
     if summary is not None and (pipeline := summary.additional_properties.get(SUMMARY_STAGED_BY)):
-        hint = f"mend the rows or the check, and run it again: frazil run {pipeline}"
+        hint = f"fix the rows or the check, and run it again: frazil run {pipeline}"
         raise HistoryError(
             f"'{branch}' of {label} holds rows that pipeline '{pipeline}' has staged for its audit: published so, "
             f"they would come again",
@@ -185,7 +185,7 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
         ahead.append(snapshot.snapshot_id)
     else:
         if main:
-            hint = "what was written to main since would be lost; write the branch anew from main, or merge with Spark"
+            hint = "what was written to main since would be lost; write the branch again from main, or merge with Spark"
             raise HistoryError(
                 f"'{branch}' of {label} does not contain main's snapshot {main.snapshot_id}",
                 hint=hint,
@@ -223,7 +223,7 @@ def _merge_progress(main: Progress, theirs: Progress, *, branch: str, table: str
     for name, part in theirs.parts.items():
         if _is_ahead(main.part(name), part):
             raise HistoryError(
-                f"{table}: sink part '{name}' has come further on main than on '{branch}': "
+                f"{table}: sink part '{name}' is further ahead on main than on '{branch}': "
                 f"{dict(main.part(name).offsets)} "
                 f"against {dict(part.offsets)}",
                 hint="let each sink write to one of the two",

@@ -1,10 +1,10 @@
 """The way back: what it would do, as plain values that can be shown; then the doing, guarded by what was shown.
 
-A pipeline's progress is its ledger, a table beside its own: rows that go back with their progress take its lines with
+A pipeline's progress is its ledger, a companion table: rows that go back with their progress take its lines with
 them, in one commit. Which lines those are, times tell: in every commit the ledger's snapshot is as old as the table's
 or younger, and older than the next of the table's. So the ledger's state that belongs to a snapshot is the one just
-before main went on from it. The same holds of the quarantine: rows that were set aside since come again as well, and
-would be set aside twice.
+before main went on from it. The same holds of the quarantine: rows that were quarantined since come again as well, and
+would be quarantined twice.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class PartChange:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether it had come further then."""
+        """Whether its progress was further ahead then."""
         return any(self.now.get(name, -1) < offset for name, offset in self.then.items())
 
 
 @dataclass(frozen=True)
 class LedgerChange:
     """The lines that a ledger would lose (their files are loaded again) and get back (they count as loaded); so for
-    rows set aside.
+    quarantined rows.
     """
 
     table: str
@@ -62,7 +62,7 @@ class LedgerChange:
 
 @dataclass(frozen=True)
 class RollbackPlan:
-    """What a rollback would do; `progress_known` is false when nobody can tell any more what the progress was."""
+    """What a rollback would do; `progress_known` is false if the progress of that time is no longer known."""
 
     table: str
     ref: str
@@ -79,7 +79,7 @@ class RollbackPlan:
 
     @property
     def has_progress(self) -> bool:
-        """Whether somebody must say what becomes of progress."""
+        """Whether the caller must decide what happens to progress."""
         return bool(self.parts or self.ledger or not self.progress_known)
 
     @property
@@ -139,7 +139,7 @@ def perform_rollback(catalog: FrazilCatalog, plan: RollbackPlan, *, with_progres
     """
     if with_progress and not plan.progress_known:
         raise ProgressMismatch(
-            f"{plan.table}: what the progress was at {plan.target} is not known any more",
+            f"{plan.table}: what the progress was at {plan.target} is no longer known",
             hint="roll back with --keep-progress",
             table=plan.table,
             problem="expired",
@@ -169,7 +169,7 @@ def _only_in(metadata: TableMetadata, line: Snapshot, other: Snapshot) -> tuple[
 
 
 def _part_changes(metadata: TableMetadata, target: Snapshot, ref: str) -> tuple[PartChange, ...] | None:
-    """The parts whose position differs; None when that of the target is not known any more."""
+    """The parts whose position differs; None when that of the target is no longer known."""
     now = read_progress(metadata, ref)
     if not now.parts:
         return ()
@@ -190,7 +190,7 @@ def _part_changes(metadata: TableMetadata, target: Snapshot, ref: str) -> tuple[
 def _ledger_change(
     catalog: FrazilCatalog, table: Table, suffix: str, target: Snapshot
 ) -> tuple[LedgerChange | None, bool]:
-    """What becomes of the table beside it, if there is one and it changes; and whether its state of that time
+    """What happens to the companion table, if there is one and it changes; and whether its state of that time
     is known.
     """
     from pyiceberg.exceptions import NoSuchTableError

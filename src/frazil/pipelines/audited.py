@@ -61,7 +61,7 @@ class Audit:
         except spark_errors() as exc:
             raise PipelineError(
                 f"pipeline '{self.pipeline.name}': the audit '{check}' cannot be run: {spark_error(str(exc))}",
-                hint=f"main is unchanged, the new rows are on branch '{self.branch}'; mend the check and run again",
+                hint=f"main is unchanged, the new rows are on branch '{self.branch}'; fix the check and run again",
                 pipeline=self.pipeline.name,
                 check=check,
             ) from exc

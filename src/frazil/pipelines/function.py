@@ -14,7 +14,7 @@ from frazil.spark import spark_error
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-NOT_DONE = "nothing was committed; mend it and run again"
+NOT_DONE = "nothing was committed; fix it and run again"
 
 
 def transform(pipeline: Pipeline, frame: DataFrame) -> DataFrame:

@@ -1,4 +1,5 @@
-"""Which landing files a table already holds: a table beside it, appended to in the same commit as the rows.
+"""Which landing files a table already holds: the companion table `__ledger`, appended to in the same commit as the
+rows.
 
 A property would grow with every file; a table does not, and any engine can read it.
 """

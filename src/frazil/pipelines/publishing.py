@@ -164,7 +164,7 @@ class LoadPublisher:
     pipeline: Pipeline
     spark: SparkSession
     stages: Stages
-    # what main was after the last audit: until somebody else commits, its rows need no second look
+    # what main was after the last audit: until another writer commits, its rows need no second check
     passed: int | None = None
     merge: Merge | None = None  # of the changes that are published, or were last
 

@@ -1,5 +1,5 @@
-"""What every run did: a table beside the target, appended to in the commit of the rows; a run that failed is noted by
-itself.
+"""What every run did: the companion table `__runs`, appended to in the commit of the rows; a run that failed is noted
+by itself.
 """
 
 from __future__ import annotations

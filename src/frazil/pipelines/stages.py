@@ -1,4 +1,4 @@
-"""Branches on which a change waits, where nobody sees it, until it comes to its ref with the progress in one commit.
+"""Staging branches: a change waits there, unseen by readers, until one commit publishes it with its progress.
 
 A stage begins at the ref's head. Something is written to it (Spark's MERGE, or files), audits look at it there.
 Publishing moves the ref to what is staged, if the ref still is at that head, and drops the branch. If it is not, all is

@@ -138,7 +138,7 @@ def check_of(reason: str) -> str | None:
 
 
 def edited_rows(text: str, *, name: str) -> dict[str, str]:
-    """The rows of a file that `show --output json` wrote and somebody has edited: the raw row by id."""
+    """The rows of a file that `show --output json` wrote and a user has edited: the raw row by id."""
     try:
         document = json.loads(text)
         rows = document["rows"] if isinstance(document, dict) else document

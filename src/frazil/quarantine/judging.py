@@ -1,5 +1,5 @@
-"""Who leaves the quarantine: rows that keep the table's contract now, or rows that somebody has given up. Decides, and
-does nothing.
+"""Which rows leave the quarantine: rows that keep the table's contract now, or rows that a user has dropped. Decides,
+and does nothing.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rows that pass the contract now are appended to the table and taken out of the quarantine in one commit of both. It is
 guarded by the very snapshot of the quarantine that was read: who comes second reads again, and finds the rows gone. So
-a row comes in once, though the program is killed at any point, a reply is lost, two replays meet, or a sink sets more
-rows aside in the meantime.
+a row comes in once, though the program is killed at any point, a reply is lost, two replays meet, or a sink quarantines
+more rows in the meantime.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Rules:
 
 @dataclass(frozen=True, repr=False)
 class IcebergQuarantine:
-    """The quarantine table beside an Iceberg table; there is none before the first bad row."""
+    """The quarantine of an Iceberg table; the table does not exist before the first bad row."""
 
     catalog: CommitCatalog
     identifier: Identifier
@@ -68,7 +68,7 @@ class IcebergQuarantine:
         return ".".join(self.identifier)
 
     def holding(self) -> Holding | None:
-        """What is in it; None if nothing was ever set aside."""
+        """What is in it; None if no row was ever quarantined."""
         quarantine = self._open_quarantine()
         if quarantine is None:
             return None
@@ -90,8 +90,8 @@ class IcebergQuarantine:
         edits: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
-        """The chosen rows that keep the contract now are in the table and no longer in quarantine; the others stay, and
-        it is said why.
+        """Brings the chosen rows that keep the contract now into the table. Rows that still fail remain in quarantine,
+        with the reason.
 
         With `edits` (see `held.edited_rows`) only the rows named there are meant, and what stands there takes the place
         of the raw row.
@@ -155,7 +155,7 @@ class IcebergQuarantine:
     def _refuse_upserted(self, quarantine: Table, rules: Rules) -> None:
         if (key := quarantine.properties.get(PROPERTY_UPSERTED_BY)) and not rules.append:
             raise SinkError(
-                f"{self.name} is upserted by {key}, and a replay appends: its rows would stand beside those of the "
+                f"{self.name} is upserted by {key}, and a replay appends: its rows would be added to those of the "
                 f"same key",
                 hint="send the rows through their stream again; or, if none of their keys is in the table, replay "
                 "with --append",
@@ -176,7 +176,7 @@ class IcebergQuarantine:
 
     def _commit(self, changes: list[Change], files: ReplayFiles) -> None:
         self.retry.on_step("before commit")
-        files.hand_over()  # from here on nobody may delete the files: the commit may happen late
+        files.hand_over()  # from here on the files must not be deleted: the commit may happen late
         try:
             self.catalog.commit_changes(changes)
         except CommitConflict:

@@ -37,7 +37,7 @@ _LEFT = "frazil/quarantine/left/"  # and the plan's name: the application transa
 
 @dataclass(frozen=True)
 class DeltaQuarantine:
-    """The quarantine table beside a Delta table; there is none before the first bad row."""
+    """The quarantine of a Delta table; the table does not exist before the first bad row."""
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold keys
@@ -48,7 +48,7 @@ class DeltaQuarantine:
         return self.uri
 
     def holding(self) -> Holding | None:
-        """What is in it; None if nothing was ever set aside."""
+        """What is in it; None if no row was ever quarantined."""
         if self._open_quarantine() is None:
             return None
         return Holding.of(self.name, ((row.reason, row.quarantined_at) for row in self.rows()))
@@ -75,10 +75,10 @@ class DeltaQuarantine:
         edits: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
-        """The chosen rows that keep the contract now are in the table and no longer in quarantine; the others stay, and
-        it is said why.
+        """Brings the chosen rows that keep the contract now into the table. Rows that still fail remain in quarantine,
+        with the reason.
 
-        Whoever starts a replay takes over from one that is still at it: that one ends with `WriterFenced`, and no row
+        A new replay takes over from one that is still running: that one ends with `WriterFenced`, and no row
         comes in twice.
         """
         quarantine = self._open_quarantine()

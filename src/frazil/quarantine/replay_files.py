@@ -14,7 +14,8 @@ class ReplayFiles:
     """Files with rows for the table, and with rows that stay behind where others left. Deleted at the end, unless they
     were handed over.
 
-    `removed` names the files of the quarantine that these take the place of. A file that nobody leaves stays as it is.
+    `removed` names the files of the quarantine that these take the place of. A file whose rows all stay is not
+    rewritten.
     """
 
     def __init__(self, table: TableLayout, quarantine: TableLayout, *, write: bool) -> None:
@@ -40,7 +41,7 @@ class ReplayFiles:
         self.kept_files = self._kept.flush()
 
     def hand_over(self) -> None:
-        """From here on nobody may delete the files: the commit may happen late."""
+        """From here on the files must not be deleted: the commit may happen late."""
         self._handed_over = True
 
     def take_back(self) -> None:

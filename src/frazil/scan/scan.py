@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Scan(RowScan):
-    """Rows of a table, for any library. Every call that reads plans anew from cached manifests and reads the files of
+    """Rows of a table, for any library. Every call that reads plans again from cached manifests and reads the files of
     the same snapshot.
     """
 

@@ -152,7 +152,7 @@ class _Walk:
         self.said[step.ref] = after
 
     def _first_seen(self, after: Progress) -> Mapping[str, PartProgress]:
-        """The parts of which older commits, which are gone, may have told: all at the first record, or at the first
+        """The parts that older, expired commits may have recorded: all at the first record, or at the first
         that names a part.
         """
         if not self.said:
@@ -235,7 +235,7 @@ class _Walk:
         for name in sorted({*self.state} - {*now.parts, *last.parts}) if self.line.ref == MAIN else ():
             self.notes.append(
                 f"part '{name}' wrote to a branch that main has taken in without its progress: on main, it would "
-                f"begin anew"
+                f"start over"
             )
         finished = [name for name, _ in self.finished]
         names = sorted({*now.parts, *last.parts})

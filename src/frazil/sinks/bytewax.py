@@ -5,10 +5,10 @@
     num_partitions=2))) op.output("lake", rows, DeltaSink(DeltaSinkConfig("s3://lake/uplink", storage_options,
     num_partitions=2)))
 
-Bytewax tells nobody when a checkpoint is complete, so a checkpoint decides nothing here. What counts is the offset of
-each source partition, kept in the table by the commit that brought the rows: what Bytewax replays after a crash and is
-in already, is left out. `snapshot()` commits before Bytewax notes how far the source was read, so nothing that is not
-in the table is ever skipped.
+Bytewax does not signal when a checkpoint is complete, so a checkpoint decides nothing here. What counts is the offset
+of each source partition, kept in the table by the commit that brought the rows: what Bytewax replays after a crash and
+is in already, is left out. `snapshot()` commits before Bytewax notes how far the source was read, so nothing that is
+not in the table is ever skipped.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
             raise SinkError(
                 f"{self._table}: rows of source partition '{rows.source}' came to {self._part}, not to {right}",
                 hint="key the stream by the source partition: all its rows belong in one part, or a replay could not "
-                "be told from new rows",
+                "be distinguished from new rows",
                 table=self._table,
                 source=rows.source,
             )
@@ -353,7 +353,7 @@ def _check_not_behind(table: str, position: Mapping[str, int], state: SinkState 
                 f"{table}: Bytewax's recovery store says that offset {offset} of source partition '{source}' was "
                 f"reached, "
                 f"but the table stands at {position.get(source, 'its beginning')}",
-                hint="the table was rolled back or made anew: start with a new recovery store, and what the table "
+                hint="the table was rolled back or recreated: start with a new recovery store, and what the table "
                 "lacks is read again",
                 table=table,
                 source=source,

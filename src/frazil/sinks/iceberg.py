@@ -45,7 +45,7 @@ EVOLVE_ATTEMPTS = 10
 
 @dataclass
 class IcebergTarget:
-    """A ref of an Iceberg table, and the quarantine table beside it."""
+    """A ref of an Iceberg table, and the table's quarantine."""
 
     catalog: CommitCatalog
     identifier: Identifier

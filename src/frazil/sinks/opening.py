@@ -129,8 +129,8 @@ def open(  # frazil.sinks.open reads as it should
     """A sink that writes each row of a stream to a table exactly once.
 
     `table` is the name of a table in an Iceberg catalog, or the location of a Delta table: a path, a URL, or `delta:`
-    and a path. `name` is the stream's own: its progress is kept under it, and whoever opens the same name and part
-    takes over from the writer before. A Bytewax sink takes the name of its step unless one is given.
+    and a path. `name` is the stream's own: its progress is kept under it, and a writer that opens the same name and
+    part takes over from the writer before. A Bytewax sink takes the name of its step unless one is given.
 
     `host` says who brings the rows: `python` gives an `ArrowSink`, for any library that has Arrow, Daft among them;
     `bytewax` a sink for `op.output`, with `parts` parts; `spark` a `FrameSink` for DataFrames.

@@ -96,7 +96,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class FlushPolicy:
-    """When waiting rows are committed by themselves: at so many rows, bytes of Arrow, or seconds since the first of
+    """When waiting rows are committed by themselves: at a number of rows, bytes of Arrow, or seconds since the first of
     them.
     """
 
@@ -240,7 +240,7 @@ class ArrowSink:
             self.commit()
 
     def flush(self) -> None:
-        """Writes what waits to data files. Nobody sees them before the next commit."""
+        """Writes what waits to data files. Readers see them after the next commit."""
         with self._closing_on_error():
             self._files += self._buffer.flush()
 
@@ -252,7 +252,7 @@ class ArrowSink:
             if not (self._files or quarantined or self._also or self._end or self._done or self._buffer.rows):
                 return self.position
             claim = self._claim()
-            files, self._files = self._files, []  # from here on nobody may delete them: the commit may happen late
+            files, self._files = self._files, []  # from here on they must not be deleted: the commit may happen late
             also = {identifier: pa.concat_tables(tables) for identifier, tables in self._also.items()}
             self._progress = self._send(files, claim, quarantined=quarantined, also=also)
             self._end, self._done, self._also, self._first_at = {}, set(), {}, None

@@ -1,7 +1,9 @@
-"""Spark beyond this process: what a session on a cluster is told, and a look at the executors before anything begins.
+"""Spark beyond this process: the settings of a session on a cluster, and a check of the executors before anything
+begins.
 
-Spark tries for a minute to reach a master that is not there, waits for ever for executors that nobody grants, and says
-of a Python that does not fit what is in a stack trace of another machine. Here each of these is one sentence, soon.
+Spark tries for a minute to reach a master that is not there, waits for ever for executors that are not granted, and
+says of a Python that does not fit what is in a stack trace of another machine. Here each of these is one sentence,
+soon.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from frazil.units import count
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ENVIRONMENT = "environment"  # the folder, beside an executor, that a packed environment is unpacked into
+ENVIRONMENT = (
+    "environment"  # the folder, in an executor's working directory, that a packed environment is unpacked into
+)
 MASTER_SECONDS = 5.0
 SETTLE_SECONDS = 1.0  # executors of one cluster come one after the other
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -123,7 +127,7 @@ def _check_master(master: str) -> None:
             refused.append(f"{host}:{port}: {exc.strerror or exc}")
     raise PipelineError(
         f"no Spark master answers at {master} ({'; '.join(refused)}); {NOTHING_DONE}",
-        hint="see that it runs and listens on an address that this machine reaches; frazil --set "
+        hint="see that it runs and listens on an address that this machine can reach; frazil --set "
         "spark.master='local[*]' does without",
         problem="unreachable",
     )

@@ -3,7 +3,7 @@ start after a kill.
 
 Spark itself leaves 120 MB of copied jars behind whenever it is killed, and a supervisor that starts a stream again
 after each kill would fill the disk. Everything follows from Java's own setting, so `spark.local.dir` and
-SPARK_LOCAL_DIRS are the user's as before. Who is alive is told by a lock, not by a number: the system frees it at any
+SPARK_LOCAL_DIRS are the user's as before. A lock, not a pid, shows who is alive: the system frees it at any
 death, and numbers of processes come again.
 """
 
@@ -37,7 +37,7 @@ def own_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     held = os.open(folder / "new", os.O_CREAT | os.O_RDWR)  # never closed: the process ends, and with it the lock
     fcntl.flock(held, fcntl.LOCK_EX)
-    (folder / "new").rename(folder / LOCK)  # nobody ever sees the lock free while we live
+    (folder / "new").rename(folder / LOCK)  # the lock is never free while we live
     atexit.register(_remove, folder, os.getpid())
     return folder
 

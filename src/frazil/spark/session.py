@@ -114,7 +114,7 @@ def spark_session(
     """A running session, stopped at the end; what the JVM prints is in `log`. `more_jars` are coordinates, such as
     `KAFKA_JARS`.
 
-    On a cluster, executors can import the modules of the folder `project`; `tell` is told which executors there are.
+    On a cluster, executors can import the modules of the folder `project`; `tell` is called with the executors.
     """
     spark = _started(settings, app_name, log, more_jars)
     _quiet_query_errors()

@@ -159,7 +159,7 @@ def run_submission(plan: Submission) -> int:
 
 @dataclass(frozen=True)
 class Errand:
-    """What the driver is told: the arguments of `frazil`, where to leave its pid, and for whom it works."""
+    """What the driver gets: the arguments of `frazil`, where to leave its pid, and for whom it works."""
 
     arguments: list[str]
     pid_file: str

@@ -1,4 +1,4 @@
-"""Upkeep: what keeps tables healthy beside their writers. Compaction, delete files, manifests, expiry of snapshots,
+"""Upkeep: maintains tables while writers are running. Compaction, delete files, manifests, expiry of snapshots,
 orphans.
 """
 

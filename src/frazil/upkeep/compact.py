@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 STEP = "compact"
-# a group that a writer has overtaken is planned anew; one that is overtaken again and again waits for the next run
+# a group that a writer has overtaken is planned again; one that is overtaken again and again waits for the next run
 ROUNDS = 3
 COMMIT_BYTES = 2 << 30  # so much finished work is committed before more is begun
 COMMIT_FILES = 5_000
@@ -200,7 +200,7 @@ class Compaction:
     on_group: Callable[[Group], None] = ignore_group
 
     def run(self, table: Table, plan: CompactionPlan, *, replan: Callable[[Table], CompactionPlan]) -> CompactionResult:
-        """Rewrites the groups of the plan; those that were overtaken are planned anew, a few times."""
+        """Rewrites the groups of the plan; those that were overtaken are planned again, a few times."""
         result, groups = CompactionResult(), plan.groups
         for _ in range(ROUNDS):
             result, overtaken = self._round(table, groups, result)

@@ -178,7 +178,7 @@ class Expiry:
     clock_ms: Callable[[], int]
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     keep_since_ms: int | None = None
-    # of the table for which it was planned: one of the same name that was made anew is left alone
+    # of the table for which it was planned: a recreated one of the same name is left alone
     uuid: str | None = None
 
     def run(self) -> ExpiryResult:

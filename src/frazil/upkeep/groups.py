@@ -95,7 +95,7 @@ class Rules:
 @dataclass(frozen=True)
 class Group:
     """Files that are rewritten together. Those of an older partition spec have no partition in common: their rows are
-    taken apart anew.
+    partitioned again.
     """
 
     files: tuple[LiveFile, ...]

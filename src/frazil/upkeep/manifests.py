@@ -40,7 +40,7 @@ class ManifestFacts:
 
 @dataclass(frozen=True)
 class Merge:
-    """Manifests of one spec and kind that are written anew, together: one swap of the commit."""
+    """Manifests of one spec and kind that are rewritten together: one swap of the commit."""
 
     manifests: tuple[ManifestFacts, ...]
 
@@ -129,7 +129,7 @@ def plan_manifests(table: Table, policy: Policy) -> ManifestPlan:
         )
         for content in (DATA, DELETES)
         for unit in seen.units(content)
-        # After an upgrade to format 3 the rows have no ids yet; whoever commits first gives them, in the order of the
+        # After an upgrade to format 3 the rows have no ids yet; the first commit assigns them, in the order of the
         # manifest.
         if not (seen.keeps_row_ids and content == DATA and unit.fact("first_row_id") is None)
     ]
@@ -184,7 +184,7 @@ class ManifestRewrite:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def run(self, plan: ManifestPlan, *, policy: Policy) -> ManifestResult:
-        """Merges what was planned; if a writer has merged some meanwhile, it is planned anew, a few times."""
+        """Merges what was planned; if a writer has merged some meanwhile, it is planned again, a few times."""
         result = ManifestResult()
         for _ in range(ROUNDS):
             if not plan.merges:

@@ -63,7 +63,7 @@ class OrphanPlan:
 
 @dataclass
 class Locations:
-    """The folders of all tables of the catalog, asked for once: nobody removes files from a folder that two tables
+    """The folders of all tables of the catalog, asked for once: no files are removed from a folder that two tables
     share.
     """
 
@@ -90,8 +90,8 @@ class Locations:
             return ()  # dropped since it was listed
         except (RESTError, TableBroken, ValueError) as exc:
             raise UpkeepError(
-                f"no orphans are removed: {'.'.join(identifier)} cannot be loaded, so nobody knows where its files "
-                f"lie: {exc}",
+                f"no orphans are removed: {'.'.join(identifier)} cannot be loaded, so the location of its files "
+                f"is unknown: {exc}",
                 hint="repair it first (frazil table), or leave this step out: --only compact,deletes,manifests,expire",
                 reason=str(exc),
                 problem="not-loadable",
@@ -141,7 +141,7 @@ def remove_orphans(table: Table, plan: OrphanPlan, *, on_step: Callable[[str], N
     """Removes what was found, and what the table, loaded just now, still does not lead to: a writer may have slept for
     days.
 
-    Nothing, if a table of the same name has been made anew since.
+    Nothing, if a table of the same name has been recreated since.
     """
     if str(table.metadata.table_uuid) != plan.uuid:
         return Removed()
@@ -203,7 +203,7 @@ def _walk(fs: pafs.FileSystem, path: str, depth: int) -> Iterator[pafs.FileInfo]
 
 
 def _is_hidden(path: str) -> bool:
-    """Whether a folder or file on the way is somebody's own: `_temporary`, `.crc`; a partition such as `_day=1` is not.
+    """Whether a folder or file on the way is hidden: `_temporary`, `.crc`; a partition such as `_day=1` is not.
 
     >>> _is_hidden("data/_temporary/0/f.parquet"), _is_hidden("data/_day=1/f.parquet"), _is_hidden("metadata/.v1.json.crc")
     (True, False, True)

@@ -37,7 +37,7 @@ class Removed:
     files: int = 0
     missing: int = 0
     failed: tuple[str, ...] = ()
-    outside: int = 0  # not in the table's folders: added by hand, maybe somebody else's
+    outside: int = 0  # not in the table's folders: added by hand, maybe owned by another program
     needed: int = 0  # other tables lead to them
     needed_by: tuple[str, ...] = ()
     unknown: int = 0  # left, for a table that cannot be read may lead to them

@@ -63,7 +63,7 @@ Exchange = Callable[["Survey", Sequence[S], int], tuple[list[ManifestFile], Coun
 
 @dataclass(frozen=True)
 class Outcome(Generic[S]):
-    """What came of it: the swaps that are in, those that were left out, and of these the ones whose files nobody may
+    """What came of it: the swaps that are in, those that were left out, and of these the ones whose files must not be
     delete.
     """
 

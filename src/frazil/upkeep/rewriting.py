@@ -1,4 +1,4 @@
-"""A group of data files read, without its deleted rows, and written anew. Plain values in and out: it also runs on
+"""A group of data files read, without its deleted rows, and rewritten. Plain values in and out: it also runs on
 Spark's executors.
 """
 

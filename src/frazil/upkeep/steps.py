@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("frazil.upkeep")
 STEPS = (compact.STEP, deletes.STEP, manifests.STEP, expire.STEP, orphans.STEP)
-REMOVING = (expire.STEP, orphans.STEP)  # steps after which nobody gets something back
+REMOVING = (expire.STEP, orphans.STEP)  # steps that cannot be undone
 NOT_WRITTEN = (TimestampNanoType, TimestamptzNanoType, GeometryType, GeographyType, UnknownType)
 MUCH_BYTES = 20 << 30  # from here on a cluster is worth it
 Detail = CompactionPlan | DeletePlan | ManifestPlan | ExpiryPlan | OrphanPlan
@@ -91,7 +91,7 @@ def ignore_progress(done: int, total: int) -> None:
 
 @dataclass
 class Keeper:
-    """Looks after one table. The table is loaded anew for each step: one prepares the next."""
+    """Maintains one table. The table is loaded again for each step: one prepares the next."""
 
     catalog: FrazilCatalog
     identifier: Identifier

@@ -27,7 +27,7 @@ def defined_in(file: Path) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         if isinstance(node, ast.ClassDef):
-            yield from (f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef))
+            yield from (f"{node.name}.{column.name}" for column in node.body if isinstance(column, ast.FunctionDef))
 
 
 @pytest.mark.parametrize(("title", "rows"), walks().items(), ids=str)

@@ -14,7 +14,7 @@ SHOWN_FILES = 3
 
 @dataclass(frozen=True)
 class Decision:
-    """Columns to add to the table, and the files to set aside with the columns that are unknown in them."""
+    """Columns to add to the table, and the files to quarantine with their unknown columns."""
 
     add: tuple[str, ...] = ()
     quarantined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ _HINT = (
 
 
 def reason(names: Sequence[str]) -> str:
-    """Why a row of such a file is set aside.
+    """Why a row of such a file is quarantined.
 
     >>> reason(("channel",))
     "the file has column 'channel', which the table does not have"
@@ -97,7 +97,7 @@ def _refuse_missing(table: str, columns: FileColumns, paths: Sequence[str]) -> N
             raise SourceDrift(
                 f"{table}: column '{name}' is missing{_in_files(lacking, paths)}",
                 columns=(name,),
-                hint="mend the files, or set drift='evolve': the column is NULL then",
+                hint="fix the files, or set drift='evolve': the column is NULL then",
                 table=table,
                 column=name,
             )

@@ -102,7 +102,7 @@ def run_pipeline(
 
 def _came_first(pipeline: Pipeline) -> PipelineError:
     return PipelineError(
-        f"pipeline '{pipeline.name}': another run of it came first, after this one had looked for new files; "
+        f"pipeline '{pipeline.name}': another run committed first, after this run listed the files; "
         "nothing of this run was committed",
         hint="the ledger says which files are in; run again to load those that are not, and let one run at a time",
         pipeline=pipeline.name,

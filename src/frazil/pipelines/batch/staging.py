@@ -1,5 +1,5 @@
-"""From landing files to data files that nobody sees yet: read, the user's function, types and checks, duplicates,
-quarantine.
+"""From landing files to staged files, which no reader sees yet: read, the user's function, types and checks,
+duplicates, quarantine.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Staging:
     def _transformed(
         self, columns: FileColumns, tasks: Sequence[Task]
     ) -> tuple[SourceFrame | None, DataFrame | None, drift.Decision]:
-        """What the user's function makes of the files that are not set aside; the table has the columns for it."""
+        """What the user's function makes of the files that are not quarantined; the table has the columns for it."""
         self._check_delimiter(columns)
         rows, frame = self._call(columns.schema, tasks)
         if frame is None:

@@ -71,7 +71,7 @@ def _read_each(paths: Sequence[str], io_properties: Mapping[str, str], read: Cal
             return read(stores[bucket], path.removeprefix("s3://"))
         except (OSError, pa.ArrowException) as exc:
             raise PipelineError(
-                f"{path} cannot be read: {str(exc).splitlines()[0]}", hint="mend the file, or move it away", path=path
+                f"{path} cannot be read: {str(exc).splitlines()[0]}", hint="fix the file, or move it away", path=path
             ) from exc
 
     with ThreadPoolExecutor(THREADS) as pool:

@@ -1,4 +1,4 @@
-"""CSV by pyarrow: every column as text, rows of the wrong length or encoding told apart."""
+"""CSV by pyarrow: every column as text, rows of the wrong length or encoding separately."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_names(filesystem: Any, path: str, options: CsvOptions) -> tuple[str, ..
     if twice := sorted({name for name in column_names if column_names.count(name) > 1}):
         raise PipelineError(
             f"{path}: column '{twice[0]}' stands twice in the header",
-            hint="mend the file, or move it away",
+            hint="fix the file, or move it away",
             path=path,
             column=twice[0],
         )

@@ -22,7 +22,7 @@ from frazil.pipelines.sources import FileSource
 if TYPE_CHECKING:
     import numpy as np
 
-# the slice's number and the row's, in one: it costs 8 bytes a row on the way through Spark
+# the slice's number and the row's, in one: it costs 8 bytes per row on the way through Spark
 POSITION = "_frazil_position"
 _ROW_BITS = 40
 
@@ -36,7 +36,9 @@ class Reader:
     io_properties: Mapping[str, str] = field(repr=False)
 
     def read(self, piece: Slice, on_malformed: OnMalformed) -> Iterator[pa.RecordBatch]:
-        """The rows of a slice in the schema of the run, with their position; what is no row is told, and left out."""
+        """The rows of a slice in the schema of the run, with their position; what is not a row is reported and left
+        out.
+        """
         for first, columns in read_columns(self.source, piece, self.io_properties, on_malformed):
             yield self._shape(columns, first, piece)
 

@@ -96,8 +96,8 @@ class Tombstones:
 class JsonDecoder:
     """Takes each message for a JSON object: its fields are columns, as the text that stands there, nested ones as JSON.
 
-    With `quarantine_unknown`, a message with a field that is not in `names` is a bad one; else such fields are told in
-    `unknown`.
+    With `quarantine_unknown`, a message with a field that is not in `names` is a bad one; otherwise such fields are
+    reported in `unknown`.
     """
 
     names: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Where a stream begins to read: what the table has reached, held against what Kafka still has. The decision is pure.
 
 A source partition is known to the table as `uplink@Xf3k9aQ2/0`: the topic, the beginning of the id that Kafka gave it,
-and the number. A topic that was deleted and made again has another id, so its offsets, which begin anew, are never
+and the number. A topic that was deleted and made again has another id, so its offsets, which start from zero, are never
 taken for those of the old one.
 """
 
@@ -99,7 +99,8 @@ def plan_start(
             raise ProgressMismatch(
                 f"pipeline '{pipeline}': {table} has read {plain} up to {at}, but Kafka has it only up to "
                 f"{partition.latest}",
-                hint="has Kafka lost messages, or is this another cluster? a pipeline of another name begins anew",
+                hint="has Kafka lost messages, or is this another cluster? a pipeline with another name starts from "
+                "the beginning",
                 pipeline=pipeline,
                 table=table,
             )

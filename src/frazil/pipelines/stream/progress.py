@@ -1,4 +1,4 @@
-"""How a stream is doing: lag, rows a second, time of a batch; as a line, as JSON, and as Prometheus reads it."""
+"""The progress of a stream: lag, rows per second, time of a batch; as a line, as JSON, and as Prometheus reads it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _HELP = {
     "deleted_total": ("counter", "Of an upsert: changes that deleted a row."),
     "unchanged_total": ("counter", "Of an upsert: late changes, and deletes of keys that the table did not have."),
     "duplicates_total": ("counter", "Of an upsert: changes with a later one of their key in the same batch."),
-    "quarantined_total": ("counter", "Messages or rows set aside since the stream began."),
+    "quarantined_total": ("counter", "Messages or rows quarantined since the stream began."),
     "batches_total": ("counter", "Batches committed since the stream began."),
     "lag_messages": ("gauge", "Messages in the source that the table does not have, at most."),
     "batch_seconds": ("gauge", "How long the last batch took, up to its commit."),
-    "batch_rows_per_second": ("gauge", "Rows a second of the last batch."),
+    "batch_rows_per_second": ("gauge", "Rows per second of the last batch."),
     "last_commit_timestamp_seconds": ("gauge", "When the last batch was committed."),
 }
 

@@ -1,8 +1,8 @@
-"""A stream: messages of Kafka -> the user's function -> the table, a commit a batch, with quarantine and progress.
+"""A stream: messages of Kafka -> the user's function -> the table, one commit per batch, with quarantine and progress.
 
 What the table has reached decides where reading begins, and a batch moves that in the commit of its rows. So a query
 without state needs no checkpoint of Spark's: it gets an empty one at every start, and none can be lost, stale or
-somebody else's. One with state has to keep its own, and is refused when it is not there (`stateful`).
+another query's. One with state has to keep its own, and is refused when it is not there (`stateful`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FEW_ROWS = 1000  # of a batch: too few to speak of a share
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How a stream runs: to the end of what is there (`once`), or on and on, a batch every so many seconds while there
+    """How a stream runs: to the end of what is there (`once`), or continuously, one batch per interval while there
     is something new.
 
     `state` is a folder of its own for each pipeline.
@@ -249,7 +249,7 @@ class _Stream:
         self._tell()
 
     def _tell(self) -> None:
-        if not self.operators:  # else nobody but Spark knows
+        if not self.operators:  # else only Spark knows
             self.progress.lag = lag(self.latest, {**self.start.reached, **self.sink.position}, self.ids)
         self.options.on_change(self.progress)
 

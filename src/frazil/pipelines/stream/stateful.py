@@ -1,8 +1,8 @@
 """Queries that keep state: which operators do, and when their checkpoint is not the one that belongs to the table.
 
 The state (rows seen, sums so far) is in Spark's checkpoint and nowhere else. With another checkpoint the query would
-start with empty state, and what it then writes does not follow what the table has: duplicates come through, sums begin
-at nought.
+start with empty state, and what it then writes does not follow what the table has: duplicates come through, counters
+start at zero.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ def check_stateless(progress: Mapping[str, int], *, pipeline: str, table: str) -
     if _own(progress):
         raise ProgressMismatch(
             f"pipeline '{pipeline}': {table} has batches of a query that kept state, and this one keeps none",
-            hint="which messages are in cannot be told: give the pipeline another name, if all of them are to be read "
-            "anew",
+            hint="it is unknown which messages are committed: give the pipeline another name to read all of them again",
             pipeline=pipeline,
             table=table,
             problem="stateful-before",
@@ -91,13 +90,13 @@ def check_stateful(
     """  # noqa: E501
     keeps = f"pipeline '{pipeline}' keeps state ({', '.join(operators)}) in its checkpoint"
     anew = (
-        f"bring the checkpoint back to {checkpoint.folder}; or begin anew: empty {table}, or give the pipeline "
+        f"bring the checkpoint back to {checkpoint.folder}; or start over: empty {table}, or give the pipeline "
         f"another name"
     )
     if others := [name for name in progress if not name.startswith(CHECKPOINT)]:
         raise ProgressMismatch(
             f"{keeps}, and {table} has rows of a query without state, up to {others[0]}: {progress[others[0]]}",
-            hint="give the pipeline another name: it then reads all messages anew",
+            hint="give the pipeline another name: it then reads all messages again",
             table=table,
             problem="stateless-before",
         )
@@ -106,7 +105,7 @@ def check_stateful(
         raise ProgressMismatch(
             f"{keeps}, and {checkpoint.folder} is at batch {checkpoint.batches}, but {table} only at "
             f"{known.get(checkpoint.query, 0)}",
-            hint=f"was the table rolled back? remove {checkpoint.folder} and empty the table to begin anew",
+            hint=f"was the table rolled back? remove {checkpoint.folder} and empty the table to start over",
             table=table,
             problem="checkpoint-ahead",
         )
@@ -116,7 +115,7 @@ def check_stateful(
         raise ProgressMismatch(
             f"{keeps}; {table} has {batches} batches of the checkpoint of query {query}, and {checkpoint.folder} "
             f"holds {held}: "
-            "with empty state, rows would be repeated and sums begin at nought",
+            "with empty state, rows would be repeated and counters start at zero",
             hint=anew,
             table=table,
             problem="state-missing",

@@ -1,8 +1,8 @@
 """Messages of Kafka as a source of tasks: decoded, held against the contract and written to files, in one pass in
 Arrow.
 
-Where the pipeline's function changes the frame, Spark stands in between: one task decodes (and sets bad messages
-aside), another writes.
+Where the pipeline's function changes the frame, Spark stands in between: one task decodes (and quarantines bad
+messages), another writes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MessageRows:
         )
 
     def decode(self, batch: pa.RecordBatch, work: TaskWork) -> tuple[Decoded, pa.RecordBatch]:
-        """The rows of messages, and the place of each; bad ones are set aside."""
+        """The rows of messages, and the position of each; bad ones are quarantined."""
         assert self.decoder is not None
         work.reach(*offset_ranges(batch))
         decoded, place = self.decoder.decode(batch), batch.select(PLACE)

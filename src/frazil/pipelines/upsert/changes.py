@@ -1,8 +1,8 @@
 """Changes that are ready to be merged: one for each key, kept by Spark, and counted.
 
-Tasks in Python make changes of rows (`upsert_task`): they read text, tell what is wrong, and set bad rows aside. Rows
-that come in the table's own types, good and each of another key, need nothing of that, and whether they are so Spark
-can see for itself: they stay in the JVM. If only one of them is not, tasks make all.
+Tasks in Python make changes of rows (`upsert_task`): they read text, report what is wrong, and quarantine bad rows.
+Rows that come in the table's own types, good and each of another key, need nothing of that, and whether they are so
+Spark can see for itself: they stay in the JVM. If only one of them is not, tasks make all.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Merge:
             self.stages.table_at(stage)  # if the branch is gone, that is what to tell
             raise PipelineError(
                 f"{target.layout.name}: the merge failed: {spark_error(str(exc))}",
-                hint="nothing was committed; mend it and run again",
+                hint="nothing was committed; fix it and run again",
                 table=target.layout.name,
             ) from exc
         finally:

@@ -25,7 +25,7 @@ REPORT = "_frazil_report"
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """Everything that a task must know: where bad rows go, what they are told by, and how changes find their rows."""
+    """Everything that a task must know: where bad rows go, how they are detected, and how changes find their rows."""
 
     load: TaskPlan
     rules: UpsertRules
@@ -86,7 +86,7 @@ class ChangePlan:
 
 
 def _changes(work: TaskWork, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
-    """The changes of a batch, each with its place in the source; bad ones are set aside."""
+    """The changes of a batch, each with its position in the source; bad ones are quarantined."""
     placed, accepted = work.take(batch)
     if (arrival := placed.arrival()) is None:
         arrival = count_up(placed.rows.num_rows, start=work.taken - placed.rows.num_rows)

@@ -88,7 +88,7 @@ def _attach(known: Mapping[str, str]) -> str:
 
 
 def _s3_secret(settings: Settings, catalog: FrazilCatalog) -> str | None:
-    """The keys and the endpoint, as PyIceberg would use them: what is set here, else what the catalog has told."""
+    """The keys and the endpoint, as PyIceberg would use them: what is set here, else what the catalog returned."""
     properties = catalog.properties
     endpoint = (
         properties.get("s3.endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

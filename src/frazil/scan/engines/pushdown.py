@@ -2,7 +2,7 @@
 they ask for.
 
 The engine does not look at the rows again, so its filter is applied to every batch as it is. To skip files, it is also
-understood: from its text, and only if the same text, built anew, is the same filter. What cannot be understood skips
+understood: from its text, and only if the same text, parsed again, is the same filter. What cannot be understood skips
 nothing.
 """
 

@@ -1,5 +1,5 @@
-"""The entries of a manifest read abreast: a field of all of them at a time, by numpy. Long fields are decoded when they
-are asked for.
+"""The entries of a manifest, decoded column by column: one field of all entries at a time, by numpy. Long fields are
+decoded when they are asked for.
 
 In Avro a record starts where the one before it ends, so records can only be read one by one. But every entry has the
 path of its file, and the paths of a table start alike: they are searched for, and all entries are read at once from

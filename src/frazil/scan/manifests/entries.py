@@ -127,7 +127,7 @@ class EntryColumns(Mapping[str, pa.Array]):
 
 
 def read_entries(path: str, content: bytes, *, bounds_of: Collection[int] = ()) -> Columns:
-    """The entries in a manifest's bytes: abreast if they can be, else one by one."""
+    """The entries in a manifest's bytes: vectorized if possible, else one by one."""
     try:
         file = open_avro(content)
         try:

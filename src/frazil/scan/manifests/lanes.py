@@ -135,7 +135,7 @@ class Window:
 
 
 class Lanes:
-    """A place in each record; all of them move on together. Whoever goes astray reads anything, and is found out at the
+    """A place in each record; all of them move on together. A malformed block decodes to garbage; it is detected at the
     end.
     """
 
@@ -164,7 +164,7 @@ class Lanes:
             self._unpacked = None
 
     def cut(self, starts: NDArray[np.integer], size: int) -> NDArray[np.uint8]:
-        """So many bytes from each of the places on, a row each."""
+        """A number of bytes from each position, one row per record."""
         if size > len(PADDING):
             raise NotVectorized("too much of one field")
         bytes_ = self._bytes

@@ -68,7 +68,7 @@ class ManifestCache:
         return decoded
 
     def _decode(self, path: str, content: bytes, bounds_of: Collection[int]) -> Manifest:
-        # The newest stays unpacked until the next one comes: whoever asked for it wants more of it at once.
+        # The newest stays unpacked until the next one comes: the caller often wants more of it at once.
         manifest = decode_manifest(path, content, bounds_of=bounds_of)
         before, self._newest = self._newest, manifest
         if before is not None:
@@ -103,7 +103,8 @@ class ManifestCache:
             return self._kept.get(path, array)
 
     def _shrink(self) -> None:
-        # Bounds are typed on first use, so what is kept has grown since it came: its size is taken anew, now and then.
+        # Bounds are typed on first use, so what is kept has grown since it came: its size is measured again, now and
+        # then.
         self._about = sum(array.nbytes for array in self._kept.values())
         while self._about > self._max_bytes and len(self._kept) > 1:
             _, gone = self._kept.popitem(last=False)

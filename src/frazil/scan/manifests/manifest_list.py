@@ -62,7 +62,7 @@ class ManifestList:
         return int(rough + summaries + sum(known.nbytes for known in list(self._ranges.values())))
 
     def live(self, at: int) -> int | None:
-        """How many files a manifest has that are not deleted; old writers do not say."""
+        """The number of live files per manifest; old writers do not record it."""
         added, existing = self.columns["added"][at], self.columns["existing"][at]
         return None if added is None or existing is None else added + existing
 

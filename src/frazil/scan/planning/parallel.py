@@ -27,7 +27,7 @@ def default_workers() -> int:
 def read_ahead(tasks: Iterable[T], read: Callable[[T], Iterator[R]], *, workers: int, ordered: bool) -> Iterator[R]:
     """What `read` gives for every task, from several threads; in the order of the tasks if `ordered`, else as it comes.
 
-    Whoever stops reading early stops the threads: nothing is left behind when the iterator is closed.
+    If the caller stops reading early, the threads stop: nothing is left behind when the iterator is closed.
     """
     waiting, stop = iter(tasks), Event()
     first = list(islice(waiting, workers))
@@ -70,12 +70,12 @@ def _fill(lane: Queue[Any], task: T, read: Callable[[T], Iterator[R]], stop: Eve
             if not _put(lane, item, stop):
                 return
         _put(lane, END, stop)
-    except BaseException as exc:  # it belongs to whoever reads
+    except BaseException as exc:  # it is raised to the reader
         _put(lane, _Failed(exc), stop)
 
 
 def _put(lane: Queue[Any], item: object, stop: Event) -> bool:
-    """Whether the item was taken; not when nobody reads any more."""
+    """Whether the item was taken; not if the reader has stopped."""
     while not stop.is_set():
         try:
             lane.put(item, timeout=LOOK_SECONDS)

@@ -393,7 +393,7 @@ class Planner:
         return [self.deletes.of(path, sequence, spec_id, partition) for path, sequence, partition in facts]
 
     def tasks(self, group: Group) -> Iterator[FileTask]:
-        """One task a file of a group."""
+        """One task per file of a group."""
         spec_id = group.unit.fact("spec_id")
         residuals = self.residuals.of(self.spec(spec_id), self.fields(spec_id), group.manifest, group.rows)
         each = [residuals] * len(group) if isinstance(residuals, BooleanExpression) else residuals

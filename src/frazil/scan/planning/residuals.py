@@ -1,5 +1,5 @@
-"""What is left of a filter for the rows of a file, once its partition is known. Each partition is thought
-about once.
+"""What is left of a filter for the rows of a file, once its partition is known. Memoised per
+partition.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ Projected = BooleanExpression | None
 
 
 class _Evaluator(ResidualEvaluator):
-    """PyIceberg's evaluator, which binds and projects every predicate anew for each partition: here that is
+    """PyIceberg's evaluator, which binds and projects every predicate again for each partition: here that is
     done once.
     """
 

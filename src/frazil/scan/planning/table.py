@@ -155,7 +155,7 @@ class TableState:
         if start_id is None:
             if line[-1].parent_id is not None:
                 problem = (
-                    f"what was appended before snapshot {line[-1].snapshot_id} is not told any more: the snapshots "
+                    f"what was appended before snapshot {line[-1].snapshot_id} is no longer known: the snapshots "
                     f"until then have expired"
                 )
                 raise ScanError(

@@ -29,7 +29,7 @@ LINEAGE = {ROW_ID.field_id, UPDATED.field_id}
 
 
 class Extras:
-    """The extra columns of a file that a scan gives out, made for each batch and put beside the columns that
+    """The metadata columns of a file that a scan returns, made for each batch and added to the columns that
     were read.
     """
 

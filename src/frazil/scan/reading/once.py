@@ -20,7 +20,7 @@ class _Slot(Generic[V]):
 
 
 class Once(Generic[V]):
-    """A cache by key. Whoever asks for a value that another thread is making waits for it."""
+    """A cache by key. A thread that asks for a value while another one computes it waits for it."""
 
     def __init__(self, size_of: Callable[[V], int], *, max_bytes: int) -> None:
         self._size_of, self._max_bytes = size_of, max_bytes

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowScan:
-    """Rows of a table. Every call that reads plans anew from cached manifests and reads the files of the
+    """Rows of a table. Every call that reads plans again from cached manifests and reads the files of the
     same snapshot.
     """
 

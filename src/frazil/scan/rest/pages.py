@@ -1,5 +1,5 @@
-"""A plan in pages: each is a span of the manifests' files, so that whoever has the span can make the page, without the
-pages before.
+"""A plan in pages: each is a span of the manifests' files, so that any server can make the page from the span, without
+the pages before.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Page:
 
 
 def make_page(planner: Planner, span: Span, *, page_files: int = PAGE_FILES, look_files: int = LOOK_FILES) -> Page:
-    """The first page of a span. All pages of a scan together have every file once, whoever makes them and in which
-    order.
+    """The first page of a span. All pages of a scan together have every file once, whichever server makes them, in
+    whichever order.
     """
     numbered = [(number, unit) for number, unit in enumerate(planner.units()) if span.has(number)]
     kept = {id(unit) for unit in planner.keep_units([unit for _, unit in numbered])}

@@ -160,7 +160,7 @@ class DeltaLog:
                 f"{self.uri}: the commit may or may not have happened: {exc}", table=self.uri, reason=str(exc)
             ) from exc
         self.retry.on_step("after commit")
-        # nobody looks at the older ones; the last few stay for whoever reads an older version
+        # the older ones are not read; the last few stay for readers of an older version
         with contextlib.suppress(OSError):
             self.io.delete(self._location(part, _generation_version(after), after.commits - KEPT))
 

@@ -3,7 +3,7 @@
 Delta's own RESTORE brings the files back and leaves the application transactions alone: the rows that it takes out stay
 out, for the progress says that they are in. Where the progress is to go back as well, the same commit carries it, under
 a generation that fences every writer. The quarantine table stays as it is: it has progress of its own, so what it holds
-is not set aside again.
+is not quarantined again.
 
 RESTORE looks for every file of the old version before it commits, and the commit fails if another one came first. A
 vacuum writes no commit that it could conflict with: one that runs at that very moment, with a retention shorter than
@@ -49,7 +49,7 @@ def roll_back_delta(
         _check_covered(uri, version, current, then or Progress())
     elif then is None:
         raise ProgressMismatch(
-            f"{uri}: what the progress was at version {version} is not known any more: the log keeps that of the last "
+            f"{uri}: what the progress was at version {version} is no longer known: the log keeps that of the last "
             f"commits alone",
             hint="roll back without the progress, or to a later version",
             snapshot=version,
@@ -57,7 +57,7 @@ def roll_back_delta(
             problem="expired",
         )
     else:
-        # Generations never go back: a writer of the time that is undone must not find itself in office again.
+        # Generations never go back: a writer of the time that is undone must not regain ownership.
         after = {
             name: replace(then.part(name), generation=part_progress.generation + 1, writer="")
             for name, part_progress in current.parts.items()

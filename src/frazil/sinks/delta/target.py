@@ -1,7 +1,8 @@
 """The Delta target: the same sink, the same files, another log.
 
 A `day(ts)` partition becomes a column of its own (`ts_day`), which the sink fills; the table's configuration says from
-what. Quarantined rows have a table beside it, written first, exactly once by itself: Delta commits one table at a time.
+what. Quarantined rows are in a companion table, written first, exactly once on its own: Delta commits one table at a
+time.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _refuse_types(schema: Schema, keys: Sequence[Key]) -> None:
 
 @dataclass
 class DeltaTarget:
-    """A Delta table, and the quarantine table beside it."""
+    """A Delta table and its quarantine table."""
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
@@ -204,7 +205,7 @@ class DeltaTarget:
         now, known = delta_layout(self.uri, table, self._io_properties), self._layout
         if now == known or not files:
             return
-        hint = "open the sink again and go on from its position: these rows are judged anew"
+        hint = "open the sink again and continue from its position: these rows are checked again"
         if [(key.name, str(key.transform)) for key in now.keys] != [
             (key.name, str(key.transform)) for key in known.keys
         ]:
@@ -227,7 +228,7 @@ class DeltaTarget:
                 raise SchemaMismatch(self.uri, column.name, expected=str(column.field_type), got=got, hint=hint)
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
-        """The quarantine table, made if it is not there, and how far it has come by itself; taken over, if the part
+        """The quarantine table, created if it does not exist, and its own progress; taken over, if the part
         was.
         """
         if part not in self._owned:
@@ -316,7 +317,7 @@ class _Quarantine:
     floors: Mapping[str, int]
 
     def has(self, row: QuarantinedRow) -> bool:
-        """Whether an earlier run has set the row aside, before it was killed and its rows came again."""
+        """Whether an earlier run quarantined the row, before it was killed and its rows came again."""
         return bool(row.end) and all(self._at(name) >= end for name, end in row.end.items())
 
     @property

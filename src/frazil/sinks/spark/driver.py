@@ -12,7 +12,7 @@ the driver.
 
     # step by step, for pipelines
     sink = lake.open("lakehouse.sales", name="daily")            # or lake.open(lake.Delta("s3://bucket/table", {...}),
-    name=...) staged = sink.stage(frame)                                   # one Spark job; files are there, nobody sees
+    name=...) staged = sink.stage(frame)                                   # one Spark job; files exist, unseen
     them if staged.counts.bad_share > 0.1:
         sink.discard(staged)                                     # deletes them: nothing can refer to them
     else:
@@ -218,8 +218,8 @@ class FrameSink:
         offsets: OffsetColumns | None = None,
         through: Through | None = None,
     ) -> Staged:
-        """Runs the one Spark job that writes the frame's files. Nobody sees them before `publish`; `discard` removes
-        them.
+        """Runs the one Spark job that writes the frame's files. Readers do not see them before `publish`; `discard`
+        removes them.
 
         `through` is a step of the caller's own on the frame's rows, as for `mapInArrow`; here it runs in the worker
         that writes, so that its rows do not travel to the JVM and back.
@@ -365,7 +365,7 @@ def open(  # frazil.sinks.spark.open reads as it should
 ) -> FrameSink:
     """A sink for frames: for a table of an Iceberg catalog, or for a Delta table.
 
-    `name` is the stream's own: its progress is kept under it, and whoever opens the same name takes over from the
+    `name` is the stream's own: its progress is kept under it, and a writer that opens the same name takes over from the
     writer before. `catalog` is a `frazil.client.FrazilCatalog`, any catalog of PyIceberg, the address of a REST
     catalog, or nothing: the settings say.
     """
@@ -445,7 +445,7 @@ def foreach_batch(
 def each_batch(
     open_sink: Callable[[], S], write: Callable[[S, DataFrame, int], None]
 ) -> Callable[[DataFrame, int], None]:
-    """Writes the batches of a query to one sink; after an error the next batch opens it anew."""
+    """Writes the batches of a query to one sink; after an error the next batch opens it again."""
     opened: list[S] = []
 
     def write_batch(frame: DataFrame, batch_id: int) -> None:

@@ -172,7 +172,7 @@ class TaskMessage(WriterCommitMessage):
     """What a task reports, and the query that it worked for, if that is a stream."""
 
     report: str
-    # how far the quarantine had come when the job was planned, where it has progress of its own
+    # the progress of the quarantine when the job was planned, if it has its own
     quarantined: Mapping[str, int]
     query: str | None
 
@@ -230,7 +230,7 @@ class _Writer:
         ):
             name = target.layout.name
             raise ProgressMismatch(
-                f"{name}: another writer has set rows aside since the job began",
+                f"{name}: another writer has quarantined rows since the job started",
                 hint="write the frame again",
                 table=name,
             )
@@ -259,8 +259,8 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """`rows.writeStream.format("frazil")`: one commit a batch. Without offset columns, its number in the checkpoint is
-    the position.
+    """`rows.writeStream.format("frazil")`: one commit per batch. Without offset columns, its number in the checkpoint
+    is the position.
     """
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:

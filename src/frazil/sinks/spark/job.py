@@ -219,7 +219,7 @@ def batch_position(known: Mapping[str, int], query: str | None, batch_id: int, *
         raise ProgressMismatch(
             f"{table}: the table has batches of the query {others[0].removeprefix(CHECKPOINT)}, and this one, with "
             f"another checkpoint, "
-            f"is {query}: which of its rows are in cannot be told",
+            f"is {query}: it is unknown which of its rows are committed",
             hint="go on with the old checkpoint, or give offsets=OffsetColumns(...), or write under another name if "
             "all its rows are new",
             table=table,

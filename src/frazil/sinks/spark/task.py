@@ -162,7 +162,7 @@ class RowSource(Protocol):
 
     def read(self, batch: pa.RecordBatch, work: TaskWork) -> Placed:
         """The rows of a batch, in the columns that the contract expects. Offsets, repeated rows and rows that cannot be
-        read are told to `work`.
+        read are reported to `work`.
         """
 
 

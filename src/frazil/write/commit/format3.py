@@ -128,7 +128,7 @@ def write_list_v3(
         prepare = _prepare(manifest, snapshot_id=snapshot_id, sequence=sequence)
         if prepare.content == ManifestContent.DATA and prepare[MANIFEST_FIRST_ROW] is None:
             prepare[MANIFEST_FIRST_ROW] = following
-            # Also existing files may have no ids yet, after an upgrade. Ids that nobody takes are no loss.
+            # Also existing files may have no ids yet, after an upgrade. Unused ids are no loss.
             following += (prepare.added_rows_count or 0) + (prepare.existing_rows_count or 0)
         prepared.append(prepare)
     meta = {key: str(value) for key, value in said.items()}

@@ -1,4 +1,4 @@
-"""How far a sink has come, kept in the table itself. Pure: it reads and decides, and does nothing.
+"""The progress of a sink, kept in the table itself. Pure: it reads and decides, and does nothing.
 
 For every part of a sink the table holds: who writes it (a generation that counts take-overs, and a token that is that
 writer's own), how many commits it made, and the offset reached in each source partition. It is one table property for
@@ -137,7 +137,7 @@ def read_progress(metadata: TableMetadata, ref: str = MAIN) -> Progress:
     """The progress that belongs to a ref of the table.
 
     The property of a branch outlives it where another tool drops the branch, and speaks of other rows where it makes
-    one of that name anew. So the snapshots that lead to a branch have the last word.
+    one of that name again. So the snapshots that lead to a branch have the last word.
     """
     known = Progress.parse(metadata.properties.get(property_key(ref)))
     return known if ref == MAIN or not known.parts else _progress_on_branch(metadata, ref, known)

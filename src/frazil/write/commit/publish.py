@@ -176,10 +176,10 @@ class Publisher:
         inherited = read_progress(table.metadata) if is_main else progress_at(table.metadata, on_ref, MAIN)
         if inherited is None and part in read_progress(table.metadata).parts:
             raise ProgressMismatch(
-                f"{self.table_name}: how far part '{part}' had come where branch '{self.ref}' left main cannot be "
-                f"told: "
+                f"{self.table_name}: the progress of part '{part}' where branch '{self.ref}' left main is "
+                f"unknown: "
                 "those snapshots are expired",
-                hint="make the branch anew from main, or write under another name",
+                hint="recreate the branch from main, or write under another name",
                 part=part,
                 ref=self.ref,
                 problem="expired",
@@ -192,7 +192,7 @@ class Publisher:
         """Commits the target's rows, those of the other tables and the progress, all at once; or finds that this has
         happened before.
 
-        Raises `WriterFenced` when another writer owns the part now or the table was made anew, and `CommitConflict`
+        Raises `WriterFenced` when another writer owns the part now or the table was recreated, and `CommitConflict`
         when a staged snapshot was overtaken.
         """
 

@@ -1,4 +1,4 @@
-"""The table beside a table: rows that it did not take, with the reason and where they came from."""
+"""The companion table `__quarantine`: rejected rows, with the reason and where they came from."""
 
 from __future__ import annotations
 

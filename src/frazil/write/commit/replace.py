@@ -29,7 +29,7 @@ class Replace:
     """New files, and the end of all other files of the partitions that these lie in. Partitions without a new file stay
     as they are.
 
-    Which files go is decided anew at each attempt, on the table as it is then: rows that another writer appended to
+    Which files go is decided again at each attempt, on the table as it is then: rows that another writer appended to
     such a partition in the meantime go, too. Delete files stay: they speak of files that are gone, or of lower sequence
     numbers than the new ones have.
     """

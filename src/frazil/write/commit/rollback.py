@@ -169,13 +169,13 @@ def progress_after(metadata: TableMetadata, old: Snapshot, *, with_progress: boo
     then = progress_at(metadata, old, ref)
     if then is None:
         raise ProgressMismatch(
-            f"what the progress was at snapshot {old.snapshot_id} is not known any more: the commits before it have "
+            f"what the progress was at snapshot {old.snapshot_id} is no longer known: the commits before it have "
             f"expired",
             hint="roll back without the progress, or to a snapshot that a sink has written",
             snapshot=old.snapshot_id,
             problem="expired",
         )
-    # Generations never go back: a writer of the time that is undone must not find itself in office again.
+    # Generations never go back: a writer of the time that is undone must not regain ownership.
     return Progress(
         {name: replace(then.part(name), generation=part.generation + 1, writer="") for name, part in now.parts.items()}
     )

@@ -1,4 +1,4 @@
-"""The totals in a snapshot's summary: carried on from the parent, and counted anew where the parent lacks one.
+"""The totals in a snapshot's summary: carried over from the parent, and counted again where the parent lacks one.
 
 Some writers leave totals out (Sail has no `total-files-size`), and some readers demand them (ClickHouse refuses to
 write on top of such a snapshot). Once one is missing, no later sum can be right: it is counted from the manifests.

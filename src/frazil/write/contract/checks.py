@@ -224,7 +224,7 @@ def _scalar(node: Any) -> pa.Scalar:
 
 
 def _alike(left: Values, right: Values) -> tuple[Values, Values]:
-    """Both sides in types that Arrow compares: a text in quotes becomes what it is compared with, 0.5 a float beside
+    """Both sides in types that Arrow compares: a text in quotes becomes what it is compared with, 0.5 a float next to
     floats.
     """
     return _towards(left, right.type), _towards(right, left.type)

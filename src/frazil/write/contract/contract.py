@@ -88,7 +88,7 @@ class Contract:
         numbers = [number for number in range(len(rows)) if number not in faults]
         table = pa.table(columns, schema=_nullable(self.layout.arrow))
         accepted = self.accept(table.take(pa.array(numbers, pa.int64())) if faults else table)
-        # What Python could not turn into a value was set aside before: put the numbers back to what the caller counts.
+        # What Python could not turn into a value was rejected before: put the numbers back to what the caller counts.
         kept = numbers if accepted.numbers is None else [numbers[n] for n in accepted.numbers.to_pylist()]
         rejected = [
             Rejected(numbers[row.number], row.reason, self._raw(rows[numbers[row.number]])) for row in accepted.rejected

@@ -296,8 +296,8 @@ def _parse_far_time(value: int, kind: pa.DataType) -> Any:
 
 
 def _parse_text(text: str, kind: pa.DataType) -> Any:
-    """The text as a value of the type; the text itself where it is none. Pipelines set rows aside as the text that they
-    read.
+    """The text as a value of the type; the text itself where it is none. Pipelines quarantine rows as the text that
+    they read.
     """
     t = pa.types
     if t.is_string(kind):

@@ -3,7 +3,7 @@
 The compiled sqlglot has no guard of its own: some 10,000 nested levels overflow the stack and end the process; and each
 more join in a row without a condition doubles its time, so that thirty of them take an hour. From some 350 levels on
 Python's own limit ends the parse. That is an error which can be caught; but what the garbage collector finalises at
-such a depth fails, too, and nobody hears of it.
+such a depth fails as well, without a message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONDITION = re.compile(r"\b(?:ON|USING)\b")
 
 def why_unreadable(sql: str) -> str | None:
     """Why a text cannot be given to the parser, for an error message; None if it can. Texts and comments inside are not
-    told apart.
+    distinguished.
 
     >>> why_unreadable("SELECT " + "(" * 2000 + "1" + ")" * 2000)
     'nested more than 200 levels deep'

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 S3 = ("s3://", "s3a://", "s3n://")
-PATIENCE = timedelta(seconds=20)  # a store that is away for longer leaves an orphan
+RETRY_TIMEOUT = timedelta(seconds=20)  # a store that is away for longer leaves an orphan
 
 
 def eraser(io: FileIO, location: str) -> Callable[[str], None]:
@@ -49,6 +49,6 @@ def _store(bucket: str, properties: Mapping[str, str]) -> S3Store:
         bucket,
         virtual_hosted_style_request=is_virtual,
         client_options={"allow_http": str(store.get("endpoint", "")).startswith("http://")},
-        retry_config={"retry_timeout": PATIENCE},
+        retry_config={"retry_timeout": RETRY_TIMEOUT},
         **store,
     )

@@ -151,7 +151,7 @@ class _PartitionPath:
     partition: Partition
 
     def to_path(self) -> str:
-        """As `PartitionSpec.partition_to_path`, which works out the types of the partition anew for each file."""
+        """As `PartitionSpec.partition_to_path`, which computes the types of the partition again for each file."""
         pairs = zip(self.layout.keys, self.partition, strict=True)
         if self.layout.delta:
             return "/".join(hive_folder(key.name, value, key.result) for key, value in pairs)

@@ -127,7 +127,7 @@ class ParquetFile:
         )
 
     def abandon(self) -> None:
-        """Removes what was written. Nobody can have referred to it: it was never described."""
+        """Removes what was written. Nothing can reference it: it was never described."""
         for step in (self._writer.close, self._stream.close):
             with contextlib.suppress(OSError, pa.ArrowException, ValueError):
                 step()

@@ -179,7 +179,7 @@ def _unknown_field(schema: Schema, source: str | int) -> PartitionSpecError:
 
 
 def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
-    """The names from the root to a field; a field inside a list or a map has many values a row, so no partition."""
+    """The names from the root to a field; a field inside a list or a map has many values per row, so no partition."""
     path = struct_path(schema.as_struct(), field_id)
     if path is None:
         raise PartitionSpecError(

@@ -68,7 +68,7 @@ def plan_columns(schema: Schema, properties: Mapping[str, str], *, table: str) -
     most = int(properties.get(_MOST_INFERRED, "100"))
     plans = {}
     for number, (path, field_id) in enumerate(parquet_path_to_id_mapping(schema).items()):
-        # As in Java: a table of hundreds of columns would otherwise drown its manifests in bounds that nobody asked
+        # As in Java: a table of hundreds of columns would otherwise drown its manifests in bounds that were not asked
         # for.
         inferred = default or ("truncate(16)" if number < most else "none")
         mode = properties.get(_MODE + (schema.find_column_name(field_id) or ""), inferred).lower()

@@ -1,4 +1,4 @@
-"""Changes by key as a commit, copy-on-write: the files that hold their rows are written anew, without the old rows and
+"""Changes by key as a commit, copy-on-write: the files that hold their rows are rewritten, without the old rows and
 with the new ones.
 
     look     which files may hold a key (partition and bounds), then their key columns alone: which do
@@ -63,7 +63,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Met:
-    """The changes whose rows a file holds: their numbers, and of those the ones that come too late."""
+    """The changes whose rows a file holds: their numbers, and of those the late ones."""
 
     file: Candidate
     numbers: pa.Array
@@ -195,7 +195,7 @@ class Upsert:
         return self._written[known]
 
     def _output(self, file: Candidate) -> _Output:
-        """Where the rows of a file go: into one like it, unless they must be sorted, or taken apart anew."""
+        """Where the rows of a file go: into one like it, unless they must be sorted, or partitioned again."""
         layout = self.changes.layout
         if layout.sort or file.task.spec_id != layout.spec.spec_id:
             return Buffer(layout, limits=self.limits, maker=self._maker)

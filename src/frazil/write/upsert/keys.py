@@ -1,7 +1,7 @@
 """Keys of changes as numbers: which change a row of the table is meant by, for all rows of a batch at once.
 
 A key of several columns becomes one number, column by column: the numbers so far and those of the next column are
-joined and numbered anew, so they never grow beyond the square of the number of changes. Arrow hashes; nothing looks at
+joined and numbered again, so they never grow beyond the square of the number of changes. Arrow hashes; nothing looks at
 single values.
 """
 

@@ -32,7 +32,7 @@ POSITION = EXTRAS["_pos"]
 class ReplaceRows:
     """The end of all rows that match a filter, and new files; a `snapshots.Publishable`.
 
-    Which rows match is decided anew at each attempt, on the table as it is then.
+    Which rows match is decided again at each attempt, on the table as it is then.
     """
 
     identifier: Identifier

@@ -19,7 +19,7 @@ from frazil.write.contract import Accepted, Contract, Extra, Rejected, as_json
 from frazil.write.files import TableLayout
 from frazil.write.upsert.keys import count_up
 
-DELETED = "_frazil_deleted"  # of a change, beside the table's columns: whether it is a delete
+DELETED = "_frazil_deleted"  # of a change, in addition to the table's columns: whether it is a delete
 
 
 @dataclass(frozen=True)
