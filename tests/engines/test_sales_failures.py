@@ -8,7 +8,6 @@ import io
 import json
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -34,6 +33,10 @@ LONG_INSERT = (
     "INSERT INTO sales SELECT CAST(orderkey AS VARCHAR) || comment, CAST(custkey AS VARCHAR), CAST(totalprice AS "
     "DECIMAL(12,2)), clerk, "
     f"DATE '{DAYS[0]}' FROM tpch.sf1.orders"
+)
+
+RUNNING_INSERTS = (
+    "SELECT count(*) FROM system.runtime.queries WHERE state = 'RUNNING' AND query LIKE 'INSERT INTO sales%'"
 )
 
 
@@ -78,7 +81,8 @@ def test_when_the_store_dies_in_the_middle_of_a_write_nothing_of_it_is_committed
 
     writer = threading.Thread(target=write)
     writer.start()
-    time.sleep(1.5)  # Trino is generating and writing a million and a half rows: that takes it many seconds
+    # Trino generates and writes a million and a half rows: that takes it many seconds.
+    assert wait_until(lambda: sales.ask(RUNNING_INSERTS) == [[1]] or not writer.is_alive(), 240)
     assert writer.is_alive()
     with stopped(sales.project, "object-store"):
         writer.join(400)

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+import psutil
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -188,8 +188,9 @@ def test_a_killed_run_on_spark_goes_on_where_it_stopped(hosts: Hosts) -> None:
     queries.upload("a.parquet", 2000, seed=1)
     with queries.running("--flush-rows", "100", program="on_spark.py") as process:
         queries.wait_for(100, process)
+        below = psutil.Process(process.pid).children(recursive=True)
         assert process.poll() is None
-    time.sleep(0.5)  # the JVM may outlive the driver for a moment: it commits nothing
+    assert psutil.wait_procs(below, timeout=120)[1] == []  # the JVM may outlive the driver for a moment
     before = len(queries.ids())
     assert 100 <= before < 2000
     assert hosts.run_spark().rows == 2000 - before

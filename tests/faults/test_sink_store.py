@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -59,7 +59,9 @@ def iceberg(project: Project) -> Lake:
     catalog.create_table(name, SCHEMA, partition_spec=partition_spec(SCHEMA, ["bucket(2, id)"]))
     return Lake(
         project,
-        lambda **more: frazil.sinks.open(name, name="s", catalog=catalog, retry=RETRY_TIMEOUT, flush_rows=None, **more),
+        lambda retry=RETRY_TIMEOUT, **more: frazil.sinks.open(
+            name, name="s", catalog=catalog, retry=retry, flush_rows=None, **more
+        ),
         lambda: catalog.load_table(name).scan().to_arrow(),
     )
 
@@ -71,9 +73,22 @@ def delta(project: Project) -> Lake:
     create_delta_table(uri, SCHEMA, partition_by=["bucket(2, id)"], storage_options=options)
     return Lake(
         project,
-        lambda: frazil.sinks.open(uri, name="s", storage_options=options, retry=RETRY_TIMEOUT, flush_rows=None),
+        lambda retry=RETRY_TIMEOUT: frazil.sinks.open(
+            uri, name="s", storage_options=options, retry=retry, flush_rows=None
+        ),
         lambda: DeltaTable(uri, storage_options=options).to_pyarrow_table(),
     )
+
+
+class Pauses(threading.Event):
+    """Is set when a sink waits between two attempts: the first one has failed by then."""
+
+    def policy(self) -> RetryPolicy:
+        return replace(RETRY_TIMEOUT, sleep=self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.set()
+        time.sleep(seconds)
 
 
 @pytest.fixture(params=[iceberg, delta], ids=["iceberg", "delta"])
@@ -117,13 +132,14 @@ def test_a_store_that_dies_in_mid_write_loses_and_repeats_nothing(lake: Lake) ->
 @pytest.mark.requirement("sink.exactly-once")
 def test_a_store_that_dies_between_files_and_commit_is_waited_for(lake: Lake) -> None:
     write(lake, 50)
-    sink = lake.open_sink()
+    pauses = Pauses()
+    sink = lake.open_sink(retry=pauses.policy())
     sink.write(rows(50, 90), position=90)
     sink.flush()
     lake.kill("object-store")
     waiting = threading.Thread(target=sink.commit)
     waiting.start()
-    time.sleep(2)
+    assert pauses.wait(240)
     lake.project.frazil("up")
     waiting.join(300)
     sink.close()
@@ -134,12 +150,14 @@ def test_a_store_that_dies_between_files_and_commit_is_waited_for(lake: Lake) ->
 def test_a_catalog_that_is_away_for_a_while_is_waited_for(stack: Project) -> None:
     lake = iceberg(stack)
     write(lake, 50)
-    sink = lake.open_sink(bad_rows="quarantine", checks=["id <> 77"])  # a table more to ask for
+    pauses = Pauses()
+    options = {"bad_rows": "quarantine", "checks": ["id <> 77"]}  # a table more to ask for
+    sink = lake.open_sink(retry=pauses.policy(), **options)
     sink.write(rows(50, 90), position=90)
     lake.kill("catalog")
     waiting = threading.Thread(target=sink.commit)
     waiting.start()
-    time.sleep(3)
+    assert pauses.wait(240)
     stack.frazil("up")
     waiting.join(300)
     sink.close()
