@@ -10,27 +10,11 @@ import pytest
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from tests.contract.history_lake import Past
-from tests.kit.catalog_databases import DATABASES, Client, fresh_database
-from tests.kit.lake import lake_catalog
+from tests.kit.catalog_databases import Client
+from tests.kit.fixtures import catalog, database, lake_server, postgres
 from tests.kit.layouts import layout_of, on_small_disk
-from tools.own_database import postgres_database
 
-__all__ = ["layout_of", "on_small_disk"]  # fixtures
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server of these tests."""
-    with postgres_database(tmp_path_factory.mktemp("postgres")) as url:
-        yield url
-
-
-@pytest.fixture(params=DATABASES)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database of each kind."""
-    postgres_url = request.getfixturevalue("postgres") if request.param == "postgresql" else ""
-    with fresh_database(request.param, tmp_path, postgres_url) as url:
-        yield url
+__all__ = ["catalog", "database", "lake_server", "layout_of", "on_small_disk", "postgres"]  # fixtures
 
 
 @pytest.fixture
@@ -55,13 +39,6 @@ def client(server: EmbeddedCatalog) -> Iterator[Client]:
     client = Client(server.uri)
     yield client
     client.session.close()
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    """A catalog for the tests of one file, with the namespace `lake`."""
-    with lake_catalog() as result:
-        yield result
 
 
 @pytest.fixture

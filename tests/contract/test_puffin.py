@@ -17,7 +17,6 @@ from pyiceberg.table import Table
 from pyiceberg.table.puffin import PuffinFile
 from pyiceberg.table.statistics import BlobMetadata
 
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import DataFileMissing, DataFileUnreadable, HistoryError
 from frazil.puffin import MAGIC, Blob, PuffinReader, PuffinWriter, add_blobs, read_blobs
@@ -28,22 +27,13 @@ SKETCH = Blob("apache-datasketches-theta-v1", (1,), b"sketch" * 100, {"ndv": "3"
 OWN = Blob("frazil-test-v1", (1, 2), bytes(range(256)), codec=None)
 
 
-@pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
-    with running_catalog(tmp_path_factory.mktemp("puffin")) as server:
-        client = FrazilCatalog("lake", uri=server.uri)
-        client.create_namespace("ns")
-        yield client
-        client.close()
-
-
 @pytest.fixture
 def table(catalog: FrazilCatalog) -> Iterator[Table]:
     rows = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
-    result = catalog.create_table("ns.blobs", rows.schema)
+    result = catalog.create_table("lake.blobs", rows.schema)
     result.append(rows)
     yield result
-    catalog.drop_table("ns.blobs")
+    catalog.drop_table("lake.blobs")
 
 
 def write(path: Path, *blobs: Blob) -> Path:
@@ -104,7 +94,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_blobs_of_a_table_belong_to_its_snapshot_and_older_ones_stay(table: Table, catalog: FrazilCatalog) -> None:
     add_blobs(table, [SKETCH, OWN])
     add_blobs(table, [Blob(OWN.type, OWN.fields, b"newer")])
-    fresh = catalog.load_table("ns.blobs")
+    fresh = catalog.load_table("lake.blobs")
     assert {info.type: payload for info, payload in read_blobs(fresh)} == {
         SKETCH.type: SKETCH.payload,
         OWN.type: b"newer",
@@ -119,14 +109,14 @@ def test_a_table_with_blobs_of_our_own_types_stays_readable_for_pyiceberg(table:
     blobs = add_blobs(table, [SKETCH, OWN])
     assert [metadata.type for metadata in blobs.blob_metadata] == [SKETCH.type]
     plain = load_catalog("plain", type="rest", uri=catalog.properties["uri"])
-    assert plain.load_table("ns.blobs").scan().to_arrow().num_rows == 3
+    assert plain.load_table("lake.blobs").scan().to_arrow().num_rows == 3
     # why it is not named in the metadata; if this passes, it can be
     with pytest.raises(ValueError, match="frazil-test-v1"):
         BlobMetadata(**{"type": OWN.type, "snapshot-id": 1, "sequence-number": 1, "fields": [1]})
 
 
 def test_a_table_without_rows_has_no_snapshot_for_blobs(catalog: FrazilCatalog) -> None:
-    empty = catalog.create_table("ns.empty", pa.schema([("id", pa.int64())]))
-    with raises(HistoryError, table="ns.empty"):
+    empty = catalog.create_table("lake.empty", pa.schema([("id", pa.int64())]))
+    with raises(HistoryError, table="lake.empty"):
         add_blobs(empty, [OWN])
     assert list(read_blobs(empty)) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from pyiceberg.schema import Schema
@@ -20,15 +19,8 @@ from frazil.scan.reading import scan_rows
 from frazil.write.commit.quarantine_table import quarantine_of
 from tests.contract.upkeep_format3 import Kept3
 from tests.kit.delete_files import delete_equal, delete_positions
-from tests.kit.lake import lake_catalog
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with lake_catalog() as result:
-        yield result
 
 
 @pytest.fixture

@@ -7,42 +7,36 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from tests.contract.upkeep_lake import Kept
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedCatalog]:
-    with running_catalog() as running:
-        FrazilCatalog("lake", **running.properties).create_namespace("lake")
-        yield running
-
-
 @pytest.fixture
-def kept(server: EmbeddedCatalog) -> Kept:
+def kept(lake_server: EmbeddedCatalog) -> Kept:
     """Six small files; all snapshots but the newest may go."""
-    result = Kept(FrazilCatalog("lake", **server.properties))
+    result = Kept(FrazilCatalog("lake", **lake_server.properties))
     result.create("day", properties={"history.expire.max-snapshot-age-ms": "0"})
     for number in range(6):
         result.append(number)
     return result
 
 
-def maintain(server: EmbeddedCatalog, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["--set", f"catalog.uri={server.uri}", "maintain", *words], catch_exceptions=False)
+def maintain(lake_server: EmbeddedCatalog, *words: str) -> Result:
+    return CliRunner().invoke(
+        cli, ["--set", f"catalog.uri={lake_server.uri}", "maintain", *words], catch_exceptions=False
+    )
 
 
-def test_a_dry_run_says_what_it_would_do_and_does_nothing(server: EmbeddedCatalog, kept: Kept) -> None:
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(lake_server: EmbeddedCatalog, kept: Kept) -> None:
     before = kept.on_disk()
-    result = maintain(server, kept.name, "--dry-run")
+    result = maintain(lake_server, kept.name, "--dry-run")
     assert result.exit_code == 0
     assert "rewrite 6 data files" in result.output
     assert "into about 1" in result.output
@@ -50,30 +44,30 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(server: EmbeddedCatalo
     assert (kept.on_disk(), len(kept.live.history())) == (before, 6)
 
 
-def test_all_steps_leave_a_healthy_table(server: EmbeddedCatalog, kept: Kept) -> None:
-    result = maintain(server, kept.name, "--yes")
+def test_all_steps_leave_a_healthy_table(lake_server: EmbeddedCatalog, kept: Kept) -> None:
+    result = maintain(lake_server, kept.name, "--yes")
     assert result.exit_code == 0, result.output
     assert (kept.ids(), len(kept.paths()), len(kept.live.metadata.snapshots)) == (list(range(6)), 1, 1)
     assert "done: rewrote 6 data files" in result.output
-    again = maintain(server, kept.name, "--yes")
+    again = maintain(lake_server, kept.name, "--yes")
     assert again.stdout.splitlines()[0] == f"{kept.name}  nothing to do"
 
 
-def test_some_steps_alone(server: EmbeddedCatalog, kept: Kept) -> None:
-    assert maintain(server, kept.name, "--only", "compact").exit_code == 0
+def test_some_steps_alone(lake_server: EmbeddedCatalog, kept: Kept) -> None:
+    assert maintain(lake_server, kept.name, "--only", "compact").exit_code == 0
     assert (len(kept.paths()), len(kept.live.history())) == (1, 7)
 
 
-def test_nothing_is_removed_when_nobody_can_be_asked(server: EmbeddedCatalog, kept: Kept) -> None:
+def test_nothing_is_removed_when_nobody_can_be_asked(lake_server: EmbeddedCatalog, kept: Kept) -> None:
     from frazil.errors import UpkeepError
 
     with pytest.raises(UpkeepError, match="nobody is there"):
-        maintain(server, kept.name)
+        maintain(lake_server, kept.name)
     assert len(kept.live.history()) == 6
 
 
 @pytest.mark.parametrize(("answer", "left"), [(b"n\n", 6), (b"y\n", 1)])
-def test_it_asks_before_it_removes(server: EmbeddedCatalog, kept: Kept, answer: bytes, left: int) -> None:
+def test_it_asks_before_it_removes(lake_server: EmbeddedCatalog, kept: Kept, answer: bytes, left: int) -> None:
     terminal, stdin = pty.openpty()
     os.write(terminal, answer)
     words = [
@@ -81,7 +75,7 @@ def test_it_asks_before_it_removes(server: EmbeddedCatalog, kept: Kept, answer: 
         "-m",
         "frazil",
         "--set",
-        f"catalog.uri={server.uri}",
+        f"catalog.uri={lake_server.uri}",
         "maintain",
         kept.name,
         "--only",
@@ -95,14 +89,14 @@ def test_it_asks_before_it_removes(server: EmbeddedCatalog, kept: Kept, answer: 
     assert len(kept.live.metadata.snapshots) == left
 
 
-def test_programs_get_json(server: EmbeddedCatalog, kept: Kept) -> None:
-    document = json.loads(maintain(server, kept.name, "--yes", "--output", "json").stdout)
+def test_programs_get_json(lake_server: EmbeddedCatalog, kept: Kept) -> None:
+    document = json.loads(maintain(lake_server, kept.name, "--yes", "--output", "json").stdout)
     assert [entry["step"] for entry in document] == ["compact", "deletes", "manifests", "expire", "orphans"]
     assert [(entry["done"], entry["snapshots"]) for entry in document if entry["step"] == "expire"] == [(True, 6)]
 
 
 def test_without_a_name_the_projects_tables_are_meant(
-    server: EmbeddedCatalog, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake_server: EmbeddedCatalog, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     column = Kept(kept.catalog, f"{kept.name}__quarantine").create()
     Kept(kept.catalog).create()
@@ -110,18 +104,18 @@ def test_without_a_name_the_projects_tables_are_meant(
         f'from frazil import Table, column\nt = Table("{kept.name}", column("id", "long"))\n'
     )
     monkeypatch.chdir(tmp_path)
-    document = json.loads(maintain(server, "--dry-run", "--only", "compact", "--output", "json").stdout)
+    document = json.loads(maintain(lake_server, "--dry-run", "--only", "compact", "--output", "json").stdout)
     assert [entry["table"] for entry in document] == [kept.name, column.name]
 
 
-def test_a_table_that_fails_does_not_stop_the_others(server: EmbeddedCatalog, kept: Kept) -> None:
+def test_a_table_that_fails_does_not_stop_the_others(lake_server: EmbeddedCatalog, kept: Kept) -> None:
     bad = Kept(kept.catalog).create(properties={"history.expire.min-snapshots-to-keep": "none"})
-    result = maintain(server, bad.name, kept.name, "--yes")
+    result = maintain(lake_server, bad.name, kept.name, "--yes")
     assert (result.exit_code, len(kept.paths())) == (1, 1)
     assert "min-snapshots-to-keep" in result.output
 
 
-def test_a_name_that_is_no_step_is_refused(server: EmbeddedCatalog) -> None:
-    result = maintain(server, "--only", "compact,vacuum")
+def test_a_name_that_is_no_step_is_refused(lake_server: EmbeddedCatalog) -> None:
+    result = maintain(lake_server, "--only", "compact,vacuum")
     assert result.exit_code == 2
     assert "'vacuum' is no step" in result.output

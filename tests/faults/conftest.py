@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.engines.conftest import Project, make_project
 from tests.faults.spark_drivers import DRIVERS
-from tests.kit.catalog_databases import DATABASES, fresh_database
-from tools.own_database import postgres_database
+from tests.kit.fixtures import database, postgres
 
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server of these tests."""
-    with postgres_database(tmp_path_factory.mktemp("postgres")) as url:
-        yield url
-
-
-@pytest.fixture(params=DATABASES)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database of each kind."""
-    postgres_url = request.getfixturevalue("postgres") if request.param == "postgresql" else ""
-    with fresh_database(request.param, tmp_path, postgres_url) as url:
-        yield url
+__all__ = ["database", "postgres"]  # fixtures
 
 
 @pytest.fixture(scope="session")

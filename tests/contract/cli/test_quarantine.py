@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, LongType, NestedField
 
 import frazil.sinks
-from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError
@@ -24,19 +24,12 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, 
 ROWS = [{"id": 1, "amount": 5}, {"id": 2, "amount": -5}, {"id": 3, "amount": "x"}, {"id": 4, "amount": -7}]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedCatalog]:
-    with running_catalog() as running:
-        FrazilCatalog("lake", **running.properties).create_namespace("lake")
-        yield running
-
-
 @pytest.fixture
-def table(server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+def table(lake_server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """A table with one row in it and three in quarantine; the settings lead to its catalog."""
-    monkeypatch.setenv("FRAZIL_CATALOG__URI", server.uri)
+    monkeypatch.setenv("FRAZIL_CATALOG__URI", lake_server.uri)
     monkeypatch.chdir(tmp_path)
-    catalog = FrazilCatalog("lake", **server.properties)
+    catalog = FrazilCatalog("lake", **lake_server.properties)
     catalog.create_table("lake.sales", SCHEMA)
     fill(frazil.sinks.open("lake.sales", name="s", catalog=catalog, bad_rows="quarantine", checks=["amount >= 0"]))
     yield "lake.sales"
@@ -61,9 +54,9 @@ def run(*arguments: str, answer: str | None = None) -> Result:
     return CliRunner().invoke(cli, list(arguments), input=answer)
 
 
-def ids(server: EmbeddedCatalog) -> list[int]:
+def ids(lake_server: EmbeddedCatalog) -> list[int]:
     return sorted(
-        FrazilCatalog("lake", **server.properties).load_table("lake.sales").scan().to_arrow()["id"].to_pylist()
+        FrazilCatalog("lake", **lake_server.properties).load_table("lake.sales").scan().to_arrow()["id"].to_pylist()
     )
 
 
@@ -77,8 +70,10 @@ def test_list_says_how_much_and_why(table: str) -> None:
     assert (result["table"], result["rows"], result["oldest"]) == ("lake.sales", 3, result["newest"])
 
 
-def test_a_table_without_quarantine_says_that_nothing_was_ever_quarantined(table: str, server: EmbeddedCatalog) -> None:
-    FrazilCatalog("lake", **server.properties).create_table_if_not_exists("lake.calm", SCHEMA)
+def test_a_table_without_quarantine_says_that_nothing_was_ever_quarantined(
+    table: str, lake_server: EmbeddedCatalog
+) -> None:
+    FrazilCatalog("lake", **lake_server.properties).create_table_if_not_exists("lake.calm", SCHEMA)
     result = run("quarantine", "list", "lake.calm")
     assert (result.exit_code, result.output) == (0, "nothing was ever quarantined in lake.calm\n")
     assert run("quarantine", "show", "lake.calm").output == "lake.calm: 0 rows in quarantine\n"
@@ -109,16 +104,16 @@ def test_show_prints_the_row_its_reason_and_its_place(table: str) -> None:
     assert run("quarantine", "show", table, "--part", "s/part-7").output == "lake.sales: 0 rows in quarantine\n"
 
 
-def test_replay_brings_in_what_passes_and_says_what_does_not(table: str, server: EmbeddedCatalog) -> None:
+def test_replay_brings_in_what_passes_and_says_what_does_not(table: str, lake_server: EmbeddedCatalog) -> None:
     dry = run("quarantine", "replay", table, "--check", "amount > -6", "--dry-run").output
     assert dry.splitlines()[0] == "lake.sales: 1 row would come in; 2 rows would stay in quarantine"
     printed = run("quarantine", "replay", table, "--check", "amount > -6").output
     assert "1 row is in the table now, snapshot" in printed
     assert "       1 x check 'amount > -6' failed" in printed
-    assert ids(server) == [1, 2]
+    assert ids(lake_server) == [1, 2]
 
 
-def test_replay_holds_the_checks_of_lakehouse_py(table: str, server: EmbeddedCatalog, tmp_path: Path) -> None:
+def test_replay_holds_the_checks_of_lakehouse_py(table: str, lake_server: EmbeddedCatalog, tmp_path: Path) -> None:
     assert "0 rows are in the table now; 3 rows stay" in run("quarantine", "replay", table).output
     declared = (
         'from frazil import Table, column\nt = Table("lake.sales", column("id", "long", required=True), '
@@ -128,17 +123,17 @@ def test_replay_holds_the_checks_of_lakehouse_py(table: str, server: EmbeddedCat
     assert json.loads(run("quarantine", "replay", table, "--output", "json").output)["replayed"] == 1
     (tmp_path / "lakehouse.py").write_text(declared + ")\n")
     assert json.loads(run("quarantine", "replay", table, "--output", "json").output)["replayed"] == 1
-    assert ids(server) == [1, 2, 4]
+    assert ids(lake_server) == [1, 2, 4]
 
 
-def test_rows_are_edited_in_a_file(table: str, server: EmbeddedCatalog, tmp_path: Path) -> None:
+def test_rows_are_edited_in_a_file(table: str, lake_server: EmbeddedCatalog, tmp_path: Path) -> None:
     shown = json.loads(run("quarantine", "show", table, "--reason", "expected", "--output", "json").output)
     shown[0]["raw"]["amount"] = "3.50"
     (tmp_path / "edited.json").write_text(json.dumps([*shown, {"id": "none", "raw": {}}]))
     printed = run("quarantine", "replay", table, "--from", "edited.json").output
     assert "1 row is in the table now" in printed
     assert "1 edited row not in quarantine any more: none" in printed
-    assert ids(server) == [1, 3]
+    assert ids(lake_server) == [1, 3]
     (tmp_path / "edited.json").write_text("{}")
     assert "is no list of quarantined rows" in str(
         run("quarantine", "replay", table, "--from", "edited.json").exception
@@ -192,8 +187,8 @@ def test_audit_prints_its_proof(table: str) -> None:
     assert lines[5].endswith(": 1 row came out of quarantine")
 
 
-def test_audit_ends_with_1_when_something_speaks_against_it(table: str, server: EmbeddedCatalog) -> None:
-    catalog = FrazilCatalog("lake", **server.properties)
+def test_audit_ends_with_1_when_something_speaks_against_it(table: str, lake_server: EmbeddedCatalog) -> None:
+    catalog = FrazilCatalog("lake", **lake_server.properties)
     with catalog.load_table(table).transaction() as change:
         change.set_properties({"frazil.progress.main": '{"v":1,"parts":{}}'})
     result = run("audit", table, "--output", "json")
@@ -202,9 +197,9 @@ def test_audit_ends_with_1_when_something_speaks_against_it(table: str, server: 
     assert run("audit", table).output.startswith("lake.sales: 1 problem\n")
 
 
-def test_audit_of_what_is_not_there_or_has_no_sink(table: str, delta: str, server: EmbeddedCatalog) -> None:
+def test_audit_of_what_is_not_there_or_has_no_sink(table: str, delta: str, lake_server: EmbeddedCatalog) -> None:
     assert "there is no branch or tag 'x'" in str(run("audit", table, "--ref", "x").exception)
     assert run("audit", delta, "--ref", "x").exit_code == 2
     assert run("audit", delta).output.startswith(f"{delta}: every range follows the one before")
-    FrazilCatalog("lake", **server.properties).create_table_if_not_exists("lake.calm", SCHEMA)
+    FrazilCatalog("lake", **lake_server.properties).create_table_if_not_exists("lake.calm", SCHEMA)
     assert run("audit", "lake.calm").output == "lake.calm: no sink has written to it; there is nothing to prove\n"

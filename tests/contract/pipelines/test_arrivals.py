@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,13 +17,6 @@ from frazil.pipelines import sources
 from frazil.pipelines.batch.arrivals import Arrivals, compare_with_ledger, find_copies, local_digest, with_content
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_companion
 from frazil.pipelines.sources import SourceFile
-from tests.kit.lake import lake_catalog
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with lake_catalog() as result:
-        yield result
 
 
 @dataclass

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-
-import pytest
 
 from frazil import Table, column
 from frazil.client import FrazilCatalog
 from frazil.pipelines.runs import RunResult, note_run, read_runs, tell_error
-from tests.kit.lake import lake_catalog
 
 TARGET = Table("lake.t", column("id", "long"))
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
-    with lake_catalog() as result:
-        yield result
 
 
 def test_failed_runs_are_noted_and_the_latest_comes_first(catalog: FrazilCatalog) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
@@ -29,7 +29,7 @@ from deltalake import DeltaTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError, ProgressMismatch, RowRefused, SchemaMismatch, SinkError, WriterFenced
 from frazil.sinks.bytewax import DeltaSink, DeltaSinkConfig, IcebergSink, IcebergSinkConfig, SinkConfig, SourceRows
@@ -44,19 +44,12 @@ ABORT = TestingSource.ABORT
 AT_ONCE = timedelta(0)  # a checkpoint after every item
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedCatalog]:
-    with running_catalog() as running:
-        FrazilCatalog("lake", **running.properties).create_namespace("lake")
-        yield running
-
-
 @dataclass
 class Lake:
     """A table, and dataflows that write to it."""
 
     kind: str
-    server: EmbeddedCatalog
+    lake_server: EmbeddedCatalog
     folder: Path
     name: str = field(default_factory=lambda: f"lake.t{uuid.uuid4().hex[:8]}")
 
@@ -74,7 +67,7 @@ class Lake:
 
     @property
     def catalog(self) -> FrazilCatalog:
-        return FrazilCatalog("lake", **self.server.properties)
+        return FrazilCatalog("lake", **self.lake_server.properties)
 
     @property
     def uri(self) -> str:
@@ -85,7 +78,7 @@ class Lake:
         if self.kind == "delta":
             return DeltaSinkConfig(self.uri, **wanted)
         return IcebergSinkConfig(
-            self.server.uri, "rest", None, self.name, catalog_properties=self.server.properties, **wanted
+            self.lake_server.uri, "rest", None, self.name, catalog_properties=self.lake_server.properties, **wanted
         )
 
     def recovery(self, name: str = "recovery") -> RecoveryConfig:
@@ -144,22 +137,22 @@ def row(number: int, source: str = "e/0") -> SourceRows:
 
 
 @pytest.fixture(params=["iceberg", "delta"])
-def lake(request: pytest.FixtureRequest, server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    result = Lake(request.param, server, tmp_path)
+def lake(request: pytest.FixtureRequest, lake_server: EmbeddedCatalog, tmp_path: Path) -> Lake:
+    result = Lake(request.param, lake_server, tmp_path)
     result.create()
     return result
 
 
 @pytest.fixture
-def iceberg(server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    result = Lake("iceberg", server, tmp_path)
+def iceberg(lake_server: EmbeddedCatalog, tmp_path: Path) -> Lake:
+    result = Lake("iceberg", lake_server, tmp_path)
     result.create()
     return result
 
 
 @pytest.fixture
-def delta(server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    result = Lake("delta", server, tmp_path)
+def delta(lake_server: EmbeddedCatalog, tmp_path: Path) -> Lake:
+    result = Lake("delta", lake_server, tmp_path)
     result.create()
     return result
 
@@ -390,7 +383,7 @@ def test_a_failed_commit_is_told_and_does_not_abort_the_process(iceberg: Lake, t
         import frazil.client.catalog as client
 
         def fail(*_): raise ConnectionError("no catalog")
-        config = IcebergSinkConfig({iceberg.server.uri!r}, "rest", None, {iceberg.name!r}, retry=RetryPolicy(give_up_seconds=0))
+        config = IcebergSinkConfig({iceberg.lake_server.uri!r}, "rest", None, {iceberg.name!r}, retry=RetryPolicy(give_up_seconds=0))
         build = type(config).connect
         def connect(self):
             catalog = build(self)

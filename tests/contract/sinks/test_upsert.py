@@ -8,7 +8,6 @@ import datetime as dt
 import json
 import re
 import uuid
-from collections.abc import Iterator
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
@@ -38,9 +37,7 @@ from pyiceberg.types import (
 )
 
 import frazil.sinks
-from frazil.catalog.embedded import running_catalog
-from frazil.client import FrazilCatalog, connect
-from frazil.config import load_settings
+from frazil.client import FrazilCatalog
 from frazil.errors import RowRefused, SinkError, WriterFenced
 from frazil.quarantine.replay import IcebergQuarantine, Rules
 from frazil.scan.reading.read import plan_snapshot, read_tasks
@@ -53,15 +50,6 @@ from tests.kit.delete_files import delete_equal, delete_positions
 from tests.kit.raising import raises
 
 _names = count()
-
-
-@pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
-    folder = tmp_path_factory.mktemp("catalog")
-    with running_catalog(folder) as running:
-        result = connect(load_settings(flags={"catalog.uri": running.uri}, folder=folder, environ={}))
-        result.create_namespace("lake")
-        yield result
 
 
 @pytest.fixture
