@@ -61,7 +61,7 @@ def test_some_steps_alone(lake_server: EmbeddedCatalog, kept: Kept) -> None:
 def test_nothing_is_removed_when_nobody_can_be_asked(lake_server: EmbeddedCatalog, kept: Kept) -> None:
     from frazil.errors import UpkeepError
 
-    with pytest.raises(UpkeepError, match="nobody is there"):
+    with pytest.raises(UpkeepError, match="there is no terminal"):
         maintain(lake_server, kept.name)
     assert len(kept.live.history()) == 6
 
