@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
 import frazil.sinks
@@ -25,6 +24,7 @@ from frazil.write.commit.progress import Claim, property_key, read_progress
 from frazil.write.commit.publish import Publisher
 from frazil.write.commit.rollback import roll_back
 from frazil.write.commit.snapshots import Move
+from tests.kit.lake import LakeTable
 from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
@@ -32,10 +32,7 @@ MAIN = property_key()
 
 
 @dataclass
-class Lake:
-    catalog: FrazilCatalog
-    name: tuple[str, ...]
-
+class SinkTable(LakeTable):
     def sink(self, part: int = 0) -> ArrowSink:
         return frazil.sinks.open(self.name, name="s", catalog=self.catalog, part=part)
 
@@ -45,24 +42,18 @@ class Lake:
             sink.write(pa.table({"id": range(sink.offset or 0, end)}), position=end)
             sink.commit()
 
-    def table(self) -> Table:
-        return self.catalog.load_table(self.name)
-
-    def ids(self) -> list[int]:
-        return sorted(self.table().scan().to_arrow()["id"].to_pylist())
-
     def problems(self) -> list[str]:
         return [text.split(": ", 1)[1] for text in audit(self.table().metadata).problems]
 
 
 @pytest.fixture
-def lake(catalog: FrazilCatalog) -> Lake:
-    column = Lake(catalog, ("lake", f"t{uuid.uuid4().hex[:8]}"))
+def lake(catalog: FrazilCatalog) -> SinkTable:
+    column = SinkTable(catalog, ("lake", f"t{uuid.uuid4().hex[:8]}"))
     catalog.create_table(column.name, SCHEMA)
     return column
 
 
-def test_commits_that_follow_each_other_are_proved_down_to_the_first(lake: Lake) -> None:
+def test_commits_that_follow_each_other_are_proved_down_to_the_first(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3, 7)
     lake.fill(lake.sink(), 10)
     lake.fill(lake.sink(part=1), 4)
@@ -71,7 +62,7 @@ def test_commits_that_follow_each_other_are_proved_down_to_the_first(lake: Lake)
     assert report.parts == (PartReport("s/part-0", 3, {}, {"0": 10}), PartReport("s/part-1", 1, {}, {"0": 4}))
 
 
-def test_after_expiry_the_proof_reaches_down_to_the_oldest_kept_commit(lake: Lake) -> None:
+def test_after_expiry_the_proof_reaches_down_to_the_oldest_kept_commit(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3, 7, 12)
     table = lake.table()
     table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in table.snapshots()[:2]]).commit()
@@ -79,7 +70,7 @@ def test_after_expiry_the_proof_reaches_down_to_the_oldest_kept_commit(lake: Lak
     assert (report.problems, report.parts) == ((), (PartReport("s/part-0", 2, {"0": 3}, {"0": 12}),))
 
 
-def test_rows_of_other_programs_in_between_are_no_problem(lake: Lake) -> None:
+def test_rows_of_other_programs_in_between_are_no_problem(lake: SinkTable) -> None:
     sink = lake.sink()
     lake.fill(sink, 3)
     lake.table().append(pa.table({"id": [100]}, schema=SCHEMA.as_arrow()))
@@ -87,7 +78,7 @@ def test_rows_of_other_programs_in_between_are_no_problem(lake: Lake) -> None:
     assert (lake.problems(), lake.ids()) == ([], [0, 1, 2, 3, 4, 100])
 
 
-def test_a_position_that_somebody_has_edited_is_seen(lake: Lake) -> None:
+def test_a_position_that_somebody_has_edited_is_seen(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3)
     edited = json.loads(lake.table().properties[MAIN])
     edited["parts"]["s/part-0"][3]["0"] = 5
@@ -102,14 +93,14 @@ def test_a_position_that_somebody_has_edited_is_seen(lake: Lake) -> None:
     assert lake.problems() == ["part 's/part-0' moved from 0: 3 to 0: 5 without a commit of its own"]
 
 
-def test_a_rollback_by_another_tool_is_seen(lake: Lake) -> None:
+def test_a_rollback_by_another_tool_is_seen(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3, 7)
     table = lake.table()
     table.manage_snapshots().rollback_to_snapshot(table.snapshots()[1].snapshot_id).commit()
     assert (len(lake.problems()), lake.ids()) == (1, [0, 1, 2])
 
 
-def test_rows_that_go_back_with_their_progress_come_again(lake: Lake) -> None:
+def test_rows_that_go_back_with_their_progress_come_again(lake: SinkTable) -> None:
     sink = lake.sink()
     lake.fill(sink, 3, 7)
     target = lake.table().snapshots()[1].snapshot_id
@@ -123,7 +114,7 @@ def test_rows_that_go_back_with_their_progress_come_again(lake: Lake) -> None:
     assert (lake.ids(), lake.problems()) == (list(range(8)), [])
 
 
-def test_rows_that_go_back_without_their_progress_stay_out(lake: Lake) -> None:
+def test_rows_that_go_back_without_their_progress_stay_out(lake: SinkTable) -> None:
     sink = lake.sink()
     lake.fill(sink, 3, 7)
     roll_back(lake.catalog, lake.name, lake.table().snapshots()[1].snapshot_id, with_progress=False)
@@ -131,7 +122,7 @@ def test_rows_that_go_back_without_their_progress_stay_out(lake: Lake) -> None:
     assert (lake.ids(), lake.problems()) == ([0, 1, 2, 7, 8], [])
 
 
-def test_a_commit_on_its_way_does_not_slip_through_a_rollback(lake: Lake) -> None:
+def test_a_commit_on_its_way_does_not_slip_through_a_rollback(lake: SinkTable) -> None:
     """It was built on the snapshot that the rollback returns to: a ref that is only moved back would let it in."""
     sink = lake.sink()
     lake.fill(sink, 3)
@@ -145,7 +136,7 @@ def test_a_commit_on_its_way_does_not_slip_through_a_rollback(lake: Lake) -> Non
     assert lake.ids() == [0, 1, 2]
 
 
-def test_a_rollback_to_what_is_not_known_is_refused(lake: Lake) -> None:
+def test_a_rollback_to_what_is_not_known_is_refused(lake: SinkTable) -> None:
     with raises(SinkError, snapshot=7):
         roll_back(lake.catalog, lake.name, 7, with_progress=False)
     lake.table().append(pa.table({"id": [1]}, schema=SCHEMA.as_arrow()))
@@ -156,11 +147,11 @@ def test_a_rollback_to_what_is_not_known_is_refused(lake: Lake) -> None:
         roll_back(lake.catalog, lake.name, second.snapshot_id, with_progress=True)
 
 
-def notes(lake: Lake, ref: str = "main") -> list[str]:
+def notes(lake: SinkTable, ref: str = "main") -> list[str]:
     return [text.split(": ", 1)[1] for text in audit(lake.table().metadata, ref).notes]
 
 
-def test_files_that_are_finished_leave_no_entry_and_the_proof_holds(lake: Lake) -> None:
+def test_files_that_are_finished_leave_no_entry_and_the_proof_holds(lake: SinkTable) -> None:
     sink = lake.sink()
     for name in ("a.csv", "b.csv"):
         sink.write(pa.table({"id": [1, 2]}), position={name: 2}, done=[name])
@@ -172,7 +163,7 @@ def test_files_that_are_finished_leave_no_entry_and_the_proof_holds(lake: Lake) 
     assert lake.problems() == ["part 's/part-0', source partition 'a.csv': finished at 2 before, begins again"]
 
 
-def test_after_expiry_a_source_partition_that_began_with_the_oldest_kept_commit_has_no_base(lake: Lake) -> None:
+def test_after_expiry_a_source_partition_that_began_with_the_oldest_kept_commit_has_no_base(lake: SinkTable) -> None:
     sink = lake.sink()
     lake.fill(sink, 3)
     table = lake.table()
@@ -181,7 +172,7 @@ def test_after_expiry_a_source_partition_that_began_with_the_oldest_kept_commit_
     assert (report.problems, report.from_first, report.parts) == ((), False, (PartReport("s/part-0", 1, {}, {"0": 3}),))
 
 
-def test_a_rollback_says_whether_rows_come_again(lake: Lake) -> None:
+def test_a_rollback_says_whether_rows_come_again(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3, 7)
     back = lake.table().snapshots()[1].snapshot_id
     roll_back(lake.catalog, lake.name, back, with_progress=True)
@@ -194,13 +185,13 @@ def test_a_rollback_says_whether_rows_come_again(lake: Lake) -> None:
     )
 
 
-def test_rows_that_another_program_removes_are_said(lake: Lake) -> None:
+def test_rows_that_another_program_removes_are_said(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3)
     lake.table().delete("id < 2")
     assert (lake.problems(), notes(lake)) == ([], ["another program removed 3 rows and added 1 (overwrite)"])
 
 
-def test_rows_out_of_quarantine_are_said(lake: Lake) -> None:
+def test_rows_out_of_quarantine_are_said(lake: SinkTable) -> None:
     with frazil.sinks.open(
         lake.name, name="s", catalog=lake.catalog, bad_rows="quarantine", checks=["id <> 1"]
     ) as sink:
@@ -209,7 +200,7 @@ def test_rows_out_of_quarantine_are_said(lake: Lake) -> None:
     assert (lake.problems(), notes(lake), lake.ids()) == ([], ["1 row came out of quarantine"], [0, 1, 2])
 
 
-def test_a_branch_is_proved_by_itself_and_after_it_was_published(lake: Lake) -> None:
+def test_a_branch_is_proved_by_itself_and_after_it_was_published(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3)
     table = lake.table()
     current = table.current_snapshot()
@@ -228,7 +219,7 @@ def test_a_branch_is_proved_by_itself_and_after_it_was_published(lake: Lake) -> 
     assert lake.problems() == []
 
 
-def test_a_stream_that_goes_on_on_a_branch_is_proved_there(lake: Lake) -> None:
+def test_a_stream_that_goes_on_on_a_branch_is_proved_there(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3)
     table = lake.table()
     current = table.current_snapshot()
@@ -239,7 +230,7 @@ def test_a_stream_that_goes_on_on_a_branch_is_proved_there(lake: Lake) -> None:
     assert (report.problems, [(part.commits, part.reached) for part in report.parts]) == ((), [(2, {"0": 4})])
 
 
-def test_a_snapshot_that_was_staged_is_part_of_the_proof(lake: Lake) -> None:
+def test_a_snapshot_that_was_staged_is_part_of_the_proof(lake: SinkTable) -> None:
     sink = lake.sink()
     lake.fill(sink, 3)
     table = lake.table()
@@ -255,7 +246,7 @@ def test_a_snapshot_that_was_staged_is_part_of_the_proof(lake: Lake) -> None:
     assert (lake.problems(), lake.ids(), notes(lake)) == ([], [0, 1, 2, 3, 4], ["another program added 2 rows"])
 
 
-def test_a_tag_is_proved_up_to_where_it_is(lake: Lake) -> None:
+def test_a_tag_is_proved_up_to_where_it_is(lake: SinkTable) -> None:
     sink = lake.sink()
     lake.fill(sink, 3)
     table = lake.table()
@@ -267,13 +258,13 @@ def test_a_tag_is_proved_up_to_where_it_is(lake: Lake) -> None:
     assert (report.problems, report.parts) == ((), (PartReport("s/part-0", 1, {}, {"0": 3}),))
 
 
-def test_a_ref_that_is_not_there_is_refused(lake: Lake) -> None:
+def test_a_ref_that_is_not_there_is_refused(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3)
     with raises(SinkError, ref="mian"):
         audit(lake.table().metadata, "mian")
 
 
-def test_progress_that_was_removed_is_missed(lake: Lake) -> None:
+def test_progress_that_was_removed_is_missed(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3)
     with lake.table().transaction() as change:
         change.remove_properties(MAIN)

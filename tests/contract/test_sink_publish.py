@@ -37,6 +37,7 @@ from frazil.write.files.layout import TableLayout
 from frazil.write.files.parquet import write_files
 from frazil.write.files.partitioning import partition_spec
 from tests.faults.broken_rules import without
+from tests.kit.lake import LakeTable
 from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
@@ -65,23 +66,12 @@ def theirs(server: EmbeddedCatalog) -> SingleTableCatalog:
 
 
 @dataclass
-class Lake:
+class PublishedTable(LakeTable):
     """A table, and writers of it."""
-
-    catalog: CommitCatalog
-    name: tuple[str, ...] = field(default_factory=lambda: ("lake", f"t{uuid.uuid4().hex[:8]}"))
 
     def create(self, name: tuple[str, ...] | None = None, **properties: str) -> Table:
         maker = self.catalog.catalog if isinstance(self.catalog, SingleTableCatalog) else self.catalog
         return maker.create_table(name or self.name, SCHEMA, properties=properties)  # type: ignore[attr-defined]
-
-    def table(self) -> Table:
-        return self.catalog.load_table(self.name)
-
-    def ids(self, ref: str | None = None) -> list[int]:
-        snapshot = self.table().snapshot_by_name(ref) if ref else None
-        rows = self.table().scan(snapshot_id=snapshot.snapshot_id if snapshot else None).to_arrow()
-        return sorted(rows["id"].to_pylist())
 
     def writer(self, part: str = "s/0", *, catalog: CommitCatalog | None = None, ref: str = "main") -> Writer:
         publisher = Publisher(catalog or self.catalog, self.name, ref, IMPATIENT)
@@ -101,7 +91,7 @@ class Writer:
     """A writer of the numbers from where the table stands; it remembers only what a real one would."""
 
     publisher: Publisher
-    lake: Lake
+    lake: PublishedTable
     part: str
     token: str
     progress: PartProgress
@@ -151,20 +141,20 @@ def lose_request(commit: Callable[[], None]) -> None:
 
 
 @pytest.fixture(params=["frazil", "pyiceberg"])
-def lake(request: pytest.FixtureRequest, ours: FrazilCatalog, theirs: SingleTableCatalog) -> Lake:
-    result = Lake(ours if request.param == "frazil" else theirs)
+def lake(request: pytest.FixtureRequest, ours: FrazilCatalog, theirs: SingleTableCatalog) -> PublishedTable:
+    result = PublishedTable(ours if request.param == "frazil" else theirs)
     result.create()
     return result
 
 
 @pytest.fixture
-def rest_lake(ours: FrazilCatalog) -> Lake:
-    result = Lake(ours)
+def rest_lake(ours: FrazilCatalog) -> PublishedTable:
+    result = PublishedTable(ours)
     result.create()
     return result
 
 
-def test_rows_and_progress_come_in_one_commit(lake: Lake) -> None:
+def test_rows_and_progress_come_in_one_commit(lake: PublishedTable) -> None:
     writer = lake.writer()
     writer.write(3)
     writer.write(2)
@@ -175,7 +165,7 @@ def test_rows_and_progress_come_in_one_commit(lake: Lake) -> None:
     assert progress_at(table.metadata, table.current_snapshot()) == read_progress(table.metadata)
 
 
-def test_a_lost_reply_repeats_no_row(lake: Lake) -> None:
+def test_a_lost_reply_repeats_no_row(lake: PublishedTable) -> None:
     writer = lake.writer(catalog=Faulty(lake.catalog, [lambda commit: commit(), lose_reply, lose_reply]))
     writer.write(3)
     writer.write(2)
@@ -183,13 +173,13 @@ def test_a_lost_reply_repeats_no_row(lake: Lake) -> None:
     assert len(lake.table().snapshots()) == 3
 
 
-def test_a_lost_request_loses_no_row(lake: Lake) -> None:
+def test_a_lost_request_loses_no_row(lake: PublishedTable) -> None:
     writer = lake.writer(catalog=Faulty(lake.catalog, [lambda commit: commit(), lose_request, lose_request]))
     writer.write(3)
     assert lake.ids() == [0, 1, 2]
 
 
-def test_a_request_that_arrives_after_its_repetition_is_refused(lake: Lake) -> None:
+def test_a_request_that_arrives_after_its_repetition_is_refused(lake: PublishedTable) -> None:
     late: list[Callable[[], None]] = []
 
     def delay(commit: Callable[[], None]) -> None:
@@ -204,7 +194,7 @@ def test_a_request_that_arrives_after_its_repetition_is_refused(lake: Lake) -> N
 
 
 @pytest.mark.requirement("sink.conflict")
-def test_writers_of_two_parts_get_out_of_each_others_way(lake: Lake) -> None:
+def test_writers_of_two_parts_get_out_of_each_others_way(lake: PublishedTable) -> None:
     writers = [lake.writer(f"s/{number}") for number in range(3)]
 
     def write(number: int) -> None:
@@ -224,7 +214,7 @@ def test_writers_of_two_parts_get_out_of_each_others_way(lake: Lake) -> None:
     }
 
 
-def test_a_writer_that_wakes_after_a_takeover_is_fenced(lake: Lake) -> None:
+def test_a_writer_that_wakes_after_a_takeover_is_fenced(lake: PublishedTable) -> None:
     old = lake.writer()
     old.write(3)
     claim = old.claim(2)
@@ -236,7 +226,7 @@ def test_a_writer_that_wakes_after_a_takeover_is_fenced(lake: Lake) -> None:
     assert lake.ids() == [0, 1, 2, 3, 4]
 
 
-def test_a_take_over_is_seen_by_a_commit_already_on_its_way(lake: Lake) -> None:
+def test_a_take_over_is_seen_by_a_commit_already_on_its_way(lake: PublishedTable) -> None:
     """The old writer has read the table, and only sends its commit after the other took over: the guard must
     see that.
     """
@@ -253,7 +243,7 @@ def test_a_take_over_is_seen_by_a_commit_already_on_its_way(lake: Lake) -> None:
     assert lake.ids() == [0]
 
 
-def test_of_two_that_take_over_at_once_one_wins_even_if_a_reply_is_lost(lake: Lake) -> None:
+def test_of_two_that_take_over_at_once_one_wins_even_if_a_reply_is_lost(lake: PublishedTable) -> None:
     """The hole that a generation alone would leave: both wait for generation 1, and the loser would see it and think it
     its own.
     """
@@ -271,7 +261,7 @@ def test_of_two_that_take_over_at_once_one_wins_even_if_a_reply_is_lost(lake: La
     assert lake.ids() == [0]
 
 
-def test_a_first_commit_that_takes_over_is_one_snapshot_and_is_proved(lake: Lake) -> None:
+def test_a_first_commit_that_takes_over_is_one_snapshot_and_is_proved(lake: PublishedTable) -> None:
     first = lake.planner()
     assert lake.table().snapshots() == []
     first.write(3)
@@ -285,13 +275,13 @@ def test_a_first_commit_that_takes_over_is_one_snapshot_and_is_proved(lake: Lake
         first.write(1)
 
 
-def test_a_first_commit_that_takes_over_survives_lost_requests_and_replies(lake: Lake) -> None:
+def test_a_first_commit_that_takes_over_survives_lost_requests_and_replies(lake: PublishedTable) -> None:
     lake.planner(catalog=Faulty(lake.catalog, [lose_request, lose_reply])).write(3)
     assert (lake.ids(), len(lake.table().snapshots())) == ([0, 1, 2], 1)
 
 
 @pytest.mark.parametrize("rival", ["planner", "writer"])
-def test_of_two_that_planned_from_the_same_progress_the_first_to_commit_wins(lake: Lake, rival: str) -> None:
+def test_of_two_that_planned_from_the_same_progress_the_first_to_commit_wins(lake: PublishedTable, rival: str) -> None:
     late = lake.planner()
     winner = getattr(lake, rival)()
     winner.write(2)
@@ -302,7 +292,7 @@ def test_of_two_that_planned_from_the_same_progress_the_first_to_commit_wins(lak
     assert (lake.ids(), audit(lake.table().metadata).problems) == ([0, 1, 2], ())
 
 
-def test_a_build_without_the_fence_lets_a_late_planner_repeat_rows(lake: Lake) -> None:
+def test_a_build_without_the_fence_lets_a_late_planner_repeat_rows(lake: PublishedTable) -> None:
     """So that the tests around it can fail: nothing else refuses the second commit."""
     late = lake.planner()
     lake.planner().write(2)
@@ -311,7 +301,7 @@ def test_a_build_without_the_fence_lets_a_late_planner_repeat_rows(lake: Lake) -
     assert lake.ids() == [0, 0, 1, 1]
 
 
-def test_a_takeover_without_rows_outruns_who_planned_before_it(lake: Lake) -> None:
+def test_a_takeover_without_rows_outruns_who_planned_before_it(lake: PublishedTable) -> None:
     late = lake.planner()
     newer = lake.writer()
     with pytest.raises(WriterFenced):
@@ -320,7 +310,7 @@ def test_a_takeover_without_rows_outruns_who_planned_before_it(lake: Lake) -> No
     assert lake.ids() == [0, 1]
 
 
-def test_a_rival_is_seen_by_a_first_commit_already_on_its_way(lake: Lake) -> None:
+def test_a_rival_is_seen_by_a_first_commit_already_on_its_way(lake: PublishedTable) -> None:
     def outrun(commit: Callable[[], None]) -> None:
         lake.planner().write(1)
         commit()
@@ -330,7 +320,7 @@ def test_a_rival_is_seen_by_a_first_commit_already_on_its_way(lake: Lake) -> Non
     assert lake.ids() == [0]
 
 
-def test_a_fence_that_is_seen_after_an_unknown_outcome_is_unknown(lake: Lake) -> None:
+def test_a_fence_that_is_seen_after_an_unknown_outcome_is_unknown(lake: PublishedTable) -> None:
     """The commit is in, its reply was lost, and a newer writer took over before the writer looked: its files must not
     be deleted.
     """
@@ -346,7 +336,7 @@ def test_a_fence_that_is_seen_after_an_unknown_outcome_is_unknown(lake: Lake) ->
 
 
 def test_a_table_that_was_made_anew_takes_no_rows_of_one_that_planned_before(
-    rest_lake: Lake, ours: FrazilCatalog
+    rest_lake: PublishedTable, ours: FrazilCatalog
 ) -> None:
     """Neither table knows the part, so that the progress alone does not tell them apart."""
     planner = rest_lake.planner()
@@ -359,7 +349,7 @@ def test_a_table_that_was_made_anew_takes_no_rows_of_one_that_planned_before(
     assert (caught.value.made_anew, rest_lake.ids()) == (True, [])
 
 
-def test_a_first_commit_on_a_branch_goes_on_where_the_branch_left_main(rest_lake: Lake) -> None:
+def test_a_first_commit_on_a_branch_goes_on_where_the_branch_left_main(rest_lake: PublishedTable) -> None:
     rest_lake.writer().write(3)
     table = rest_lake.table()
     table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "dev").commit()  # type: ignore[union-attr]
@@ -369,7 +359,7 @@ def test_a_first_commit_on_a_branch_goes_on_where_the_branch_left_main(rest_lake
     assert (rest_lake.ids("dev"), rest_lake.ids()) == ([0, 1, 2, 3, 4], [0, 1, 2, 3])
 
 
-def test_where_older_commits_are_expired_a_first_commit_that_takes_over_is_the_base(rest_lake: Lake) -> None:
+def test_where_older_commits_are_expired_a_first_commit_that_takes_over_is_the_base(rest_lake: PublishedTable) -> None:
     for _ in range(3):
         rest_lake.planner().write(2)
     table = rest_lake.table()
@@ -378,7 +368,7 @@ def test_where_older_commits_are_expired_a_first_commit_that_takes_over_is_the_b
     assert (report.problems, report.parts[0].base, report.parts[0].reached) == ((), {"p": 4}, {"p": 6})
 
 
-def test_progress_outlives_the_expiry_of_its_snapshots(rest_lake: Lake) -> None:
+def test_progress_outlives_the_expiry_of_its_snapshots(rest_lake: PublishedTable) -> None:
     writer = rest_lake.writer(catalog=Faulty(rest_lake.catalog, [lambda commit: commit(), lambda commit: commit()]))
     writer.write(3)
     claim = writer.claim(2)
@@ -393,8 +383,8 @@ def test_progress_outlives_the_expiry_of_its_snapshots(rest_lake: Lake) -> None:
     assert rest_lake.ids() == [0, 1, 2, 3, 4, 5]
 
 
-def test_several_tables_change_together_or_not_at_all(rest_lake: Lake) -> None:
-    other = Lake(rest_lake.catalog, ("lake", rest_lake.name[1] + "_q"))
+def test_several_tables_change_together_or_not_at_all(rest_lake: PublishedTable) -> None:
+    other = PublishedTable(rest_lake.catalog, ("lake", rest_lake.name[1] + "_q"))
     other.create()
     faulty = Faulty(rest_lake.catalog)
     writer = rest_lake.writer(catalog=faulty)
@@ -414,7 +404,7 @@ def test_several_tables_change_together_or_not_at_all(rest_lake: Lake) -> None:
 
 
 def test_a_catalog_of_single_tables_says_that_it_cannot(theirs: SingleTableCatalog) -> None:
-    lake = Lake(theirs)
+    lake = PublishedTable(theirs)
     lake.create()
     lake.create(("lake", lake.name[1] + "_q"))
     writer = lake.writer()
@@ -426,7 +416,7 @@ def test_a_catalog_of_single_tables_says_that_it_cannot(theirs: SingleTableCatal
     assert lake.ids() == []
 
 
-def test_progress_belongs_to_its_branch(rest_lake: Lake) -> None:
+def test_progress_belongs_to_its_branch(rest_lake: PublishedTable) -> None:
     rest_lake.writer().write(2)
     table = rest_lake.table()
     table.manage_snapshots().create_branch(
@@ -443,7 +433,7 @@ def test_progress_belongs_to_its_branch(rest_lake: Lake) -> None:
     assert metadata.refs["audit"].max_ref_age_ms == 10**12
 
 
-def test_a_branch_goes_on_where_it_left_main_though_main_has_moved_since(rest_lake: Lake) -> None:
+def test_a_branch_goes_on_where_it_left_main_though_main_has_moved_since(rest_lake: PublishedTable) -> None:
     rest_lake.writer().write(2)
     table = rest_lake.table()
     table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "audit").commit()  # type: ignore[union-attr]
@@ -457,7 +447,7 @@ def test_a_branch_goes_on_where_it_left_main_though_main_has_moved_since(rest_la
     assert audit(rest_lake.table().metadata, "audit").problems == ()
 
 
-def test_a_branch_whose_beginning_has_expired_takes_no_part_on_that_main_knows(rest_lake: Lake) -> None:
+def test_a_branch_whose_beginning_has_expired_takes_no_part_on_that_main_knows(rest_lake: PublishedTable) -> None:
     rest_lake.writer().write(2)
     table = rest_lake.table()
     table.append(pa.table({"id": [7]}, schema=TableLayout.of(table).arrow))
@@ -472,7 +462,7 @@ def test_a_branch_whose_beginning_has_expired_takes_no_part_on_that_main_knows(r
     assert rest_lake.writer("new/0", ref="audit").progress.offsets == {}
 
 
-def test_a_staged_snapshot_is_published_with_its_progress(rest_lake: Lake) -> None:
+def test_a_staged_snapshot_is_published_with_its_progress(rest_lake: PublishedTable) -> None:
     writer = rest_lake.writer()
     writer.write(2)
     table = rest_lake.table()
@@ -489,7 +479,7 @@ def test_a_staged_snapshot_is_published_with_its_progress(rest_lake: Lake) -> No
     assert writer.publisher.publish(move, claim).snapshot_id is None
 
 
-def test_a_stage_that_was_overtaken_is_not_published(rest_lake: Lake) -> None:
+def test_a_stage_that_was_overtaken_is_not_published(rest_lake: PublishedTable) -> None:
     writer = rest_lake.writer()
     writer.write(2)
     base = rest_lake.table().current_snapshot()
@@ -500,7 +490,7 @@ def test_a_stage_that_was_overtaken_is_not_published(rest_lake: Lake) -> None:
 
 
 def test_small_manifests_are_merged_and_lose_no_file(ours: FrazilCatalog) -> None:
-    lake = Lake(ours)
+    lake = PublishedTable(ours)
     lake.create(**{"commit.manifest.min-count-to-merge": "4"})
     writer = lake.writer()
     most = 0
@@ -515,7 +505,7 @@ def test_small_manifests_are_merged_and_lose_no_file(ours: FrazilCatalog) -> Non
 
 def test_manifests_of_a_partitioning_whose_column_was_dropped_are_merged(ours: FrazilCatalog) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "region", LongType()))
-    lake = Lake(ours)
+    lake = PublishedTable(ours)
     ours.create_table(lake.name, schema, partition_spec=partition_spec(schema, ["region"]))
     for number in range(2):
         with open_sink(lake.name, name="s", catalog=ours) as sink:
@@ -531,7 +521,7 @@ def test_manifests_of_a_partitioning_whose_column_was_dropped_are_merged(ours: F
 
 
 def test_a_table_that_was_dropped_and_made_again_takes_no_rows_of_an_old_writer(
-    rest_lake: Lake, ours: FrazilCatalog
+    rest_lake: PublishedTable, ours: FrazilCatalog
 ) -> None:
     writer = rest_lake.writer()
     writer.write(1)
@@ -543,7 +533,7 @@ def test_a_table_that_was_dropped_and_made_again_takes_no_rows_of_an_old_writer(
         writer.publisher.publish(append, claim)
 
 
-def test_patience_ends_with_the_last_error(rest_lake: Lake) -> None:
+def test_patience_ends_with_the_last_error(rest_lake: PublishedTable) -> None:
     writer = rest_lake.writer()
     times = iter(range(0, 10_000, 100))
     retry = RetryPolicy(give_up_seconds=250, sleep=lambda _: None, clock=lambda: float(next(times)))
@@ -605,12 +595,12 @@ def test_an_unknown_outcome_is_looked_at_once_more_where_waiting_does_not_help()
         until_decided(attempt, name="t", retry=RetryPolicy(sleep=lambda _: None))
 
 
-def test_a_snapshot_ref_type_is_a_branch(rest_lake: Lake) -> None:
+def test_a_snapshot_ref_type_is_a_branch(rest_lake: PublishedTable) -> None:
     rest_lake.writer()
     assert rest_lake.table().metadata.refs["main"].snapshot_ref_type == SnapshotRefType.BRANCH
 
 
-def test_every_file_of_a_failed_attempt_lies_in_the_tables_folder(rest_lake: Lake) -> None:
+def test_every_file_of_a_failed_attempt_lies_in_the_tables_folder(rest_lake: PublishedTable) -> None:
     """Orphans are for the sweeper: it looks there, and only there."""
     writer = rest_lake.writer(catalog=Faulty(rest_lake.catalog, [lambda commit: commit(), lose_request]))
     writer.write(1)

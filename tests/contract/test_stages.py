@@ -5,9 +5,8 @@ progress, or not.
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from frazil.write.commit.quarantine_table import QuarantinedRow, as_arrow
 from frazil.write.commit.snapshots import Append
 from frazil.write.files.parquet import write_files
 from frazil.write.files.written import WrittenFile
+from tests.kit.lake import LakeTable
 from tests.kit.raising import raises
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
@@ -37,7 +37,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 class Rejecting:
     """An audit that finds the ids in question."""
 
-    lake: Lake
+    lake: StagedTable
     unwanted: set[int]
     branch: str = "check"
 
@@ -48,11 +48,8 @@ class Rejecting:
 
 
 @dataclass
-class Lake:
+class StagedTable(LakeTable):
     """A table, and pipelines that stage rows for it."""
-
-    catalog: FrazilCatalog
-    name: tuple[str, ...] = field(default_factory=lambda: ("lake", f"t{uuid.uuid4().hex[:8]}"))
 
     def open(self, on_step: Callable[[str], None] = ignore) -> Driver:
         return Driver(self, on_step)
@@ -61,27 +58,15 @@ class Lake:
         """A driver whose first commit is its takeover."""
         return Driver(self, on_step, takeover="first commit")
 
-    def ids(self, ref: str = "main") -> list[int]:
-        table = self.catalog.load_table(self.name)
-        snapshot = table.snapshot_by_name(ref)
-        assert snapshot is not None
-        return sorted(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist())
-
-    def branches(self) -> list[str]:
-        return [name for name in self.catalog.load_table(self.name).metadata.refs if name != "main"]
-
     def stranger(self, number: int) -> None:
         with frazil.sinks.open(self.name, name="stranger", catalog=self.catalog) as sink:
             sink.write([{"id": number}])
-
-    def problems(self) -> tuple[str, ...]:
-        return audit(self.catalog.load_table(self.name).metadata).problems
 
 
 class Driver:
     """A pipeline that has taken over, or will with its first commit."""
 
-    def __init__(self, lake: Lake, on_step: Callable[[str], None], *, takeover: Takeover = "open") -> None:
+    def __init__(self, lake: StagedTable, on_step: Callable[[str], None], *, takeover: Takeover = "open") -> None:
         self.lake = lake
         retry = RetryPolicy(give_up_seconds=120, longest_pause_seconds=0.05, on_step=on_step)
         self.target = IcebergTarget(lake.catalog, lake.name, retry=retry)
@@ -102,19 +87,19 @@ class Driver:
 
 
 @pytest.fixture
-def lake(catalog: FrazilCatalog) -> Lake:
-    column = Lake(catalog)
+def lake(catalog: FrazilCatalog) -> StagedTable:
+    column = StagedTable(catalog)
     catalog.create_table(column.name, SCHEMA)
     return column
 
 
-def test_what_passes_is_on_main_with_its_progress_and_leaves_no_branch(lake: Lake) -> None:
+def test_what_passes_is_on_main_with_its_progress_and_leaves_no_branch(lake: StagedTable) -> None:
     driver = lake.open()
     driver.write(1, 2, unwanted={9})
     assert (lake.ids(), driver.sink.position, lake.branches(), lake.problems()) == ([1, 2], {"s": 2}, [], ())
 
 
-def test_what_fails_its_audit_is_on_the_audits_branch_alone_and_goes_with_the_next_run(lake: Lake) -> None:
+def test_what_fails_its_audit_is_on_the_audits_branch_alone_and_goes_with_the_next_run(lake: StagedTable) -> None:
     lake.open().write(1)
     driver = lake.open()
     with pytest.raises(PipelineError, match="no"):
@@ -128,7 +113,7 @@ def test_what_fails_its_audit_is_on_the_audits_branch_alone_and_goes_with_the_ne
     )
 
 
-def test_the_branch_of_an_audit_that_failed_before_moves_to_what_has_failed_now(lake: Lake) -> None:
+def test_the_branch_of_an_audit_that_failed_before_moves_to_what_has_failed_now(lake: StagedTable) -> None:
     driver = lake.open()
     for number in (8, 9):
         with pytest.raises(PipelineError, match="no"):
@@ -136,7 +121,7 @@ def test_the_branch_of_an_audit_that_failed_before_moves_to_what_has_failed_now(
     assert (lake.ids("check"), lake.branches()) == ([9], ["check"])
 
 
-def test_rows_of_others_that_come_meanwhile_are_kept_and_audited_too(lake: Lake) -> None:
+def test_rows_of_others_that_come_meanwhile_are_kept_and_audited_too(lake: StagedTable) -> None:
     strangers = iter([7, 9])
 
     def race(step: str) -> None:
@@ -149,7 +134,7 @@ def test_rows_of_others_that_come_meanwhile_are_kept_and_audited_too(lake: Lake)
     assert (lake.ids(), lake.ids("check"), lake.problems()) == ([7, 9], [1, 7, 9], ())
 
 
-def test_a_driver_that_is_taken_over_while_it_stages_publishes_nothing(lake: Lake) -> None:
+def test_a_driver_that_is_taken_over_while_it_stages_publishes_nothing(lake: StagedTable) -> None:
     def overtake(step: str) -> None:
         if step == "staged":
             rival = lake.open()
@@ -161,7 +146,9 @@ def test_a_driver_that_is_taken_over_while_it_stages_publishes_nothing(lake: Lak
     assert (lake.ids(), lake.branches(), lake.problems()) == ([1, 2], [], ())
 
 
-def test_what_a_driver_that_was_taken_over_still_stages_is_not_in_what_its_successor_publishes(lake: Lake) -> None:
+def test_what_a_driver_that_was_taken_over_still_stages_is_not_in_what_its_successor_publishes(
+    lake: StagedTable,
+) -> None:
     old, new = lake.open(), lake.open()
     stage, _ = old.stages.begin()
     new.stages.clean()
@@ -171,7 +158,7 @@ def test_what_a_driver_that_was_taken_over_still_stages_is_not_in_what_its_succe
     assert (lake.ids(), lake.branches()) == ([1], [])
 
 
-def test_a_driver_that_wakes_after_it_was_taken_over_removes_no_stage_of_its_successor(lake: Lake) -> None:
+def test_a_driver_that_wakes_after_it_was_taken_over_removes_no_stage_of_its_successor(lake: StagedTable) -> None:
     old = lake.open()
     removed: list[str] = []
 
@@ -183,7 +170,7 @@ def test_a_driver_that_wakes_after_it_was_taken_over_removes_no_stage_of_its_suc
     assert (removed, lake.ids(), lake.branches()) == ([], [1], [])
 
 
-def test_a_killed_driver_leaves_a_branch_that_its_successor_removes(lake: Lake) -> None:
+def test_a_killed_driver_leaves_a_branch_that_its_successor_removes(lake: StagedTable) -> None:
     def die(step: str) -> None:
         if step == "staged":
             raise KeyboardInterrupt
@@ -198,7 +185,7 @@ def test_a_killed_driver_leaves_a_branch_that_its_successor_removes(lake: Lake) 
 
 
 def test_while_it_is_not_known_whether_a_commit_is_in_its_branch_stays(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: StagedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = lake.open()
 
@@ -211,14 +198,14 @@ def test_while_it_is_not_known_whether_a_commit_is_in_its_branch_stays(
     assert len(lake.branches()) == 1
 
 
-def test_a_first_run_stages_on_an_empty_table_and_takes_over_with_its_commit(lake: Lake) -> None:
+def test_a_first_run_stages_on_an_empty_table_and_takes_over_with_its_commit(lake: StagedTable) -> None:
     lake.plan().write(1, 2, unwanted={9})
     lake.plan().write(3)
     assert (lake.ids(), lake.branches(), lake.problems()) == ([1, 2, 3], [], ())
     assert audit(lake.catalog.load_table(lake.name).metadata).others == 0
 
 
-def test_a_first_run_that_fails_its_audit_leaves_main_without_a_snapshot(lake: Lake) -> None:
+def test_a_first_run_that_fails_its_audit_leaves_main_without_a_snapshot(lake: StagedTable) -> None:
     driver = lake.plan()
     with pytest.raises(PipelineError, match="no"):
         driver.write(9, unwanted={9})
@@ -226,7 +213,7 @@ def test_a_first_run_that_fails_its_audit_leaves_main_without_a_snapshot(lake: L
     assert (metadata.current_snapshot_id, lake.branches(), lake.ids("check")) == (None, ["check"], [9])
 
 
-def test_rows_that_come_to_an_empty_table_meanwhile_are_kept(lake: Lake) -> None:
+def test_rows_that_come_to_an_empty_table_meanwhile_are_kept(lake: StagedTable) -> None:
     strangers = iter([7])
 
     def race(step: str) -> None:
@@ -237,7 +224,7 @@ def test_rows_that_come_to_an_empty_table_meanwhile_are_kept(lake: Lake) -> None
     assert (lake.ids(), lake.branches(), lake.problems()) == ([1, 7], [], ())
 
 
-def test_of_two_runs_that_stage_at_once_the_first_to_commit_wins(lake: Lake) -> None:
+def test_of_two_runs_that_stage_at_once_the_first_to_commit_wins(lake: StagedTable) -> None:
     def outrun(step: str) -> None:
         if step == "staged":
             rival = lake.plan()
@@ -249,7 +236,7 @@ def test_of_two_runs_that_stage_at_once_the_first_to_commit_wins(lake: Lake) -> 
     assert (lake.ids(), lake.branches(), lake.problems()) == ([1, 2], [], ())
 
 
-def test_the_branch_of_a_killed_run_goes_when_another_one_has_committed(lake: Lake) -> None:
+def test_the_branch_of_a_killed_run_goes_when_another_one_has_committed(lake: StagedTable) -> None:
     killed = lake.plan(lambda step: die() if step == "staged" else None)
     with pytest.raises(KeyboardInterrupt):
         killed.write(1)
@@ -260,7 +247,7 @@ def test_the_branch_of_a_killed_run_goes_when_another_one_has_committed(lake: La
     assert (len(driver.stages.clean_rivals()), lake.branches(), lake.ids()) == (1, [], [1])
 
 
-def test_a_run_that_is_outrun_leaves_no_files_of_refused_rows(lake: Lake) -> None:
+def test_a_run_that_is_outrun_leaves_no_files_of_refused_rows(lake: StagedTable) -> None:
     driver = lake.plan()
     layout = driver.target.open_quarantine("p/part-0").layout
     values = {
