@@ -64,14 +64,9 @@ def append_rows(table: LiveTable, rows: pa.Table) -> Append:
 
 def read_ledger(ledger: LiveTable, pipeline: str) -> Iterator[pa.RecordBatch]:
     """Path, size and tag of the files that a pipeline has committed, in batches."""
-    scan = ledger.scan(row_filter=_equal("pipeline", pipeline), selected_fields=("path", "size", "tag"))
-    yield from scan.to_arrow_batch_reader()
+    from frazil.scan.reading import scan_rows
 
-
-def loaded_files(ledger: LiveTable, pipeline: str) -> set[SourceFile]:
-    """The files that a pipeline has committed."""
-    rows = ledger.scan(row_filter=_equal("pipeline", pipeline), selected_fields=("path", "size", "tag")).to_arrow()
-    return {SourceFile(row["path"], row["size"], row["tag"]) for row in rows.to_pylist()}
+    yield from scan_rows(ledger, ("path", "size", "tag"), filter=_equal("pipeline", pipeline)).to_batches()
 
 
 def ledger_rows(files: Sequence[SourceFile], *, pipeline: str, run_id: str, ledger: LiveTable) -> pa.Table:

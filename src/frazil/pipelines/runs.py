@@ -117,9 +117,12 @@ def read_runs(target: Table, catalog: FrazilCatalog, *, pipeline: str | None = N
     """The runs of a target, the latest first; none, if there was none."""
     from pyiceberg.exceptions import NoSuchTableError
 
+    from frazil.scan.reading import scan_rows
+
     try:
-        rows: Sequence[dict[str, Any]] = catalog.load_table(runs_of(target).identifier).scan().to_arrow().to_pylist()
+        table = catalog.load_table(runs_of(target).identifier)
     except NoSuchTableError:
         return []
+    rows: Sequence[dict[str, Any]] = scan_rows(table).to_arrow().to_pylist()
     wanted = [row for row in rows if pipeline in (None, row["pipeline"])]
     return sorted(wanted, key=lambda row: row["started_at"], reverse=True)

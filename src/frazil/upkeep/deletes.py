@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import FileExchange, Replacement
 from frazil.upkeep.rewriting import layout_of
 from frazil.upkeep.survey import Survey, delete_fact, key_of
-from frazil.write.commit import CommitCatalog, RetryPolicy
+from frazil.write.commit import CommitCatalog, RetryPolicy, portions
 from frazil.write.files import delete_quietly, writing
 
 if TYPE_CHECKING:
@@ -169,18 +169,12 @@ def choose_deletes(table: str, files: Sequence[KnownDelete], *, target_bytes: in
     for file in files:
         if file.about and file.can_merge and file.bytes < 0.75 * target_bytes:
             places[file.spec_id, file.partition].append(file)
-    bins = [some for place in places.values() for some in _bins(sorted(place, key=lambda delete: delete.path))]
+    bins = [
+        some
+        for place in places.values()
+        for some in portions(sorted(place, key=lambda delete: delete.path), lambda delete: delete.bytes, MERGED_BYTES)
+    ]
     return DeletePlan(table, dangling, tuple(tuple(some) for some in bins if len(some) >= least))
-
-
-def _bins(files: Sequence[KnownDelete]) -> Iterator[list[KnownDelete]]:
-    some: list[KnownDelete] = []
-    for file in files:
-        if some and sum(file.bytes for file in some) + file.bytes > MERGED_BYTES:
-            yield some
-            some = []
-        some.append(file)
-    yield some
 
 
 def plan_deletes(table: Table, policy: Policy) -> DeletePlan:

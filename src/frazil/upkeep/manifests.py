@@ -16,7 +16,7 @@ from frazil.scan.planning import DATA, DELETES
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import Replacement
 from frazil.upkeep.survey import Survey
-from frazil.write.commit import CommitCatalog, Counts, RetryPolicy, as_existing, read_entries, write_entries
+from frazil.write.commit import CommitCatalog, Counts, RetryPolicy, as_existing, portions, read_entries, write_entries
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -99,21 +99,14 @@ def choose_merges(manifests: Sequence[ManifestFacts], *, target_bytes: int, leas
     for manifest in manifests:
         if manifest.bytes < target_bytes * TOO_SMALL:
             places[manifest.spec_id, manifest.content].append(manifest)
-    bins = [some for _, manifests in sorted(places.items()) if len(manifests) >= least for some in _bins(manifests)]
+    # In the order of the list, as a table that grows by time lies; portions, because their entries are in memory.
+    bins = [
+        some
+        for _, place in sorted(places.items())
+        if len(place) >= least
+        for some in portions(place, lambda manifest: manifest.bytes, MERGED_BYTES)
+    ]
     return [Merge(tuple(some)) for some in bins if _parts(some, target_bytes) < len(some)]
-
-
-def _bins(manifests: Sequence[ManifestFacts]) -> Iterator[list[ManifestFacts]]:
-    """The manifests in the order of the list, in portions whose entries fit into memory: a table that grows by time
-    lies in that order.
-    """
-    some: list[ManifestFacts] = []
-    for manifest in manifests:
-        if some and sum(other.bytes for other in some) + manifest.bytes > MERGED_BYTES:
-            yield some
-            some = []
-        some.append(manifest)
-    yield some
 
 
 def _parts(manifests: Sequence[ManifestFacts], target_bytes: int) -> int:

@@ -15,11 +15,14 @@ from frazil.scan.reading.read_plan import ReadPlan
 from frazil.scan.reading.rows import RowScan, as_filter
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
 
-def scan_rows(table: Table, columns: Sequence[str] | None = None, *, filter: str | None = None) -> RowScan:
+def scan_rows(
+    table: Table, columns: Sequence[str] | None = None, *, filter: str | BooleanExpression | None = None
+) -> RowScan:
     """The rows of a table as it was loaded, without those that any kind of delete names. PyIceberg's own scan knows no
     equality deletes.
     """

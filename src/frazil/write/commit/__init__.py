@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from frazil.write.commit.entries import as_added, as_existing, file_key, read_entries, read_files, write_entries
     from frazil.write.commit.events import report_commit, report_failure, report_repeat, report_retry, report_takeover
     from frazil.write.commit.format3 import with_lineage
-    from frazil.write.commit.manifests import drop_files, merge_small, read_list, write_added, write_by_spec
+    from frazil.write.commit.manifests import drop_files, merge_small, portions, read_list, write_added, write_by_spec
     from frazil.write.commit.part_counts import Parts, highest_offsets, part_name, take_over_others
     from frazil.write.commit.progress import (
         MAIN,
@@ -107,6 +107,7 @@ __all__ = [
     "merge_small",
     "move_ref",
     "part_name",
+    "portions",
     "position_in_batch",
     "progress_at",
     "property_key",

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from pyiceberg.manifest import (
     DataFile,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 MB = 1 << 20
+T = TypeVar("T")
 
 
 def write_added(
@@ -69,7 +70,7 @@ def merge_small(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id:
         mergeable = manifest.content == ManifestContent.DATA and manifest.manifest_length < target
         (small[manifest.partition_spec_id] if mergeable else kept).append(manifest)
     for spec_id, group in small.items():
-        for some in _bins(group, target):
+        for some in portions(group, lambda manifest: manifest.manifest_length, target):
             kept += [_merge(table, spec_id, some, snapshot_id)] if len(group) >= least and len(some) > 1 else some
     return kept
 
@@ -161,16 +162,22 @@ def _merge(table: Table, spec_id: int, manifests: Sequence[ManifestFile], snapsh
     return _write(table, entries, spec_id, ManifestContent.DATA, snapshot_id)
 
 
-def _bins(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestFile]]:
-    bins: list[list[ManifestFile]] = [[]]
-    size = 0
-    for manifest in manifests:
-        if bins[-1] and size + manifest.manifest_length > target:
-            bins.append([])
-            size = 0
-        bins[-1].append(manifest)
-        size += manifest.manifest_length
-    return bins
+def portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """The items in their order, in portions of at most this size; one that is larger stands alone.
+
+    >>> list(portions([3, 4, 9, 1], lambda number: number, 7))
+    [[3, 4], [9], [1]]
+    """
+    portion: list[T] = []
+    total = 0
+    for item in items:
+        if portion and total + size(item) > most:
+            yield portion
+            portion, total = [], 0
+        portion.append(item)
+        total += size(item)
+    if portion:
+        yield portion
 
 
 def _number(properties: Mapping[str, str], key: str, default: int) -> int:

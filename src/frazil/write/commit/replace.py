@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import SinkError
-from frazil.write.commit.builder import Draft, count_dropped, count_written, head
-from frazil.write.commit.manifests import drop_files, split_by_content, write_added
-from frazil.write.commit.progress import MAIN
-from frazil.write.commit.snapshots import check_required
-from frazil.write.files import WrittenFile, canonical_value
+from frazil.write.commit.builder import count_dropped, count_written
+from frazil.write.commit.manifests import drop_files, split_by_content
+from frazil.write.commit.snapshots import Append
+from frazil.write.files import canonical_value
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
 @dataclass
-class Replace:
+class Replace(Append):
     """New files, and the end of all other files of the partitions that these lie in. Partitions without a new file stay
     as they are.
 
@@ -34,23 +32,13 @@ class Replace:
     numbers than the new ones have.
     """
 
-    identifier: Identifier
-    files: Sequence[WrittenFile]
-    ref: str = MAIN
-    snapshot_id: int | None = None
-    _added: list[ManifestFile] | None = field(default=None, repr=False)
-
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that replaces the partitions, if the ref still is where `table` saw it."""
-        check_required(table, self.files)
-        new_id = self.snapshot_id = self.snapshot_id or table.metadata.new_snapshot_id()
-        if self._added is None:
-            self._added = write_added(table, self.files, snapshot_id=new_id)
-        draft = Draft(table, self.ref, head(table.metadata, self.ref), new_id, attempt)
+        draft, added = self.begin(table, attempt)
         data, deletes = split_by_content(draft.manifests)
-        kept, dropped = drop_files(table, data, partial(self._covers, table), snapshot_id=new_id)
+        kept, dropped = drop_files(table, data, partial(self._covers, table), snapshot_id=draft.snapshot_id)
         counts = count_written(self.files) + count_dropped(dropped)
-        snapshot = draft.write(Operation.OVERWRITE, [*self._added, *kept, *deletes], counts, summary)
+        snapshot = draft.write(Operation.OVERWRITE, [*added, *kept, *deletes], counts, summary)
         return draft.change(self.identifier, snapshot, properties)
 
     def _covers(self, table: Table, file: DataFile) -> bool:

@@ -48,14 +48,18 @@ class Append:
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that adds the files as a new snapshot, if the ref still is where `table` saw it."""
+        draft, added = self.begin(table, attempt)
+        carried = merge_small(table, draft.manifests, snapshot_id=draft.snapshot_id)
+        snapshot = draft.write(Operation.APPEND, [*added, *carried], count_written(self.files), summary)
+        return draft.change(self.identifier, snapshot, properties)
+
+    def begin(self, table: Table, attempt: int) -> tuple[Draft, list[ManifestFile]]:
+        """The snapshot that is to follow the head of the ref, and the manifests of the new files."""
         check_required(table, self.files)
         new_id = self.snapshot_id = self.snapshot_id or table.metadata.new_snapshot_id()
         if self._added is None:
             self._added = write_added(table, self.files, snapshot_id=new_id)
-        draft = Draft(table, self.ref, head(table.metadata, self.ref), new_id, attempt)
-        carried = merge_small(table, draft.manifests, snapshot_id=new_id)
-        snapshot = draft.write(Operation.APPEND, [*self._added, *carried], count_written(self.files), summary)
-        return draft.change(self.identifier, snapshot, properties)
+        return Draft(table, self.ref, head(table.metadata, self.ref), new_id, attempt), self._added
 
 
 @dataclass(frozen=True)
