@@ -52,7 +52,8 @@ def demo(context: Context, folder: Path) -> None:
     with running_catalog(database=server.database.get_secret_value(), warehouses=server.warehouses) as catalog:
         click.echo(f"catalog    {catalog.uri}, tables in {catalog.warehouse}")
         _load_and_show(
-            Context(context.profile, {**context.overrides, "catalog.uri": catalog.uri}), load_project(Path.cwd())
+            Context(context.profile, {**context.overrides, "catalog.uri": catalog.uri}, context.talk),
+            load_project(Path.cwd()),
         )
     click.echo(f"done in {time.monotonic() - started:.1f} s; the tables stay. {NEXT.format(folder=Path.cwd())}")
 
@@ -71,7 +72,7 @@ def _load_and_show(context: Context, project: Project) -> None:
             click.echo(f"apply      {table.name} is as declared")
     with spark_session(context.settings, app_name="frazil demo", log=spark_log(context)) as spark:
         for pipeline in project.pipelines:
-            with spark_progress(spark, pipeline.name):
+            with spark_progress(spark, pipeline.name, context.talk):
                 result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
             click.echo(f"run        {describe(result)}")
             if result.snapshot_id is not None:

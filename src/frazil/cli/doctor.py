@@ -62,6 +62,8 @@ def _section_line(name: str, checks: Sequence[Check]) -> Text:
     state = next(state for state in _WORST_FIRST if any(check.state == state for check in checks))
     fine = [check for check in checks if check.state == "ok"]
     facts = [check.detail for check in fine[: 2 if name == "Disk" else 1]] if name in _TELLING else []
+    if name == "Services":
+        facts = [f"{check.subject} {check.detail.rpartition(', ')[2]}" for check in fine]
     facts = facts or list(dict.fromkeys(check.subject for check in fine)) or ["see below"]
     line = Text(f"{SIGNS[state]} ", _COLOURS[state])
     return line.append(f"{name:<9}", "bold").append(", ".join(facts), "default")

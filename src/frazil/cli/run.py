@@ -70,7 +70,7 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool, output: str) ->
     else:
         owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt, tables=plan.tables)
         refuse_changes(pipeline, arrived, catalog)
-        with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name):
+        with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name, context.talk):
             result = run_pipeline(
                 pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner, adopt=adopts, plan=plan
             )
