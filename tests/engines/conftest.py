@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil import processes
-from frazil.config import Settings, load_settings
-from frazil.services import ports
+from tests.kit.stack import Project, keep_logs, make_project
 
 if TYPE_CHECKING:
     from tests.engines.walkers import Walker
-
-NAMES = ("catalog", "object_store", "postgres", "kafka", "trino")
-
-
-@dataclass(frozen=True)
-class Project:
-    """A user's folder with a `frazil.toml` of free ports, and the command line run in it as a user would."""
-
-    folder: Path
-
-    @property
-    def settings(self) -> Settings:
-        return load_settings(folder=self.folder, flags={"stack.folder": str(self.folder / ".frazil")})
-
-    def frazil(
-        self, *arguments: str, check: bool = True, prefix: tuple[str, ...] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.command(*arguments, prefix=prefix), cwd=self.folder, capture_output=True, text=True, check=False
-        )
-        assert not check or done.returncode == 0, done.stdout + done.stderr
-        return done
-
-    def command(self, *arguments: str, prefix: tuple[str, ...] = ()) -> list[str]:
-        return [*prefix, sys.executable, "-m", "frazil", *arguments]
-
-    def status(self, *, prefix: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
-        rows = json.loads(self.frazil("status", "--output", "json", prefix=prefix).stdout)
-        return {row["service"]: row for row in rows}
-
-    def processes(self) -> list[int]:
-        """Every process that was started for a service of this stack."""
-        return [
-            process.pid
-            for name in NAMES
-            for process in processes.marked(self.folder / ".frazil" / name.replace("_", "-"))
-        ]
-
-
-def make_project(folder: Path) -> Project:
-    folder.mkdir(parents=True, exist_ok=True)
-    chosen: list[int] = []
-    for _ in NAMES:
-        chosen.append(ports.free_port(avoid=chosen))
-    lines = [f"{name} = {port}" for name, port in zip(NAMES, chosen, strict=True)]
-    (folder / "frazil.toml").write_text("[stack.ports]\n" + "\n".join(lines) + "\n")
-    return Project(folder)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
     """A project of its own, for tests that start, break and stop servers."""
-    executor = make_project(tmp_path / "project")
-    yield executor
-    executor.frazil("down", "--purge", "--yes", check=False)
+    stack = make_project(tmp_path / "project")
+    yield stack
+    stack.frazil("down", "--purge", "--yes", check=False)
 
 
 @pytest.fixture(scope="session")
 def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """All five servers, up and ready; after the last test nothing of them may be left."""
-    executor = make_project(tmp_path_factory.mktemp("live") / "project")
+    stack = make_project(tmp_path_factory.mktemp("live") / "project")
     try:
-        executor.frazil("up", "--with", "trino,kafka,postgres")
-        yield executor
+        stack.frazil("up", "--with", "trino,kafka,postgres")
+        yield stack
     finally:
-        executor.frazil("down")
-        keep_logs(executor)
-        executor.frazil("down", "--purge", "--yes")
-    assert executor.processes() == []
+        stack.frazil("down")
+        keep_logs(stack)
+        stack.frazil("down", "--purge", "--yes")
+    assert stack.processes() == []
 
 
 @pytest.fixture(scope="session")
@@ -102,21 +47,3 @@ def engines(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> It
     yield connected
     for walker in connected.values():
         walker.close()
-
-
-def keep_logs(project: Project) -> None:
-    """What the servers said stays in pytest's folder of this run, for whoever looks into a failure."""
-    for log in project.folder.glob(".frazil/*/server.log"):
-        shutil.copy(log, project.folder / f"{log.parent.name}.log")
-
-
-# An ordinary user. The tests may run as root with Python under root's private home: the capability lets the user read,
-# and only that.
-AS_USER: tuple[str, ...] = ()
-USER_ID = os.getuid()
-if os.geteuid() == 0:
-    USER_ID = 65534
-    AS_USER = (
-        *("setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups"),
-        *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "env", "HOME=/tmp"),
-    )

@@ -12,8 +12,8 @@ import trino
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
-from tests.engines.conftest import Project
-from tests.engines.lake import connection, s3_client, stored_objects
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection, s3_client, stored_objects
 
 DAYS = ("2024-01-15", "2024-01-16", "2024-01-17")
 ROWS_A_DAY = 200

@@ -25,10 +25,10 @@ from frazil.errors import QueryError
 from frazil.lake import LakeTable
 from frazil.spark.session import ICEBERG_AWS, ICEBERG_RUNTIME
 from tests.contract.history_lake import SCHEMA, rows, tick
-from tests.engines.conftest import Project
-from tests.engines.lake import connection
 from tests.engines.test_trino import ask
 from tests.kit.raising import raises
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection
 
 DOCUMENT = """\
 connector.name=iceberg

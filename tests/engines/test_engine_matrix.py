@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from tests.engines.conftest import Project
 from tests.engines.walkers import Walker
 from tests.engines.zoo import NAMESPACE, build_zoo, truth
 from tests.engines.zoo_engines import Rows, Zoo, ask_arrow
 from tests.engines.zoo_limits import LIMITS, limit_of
 from tests.engines.zoo_queries import ENGINES, GROUPS, QUERIES, Query
+from tests.kit.stack import Project
 
 Answers = dict[str, Rows | Exception]
 pytestmark = [

@@ -14,9 +14,9 @@ import frazil.sinks
 from frazil import Column, Table, column, struct
 from frazil.client import FrazilCatalog
 from frazil.tables.apply import apply_steps, plan
-from tests.engines.conftest import Project
-from tests.engines.lake import connection
 from tests.engines.walkers import Daft, Pyiceberg, Sql, Walker
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection
 
 if TYPE_CHECKING:
     import daft

@@ -15,9 +15,9 @@ from pyiceberg.table import Table
 from frazil.client import FrazilCatalog
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
-from tests.engines.conftest import Project
-from tests.engines.lake import connection, environment, s3_client, stored_objects
 from tests.engines.walkers import Daft, Pyiceberg, Sql, Walker
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection, environment, s3_client, stored_objects
 
 TABLE = "upkeep.events"
 Rows = list[tuple[Any, ...]]

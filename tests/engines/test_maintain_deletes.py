@@ -15,9 +15,9 @@ from frazil.lake import Lake
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
 from frazil.write.commit.publish import RetryPolicy
-from tests.engines.conftest import Project
-from tests.engines.lake import connection
 from tests.engines.walkers import Spark, Sql, Walker
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection
 
 Rows = list[tuple[Any, ...]]
 NAMESPACE = "deleted"

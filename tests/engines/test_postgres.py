@@ -16,7 +16,7 @@ from frazil.config import load_settings
 from frazil.errors import ServiceDied, ServiceError
 from frazil.services import ports, postgres
 from frazil.services.postgres import Install, Postgres
-from tests.engines.conftest import AS_USER, USER_ID, Project, make_project
+from tests.kit.stack import AS_USER, USER_ID, Project, make_project
 
 
 @contextmanager

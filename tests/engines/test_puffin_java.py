@@ -11,9 +11,9 @@ from pyiceberg.table import Table
 
 from frazil.client import FrazilCatalog
 from frazil.puffin import Blob, add_blobs, read_blobs
-from tests.engines.conftest import Project
-from tests.engines.lake import connection
 from tests.engines.walkers import Walker
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection
 
 OWN = Blob("frazil-test-v1", (1, 2), bytes(range(256)) * 40, {"ndv": "12"})
 PLAIN = Blob("frazil-test-v1", (2,), b"as it is", codec=None)

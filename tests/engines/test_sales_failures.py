@@ -24,9 +24,9 @@ from pyiceberg.typedef import Record
 from frazil.processes import wait_until
 from frazil.services.object_store import find_weed
 from frazil.services.stack import Stack
-from tests.engines.conftest import Project
-from tests.engines.lake import s3_client, stored_objects
 from tests.engines.sales_table import DAYS, ROWS_A_DAY, Sales, sales_table
+from tests.kit.stack import Project
+from tests.kit.stack_lake import s3_client, stored_objects
 
 TROUBLE = (trino.exceptions.TrinoQueryError, trino.exceptions.TrinoConnectionError)
 LONG_INSERT = (

@@ -13,9 +13,9 @@ import trino
 from pyiceberg.types import DateType, DecimalType, StringType
 
 from frazil import Table
-from tests.engines.conftest import Project
-from tests.engines.lake import stored_objects
 from tests.engines.sales_table import DAYS, DDL, ROWS_A_DAY, Sales, sales_table
+from tests.kit.stack import Project
+from tests.kit.stack_lake import stored_objects
 
 DAY = f"ingestion_date = DATE '{DAYS[0]}'"
 

@@ -27,9 +27,9 @@ from pyiceberg.types import (
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.write.files.partitioning import partition_spec
-from tests.engines.conftest import Project
-from tests.engines.lake import connection
 from tests.engines.walkers import WALKERS, Daft, Pyiceberg, Sql, Trino, Walker
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.conftest import Project
+from tests.kit.stack import Project
 
 SERVICES = {"object-store", "postgres", "kafka", "catalog", "trino"}
 

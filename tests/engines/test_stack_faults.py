@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from frazil import processes
-from tests.engines.conftest import Project, make_project
+from tests.kit.stack import Project, make_project
 
 
 @pytest.mark.parametrize("service", ["object-store", "catalog"])

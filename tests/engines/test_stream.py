@@ -27,10 +27,10 @@ from frazil.processes import wait_until
 from frazil.project import load_project
 from frazil.sinks.audit import audit
 from frazil.tables.apply import apply_steps, plan
-from tests.engines.conftest import Project
-from tests.engines.lake import connection, environment
 from tests.engines.stream_driver import QUICK, Driver, delete_messages, running_driver
 from tests.kit.raising import raises
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection, environment
 
 LAKEHOUSE = """
 from frazil import Table, column, pipeline, sources

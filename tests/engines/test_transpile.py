@@ -17,8 +17,8 @@ import pytest
 from examples.transpile.queries import write_queries
 from frazil.client import FrazilCatalog
 from tests.conftest import Campaign
-from tests.engines.conftest import Project
-from tests.engines.lake import connection, environment, s3_endpoint
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection, environment, s3_endpoint
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/transpile"
 TABLE = ("lakehouse", "transpiled")

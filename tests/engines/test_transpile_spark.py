@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 from frazil.client import FrazilCatalog
 from frazil.config import Settings, load_settings
 from frazil.spark.session import spark_session
-from tests.engines.conftest import Project
-from tests.engines.lake import connection, environment
 from tests.engines.test_transpile import EXAMPLE, TABLE, Queries
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection, environment
 
 # PySpark's collect() leaves the socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

@@ -12,7 +12,7 @@ from frazil.artifacts.java import JavaNeed, find_java
 from frazil.config import load_settings
 from frazil.services import ports
 from frazil.services.trino import Trino, run_query
-from tests.engines.conftest import Project
+from tests.kit.stack import Project
 
 
 @pytest.fixture(scope="module")

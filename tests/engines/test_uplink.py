@@ -21,8 +21,8 @@ from frazil.client import FrazilCatalog
 from frazil.project import load_project
 from frazil.tables.apply import apply_steps, plan
 from tests.conftest import Campaign
-from tests.engines.conftest import Project
-from tests.engines.lake import connection, environment
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection, environment
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/uplink"
 TABLE = "lakehouse.uplink"

@@ -18,8 +18,8 @@ import pytest
 
 from frazil.sinks.audit import audit
 from tests.conftest import Campaign
-from tests.engines.lake import environment
 from tests.engines.test_uplink import EXAMPLE, TABLE, Stream, make_table, stream
+from tests.kit.stack_lake import environment
 
 __all__ = ["stream"]  # the fixture
 pytestmark = pytest.mark.usefixtures("live_stack")

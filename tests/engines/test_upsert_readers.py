@@ -15,10 +15,10 @@ import pytest
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.write.files.partitioning import partition_spec
-from tests.engines.conftest import Project
-from tests.engines.lake import connection, environment
 from tests.engines.walkers import WALKERS, Daft, Pyiceberg, Sql, Walker
 from tests.kit.changes import SCHEMA, Oracle, Rows, change, gone
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection, environment
 
 NAMESPACE = "upsert_readers"
 TABLES = ("python", "copy", "merge")  # the writer in Python; Spark, copy-on-write; Spark, merge-on-read

@@ -24,9 +24,9 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from frazil.client import FrazilCatalog
-from tests.engines.conftest import Project
-from tests.engines.lake import SCHEMA, connection, rows, stored_objects, vector
 from tests.kit.lossy_proxy import lossy_proxy
+from tests.kit.stack import Project
+from tests.kit.stack_lake import SCHEMA, connection, rows, stored_objects, vector
 
 NAMESPACE = "mynamespace"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engines.lake import vector
 from tests.engines.walkers import WALKERS, Walker
+from tests.kit.stack_lake import vector
 
 pytestmark = pytest.mark.usefixtures("live_stack")
 

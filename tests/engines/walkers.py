@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.engines.conftest import Project
-from tests.engines.lake import SCHEMA, connection, rows, s3_endpoint
 from tests.engines.spark_sql import SparkProcess
+from tests.kit.stack import Project
+from tests.kit.stack_lake import SCHEMA, connection, rows, s3_endpoint
 
 Found = list[tuple[str, list[float]]]  # name and embedding
 

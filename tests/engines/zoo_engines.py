@@ -18,11 +18,11 @@ import pyarrow as pa
 from frazil.client import FrazilCatalog
 from frazil.lake import Lake
 from frazil.scan.engines.frames import without_extensions
-from tests.engines.conftest import Project
-from tests.engines.lake import connection
 from tests.engines.walkers import Daft, Duckdb, Walker
 from tests.engines.zoo import NAMESPACE
 from tests.engines.zoo_queries import SCANS, Query
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

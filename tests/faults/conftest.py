@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engines.conftest import Project, make_project
 from tests.faults.spark_drivers import DRIVERS
 from tests.kit.fixtures import database, postgres
+from tests.kit.stack import Project, make_project
 
 __all__ = ["database", "postgres"]  # fixtures
 

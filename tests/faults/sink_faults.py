@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.engines.lake import s3_endpoint
 from tests.faults.sink_lake import Lake, with_place
 from tests.faults.sink_processes import end_of, let_go_on, run, start, wait_until_stopped, wake, zombie
 from tests.faults.sink_stack import CATALOG, STORE, Servers
 from tests.faults.sink_topic import Topic
 from tests.faults.sink_writer import FAILED, FENCED, Job, expected_ids
 from tests.kit.lossy_proxy import lossy_proxy
+from tests.kit.stack_lake import s3_endpoint
 
 ROWS_A_ROUND = 24
 MOST_STEPS = 25

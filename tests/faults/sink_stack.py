@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from frazil.services.stack import Stack
-from tests.engines.conftest import Project
-from tests.engines.lake import connection
 from tests.faults.sink_lake import Lake, make_lake
 from tests.faults.sink_topic import Topic
 from tests.faults.sink_writer import Job
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection
 
 STORE, CATALOG = "object-store", "catalog"
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Campaign
-from tests.engines.conftest import Project
 from tests.faults.sink_faults import FAULTS, Fault, Trial, a_catalog_that_is_away_for_a_minute, sees_a_row_twice
 from tests.faults.sink_stack import Servers
+from tests.kit.stack import Project
 
 HOSTS, TARGETS = ("python", "bytewax", "spark"), ("iceberg", "delta")
 # faults for each target: 30 together. A driver of Spark takes long to start

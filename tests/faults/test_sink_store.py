@@ -25,9 +25,9 @@ from frazil.sinks import ArrowSink
 from frazil.sinks.delta.target import create_delta_table
 from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.partitioning import partition_spec
-from tests.engines.conftest import Project
-from tests.engines.lake import connection
 from tests.faults.sink_stack import storage_options
+from tests.kit.stack import Project
+from tests.kit.stack_lake import connection
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "payload", StringType()))
 RETRY_TIMEOUT = RetryPolicy(give_up_seconds=240, longest_pause_seconds=0.2)

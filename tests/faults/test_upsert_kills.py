@@ -18,12 +18,12 @@ import pytest
 
 from frazil.catalog.embedded import running_catalog
 from tests.conftest import Campaign
-from tests.engines.conftest import Project
 from tests.faults.sink_processes import end_of, let_go_on, run, start, wait_until_stopped, wake, zombie
 from tests.faults.sink_stack import Servers
 from tests.faults.sink_topic import Topic
 from tests.faults.sink_writer import FENCED, Job
 from tests.faults.upsert_writer import RIVAL, UpsertLake, expected, make_change
+from tests.kit.stack import Project
 
 ROWS_A_ROUND = 40
 MOST_STEPS = 30

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.engines.conftest import Project
+from tests.kit.stack import Project
 
 DIMENSIONS = 128
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("embedding", pa.list_(pa.float32(), DIMENSIONS))])
