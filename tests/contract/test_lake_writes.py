@@ -14,7 +14,7 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from frazil import Lake
 from frazil.client import Change, FrazilCatalog
-from frazil.errors import CommitUnknown, NoSuchTable, RowRefused, ScanError, SinkError, UpkeepError
+from frazil.errors import CommitUnknown, HistoryError, NoSuchTable, RowRefused, ScanError, SinkError, UpkeepError
 from frazil.lake import LakeTable
 from frazil.sinks import WriteResult
 from tests.contract.history_lake import Past, rows
@@ -235,6 +235,11 @@ def test_upsert_updates_and_inserts_in_one_snapshot(orders: LakeTable) -> None:
         (lambda table: table.upsert([order(1, "NO")], key="idd"), SinkError),
         (lambda table: table.upsert([order(1, "NO")], key=()), SinkError),
         (lambda table: table.append([order(1, "NO")], bad_rows="ignore"), SinkError),
+        (lambda table: table.delete(None), ScanError),
+        (lambda table: table.append([order(6, "NO")], branch="dve"), HistoryError),
+        (lambda table: table.overwrite([order(6, "NO")], branch="dve"), HistoryError),
+        (lambda table: table.upsert([order(6, "NO")], key="id", branch="dve"), HistoryError),
+        (lambda table: table.delete("id = 1", branch="dve"), HistoryError),
         (lambda table: table.maintain("compactt"), UpkeepError),
     ],
 )
@@ -243,6 +248,26 @@ def test_a_write_that_is_asked_wrongly_changes_nothing(orders: LakeTable, write:
     with pytest.raises(error):
         write(orders)
     assert snapshots(orders) == before
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda table: table.append([order(6, "NO")], branch="v1"),
+        lambda table: table.overwrite([order(6, "NO")], branch="v1"),
+        lambda table: table.upsert([order(6, "NO")], key="id", branch="v1"),
+        lambda table: table.delete("id = 1", branch="v1"),
+        lambda table: table.rollback(table.history()[-1].snapshot_id, ref="v1"),
+        lambda table: table.sink(name="stream", branch="v1"),
+    ],
+)
+def test_a_tag_is_never_written_to(orders: LakeTable, write: Any) -> None:
+    orders.create_tag("v1")
+    before = orders.load().metadata
+    with pytest.raises(HistoryError) as refused:
+        write(orders)
+    assert refused.value.ref == "v1"
+    assert orders.load().metadata == before
 
 
 # --- upkeep ----------------------------------------------------------------------------------------------------------

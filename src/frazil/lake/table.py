@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from frazil.errors import HistoryError, UpkeepError
+from frazil.errors import HistoryError, ScanError, UpkeepError
 from frazil.lake.access import LakeAccess
 from frazil.lake.listings import History, Maintenance
 from frazil.moved import former_keywords, warn_former
@@ -151,7 +151,7 @@ class LakeTable:
         that rows must keep. A row that breaks the contract raises `RowRefused` and nothing is written; with
         `bad_rows="quarantine"` it goes to the quarantine table in the same commit. `extra_fields` says what becomes of
         fields that the table does not have: `error`, `ignore` or `evolve`. With `nested_as_json`, nested values for
-        text columns become JSON text.
+        text columns become JSON text. A branch must exist; a tag cannot be written to.
         """
         from frazil.sinks import append
 
@@ -161,7 +161,7 @@ class LakeTable:
             "extra_fields": extra_fields,
             "nested_as_json": nested_as_json,
         }
-        return append(self.lake.catalog, self._identifier(), rows, branch=branch, options=options)
+        return append(self.lake.catalog, self._writable(branch), rows, branch=branch, options=options)
 
     def overwrite(
         self,
@@ -185,7 +185,7 @@ class LakeTable:
             "nested_as_json": nested_as_json,
         }
         chosen = as_filter(filter, table=self.name)
-        return overwrite(self.lake.catalog, self._identifier(), rows, filter=chosen, branch=branch, options=options)
+        return overwrite(self.lake.catalog, self._writable(branch), rows, filter=chosen, branch=branch, options=options)
 
     def upsert(
         self,
@@ -215,7 +215,7 @@ class LakeTable:
         }
         return upsert(
             self.lake.catalog,
-            self._identifier(),
+            self._writable(branch),
             rows,
             key=key,
             sequence=sequence,
@@ -228,16 +228,23 @@ class LakeTable:
         """Deletes the rows that match the filter, in one commit. Older snapshots keep them until they expire.
 
         It deletes by default, for `rollback` brings the rows back; with `dry_run=True` it only counts them. A
-        comparison with NULL is not true, so such rows stay.
+        comparison with NULL is not true, so such rows stay. `overwrite([])` deletes all rows.
         """
         from frazil.scan.reading import as_filter
         from frazil.sinks import WriteResult, delete
 
-        chosen = as_filter(filter, table=self.name)
+        if filter is None:  # a variable that was never set must not empty the table
+            raise ScanError(
+                f"delete from {self.name} needs a filter",
+                hint="overwrite([]) deletes all rows",
+                table=self.name,
+                problem="no-filter",
+            )
+        chosen, identifier = as_filter(filter, table=self.name), self._writable(branch)
         count = self.scan(chosen, at=branch).count()
         if dry_run or not count:
             return WriteResult(self.name, deleted=count, dry_run=dry_run)
-        return delete(self.lake.catalog, self._identifier(), chosen, branch=branch)
+        return delete(self.lake.catalog, identifier, chosen, branch=branch)
 
     def sink(self, **options: Any) -> Any:
         """A sink that writes each row of a stream to the table exactly once: `table.sink(name="orders")`.
@@ -251,6 +258,21 @@ class LakeTable:
     def _identifier(self) -> Identifier:
         """The name as the catalog wants it; an error that names near ones if there is no such table."""
         return self.load().name()
+
+    def _writable(self, branch: str) -> Identifier:
+        """The same, for a write to a branch: one that exists, unless the table has no snapshots yet."""
+        from frazil.scan.planning import find_ref
+
+        table = self.load()
+        if branch != MAIN and table.metadata.refs and find_ref(table.metadata, branch, table=self.name).kind == "tag":
+            raise HistoryError(
+                f"'{branch}' of {self.name} is a tag, and only a branch can be written to",
+                hint=f"create_branch(name, at='{branch}') makes a branch that begins there",
+                table=self.name,
+                ref=branch,
+                problem="tag",
+            )
+        return table.name()
 
     # --- upkeep ------------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
+from frazil.errors import HistoryError
 from frazil.write.commit.format3 import OFFSET, write_list_v3
 from frazil.write.commit.manifests import has_files, read_list, write_list
 from frazil.write.commit.progress import MAIN
@@ -212,8 +213,15 @@ def at_snapshot(ref: str, snapshot_id: int | None) -> AssertRefSnapshotId:
 
 
 def move_ref(metadata: TableMetadata, ref: str, snapshot_id: int) -> SetSnapshotRefUpdate:
-    """Moves a branch, and keeps its own rules of retention."""
+    """Moves a branch, and keeps its own rules of retention. A tag never moves."""
     known = metadata.refs.get(ref)
+    if known is not None and known.snapshot_ref_type == SnapshotRefType.TAG:
+        raise HistoryError(
+            f"'{ref}' is a tag, and only a branch can be written to; nothing was changed",
+            hint="name a branch; create_branch(name, at=tag) makes one that begins at a tag",
+            ref=ref,
+            problem="tag",
+        )
     return SetSnapshotRefUpdate.model_validate(
         {
             "ref-name": ref,
