@@ -144,3 +144,14 @@ def test_no_secret_is_logged_while_the_catalog_is_away(
     text = "\n".join(f"{record.getMessage()} {getattr(record, 'fields', '')}" for record in caplog.records)
     assert "again in" in text
     assert "hunter2" not in text
+
+
+def test_a_sink_that_is_abandoned_logs_the_files_that_it_deletes(past: Past, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "frazil.sinks")
+    sink = open_sink(past)
+    sink.write(rows(1), position=1)
+    sink.flush()
+    sink.abandon()
+    (opened,), (abandoned,) = fields(caplog, "opened"), fields(caplog, "abandoned")
+    assert opened == {"table": past.name, "part": "s/part-0", "position": {}}
+    assert len(abandoned["files"]) == 1

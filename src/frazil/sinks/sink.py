@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ from frazil.write.contract import (
 )
 from frazil.write.files import Buffer, BufferLimits, FileMaker, TableLayout, WrittenFile, delete_quietly
 
+log = logging.getLogger("frazil.sinks")
 BadRows = Literal["quarantine", "stop"]
 ONLY_SOURCE = "0"  # the source partition of positions that are plain numbers
 
@@ -152,6 +154,8 @@ class ArrowSink:
         self._contract = self._new_contract()  # a check that cannot work is refused before another writer is fenced
         self._progress = target.take_over(part, self._writer)
         self._buffer = self._new_buffer()
+        facts = {"table": target.layout.name, "part": part, "position": dict(self._progress.offsets)}
+        log.info("%s: sink part '%s' opened", target.layout.name, part, extra={"fields": facts})
 
     # --- what a host calls -------------------------------------------------------------------------------------------
 
@@ -271,6 +275,11 @@ class ArrowSink:
         self._buffer.abandon()
         for file in self._files:
             delete_quietly(self._target.layout, file.path)
+        paths, name = [file.path for file in self._files], self._target.layout.name
+        facts = {"table": name, "part": self._part, "files": paths}
+        log.info(
+            "%s: sink part '%s' abandoned, %d files deleted", *(name, self._part, len(paths)), extra={"fields": facts}
+        )
         self._files = []
 
     def __enter__(self) -> ArrowSink:
