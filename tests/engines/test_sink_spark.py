@@ -29,7 +29,7 @@ from frazil.sinks.delta.target import create_delta_table
 from frazil.sinks.spark import driver as lake
 from frazil.sinks.spark.format import register
 from frazil.sinks.spark.frame_rows import FrameRows
-from frazil.sinks.spark.job import task_function
+from frazil.sinks.spark.job import frame_of_reports
 from frazil.sinks.spark.task import TaskPlan, TaskReport
 from frazil.spark.session import spark_session
 from frazil.write.commit.publish import RetryPolicy
@@ -249,7 +249,7 @@ def test_keys_travel_to_the_executors_and_are_in_no_explained_plan(spark: SparkS
     layout = TableLayout.of(catalog.load_table(TABLE))
     keys = replace(layout, io_properties={**layout.io_properties, "s3.secret-access-key": "hunter2"})
     plan = TaskPlan(keys, "s/part-0", BufferLimits(), FrameRows())
-    written = frame(spark, 1).mapInArrow(task_function(plan), "report string")
+    written = frame_of_reports(frame(spark, 1), plan)
     shown = written._jdf.queryExecution().toString()
     assert "MapInArrow write_rows" in shown
     assert "hunter2" not in shown

@@ -88,12 +88,17 @@ def make_plan(
 
 def run_job(frame: DataFrame, plan: TaskPlan, through: Through | None = None) -> list[TaskReport]:
     """What the tasks that write the frame report; only those that Spark counts as done, one per partition."""
+    return read_reports(collect_reports(frame_of_reports(frame, plan, through)))
+
+
+def frame_of_reports(frame: DataFrame, plan: TaskPlan, through: Through | None = None) -> DataFrame:
+    """The frame whose tasks write the rows; each gives its report."""
 
     def write_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # The plan travels inside this function, pickled: what it holds is in no log and in no explained plan.
         yield as_report(plan.run(through.step(batches) if through else batches, task=task_number()).to_json())
 
-    return read_reports(collect_reports(map_rows(frame, write_rows, "report string")))
+    return map_rows(frame, write_rows, "report string")
 
 
 def map_rows(frame: DataFrame, step: ArrowStep, schema: StructType | str) -> DataFrame:
