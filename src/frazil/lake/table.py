@@ -235,7 +235,7 @@ class LakeTable:
 
         if filter is None:  # a variable that was never set must not empty the table
             raise ScanError(
-                f"delete from {self.name} needs a filter",
+                f"{self.name}: a delete needs a filter",
                 hint="overwrite([]) deletes all rows",
                 table=self.name,
                 problem="no-filter",
