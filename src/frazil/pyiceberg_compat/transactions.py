@@ -8,12 +8,12 @@ from pyiceberg.table import CreateTableTransaction, StagedTable, Table, Transact
 from pyiceberg.table.update import AssertRefSnapshotId, TableRequirement, TableUpdate
 
 
-class OpenTransaction(Transaction):
-    """A transaction on a table that guards every branch that it writes to."""
+class Staged(Transaction):
+    """A transaction whose staged changes can be read."""
 
     @property
     def table(self) -> Table:
-        """`_table`: the table as the transaction began."""
+        """`_table`: the table as the transaction began, or as it is to be created."""
         return self._table
 
     @property
@@ -25,6 +25,10 @@ class OpenTransaction(Transaction):
     def requirements(self) -> tuple[TableRequirement, ...]:
         """`_requirements`: what must hold for it."""
         return self._requirements
+
+
+class OpenTransaction(Staged):
+    """A transaction on a table that guards every branch that it writes to."""
 
     def _stage(self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...] = ()) -> Transaction:
         """`_stage`: PyIceberg keeps one requirement of a kind: a second branch in the same transaction would go
@@ -41,18 +45,8 @@ class OpenTransaction(Transaction):
         return self
 
 
-class OpenCreateTransaction(CreateTableTransaction):
+class OpenCreateTransaction(Staged, CreateTableTransaction):
     """A transaction that creates its table."""
-
-    @property
-    def table(self) -> Table:
-        """`_table`: the table that is to be created."""
-        return self._table
-
-    @property
-    def updates(self) -> tuple[TableUpdate, ...]:
-        """`_updates`: what is staged."""
-        return self._updates
 
 
 def staged_table(transaction: CreateTableTransaction) -> StagedTable:
