@@ -13,7 +13,7 @@ from tests.kit.layouts import layout_of, on_small_disk
 __all__ = ["layout_of", "on_small_disk"]
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")  # a longer one would hold for the folders after this one, too
 def no_servers() -> Iterator[None]:
     """A test that listens on a port or starts a JVM fails here: it belongs to tests/contract or tests/engines."""
 
