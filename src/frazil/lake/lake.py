@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from frazil.errors import FrazilError
 from frazil.lake.access import LakeAccess
-from frazil.lake.listings import TableList
 from frazil.lake.table import LakeTable
 from frazil.moved import warn_former
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from frazil.sinks import TableName
     from frazil.tables import Table
 
+HINT = "start one with: frazil serve (or frazil up); or name another: frazil.connect('http://...')"
 QueryEngine = Literal["duckdb", "trino", "spark"]
 
 
@@ -52,8 +53,21 @@ def connect(uri: str | None = None, **properties: str) -> Lake:
     from frazil.lake.connecting import connection_settings
 
     lake = Lake(connection_settings(uri, properties))
-    lake.catalog  # noqa: B018  # a wrong address is an error here, not at the first use
+    try:
+        lake.catalog  # noqa: B018  # a wrong address is an error here, not at the first use
+    except FrazilError as exc:
+        exc.hint = HINT
+        raise
     return lake
+
+
+class TableList(list[LakeTable]):
+    """The tables of a lake, by name."""
+
+    def __repr__(self) -> str:
+        """The names, one per line."""
+        noun = "table" if len(self) == 1 else "tables"
+        return "\n".join([f"{len(self)} {noun}", *(f"  {table.name}" for table in self)])
 
 
 class Lake(LakeAccess):

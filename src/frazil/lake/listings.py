@@ -1,4 +1,4 @@
-"""Lists that print themselves: tables, snapshots, maintenance steps. For people at a prompt or in a notebook."""
+"""Lists that print themselves: snapshots, maintenance steps. For people at a prompt or in a notebook."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from frazil.history import LogEntry
-    from frazil.lake.table import LakeTable
     from frazil.upkeep import StepPlan, StepReport
-
-
-class TableList(list["LakeTable"]):
-    """The tables of a lake, by name."""
-
-    def __repr__(self) -> str:
-        """The names, one per line."""
-        noun = "table" if len(self) == 1 else "tables"
-        return "\n".join([f"{len(self)} {noun}", *(f"  {table.name}" for table in self)])
 
 
 class History(list["LogEntry"]):
