@@ -138,7 +138,7 @@ def _join_chunks(received: bytes, start: int) -> bytes:
 
 
 def measure_ceiling(clients: int, *, requests: int = 20_000) -> float:
-    """Requests a second that the generator itself manages, against a server that does nothing."""
+    """Requests per second that the generator itself manages, against a server that does nothing."""
 
     def ask(count: int) -> Client:
         for _ in range(count):

@@ -22,7 +22,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value beside its peer; `ratio` says how many times better ours is, whatever better means here."""
+    """One measured value next to its peer; `ratio` says how many times better ours is, whatever better means here."""
 
     figure: str
     ours: float
@@ -100,15 +100,15 @@ def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> 
     """Runs the benchmarks, prints a table for each and writes all figures; the exit code is 1 when a goal
     was missed.
     """
-    parser = argparse.ArgumentParser(description="Benchmarks of Frazil, each beside a peer measured in the same run.")
+    parser = argparse.ArgumentParser(description="Benchmarks of Frazil, each next to a peer measured in the same run.")
     parser.add_argument("--quick", action="store_true", help="a short run: to find hot spots, not to quote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, as a list of objects")
     result = parser.parse_args(arguments)
     figures: list[Figure] = []
     for name, run in benchmarks.items():
-        found = run(Options(quick=result.quick))
-        print_table(f"benchmarks.{name}{' --quick' if result.quick else ''}", found)
-        figures += found
+        measured = run(Options(quick=result.quick))
+        print_table(f"benchmarks.{name}{' --quick' if result.quick else ''}", measured)
+        figures += measured
     if result.json:
         result.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
     missed = [figure.figure for figure in figures if figure.met is False]

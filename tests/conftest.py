@@ -89,7 +89,7 @@ class Campaign:
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """For tests that reach the recursion limit: a finaliser that the garbage collector runs down there fails, whoever's
+    """For tests that reach the recursion limit: a finaliser that the garbage collector runs down there fails, whatever
     it is.
     """
     gc.collect()

@@ -22,7 +22,7 @@ FIXTURES = {"live_stack", "fault_stack"}
 # Then files that take half a minute or more, then those with the most tests.
 LONG = (
     *("test_cluster", "test_kafka", "test_postgres", "test_pipeline_kills", "test_sink_campaign", "test_stack_faults"),
-    *("test_upkeep_beside_writers", "test_quarantine_replay"),
+    *("test_upkeep_with_writers", "test_quarantine_replay"),
     *("test_compatibility_kit", "test_catalog_fuzz", "test_catalog_server", "test_tables_walk", "test_upkeep_random"),
     *("test_rows_property", "test_prune_property", "test_transpile_run", "test_artifacts", "test_buffer"),
 )

@@ -43,7 +43,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Growth:
-    """What a table has after a year of so many rows."""
+    """What a table has after a year with a number of rows."""
 
     rows: int
     data_bytes: float

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 # Two files at a time, also in the last stage: most of its tests wait for servers to start, or for dead writers to be
-# found out. Files that share a stack or a Spark run in one process (tests/together.py).
+# measured. Files that share a stack or a Spark run in one process (tests/together.py).
 TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 STAGES: dict[str, list[str]] = {
     "ruff": ["ruff", "check", "."],

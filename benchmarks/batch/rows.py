@@ -19,7 +19,7 @@ COUNTRIES = np.array(["ch", "de", "fr", "gb", "jp", "us", ""], dtype=object)
 def write_files(
     folder: Path, *, rows: int, files: int, bad_share: float = 0.01, repeated_share: float = 0.0
 ) -> list[Path]:
-    """So many rows in so many files, each of one day; a share of the orders comes twice."""
+    """A number of rows in a number of files, each of one day; a share of the orders comes twice."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for number in range(files):

@@ -13,7 +13,7 @@ LOOK_SECONDS = 0.5  # a look at a JVM takes milliseconds, and counts, too
 
 
 class TreeMeter:
-    """Looks at the tree again and again: workers that Spark's daemon has forked are in nobody's count once they are
+    """Looks at the tree again and again: workers that Spark's daemon has forked are no longer counted once they are
     gone.
     """
 

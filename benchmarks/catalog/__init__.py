@@ -1,4 +1,5 @@
-"""Our catalog server beside the Java reference: creates, loads, appends, transactions and lists at 1, 8 and 32 clients.
+"""Our catalog server next to the Java reference: creates, loads, appends, transactions and lists at 1, 8 and 32
+clients.
 
 Both serve SQLite and local files on the same disk, in the same run, in turns. Durability: both commit to SQLite with
 `synchronous=FULL` (the reference with its driver's defaults: rollback journal, FULL; ours in WAL mode, FULL), so that

@@ -1,4 +1,4 @@
-"""How a commit's cost grows with the table's snapshots, beside the cost of writing its metadata file."""
+"""How a commit's cost grows with the table's snapshots, next to the cost of writing its metadata file."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ Samples = dict[tuple[str, int, str], list[Sample]]  # by scenario, clients and s
 
 
 def measure_all(options: Options) -> list[Figure]:
-    """All figures: the generator's ceiling, ours beside the reference, the growth of commits, and ours
+    """All figures: the generator's ceiling, ours next to the reference, the growth of commits, and ours
     on PostgreSQL.
     """
     plan = Plan.of(options)
@@ -112,7 +112,7 @@ def _fill(benches: Sequence[Bench], wanted: int) -> None:
 
 
 def _compared(samples: Samples, plan: Plan) -> list[Figure]:
-    """Ours beside the reference: rates with their goals, then CPU."""
+    """Ours next to the reference: rates with their goals, then CPU."""
     rates, costs = [], []
     for scenario in SCENARIOS:
         for clients in plan.clients:

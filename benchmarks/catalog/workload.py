@@ -153,7 +153,7 @@ def listing(place: Place, count: int) -> Client:
 
 
 def appending(place: Place, table: Growing, count: int, *, snapshots: int = 1) -> Client:
-    """Appends to a table that nobody else touches."""
+    """Appends to a table that no other client touches."""
     for _ in range(count):
         expect((yield place.append(table, snapshots=snapshots)), 200)
         table.committed()

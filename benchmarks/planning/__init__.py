@@ -1,4 +1,4 @@
-"""Scan planning beside PyIceberg and Java: tables of 1,000 to a million files that are metadata alone, by day, with
+"""Scan planning next to PyIceberg and Java: tables of 1,000 to a million files that are metadata alone, by day, with
 bounds of 12 columns.
 
 Every case is a process of its own that has planned a table of one file before, so that libraries are loaded. Cold is

@@ -23,7 +23,7 @@ Case = dict[str, float]
 
 
 def measure_all(options: Options) -> list[Figure]:
-    """All figures: each size beside PyIceberg and Java, then a million files alone."""
+    """All figures: each size next to PyIceberg and Java, then a million files alone."""
     sizes = SIZES[:2] if options.quick else SIZES
     with tempfile.TemporaryDirectory(prefix="frazil-planning-") as folder:
         figures, ours = [], {}
@@ -32,7 +32,7 @@ def measure_all(options: Options) -> list[Figure]:
             metadata = make_table(Path(folder) / str(files), files)
             cases = _cases(first, metadata, files)
             ours[files] = cases
-            figures += _beside(cases, files, goals=files == SIZES[-1])
+            figures += _compared(cases, files, goals=files == SIZES[-1])
         if not options.quick:
             metadata = make_table(Path(folder) / str(LARGEST), LARGEST)
             figures += _alone({query: _case("ours", query, first, metadata, LARGEST) for query in QUERIES})
@@ -60,7 +60,7 @@ def _case(who: str, query: str, first: Path, metadata: Path, files: int) -> Case
     return document
 
 
-def _beside(values: dict[tuple[str, str], Case], files: int, *, goals: bool) -> list[Figure]:
+def _compared(values: dict[tuple[str, str], Case], files: int, *, goals: bool) -> list[Figure]:
     figures = []
     for query, title in QUERIES.items():
         ours, peer, java = (values[who, query] for who in WHO)
@@ -100,5 +100,5 @@ def _alone(values: dict[str, Case]) -> list[Figure]:
 def _sublinear(few: dict[tuple[str, str], Case], many: dict[tuple[str, str], Case], less: int, more: int) -> Figure:
     """How much cheaper a file is in the larger table when the partition prunes; 1 would be linear."""
     cost = many["ours", "day"]["cold_s"] / few["ours", "day"]["cold_s"]
-    title = f"one day of {more:,} files beside {less:,}, cold: times the cost, beside times the files"
+    title = f"one day of {more:,} files next to {less:,}, cold: times the cost, next to times the files"
     return compare(title, cost, more / less, "linear", goal=2.0, less_is_better=True)

@@ -1,8 +1,8 @@
 """Tables of many files, made as metadata alone and fast: PyIceberg writes one entry, the others are its bytes with
 other values in them.
 
-A file holds a part of a day: 50 files a day, 1,000 files a manifest, so that a manifest covers 20 days. Ids grow with
-time, as they do where a sequence hands them out.
+A file holds a part of a day: 50 files per day, 1,000 files per manifest, so that a manifest covers 20 days. Ids grow
+with time, as they do where a sequence hands them out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PATH, DAY, LOW_ID, HIGH_ID, LOW_AT, HIGH_AT = "P" * 80, 19_999, b"lowid..1", b"h
 
 
 def make_table(folder: Path, files: int) -> Path:
-    """The metadata file of a table with so many files."""
+    """The metadata file of a table with a number of files."""
     folder.mkdir(parents=True)
     head, record = _template(folder)
     io, listed = PyArrowFileIO(), []

@@ -1,4 +1,4 @@
-"""Reading rows: ours beside PyIceberg, Daft and DuckDB on the same table, and beside raw pyarrow on the same files,
+"""Reading rows: ours next to PyIceberg, Daft and DuckDB on the same table, and next to raw pyarrow on the same files,
 which is the limit.
 """
 

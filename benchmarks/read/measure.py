@@ -24,7 +24,7 @@ TURNS, ROUNDS = 3, 4
 
 
 def measure_all(options: Options) -> list[Figure]:
-    """Millions of the table's rows a second, ours beside each peer's."""
+    """Millions of the table's rows per second, ours next to each peer's."""
     rows = QUICK_ROWS if options.quick else ROWS
     with tempfile.TemporaryDirectory(prefix="frazil-read-") as folder:
         place = make_table(Path(folder), rows)

@@ -25,7 +25,7 @@ SCHEMA = Schema(
 
 
 def make_table(folder: Path, rows: int) -> Path:
-    """The metadata file of a table with so many rows."""
+    """The metadata file of a table with a number of rows."""
     with running_catalog(folder) as server:
         catalog = FrazilCatalog("lake", **server.properties)
         catalog.create_namespace("lake")

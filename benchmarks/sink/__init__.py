@@ -1,5 +1,5 @@
-"""The Arrow sink beside raw Parquet, PyIceberg, deltalake, Daft and the way over pandas: uplink rows in random order of
-time.
+"""The Arrow sink next to raw Parquet, PyIceberg, deltalake, Daft and the way over pandas: uplink rows in random order
+of time.
 
 Every case is a process of its own that reads the same memory-mapped Arrow file; CPU seconds and peak memory count (the
 program's own memory, without the mapped input), wall time is reported. The catalog runs in another process, and so does

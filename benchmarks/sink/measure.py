@@ -38,7 +38,7 @@ Measure = Callable[..., Cost]
 
 
 def measure_all(options: Options) -> list[Figure]:
-    """Every case, ours beside each peer."""
+    """Every case, ours next to each peer."""
     rows = QUICK_ROWS if options.quick else ROWS
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as text, local_files() as local, seaweedfs() as store:
         folder = Path(text)
@@ -78,7 +78,7 @@ def _figures(measure: Measure, rows: int, store: Place) -> list[Figure]:
     def speed(name: str, mine: Cost, peer: Cost, peer_name: str) -> Figure:
         return compare(f"{name}, M rows/s", rows / mine.wall_s / 1e6, rows / peer.wall_s / 1e6, peer_name)
 
-    def beside(name: str, mine: Cost, peer: Cost, peer_name: str) -> list[Figure]:
+    def compared(name: str, mine: Cost, peer: Cost, peer_name: str) -> list[Figure]:
         return [
             cpu(name, mine, peer, peer_name),
             memory(name, mine, peer, peer_name),
@@ -94,13 +94,13 @@ def _figures(measure: Measure, rows: int, store: Place) -> list[Figure]:
         cpu("unpartitioned", ours["flat"], old, label, 2),
         memory("unpartitioned", ours["flat"], old, label, 4),
         speed("unpartitioned", ours["flat"], old, label),
-        *beside("unpartitioned", ours["flat"], new, "pandas 3"),
-        *beside("unpartitioned", ours["flat"], theirs["flat"], "PyIceberg"),
-        *beside("unpartitioned, Delta", ours_delta, delta, "deltalake"),
-        *beside("by day", ours["day"], raw["day"], "raw pyarrow, rows apart already"),
-        *beside("by day", ours["day"], daft, "Daft"),
-        *beside("1,000 buckets", ours["bucket"], raw["bucket"], "raw pyarrow, rows apart already"),
-        *beside("by day, SeaweedFS", stored, their_stored, "PyIceberg"),
+        *compared("unpartitioned", ours["flat"], new, "pandas 3"),
+        *compared("unpartitioned", ours["flat"], theirs["flat"], "PyIceberg"),
+        *compared("unpartitioned, Delta", ours_delta, delta, "deltalake"),
+        *compared("by day", ours["day"], raw["day"], "raw pyarrow, rows apart already"),
+        *compared("by day", ours["day"], daft, "Daft"),
+        *compared("1,000 buckets", ours["bucket"], raw["bucket"], "raw pyarrow, rows apart already"),
+        *compared("by day, SeaweedFS", stored, their_stored, "PyIceberg"),
         memory("1,000 buckets", ours["bucket"], theirs["bucket"], "PyIceberg"),
         speed("unpartitioned", ours["flat"], raw["flat"], "raw pyarrow, 2 threads"),
         speed("by day", ours["day"], theirs["day"], "PyIceberg"),

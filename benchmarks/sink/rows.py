@@ -23,7 +23,7 @@ _DAYS = 30
 
 
 def write_rows(path: Path, rows: int) -> None:
-    """Writes an Arrow file of so many rows."""
+    """Writes an Arrow file with a number of rows."""
     chance = np.random.default_rng(42)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, ARROW) as writer:
         for start in range(0, rows, BATCH_ROWS):

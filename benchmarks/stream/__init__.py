@@ -1,4 +1,4 @@
-"""Uplink messages from Kafka into Iceberg by day: a stream with contract, quarantine and progress, beside plain
+"""Uplink messages from Kafka into Iceberg by day: a stream with contract, quarantine and progress, next to plain
 Structured Streaming.
 
 - 2 million messages of 230 bytes in a topic of two partitions; ours with one in a hundred that cannot be read, as the

@@ -1,5 +1,5 @@
-"""The transpile example beside bare sqlglot in a loop: queries a second on one core and on two, plain Python and Spark;
-the sink's cost.
+"""The transpile example next to bare sqlglot in a loop: queries per second on one core and on two, plain Python and
+Spark; the sink's cost.
 
 Every case is a process that is started and warmed up before anything is measured, and then takes its turn on the same
 files of queries, round after round: what disturbs the machine disturbs all of them. The sink's cost is measured closer

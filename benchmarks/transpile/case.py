@@ -64,7 +64,7 @@ def measured(work: Callable[[], object]) -> dict[str, float]:
 
 
 class Watcher:
-    """Nobody looks."""
+    """Shows nothing."""
 
     def begin(self, rows: int) -> None: ...
 
@@ -111,7 +111,7 @@ def bare_on_two(stack: ExitStack) -> Measured:
 
 
 class Cost:
-    """What reading, Arrow, Parquet and commits cost beside the same queries bare, chunk by chunk in turns, in one
+    """What reading, Arrow, Parquet and commits cost next to the same queries bare, chunk by chunk in turns, in one
     process.
 
     Seconds later the machine may be another one, for a neighbour came or went; half a second later it is the same.

@@ -67,31 +67,31 @@ def _tell(name: str, cost: Mapping[str, float], size: Size) -> None:
 
 
 def figures(value: Costs, size: Size) -> list[Figure]:
-    """The goals first, then every case's rate beside that of the bare loop."""
+    """The goals first, then every case's rate next to that of the bare loop."""
     queries = size.rounds * size.queries
     rates = {name: queries / _sum(costs, "wall_s") for name, costs in value.items() if name != "cost"}
     rates |= {f"{name}-bare": queries / _sum(value[name], "bare_wall_s") for name in ("spark-1", "spark-2")}
 
-    def beside(label: str, name: str, peer: str, peer_label: str, goal: float | None = None) -> Figure:
+    def compared(label: str, name: str, peer: str, peer_label: str, goal: float | None = None) -> Figure:
         return compare(f"{label}, queries/s", rates[name], rates[peer], peer_label, goal=goal)
 
     return [
         *_sink_cost("plain Python", value["cost"]),
         *_sink_cost("Spark, 2 cores", value["spark-2"]),
-        beside("plain Python, 2 cores", "plain-2", "plain-1", "1 core", TWO_CORES),
-        beside("Spark, 2 cores", "spark-2", "spark-1", "1 core", TWO_CORES),
-        beside("no sink, 2 cores", "bare-2", "bare", "1 core: the machine's own limit"),
-        beside("plain Python, 1 core", "plain-1", "bare", "the same queries, no sink"),
-        beside("plain Python, 2 cores", "plain-2", "bare-2", "the same queries, no sink"),
-        beside("Spark, 1 core", "spark-1", "spark-1-bare", "the same frame, no sink"),
-        beside("Spark, 2 cores", "spark-2", "spark-2-bare", "the same frame, no sink"),
-        beside("Spark, 2 cores", "spark-2", "bare-2", "plain Python, no sink"),
-        beside("plain Python, 1 core", "plain-1", "sqlglot", "sqlglot.transpile in a loop"),
+        compared("plain Python, 2 cores", "plain-2", "plain-1", "1 core", TWO_CORES),
+        compared("Spark, 2 cores", "spark-2", "spark-1", "1 core", TWO_CORES),
+        compared("no sink, 2 cores", "bare-2", "bare", "1 core: the machine's own limit"),
+        compared("plain Python, 1 core", "plain-1", "bare", "the same queries, no sink"),
+        compared("plain Python, 2 cores", "plain-2", "bare-2", "the same queries, no sink"),
+        compared("Spark, 1 core", "spark-1", "spark-1-bare", "the same frame, no sink"),
+        compared("Spark, 2 cores", "spark-2", "spark-2-bare", "the same frame, no sink"),
+        compared("Spark, 2 cores", "spark-2", "bare-2", "plain Python, no sink"),
+        compared("plain Python, 1 core", "plain-1", "sqlglot", "sqlglot.transpile in a loop"),
     ]
 
 
 def _sink_cost(label: str, costs: Sequence[Mapping[str, float]]) -> list[Figure]:
-    """What the sink adds to the CPU seconds of the same queries without it, beside what it may add."""
+    """What the sink adds to the CPU seconds of the same queries without it, next to what it may add."""
     bare, own = _sum(costs, "bare_s"), _sum(costs, "cpu_s") - _sum(costs, "bare_s")
     allowed = compare(f"{label}: the sink's CPU s", own, bare * SINK_SHARE, "2% of bare", goal=1.0, less_is_better=True)
     if own <= 0:  # lost in the noise: no ratio, but no cost either

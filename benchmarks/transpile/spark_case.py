@@ -20,7 +20,7 @@ from frazil.spark.session import spark_session
 
 
 class Watcher:
-    """Nobody looks."""
+    """Shows nothing."""
 
     def begin(self, rows: int) -> None: ...
 

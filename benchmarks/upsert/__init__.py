@@ -1,4 +1,4 @@
-"""Changes by key: on Spark beside a plain MERGE INTO with the same conditions, in Python beside PyIceberg's upsert.
+"""Changes by key: on Spark next to a plain MERGE INTO with the same conditions, in Python next to PyIceberg's upsert.
 
 - 1 million changes into 10 million rows, copy-on-write and merge-on-read; of the changes, scattered over all files, a
   tenth are new rows and a twentieth deletes. Ours checks the contract, keeps the last change of a key, and commits with

@@ -1,4 +1,4 @@
-"""How far it has come, on the terminal."""
+"""Progress of a run, on the terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 
 class Watcher(Protocol):
-    """Whoever wants to know how it goes."""
+    """A listener for the progress of a run."""
 
     def begin(self, rows: int) -> None:
-        """So many rows more are to come."""
+        """Adds to the number of expected rows."""
 
     def advance(self, rows: int, errors: int) -> None:
         """So many were written, and so many of them are errors."""

@@ -7,7 +7,7 @@ python queries.py --rows 100000 --folder queries
 python queries.py --rows 100000 --folder s3://lakehouse/queries
 """
 
-# ruff: noqa: S608  # these texts are data, nobody runs them
+# ruff: noqa: S608  # these texts are data and are not run
 from __future__ import annotations
 
 import argparse
@@ -180,7 +180,7 @@ BREAKS: tuple[Callable[[str, random.Random], str], ...] = (
     lambda sql, chance: sql[: chance.randrange(len(sql) // 2, len(sql))] + " (",  # cut off
     lambda sql, _: sql.replace("FROM", "FORM", 1) + " FROM WHERE",  # a slip of the hand
     lambda sql, _: sql + " AND note = 'it''s",  # a quote that never closes
-    lambda sql, _: f"{{{{ config(materialized='table') }}}} {sql} {{% if x %}}",  # a template that nobody filled in
+    lambda sql, _: f"{{{{ config(materialized='table') }}}} {sql} {{% if x %}}",  # a template that was not rendered
 )
 
 

@@ -27,7 +27,7 @@ class Slice:
 
 
 def cut(slices: Iterable[Slice], rows: int) -> Iterator[list[Slice]]:
-    """The same rows in the same order, in lists of so many rows; only the last may have fewer.
+    """The same rows in the same order, in lists of a given number of rows; only the last may have fewer.
 
     >>> a, b = SourceFile("a", 1, ""), SourceFile("b", 1, "")
     >>> for part in cut([Slice(a, 0, 5, 5), Slice(b, 0, 3, 3)], 4):

@@ -1,4 +1,4 @@
-"""The uplink lakehouse: what devices sent, one row a message, by day."""
+"""The uplink lakehouse: what devices sent, one row per message, by day."""
 
 from __future__ import annotations
 

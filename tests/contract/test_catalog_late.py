@@ -1,4 +1,4 @@
-"""A write that takes too long: the client is told that nobody knows yet, in a way that no client repeats by itself."""
+"""A write that takes too long: the client gets an unknown outcome, in a form that no client retries on its own."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def scrape(server: EmbeddedCatalog) -> dict[str, float]:
     return {series: float(value) for series, value in lines}
 
 
-def test_the_build_and_the_process_are_told(server: EmbeddedCatalog) -> None:
+def test_the_build_and_the_process_are_reported(server: EmbeddedCatalog) -> None:
     result, process = scrape(server), psutil.Process()
     database = server.app.ctx.database.dialect
     facts = f'version="{frazil.__version__}",python="{platform.python_version()}",database="{database}"'

@@ -146,7 +146,7 @@ def test_an_occupied_location_is_not_registered(client: Client, server: Embedded
     again = {"name": "t", "metadata-location": result["metadata-location"], "overwrite": True}
     assert client.post("/namespaces/ns/register", again).status == 200  # its own
     client.delete("/namespaces/ns/tables/t")
-    assert client.post("/namespaces/ns/register", body).status == 200  # nobody's
+    assert client.post("/namespaces/ns/register", body).status == 200  # it has no owner
 
 
 def test_an_occupied_location_of_a_view_is_not_registered(client: Client) -> None:
@@ -191,7 +191,7 @@ def test_a_renamed_table_keeps_its_place_and_the_next_of_its_name_gets_another(c
     assert create(client, "u", result["metadata"]["location"] + "/data").status == 200
 
 
-def test_a_table_and_a_namespace_of_one_name_get_places_beside_each_other(
+def test_a_table_and_a_namespace_of_one_name_get_places_next_to_each_other(
     client: Client, server: EmbeddedCatalog
 ) -> None:
     client.create("t")

@@ -250,7 +250,7 @@ def careless(tmp_path: Path) -> Iterator[EmbeddedCatalog]:
         yield server
 
 
-def test_the_attack_works_where_nobody_drops_them(careless: EmbeddedCatalog, canary: Path) -> None:
+def test_the_attack_works_where_they_are_not_dropped(careless: EmbeddedCatalog, canary: Path) -> None:
     catalog = RestCatalog("lake", uri=careless.uri)
     assert (type(catalog.load_table("ns.t").io).__module__, canary.exists()) == (CANARY, True)
     catalog.close()

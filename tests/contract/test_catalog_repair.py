@@ -20,7 +20,7 @@ from tests.kit.catalog_databases import Client
 
 @pytest.fixture
 def run(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`frazil ...` as an operator would call it beside the running server."""
+    """`frazil ...` as an operator would call it while the server runs."""
     monkeypatch.setenv("FRAZIL_SERVER__DATABASE", database)
     monkeypatch.chdir(tmp_path)
 
@@ -53,7 +53,7 @@ def orphan(server: EmbeddedCatalog, number: int = 2) -> Path:
     return file
 
 
-def test_a_sweep_lists_what_was_never_current_and_deletes_it_when_told(
+def test_a_sweep_lists_what_was_never_current_and_deletes_it_on_request(
     client: Client, server: EmbeddedCatalog, run: Any
 ) -> None:
     grow(client, 3)
@@ -211,7 +211,7 @@ def test_recover_goes_back_to_the_version_before(
     assert client.commit({"action": "set-properties", "updates": {"n": "again"}}).status == 200
 
 
-def test_recover_shows_a_healthy_table_and_goes_back_only_when_told(client: Client, run: Any) -> None:
+def test_recover_shows_a_healthy_table_and_goes_back_only_on_request(client: Client, run: Any) -> None:
     locations = grow(client, 3)
     assert "the current version can be read" in run("table", "recover", "ns.t").output
     assert client.load()["metadata-location"] == locations[-1]

@@ -1,4 +1,4 @@
-"""A request that is repeated with its idempotency key is told what became of the first one, on both databases."""
+"""A request that is repeated with its idempotency key gets the outcome of the first one, on both databases."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def path_of(answer: dict[str, Any]) -> Path:
     ("namespace", "name"),
     [("ns", "views"), ("ns", "views_daily"), ("views", "t"), ("ns", "register-view"), ("register-view", "views")],
 )
-def test_the_names_of_a_table_do_not_change_what_a_repeat_is_told(
+def test_the_names_of_a_table_do_not_change_what_a_repeat_gets(
     client: Client, server: EmbeddedCatalog, namespace: str, name: str
 ) -> None:
     client.post("/namespaces", {"namespace": [namespace]})
@@ -49,7 +49,7 @@ def test_the_names_of_a_table_do_not_change_what_a_repeat_is_told(
     assert send_twice(server, f"/namespaces/{namespace}/register", body) == twice
 
 
-def test_a_repeat_about_a_view_is_told_about_the_view(client: Client, server: EmbeddedCatalog) -> None:
+def test_a_repeat_about_a_view_returns_the_view(client: Client, server: EmbeddedCatalog) -> None:
     client.post("/namespaces", {"namespace": ["tables"]})
     views = "/namespaces/tables/views"
     create = {"name": "tables", "schema": SCHEMA, "view-version": version(), "properties": {}}
@@ -61,7 +61,7 @@ def test_a_repeat_about_a_view_is_told_about_the_view(client: Client, server: Em
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_a_repeat_whose_metadata_file_is_gone_is_told_the_tables_current_state(client: Client, renamed: bool) -> None:
+def test_a_repeat_whose_metadata_file_is_gone_returns_the_tables_current_state(client: Client, renamed: bool) -> None:
     client.create()
     key = str(uuid.uuid4())
     first = send_keyed(client, "/namespaces/ns/tables/t", PROPERTIES, key)
@@ -75,7 +75,7 @@ def test_a_repeat_whose_metadata_file_is_gone_is_told_the_tables_current_state(c
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_a_repeat_about_a_dropped_table_is_not_told_that_it_failed(client: Client, made_anew: bool) -> None:
+def test_a_repeat_about_a_dropped_table_is_not_reported_as_failed(client: Client, made_anew: bool) -> None:
     """A 4xx would be a lie: Java deletes the files of a commit that was refused."""
     client.create()
     key = str(uuid.uuid4())

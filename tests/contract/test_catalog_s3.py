@@ -230,7 +230,7 @@ def test_a_store_that_is_away_is_a_clear_error_and_a_commit_a_conflict(
 
 
 def without_keys(environment: pytest.MonkeyPatch, store: dict[str, str]) -> None:
-    """The environment of somebody who knows where the store is, and has no keys for it."""
+    """The environment of a user who knows where the store is, and has no keys for it."""
     for name in store:
         environment.delenv(name)
     environment.setenv("AWS_ENDPOINT_URL", store["AWS_ENDPOINT_URL"])
@@ -266,7 +266,7 @@ def test_a_server_whose_keys_are_refused_says_so(server: EmbeddedCatalog, monkey
 
 
 REFUSALS = {
-    "unknown key": {"AWS_ACCESS_KEY_ID": "nobody"},
+    "unknown key": {"AWS_ACCESS_KEY_ID": "unknown"},
     "wrong secret": {"AWS_SECRET_ACCESS_KEY": "wrong"},
     "nothing listens": {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
 }

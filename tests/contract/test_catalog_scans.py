@@ -221,13 +221,15 @@ def test_newer_spellings_of_filters_mean_the_same(orders: Table, client: Client)
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_bad_request_is_told_what_is_wrong(orders: Table, client: Client, body: dict[str, Any], said: str) -> None:
+def test_a_bad_request_names_what_is_wrong(orders: Table, client: Client, body: dict[str, Any], said: str) -> None:
     status, kind, message = client.post(PLAN, body).error
     assert (status, kind) == (400, "BadRequestException")
     assert said in message
 
 
-def test_tokens_of_nobody_or_of_another_table_are_refused(orders: Table, catalog: RestCatalog, client: Client) -> None:
+def test_unknown_tokens_and_those_of_another_table_are_refused(
+    orders: Table, catalog: RestCatalog, client: Client
+) -> None:
     catalog.create_table("lake.other", SCHEMA)
     token = client.post("/namespaces/lake/tables/other/plan", {}).body["plan-id"]
     for wrong in ("nonsense", token[:-2], token):

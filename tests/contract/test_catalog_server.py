@@ -120,7 +120,7 @@ def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     ("arguments", "message"),
     [
         (["--database", "mysql://x"], "database 'mysql' is not supported"),
-        (["--database", "postgresql://nobody@127.0.0.1:1/x"], "is PostgreSQL running"),
+        (["--database", "postgresql://unknown@127.0.0.1:1/x"], "is PostgreSQL running"),
         (["--warehouse", "gs://bucket"], "the scheme 'gs' is not supported"),
         (["--warehouse", "namespaces=/tmp/x"], "warehouse name 'namespaces' is not allowed"),
         (["--warehouse", "w", "--workers", "2", "--database", "sqlite://"], "names no file"),

@@ -56,7 +56,7 @@ READERS: dict[str, Callable[[str], pa.Table]] = {
 
 
 def unread(reader: str, case: PartitionCase, value: Any) -> bool:
-    """What a reader cannot, whoever wrote the table."""
+    """What a reader cannot, whichever engine wrote the table."""
     negative = isinstance(value, Decimal) and value < 0 and case.partition_by in ("v", "truncate(50, v)")
     own_folder = (
         isinstance(value, str) and case.is_identity and hive_folder("v", value, case.type).startswith("values-of")

@@ -83,7 +83,7 @@ def test_an_engine_tells_what_it_pushes_down(sales: LakeTable, engine: str, file
     }
 
 
-def test_a_filter_that_an_engine_keeps_to_itself_is_told_apart() -> None:
+def test_a_filter_that_an_engine_keeps_to_itself_is_distinguished() -> None:
     scan = {
         "name": "ICEBERG_SCAN",
         "children": [],

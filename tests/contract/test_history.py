@@ -188,7 +188,7 @@ def test_rows_are_compared_by_key_with_the_columns_that_changed(past: Past) -> N
 
 
 def test_only_files_that_differ_are_read(past: Past) -> None:
-    """The shared file is taken away: whoever reads it fails."""
+    """The shared file is taken away: reading it fails."""
     first = past.append(1, 2)
     (shared,) = (file["file_path"] for file in past.live.inspect.files().to_pylist())
     past.append(3)

@@ -37,7 +37,7 @@ def test_a_name_that_is_taken_or_looks_like_an_id_is_refused(past: Past) -> None
         past.table.create_branch("12")
 
 
-def test_of_two_that_make_a_tag_at_once_one_is_told(past: Past) -> None:
+def test_of_two_that_make_a_tag_at_once_one_fails(past: Past) -> None:
     past.append(1)
     live, result = past.live, []  # both have read the table without the tag
     point = find_point(live.metadata, "main", table=past.name)
@@ -141,7 +141,7 @@ def test_a_sink_that_is_further_on_main_forbids_the_publication(past: Past) -> N
     past.table.create_branch("dev")
     with past.sink("s", ref="dev") as sink:
         past.fill(sink, 7)
-    with past.live.transaction() as change:  # as if somebody had set it forward
+    with past.live.transaction() as change:  # as if another writer had set it forward
         change.set_properties({property_key(): Progress({"s/part-0": PartProgress(9, "w", 9, {"0": 9})}).dump()})
     with raises(HistoryError, part="s/part-0", ref="dev"):
         past.table.publish("dev")

@@ -227,7 +227,7 @@ def test_a_reply_that_is_lost_before_the_rollback_is_sent_changes_nothing_or_goe
 # --- progress --------------------------------------------------------------------------------------------------------
 
 
-def test_who_does_not_say_what_becomes_of_progress_is_told_to(past: Past) -> None:
+def test_rollback_requires_a_decision_about_progress(past: Past) -> None:
     with past.sink() as sink:
         first, _ = past.fill(sink, 3, 7)
     plan = past.table.plan_rollback(first)
@@ -238,7 +238,7 @@ def test_who_does_not_say_what_becomes_of_progress_is_told_to(past: Past) -> Non
     assert past.ids() == list(range(7))
 
 
-def test_a_pipeline_over_files_is_told_by_its_ledger_and_each_flag_once(past: Past) -> None:
+def test_a_pipeline_over_files_is_known_by_its_ledger_and_each_flag_once(past: Past) -> None:
     first = past.append(1)
     past.append(2)
     plan = past.table.plan_rollback(first)
@@ -275,7 +275,7 @@ def test_there_and_back_with_progress_repeats_and_loses_nothing(past: Past) -> N
 
 
 @pytest.mark.parametrize("with_progress", [True, False])
-def test_rows_that_were_set_aside_since_are_set_aside_once(past: Past, with_progress: bool) -> None:
+def test_rows_that_were_quarantined_since_are_quarantined_once(past: Past, with_progress: bool) -> None:
     def write(*ends: int) -> list[int]:
         options = {"bad_rows": "quarantine", "checks": ["id <> 1"]}
         with frazil.sinks.open(past.name, name="s", catalog=past.catalog, **options) as sink:
@@ -312,7 +312,7 @@ LEDGER = Schema(NestedField(1, "path", StringType(), required=True), NestedField
 
 @dataclass
 class Loads:
-    """A table that is loaded from files, with the ledger that a pipeline keeps beside it."""
+    """A table that is loaded from files, with the ledger that a pipeline keeps for it."""
 
     past: Past
     staged: bool

@@ -219,8 +219,8 @@ def test_upsert_updates_and_inserts_in_one_snapshot(orders: LakeTable) -> None:
     before = snapshots(orders)
     result = orders.upsert([order(1, "NO", 99.0), order(6, "DK")], key="id")
     assert (result.updated, result.inserted, snapshots(orders)) == (1, 1, before + 1)
-    found = {row["id"]: row["amount"] for row in orders.scan("id = 1 OR id = 6").to_arrow().to_pylist()}
-    assert found == {1: 99.0, 6: 10.0}
+    amounts = {row["id"]: row["amount"] for row in orders.scan("id = 1 OR id = 6").to_arrow().to_pylist()}
+    assert amounts == {1: 99.0, 6: 10.0}
     changes = [{"op": "d", **order(6, "DK")}, {"op": "u", **order(1, "NO", 1.0)}]
     result = orders.upsert(changes, key=["id"], op="op")
     assert (result.deleted, result.updated, ids(orders)) == (1, 1, [1, 2, 3, 4, 5])
@@ -273,7 +273,7 @@ def test_a_tag_is_never_written_to(orders: LakeTable, write: Any) -> None:
 # --- upkeep ----------------------------------------------------------------------------------------------------------
 
 
-def test_maintain_previews_unless_told_otherwise(past: Past) -> None:
+def test_maintain_previews_by_default(past: Past) -> None:
     for number in range(6):
         past.table.append([{"id": number}])
     before = past.live.metadata

@@ -229,7 +229,7 @@ def test_fields_that_the_sink_ignored_are_ignored_when_asked_to(lake: Lake) -> N
     assert lake.quarantine().replay(Rules((), "ignore")).replayed == 1
 
 
-def test_rows_that_are_the_same_in_everything_are_told_apart(lake: Lake) -> None:
+def test_rows_that_are_the_same_in_everything_are_distinguished(lake: Lake) -> None:
     with lake.open_sink(bad_rows="quarantine", checks=[POSITIVE]) as sink:
         sink.write_with_offsets([bad(1), bad(1), bad(1)], source="events", offsets=[0, 0, 0])
     first, second, third = lake.quarantine().rows()
@@ -297,9 +297,9 @@ def test_a_request_or_a_reply_that_is_lost_is_found_out(lake: Lake, lost: str) -
         if losses and step == losses[0]:
             losses.pop()
             raise (
-                CommitUnknown("nobody knows")
+                CommitUnknown("unknown outcome")
                 if isinstance(lake.quarantine(), IcebergQuarantine)
-                else OSError("nobody knows")
+                else OSError("unknown outcome")
             )
 
     result = lake.quarantine(RetryPolicy(longest_pause_seconds=0.05, on_step=lose)).replay(NO_CHECKS)

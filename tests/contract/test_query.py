@@ -83,7 +83,7 @@ def test_a_query_sees_what_deletes_have_left(lake: Lake) -> None:
     assert ask(lake, "SELECT count(*) FROM lake.t WHERE country IS NULL OR id = 2") == [(2,)]
 
 
-def test_statements_beside_select_that_only_read_are_run(lake: Lake) -> None:
+def test_statements_other_than_select_that_only_read_are_run(lake: Lake) -> None:
     assert ask(lake, "PIVOT lake.t ON country USING sum(id)") == [(2, 1, 6)]
     assert [row[:2] for row in ask(lake, "DESCRIBE lake.t")] == [("id", "BIGINT"), ("country", "VARCHAR")]
     assert ask(lake, "SUMMARIZE lake.t")[0][:2] == ("id", "BIGINT")
@@ -127,7 +127,7 @@ def test_a_query_names_the_data_file_that_is_missing(lake: Lake) -> None:
     ("engine", "expected"),
     [("trino", "SELECT id FROM lake.t FOR VERSION AS OF {0}"), ("spark", "SELECT id FROM lake.t VERSION AS OF {0}")],
 )
-def test_other_engines_are_told_the_snapshot(lake: Lake, engine: str, expected: str) -> None:
+def test_other_engines_get_the_snapshot(lake: Lake, engine: str, expected: str) -> None:
     snapshot = lake.load("lake.t").snapshots()[0].snapshot_id
     assert prepare(lake, "SELECT id FROM lake.t", engine, at=snapshot) == expected.format(snapshot)
 
@@ -154,7 +154,7 @@ WRITES += [
 
 
 @pytest.mark.parametrize("engine", ["trino", "spark"])
-def test_other_engines_only_read_unless_told(lake: Lake, engine: str) -> None:
+def test_other_engines_only_read_by_default(lake: Lake, engine: str) -> None:
     assert [prepare(lake, sql, engine) for sql in READS] == READS
     for sql in WRITES:
         with raises(QueryError, problem="read-only"):

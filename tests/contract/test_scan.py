@@ -211,7 +211,7 @@ def changed(lake: Lake) -> LakeTable:
     return lake.table("lake.changed")
 
 
-def told(batch_reader: pa.RecordBatchReader) -> list[tuple[Any, ...]]:
+def as_tuples(batch_reader: pa.RecordBatchReader) -> list[tuple[Any, ...]]:
     return sorted((row["_change_type"], row["id"], row.get("amount")) for row in batch_reader.to_arrow().to_pylist())
 
 
@@ -219,8 +219,8 @@ def test_changes_by_key_are_inserts_deletes_and_updates(changed: LakeTable) -> N
     expected = [("DELETE", 1, 1.0), ("INSERT", 7, 7.0), ("UPDATE_AFTER", 2, 18.0), ("UPDATE_BEFORE", 2, 2.0)]
     changes = changed.changes("before", key=["id"])
     assert changes.schema.types[1:] == list(changed.scan().schema.types)
-    assert told(changes) == expected
-    assert told(changed.changes("before", key=["id"], columns=["country"])) == [
+    assert as_tuples(changes) == expected
+    assert as_tuples(changed.changes("before", key=["id"], columns=["country"])) == [
         ("DELETE", 1, None),
         ("INSERT", 7, None),
     ]
@@ -232,13 +232,13 @@ def test_the_column_that_the_docstring_of_changes_names_is_there(changed: LakeTa
 
 
 def test_changes_without_a_key_are_inserts_and_deletes(changed: LakeTable) -> None:
-    assert told(changed.changes("before")) == [
+    assert as_tuples(changed.changes("before")) == [
         ("DELETE", 1, 1.0),
         ("DELETE", 2, 2.0),
         ("INSERT", 2, 18.0),
         ("INSERT", 7, 7.0),
     ]
-    assert told(changed.changes("main")) == []
+    assert as_tuples(changed.changes("main")) == []
 
 
 def test_a_key_that_tells_no_rows_apart_is_refused(changed: LakeTable) -> None:

@@ -28,6 +28,6 @@ def test_rows_have_the_ids_of_the_specification_before_and_after_a_rewrite(catal
     assert (lineage(kept), before[2]) == (before, (4, 3))
     assert lineage(kept, "id = 2") == {2: (4, 3)}
     assert kept.compact().files_after == 1
-    kept.append(20)  # a file without ids of its own beside one that has them
+    kept.append(20)  # a file without ids of its own next to one that has them
     assert {number: value for number, value in lineage(kept).items() if number != 20} == before
     assert lineage(kept) == kept.lineage()

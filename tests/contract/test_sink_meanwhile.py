@@ -74,7 +74,7 @@ def on_branch(catalog: FrazilCatalog, name: str) -> ArrowSink:
 
 
 def remake(catalog: FrazilCatalog, name: str, *, at: int) -> None:
-    """Drops the branch and makes it anew, as PyIceberg or Spark do: the progress of the old one stays in the table's
+    """Drops and recreates the branch, as PyIceberg or Spark do: the progress of the old one stays in the table's
     properties.
     """
     table = catalog.load_table(name)

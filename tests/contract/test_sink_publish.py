@@ -533,7 +533,7 @@ def test_a_table_that_was_dropped_and_made_again_takes_no_rows_of_an_old_writer(
         writer.publisher.publish(append, claim)
 
 
-def test_patience_ends_with_the_last_error(rest_lake: PublishedTable) -> None:
+def test_the_retry_policy_ends_with_the_last_error(rest_lake: PublishedTable) -> None:
     writer = rest_lake.writer()
     times = iter(range(0, 10_000, 100))
     retry = RetryPolicy(give_up_seconds=250, sleep=lambda _: None, clock=lambda: float(next(times)))

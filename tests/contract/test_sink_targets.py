@@ -349,7 +349,7 @@ def test_a_position_may_move_without_rows(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("sink.schema")
-def test_bad_rows_are_set_aside_with_reason_and_position(lake: Lake) -> None:
+def test_bad_rows_are_quarantined_with_reason_and_position(lake: Lake) -> None:
     lake.create()
     with lake.open_sink(bad_rows="quarantine", checks=["amount >= 0"]) as sink:
         sink.write([*rows(0, 2), *rows(2, 1, amount=Decimal(-1)), *rows(3, 1, amount="a lot")], position=4)

@@ -190,7 +190,7 @@ def test_while_it_is_not_known_whether_a_commit_is_in_its_branch_stays(
     driver = lake.open()
 
     def unknown(*_: object, **__: object) -> FrameResult:
-        raise CommitUnknown("nobody knows")
+        raise CommitUnknown("unknown outcome")
 
     monkeypatch.setattr(driver.sink, "publish", unknown)
     with pytest.raises(CommitUnknown):

@@ -141,7 +141,7 @@ def test_one_stale_step_stops_a_plan_before_anything_is_done(catalog: FrazilCata
 
 
 class Outrun(FrazilCatalog):
-    """A catalog before whose every commit somebody else is faster."""
+    """A catalog before whose every commit another writer is faster."""
 
     def commit_table(self, table: Any, requirements: Any, updates: Any) -> CommitTableResponse:
         other = FrazilCatalog("lake", uri=self.uri)
@@ -169,7 +169,7 @@ def test_a_saved_plan_does_what_was_read_and_only_once(catalog: FrazilCatalog, t
         list(apply_steps(load_plan(tmp_path / "plan"), catalog))
 
 
-def test_the_reasons_of_all_tables_are_told_together(catalog: FrazilCatalog) -> None:
+def test_the_reasons_of_all_tables_are_reported_together(catalog: FrazilCatalog) -> None:
     apply(table(A, name="l.u"), catalog)
     with pytest.raises(ChangeRefused) as raised:
         plan_all([table(A, properties={"p": "1"}), table(column("a", "string"), name="l.u")], catalog)
@@ -246,7 +246,7 @@ def test_a_change_by_hand_that_cannot_be_taken_back_is_drift_all_the_same(catalo
     assert drift(table(A, B, properties={"p": "1"}), catalog) == ["~ column a: int -> long", "~ column a: now optional"]
 
 
-def test_a_table_that_nobody_applied_is_compared_with_its_declaration(catalog: FrazilCatalog) -> None:
+def test_a_table_that_was_never_applied_is_compared_with_its_declaration(catalog: FrazilCatalog) -> None:
     catalog.create_table("l.theirs", table(A, B).schema())
     assert drift(table(A, C, name="l.theirs"), catalog) == ["+ column b string", "- column c string"]
 

@@ -155,7 +155,7 @@ def test_a_saved_plan_is_applied_as_it_was_read_or_not_at_all(project: Project) 
     assert isinstance(stale.exception, StalePlan)
 
 
-def test_what_is_refused_is_told_with_its_reasons(project: Project) -> None:
+def test_what_is_refused_is_reported_with_its_reasons(project: Project) -> None:
     project.declare(FIRST.replace('"int"', '"string"').replace(', column("note", "string")', ""))
     refused = project.frazil("plan", "--detailed-exitcode")
     assert isinstance(refused.exception, ChangeRefused)

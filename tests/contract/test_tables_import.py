@@ -35,9 +35,9 @@ def declared_in(code: str) -> list[Table]:
 
 
 @settings(calmly, max_examples=30)
-@given(made=st.lists(tables(), min_size=1, max_size=3))
-def test_a_plan_from_imported_code_is_empty(made: list[Table], catalog: FrazilCatalog) -> None:
-    named = [Table(f"l.t{n}", *t.columns, **_options(t)) for n, t in enumerate(made)]  # type: ignore[arg-type]
+@given(declared=st.lists(tables(), min_size=1, max_size=3))
+def test_a_plan_from_imported_code_is_empty(declared: list[Table], catalog: FrazilCatalog) -> None:
+    named = [Table(f"l.t{n}", *t.columns, **_options(t)) for n, t in enumerate(declared)]  # type: ignore[arg-type]
     list(apply_steps(plan_all(named, catalog), catalog))
     try:
         imported = declared_in(write_module([catalog.load_table(table.identifier) for table in named]))

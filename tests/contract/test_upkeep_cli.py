@@ -58,7 +58,7 @@ def test_some_steps_alone(lake_server: EmbeddedCatalog, kept: Kept) -> None:
     assert (len(kept.paths()), len(kept.live.history())) == (1, 7)
 
 
-def test_nothing_is_removed_when_nobody_can_be_asked(lake_server: EmbeddedCatalog, kept: Kept) -> None:
+def test_nothing_is_removed_without_a_terminal(lake_server: EmbeddedCatalog, kept: Kept) -> None:
     from frazil.errors import UpkeepError
 
     with pytest.raises(UpkeepError, match="there is no terminal"):

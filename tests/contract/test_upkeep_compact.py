@@ -112,7 +112,7 @@ def test_the_files_of_a_group_that_was_left_out_are_removed(kept: Kept) -> None:
     assert len(list(kept.folder.rglob("data/**/*.parquet"))) == before
 
 
-def test_of_two_upkeeps_at_once_one_is_told_that_the_work_is_done(kept: Kept) -> None:
+def test_of_two_upkeeps_at_once_one_learns_that_the_work_is_done(kept: Kept) -> None:
     before = len(list(kept.folder.rglob("data/**/*.parquet")))
     result = kept.compact(retry=during(kept.compact))
     assert (result.groups, result.overtaken, kept.ids()) == (0, 0, ALL)

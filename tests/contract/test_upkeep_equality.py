@@ -83,7 +83,7 @@ def test_a_row_that_is_replaced_meanwhile_is_there_once(kept: Kept) -> None:
     assert kept.scanned() == LEFT
 
 
-def test_a_position_delete_beside_an_equality_delete_makes_it_plan_anew(kept: Kept) -> None:
+def test_a_position_delete_next_to_an_equality_delete_makes_it_plan_again(kept: Kept) -> None:
     def delete_both() -> None:
         kept.delete_equal(4)
         kept.delete(5)

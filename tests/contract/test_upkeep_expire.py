@@ -132,7 +132,7 @@ def test_a_lost_reply_still_removes_the_files(kept: Kept, monkeypatch: pytest.Mo
 
 
 def test_a_tag_that_comes_after_the_plan_keeps_its_snapshot(kept: Kept) -> None:
-    """What goes is decided anew right before the commit."""
+    """What goes is decided again right before the commit."""
     first = kept.live.history()[0].snapshot_id
 
     def tag(step: str) -> None:

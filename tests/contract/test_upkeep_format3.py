@@ -162,7 +162,7 @@ def test_all_steps_leave_what_the_table_leads_to_and_nothing_else(kept: Kept3) -
 
 @pytest.fixture
 def upgraded(catalog: FrazilCatalog) -> Kept3:
-    """Six files of format 2, in a table that has format 3 now: nobody has given ids to their rows yet."""
+    """Six files of format 2, in a table that has format 3 now: their rows have no ids yet."""
     old = Kept(catalog).create("day")
     for number in range(6):
         old.append(number)

@@ -107,7 +107,7 @@ def test_what_is_committed_after_the_listing_is_the_tables(kept: Kept) -> None:
 
 
 def test_what_a_writer_commits_after_the_plan_stays(kept: Kept) -> None:
-    """It slept for days between its file and its commit, and woke while somebody was asked whether the orphans
+    """It slept for days between its file and its commit, and woke while the user was asked whether the orphans
     may go.
     """
     layout = TableLayout.of(kept.live)

@@ -110,9 +110,7 @@ class World:
 
 
 @pytest.mark.parametrize("kind", [Kept, Kept3])
-def test_whoever_comes_meanwhile_finds_the_right_rows(
-    catalog: FrazilCatalog, campaign: Campaign, kind: type[Kept]
-) -> None:
+def test_concurrent_readers_find_the_right_rows(catalog: FrazilCatalog, campaign: Campaign, kind: type[Kept]) -> None:
     chance = campaign.random()
     for _ in range(campaign.size(short=3, full=150)):
         world = World(kind(catalog, policy=Policy(min_input_files=2)).create("day"), chance)

@@ -1,4 +1,4 @@
-"""The steps together on a real catalog: policies that were declared, tables beside a table, and a table that is rolled
+"""The steps together on a real catalog: policies that were declared, companion tables, and a table that is rolled
 back later.
 """
 
@@ -55,7 +55,7 @@ def test_a_second_round_finds_nothing_to_do(catalog: FrazilCatalog) -> None:
 
 
 def test_a_quarantine_tells_of_its_table_as_long_as_that_can_be_rolled_back(catalog: FrazilCatalog) -> None:
-    """The table keeps a month, the quarantine beside it says nothing of its own, and would forget after five days."""
+    """The table keeps a month, its quarantine has no policy of its own, and would forget after five days."""
     kept = Kept(catalog).create(properties={"history.expire.max-snapshot-age-ms": str(30 * DAY_MS)})
     with frazil.sinks.open(kept.name, name="s", catalog=catalog, bad_rows="quarantine", checks=["id < 100"]) as sink:
         for number in (1, 2, 3):

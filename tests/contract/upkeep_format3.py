@@ -29,7 +29,7 @@ Lineage = dict[int, tuple[int, int]]
 
 
 class Kept3(Kept):
-    """A table of format 3 that is looked after."""
+    """A table of format 3 under maintenance."""
 
     def create(self, *partition_by: str, **options: object) -> Kept3:
         super().create(*partition_by, properties={"format-version": "3"}, **options)

@@ -50,7 +50,7 @@ def rows(ids: Sequence[int], day: int = 1) -> pa.Table:
 
 @dataclass
 class Kept:
-    """A table that is looked after."""
+    """A table under maintenance."""
 
     catalog: FrazilCatalog
     name: str = field(default_factory=lambda: f"lake.k{uuid.uuid4().hex[:8]}")

@@ -51,7 +51,7 @@ class ClientLake:
         return clean | self.keys
 
     def connect(self, engine: str) -> str:
-        """What `frazil connect` prints to a user who has told it the catalog's address, and nothing else."""
+        """What `frazil connect` prints to a user who has set the catalog's address, and nothing else."""
         return self.run(sys.executable, "-m", "frazil", "--set", f"catalog.uri={self.uri}", "connect", engine)
 
     def write(self, file: str, text: str) -> Path:

@@ -92,7 +92,7 @@ def sales_table(project: Project, *, days: tuple[str, ...] = DAYS) -> Iterator[S
 
 
 def _drop(sales: Sales) -> None:
-    """The table and all of its folder: what writes that failed have left behind belongs to nobody, and Trino wants an
+    """The table and all of its folder: files that failed writes have left are not referenced, and Trino wants an
     empty place.
     """
     sales.ask("DROP TABLE IF EXISTS sales")

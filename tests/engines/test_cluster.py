@@ -32,7 +32,7 @@ from tests.engines.spark_cluster import SHORT_LIVED, WITH_PARENT, SparkCluster
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
 SECRET = "hunter2-of-the-cluster"
 DAYS = 5  # 7 MB, which are two tasks
-# A module beside lakehouse.py that tasks import: they say where they run, and wait until they may go on.
+# A module next to lakehouse.py that tasks import: they say where they run, and wait until they may go on.
 PACE = """
 import time
 from pathlib import Path

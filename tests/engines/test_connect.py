@@ -43,7 +43,7 @@ s3.path-style-access=true
 
 
 class Stage:
-    """The live stack as somebody sees it who has its address and its keys."""
+    """The live stack as a client sees it that has its address and its keys."""
 
     def __init__(self, project: Project, folder: Path) -> None:
         self.project, self.folder, self.stack = project, folder, project.settings.stack
@@ -257,7 +257,7 @@ def expire(stage: Stage, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(
+def test_deletes_of_merge_on_read_are_shown_and_come_and_go_with_a_rollback(
     version: int, stage: Stage, spark: Spark
 ) -> None:
     """Format 2 has position deletes, format 3 deletion vectors and row ids: of a row that comes back, the id stays the
@@ -295,7 +295,7 @@ def test_deletes_of_merge_on_read_are_told_and_come_and_go_with_a_rollback(
     assert stage.lake.sql(f"SELECT sum(id) AS s FROM connected.{name}").to_arrow().to_pylist() == [{"s": sum(expected)}]
 
 
-def test_a_query_on_trino_travels_in_time_and_writes_only_when_told(stage: Stage) -> None:
+def test_a_query_on_trino_travels_in_time_and_writes_only_on_request(stage: Stage) -> None:
     columns = "BIGINT '1' AS id, DATE '2024-01-18' AS day, CAST(1.5 AS decimal(12, 2)) AS amount"
     stage.trino(f"CREATE TABLE iceberg.connected.asked AS SELECT {columns}")
     lake = Lake(stage.project.settings, catalog=stage.catalog)

@@ -181,13 +181,13 @@ def test_rows_that_daft_writes_lie_in_the_partitions_where_others_look(
 ) -> None:
     result = []
     for name in ("daft.by_daft", "daft.by_pyiceberg"):
-        made = catalog.create_table(
+        created = catalog.create_table(
             name, SCHEMA, partition_spec=PartitionSpec(PartitionField(source, 1000, transform, "part"))
         )
         if name == "daft.by_daft":
-            daft.from_arrow(rows(*range(12))).write_iceberg(made, mode="append")
+            daft.from_arrow(rows(*range(12))).write_iceberg(created, mode="append")
         else:
-            made.append(rows(*range(12)))
+            created.append(rows(*range(12)))
         listed = catalog.load_table(name).inspect.files().to_pylist()
         result.append(sorted((str(item["partition"]["part"]), item["record_count"]) for item in listed))
         catalog.drop_table(name)
@@ -252,7 +252,7 @@ def test_a_frame_as_it_is_can_be_written_too(table: Table, catalog: FrazilCatalo
     assert ids(catalog) == list(range(13))
 
 
-def test_rows_of_a_frame_that_fail_a_check_are_set_aside_in_the_same_commit(
+def test_rows_of_a_frame_that_fail_a_check_are_quarantined_in_the_same_commit(
     table: Table, catalog: FrazilCatalog
 ) -> None:
     load(daft.from_arrow(rows(12, 13, 14)), catalog, until=15, bad_rows="quarantine", checks=["n <> 130"])

@@ -1,4 +1,4 @@
-"""A table that Spark has filled, changed and deleted from, looked after on SeaweedFS: every engine reads the same rows
+"""A table that Spark has filled, changed and deleted from, maintained on SeaweedFS: every engine reads the same rows
 before and after.
 """
 
@@ -118,7 +118,7 @@ def test_every_engine_reads_the_same_after_all_steps(
     assert (len(live.metadata.snapshots), reports[4].files) == (1, 1)
     assert not any(task.delete_files for task in live.scan().plan_files())
     assert {f"s3://{bucket}/{key}" for key in stored_objects(live_stack, f"{prefix}/")} == reached_by(live)
-    for step in STEPS:  # once more: files of the older partitioning have come to lie beside others
+    for step in STEPS:  # once more: files of the older partitioning lie next to others
         keeper.perform(keeper.plan(step))
     assert [keeper.plan(step).detail for step in STEPS] == [None] * 5
 

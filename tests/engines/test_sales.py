@@ -364,7 +364,7 @@ def with_udf(orders: DataFrame) -> DataFrame:
     return orders.withColumn("country", F.udf(lambda text: int(text), "string")("country"))
 
 
-def test_a_wrong_column_in_the_function_is_told_once(
+def test_a_wrong_column_in_the_function_is_reported_once(
     project: Project, spark: SparkSession, catalog: FrazilCatalog, capfd: pytest.CaptureFixture[str]
 ) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1")
@@ -403,7 +403,7 @@ def test_an_unknown_column_is_added_if_the_pipeline_evolves(
     assert {row["order_id"]: row["channel"] for row in read(catalog)} == {"ORD-1": "web", "ORD-2": None}
 
 
-def test_rows_of_files_with_unknown_columns_are_set_aside(
+def test_rows_of_files_with_unknown_columns_are_quarantined(
     project: Project, spark: SparkSession, catalog: FrazilCatalog
 ) -> None:
     land(project, "a.csv", "ORD-1,CUST-1,1.00,ch,2024-01-15,1,web", "ORD-2", header=WIDER)

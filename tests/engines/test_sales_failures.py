@@ -211,7 +211,7 @@ def test_when_the_store_has_no_room_the_write_fails_and_the_table_stays_as_it_wa
     s3_client(sales.project).put_object(Bucket=bucket, Key="filler", Body=b"\0" * 2_000_000)
     try:
         _weed_shell(sales.project, f"s3.bucket.quota -name={bucket} -op=set -sizeMB=1")
-        # SeaweedFS hears of sizes every few seconds, and enforces when it is told to.
+        # SeaweedFS hears of sizes every few seconds, and enforces on request.
         assert wait_until(lambda: "to read only" in _weed_shell(sales.project, "s3.bucket.quota.enforce -apply"), 240)
         with pytest.raises(TROUBLE):
             sales.add_day(DAYS[2])

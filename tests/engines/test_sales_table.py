@@ -63,7 +63,7 @@ def test_the_declaration_from_the_documents_statement_is_the_table_that_trino_ma
 @pytest.mark.requirement("sales.parquet")
 @pytest.mark.requirement("sales.snappy")
 @pytest.mark.requirement("sales.layout")
-def test_data_lies_as_parquet_in_snappy_a_folder_a_day_beside_the_metadata(filled: Sales) -> None:
+def test_data_lies_as_parquet_in_snappy_one_folder_per_day_next_to_the_metadata(filled: Sales) -> None:
     keys = [key for key in stored_objects(filled.project, "lakehouse/sales/") if "/data/" in key or "/metadata/" in key]
     folders = {key.rpartition("/")[0].removeprefix("lakehouse/sales/") for key in keys}
     assert folders == {"metadata", *(f"data/ingestion_date={day}" for day in DAYS)}
@@ -112,9 +112,9 @@ def test_a_filter_on_the_day_reads_that_days_files_and_no_others(filled: Sales) 
     assert _metric(result, "dataFiles") == 1
     assert _metric(result, "dataFileSizeBytes") == sizes[first]
     _, whole = filled.measure("SELECT sum(amount) FROM sales")
-    _, one = filled.measure(f"SELECT sum(amount) FROM sales WHERE {DAY}")
-    assert (one["processedRows"], whole["processedRows"]) == (ROWS_A_DAY, 3 * ROWS_A_DAY)
-    assert 0 < one["physicalInputBytes"] <= sizes[first] < whole["physicalInputBytes"]
+    _, single = filled.measure(f"SELECT sum(amount) FROM sales WHERE {DAY}")
+    assert (single["processedRows"], whole["processedRows"]) == (ROWS_A_DAY, 3 * ROWS_A_DAY)
+    assert 0 < single["physicalInputBytes"] <= sizes[first] < whole["physicalInputBytes"]
     result = filled.ask(
         f"EXPLAIN ANALYZE VERBOSE SELECT sum(amount) FROM sales WHERE ingestion_date BETWEEN DATE '{DAYS[1]}' AND "
         f"DATE '{DAYS[2]}'"

@@ -81,7 +81,7 @@ def catalogs(gateway: JavaGateway, server: EmbeddedCatalog) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def orders(server: EmbeddedCatalog, catalogs: dict[str, Any], gateway: JavaGateway) -> str:
-    """Data files of PyIceberg, and delete files of every kind that Java has put beside them (no rows in them: only
+    """Data files of PyIceberg, and delete files of every kind that Java has added (no rows in them: only
     planned).
     """
     table = load_catalog("setup", **server.properties).create_table("lake.orders", SCHEMA, partition_spec=SPEC)

@@ -138,8 +138,8 @@ def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, 
     assert (result.counts.rows, result.counts.refused, result.counts.bad_share) == (2, 2, 0.5)
     assert (ids(catalog), dict(result.position)) == ([0, 2], {"events/0": 2, "events/1": 2})
     table = catalog.load_table(f"{TABLE}__quarantine")
-    found = sorted((item["reason"], item["position"]) for item in table.scan().to_arrow().to_pylist())
-    assert found == [
+    reasons = sorted((item["reason"], item["position"]) for item in table.scan().to_arrow().to_pylist())
+    assert reasons == [
         ("check 'id < 100' failed", '{"source":"events/1","offset":1}'),
         ("field 'id': expected a value, found NULL", '{"source":"events/1","offset":0}'),
     ]
@@ -224,7 +224,7 @@ def test_columns_that_the_table_does_not_have(spark: SparkSession, catalog: Fraz
     assert catalog.load_table(TABLE).scan().to_arrow()["more"].to_pylist().count(7) == 1
 
 
-def test_what_is_wrong_is_told_before_a_job_runs_or_with_the_sentence_of_the_task(
+def test_what_is_wrong_is_reported_before_a_job_runs_or_with_the_sentence_of_the_task(
     spark: SparkSession, catalog: FrazilCatalog
 ) -> None:
     with raises(SchemaMismatch, column="id", expected="long", got="string"):
@@ -257,7 +257,7 @@ def test_keys_travel_to_the_executors_and_are_in_no_explained_plan(spark: SparkS
 
 
 class Kafkaesque:
-    """A stream of rows with topic, partition and offset, from a folder of Parquet files: one file a batch."""
+    """A stream of rows with topic, partition and offset, from a folder of Parquet files: one file per batch."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
@@ -343,24 +343,24 @@ def delta_rows(uri: str) -> list[dict[str, Any]]:
 def test_a_delta_table_takes_frames_and_repeats_neither_rows_nor_quarantined_ones(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    where, beside = str(tmp_path / "table"), str(tmp_path / "table__quarantine")
+    where, quarantine = str(tmp_path / "table"), str(tmp_path / "table__quarantine")
     create_delta_table(where, SCHEMA, partition_by=["day(ts)"])
     options: lake.FrameOptions = {"bad_rows": "quarantine", "checks": ["id < 100"]}
 
     def die(step: str) -> None:
-        if step == "after commit" and Path(beside).exists() and delta_rows(beside):
+        if step == "after commit" and Path(quarantine).exists() and delta_rows(quarantine):
             raise KeyboardInterrupt("the quarantine is written, the table is not")
 
     dying = lake.open(lake.Delta(where), name="s", retry=RetryPolicy(on_step=die), **options)
     with pytest.raises(KeyboardInterrupt, match="is written"):
         dying.write(positioned(spark, 0, 300, 2), offsets=KAFKA)
-    assert (len(delta_rows(where)), len(delta_rows(beside))) == (0, 1)
+    assert (len(delta_rows(where)), len(delta_rows(quarantine))) == (0, 1)
     for _ in range(2):
         sink = lake.open(lake.Delta(where), name="s", **options)
         result = sink.write(positioned(spark, 0, 300, 2, 3), offsets=KAFKA)
     assert (result.counts.repeated, dict(result.position)) == (4, {"events/0": 2, "events/1": 2})
     assert sorted(item["id"] for item in delta_rows(where)) == [0, 2, 3]
-    assert [item["reason"] for item in delta_rows(beside)] == ["check 'id < 100' failed"]
+    assert [item["reason"] for item in delta_rows(quarantine)] == ["check 'id < 100' failed"]
     with pytest.raises(SinkError, match="no commit of several tables"):
         sink.write(frame(spark, 7), also={"a.b": pa.table({"x": [1]})})
 

@@ -28,7 +28,7 @@ def test_up_works_after_its_parent_was_killed_half_way_and_down_leaves_nothing(p
         "object-store": "ready",
         "catalog": "ready",
     }
-    assert set(survivors) <= set(project.processes())  # taken over, not started anew
+    assert set(survivors) <= set(project.processes())  # taken over, not started again
     project.frazil("down")
     assert project.processes() == []
 
@@ -67,7 +67,7 @@ def test_a_catalog_that_cannot_open_its_database_shows_the_end_of_its_log(projec
     assert project.status()["object-store"]["state"] == "ready"  # what works stays up for the next try
 
 
-def test_the_catalog_keeps_its_tables_in_the_stacks_postgres_when_told_so(project: Project) -> None:
+def test_the_catalog_keeps_its_tables_in_the_stacks_postgres_on_request(project: Project) -> None:
     port = project.settings.stack.ports.postgres
     with (project.folder / "frazil.toml").open("a") as file:
         file.write(f'[server]\ndatabase = "postgresql://frazil@127.0.0.1:{port}/frazil"\n')

@@ -285,7 +285,7 @@ def test_a_query_with_state_goes_on_with_its_checkpoint_and_is_refused_without(s
     assert "keeps state (dropDuplicates) in its checkpoint" in done["message"]
 
 
-def test_a_field_that_the_table_does_not_have_stops_the_stream_or_is_set_aside(stream: Stream) -> None:
+def test_a_field_that_the_table_does_not_have_stops_the_stream_or_is_quarantined(stream: Stream) -> None:
     stream.send(1, '{"id": 2, "colour": "red"}')
     done = stream.try_to_run()
     assert (done["error"], "'colour'" in done["message"], stream.ids()) == ("SourceDrift", True, [])

@@ -36,14 +36,14 @@ class Stop(Exception):
 
 @dataclass
 class Counting:
-    """A watcher that counts, and stops the run after so many rows."""
+    """A watcher that counts, and stops the run after a number of rows."""
 
     stop_after: int | None = None
     rows: int = 0
     errors: int = 0
 
     def begin(self, rows: int) -> None:
-        """Nobody waits."""
+        """Does not wait."""
 
     def advance(self, rows: int, errors: int) -> None:
         self.rows, self.errors = self.rows + rows, self.errors + errors

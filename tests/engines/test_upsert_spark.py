@@ -195,7 +195,9 @@ def test_a_table_that_never_rests_is_given_up_by_name(catalog: FrazilCatalog, sp
     assert (values(catalog, table), branches(catalog, table)) == ({}, [])
 
 
-def test_bad_changes_are_set_aside_in_the_same_commit_or_stop_all(catalog: FrazilCatalog, spark: SparkSession) -> None:
+def test_bad_changes_are_quarantined_in_the_same_commit_or_stop_all(
+    catalog: FrazilCatalog, spark: SparkSession
+) -> None:
     table = new_table(catalog)
     rows: Rows = [
         change(1, 1),
@@ -207,9 +209,9 @@ def test_bad_changes_are_set_aside_in_the_same_commit_or_stop_all(catalog: Frazi
         open_frames(catalog, table).write(frame(spark, rows))
     assert rows_of(catalog, table) == []
     result = open_frames(catalog, table, bad_rows="quarantine").write(frame(spark, rows), position={"changes": 4})
-    aside = catalog.load_table(f"{table}__quarantine").scan().to_arrow()["reason"].to_pylist()
+    quarantined = catalog.load_table(f"{table}__quarantine").scan().to_arrow()["reason"].to_pylist()
     assert (result.counts.rows, result.counts.refused, values(catalog, table)) == (1, 3, {1: "v1"})
-    assert sorted(reason.split(":")[0] for reason in aside) == ["field 'id'", "field 'id'", "field 'op'"]
+    assert sorted(reason.split(":")[0] for reason in quarantined) == ["field 'id'", "field 'id'", "field 'op'"]
 
 
 def made_of(frames: UpsertFrames, value: DataFrame) -> tuple[bool, list[tuple[Any, ...]], int]:
@@ -327,7 +329,7 @@ def test_a_frame_takes_over_with_its_commit_and_one_that_is_refused_leaves_no_sn
     upsert_frame(frame(spark, changes), table, position={"day": 1}, **options)
     after_first = len(catalog.load_table(table).snapshots())
     upsert_frame(frame(spark, [{**changes[0], "version": 2, "value": "b"}]), table, position={"day": 2}, **options)
-    assert len(catalog.load_table(table).snapshots()) == after_first + 2  # what the merge made, and the progress
+    assert len(catalog.load_table(table).snapshots()) == after_first + 2  # what the merge declared, and the progress
     assert upsert_frame(frame(spark, changes), table, position={"day": 2}, **options).was_in
     assert (values(catalog, table), branches(catalog, table)) == ({1: "b"}, [])
     assert audit(catalog.load_table(table).metadata).problems == ()
@@ -375,8 +377,8 @@ def test_a_pipeline_upserts_landing_files_once_each(
     assert run()["files"] == 0
     assert values(catalog, "lake.customers") == {1: "y", 3: "c"}
     assert delete_files(catalog, "lake.customers") > 0
-    aside = catalog.load_table("lake.customers__quarantine").scan().to_arrow().to_pylist()
-    assert sorted((json.loads(row["position"])["row"], row["reason"]) for row in aside) == [
+    quarantined = catalog.load_table("lake.customers__quarantine").scan().to_arrow().to_pylist()
+    assert sorted((json.loads(row["position"])["row"], row["reason"]) for row in quarantined) == [
         (6, "field 'id': expected a value, found NULL"),
         (7, "check 'version < 100' failed"),
     ]
@@ -419,16 +421,16 @@ def test_a_condition_that_held_before_is_held_against_the_rows_that_came_since(
     target = Table("lake.audited", column("id", "long"))
     table = catalog.create_table(target.identifier, target.schema())
     checks = ["id < 10", "SELECT id FROM {table} GROUP BY id HAVING count(*) > 1"]
-    made = pipeline(source=sources.csv("*.csv"), target=target, name="p", audit=checks)(lambda rows: rows)
+    declared = pipeline(source=sources.csv("*.csv"), target=target, name="p", audit=checks)(lambda rows: rows)
     heads = []
     for ids in ([1, 50], [1, 60, 70], [2]):
         table.append(pa.table({"id": ids}))
         heads.append(table.metadata.current_snapshot_id)
     first, second, third = heads
     with pytest.raises(AuditFailed) as result:
-        Audit(made, spark, catalog, rows=3, passed=first).check(second, first)
+        Audit(declared, spark, catalog, rows=3, passed=first).check(second, first)
     assert result.value.failures == {checks[0]: 2, checks[1]: 1}  # of the rows that came, and of the whole table
     with pytest.raises(AuditFailed) as result:
-        Audit(made, spark, catalog, rows=1, passed=first).check(third, second)
+        Audit(declared, spark, catalog, rows=1, passed=first).check(third, second)
     assert result.value.failures == {checks[0]: 3, checks[1]: 1}  # another program has committed since it was looked at
-    Audit(replace(made, audit=(checks[0],)), spark, catalog, rows=1, passed=second).check(third, second)
+    Audit(replace(declared, audit=(checks[0],)), spark, catalog, rows=1, passed=second).check(third, second)

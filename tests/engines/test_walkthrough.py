@@ -152,11 +152,11 @@ def test_a_table_keeps_its_partition_spec_and_sort_order(catalog: Catalog) -> No
     )
     spec = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=BucketTransform(4), name="name_bucket"))
     order = SortOrder(SortField(source_id=2, transform=IdentityTransform()))
-    made = catalog.create_table(f"{NAMESPACE}.sorted", schema=schema, partition_spec=spec, sort_order=order)
+    created = catalog.create_table(f"{NAMESPACE}.sorted", schema=schema, partition_spec=spec, sort_order=order)
     result = catalog.load_table(f"{NAMESPACE}.sorted")
     assert [(f.name, str(f.transform), f.source_id) for f in result.spec().fields] == [("name_bucket", "bucket[4]", 2)]
     assert [(f.source_id, str(f.direction)) for f in result.sort_order().fields] == [(2, "ASC")]
-    assert result.metadata == made.metadata
+    assert result.metadata == created.metadata
 
 
 @pytest.mark.requirement("flow.stage")

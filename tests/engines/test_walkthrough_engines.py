@@ -56,7 +56,7 @@ def test_an_engine_that_cannot_read_another_ones_files_says_so(
 
 
 @pytest.mark.parametrize("engine", WALKERS)
-def test_an_engine_that_makes_a_namespace_again_is_told_that_it_exists(
+def test_an_engine_that_makes_a_namespace_again_gets_already_exists(
     engine: str, namespace: str, engines: dict[str, Walker]
 ) -> None:
     engines[engine].create_namespace(namespace)
@@ -65,7 +65,7 @@ def test_an_engine_that_makes_a_namespace_again_is_told_that_it_exists(
 
 
 @pytest.mark.parametrize("engine", WALKERS)
-def test_an_engine_drops_its_table_and_nobody_sees_it_any_more(
+def test_an_engine_drops_its_table_and_it_is_gone_for_all(
     engine: str, namespace: str, engines: dict[str, Walker]
 ) -> None:
     walker, table = engines[engine], f"{namespace}.gone"

@@ -259,7 +259,7 @@ def ask_spark(spark: SparkSession, statements: list[str]) -> list[dict[str, Any]
 
 
 def add_planned_catalog(spark: SparkSession) -> None:
-    """Runs in Spark's process: beside `lake` there is `planned`, the same catalog, which plans for Spark."""
+    """Runs in Spark's process: in addition to `lake` there is `planned`, the same catalog, which plans for Spark."""
     for key, value in spark.sparkContext.getConf().getAll():
         if key.startswith("spark.sql.catalog.lake"):
             spark.conf.set(key.replace(".lake", ".planned", 1), value)

@@ -233,7 +233,7 @@ DELETES = [
     Query("a table whose rows are gone", "emptied", _select("count(*) AS c, max(n) AS m"), ("id", "n")),
 ]
 PAST = [
-    _plain("the newest state beside branches", "branches"),
+    _plain("the newest state next to branches", "branches"),
     _plain("by tag", "branches", at="first"),
     _plain("by branch", "branches", at="audit"),
     _plain("by snapshot", "branches", at="first", by="snapshot"),

@@ -101,7 +101,7 @@ def _commit_on_whatever_is_there(self: publish.Publisher, changes: list[Any]) ->
 
 
 def _on_whatever_is_there(commit: Callable[..., None]) -> Callable[..., None]:
-    """The same for Delta: on a table that was read just now, delta-rs finds nobody in its way."""
+    """The same for Delta: on a table that was read just now, delta-rs finds no conflict."""
 
     def commit_late(self: delta_log.DeltaLog, table: Any, *arguments: Any) -> None:
         self.retry.on_step("before commit")

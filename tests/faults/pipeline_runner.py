@@ -49,7 +49,7 @@ class DyingCatalog(FrazilCatalog):
         self._die("after", last=len(changes) > 1)
 
     def _die(self, when: str, *, last: bool = False) -> None:
-        """At the chosen call; at the latest when the rows are committed and nobody knows it yet."""
+        """At the chosen call; at the latest when the rows are committed and no reply was sent yet."""
         self.calls += when == "before"
         if self.die_at and self.when == "pause":
             if when == "before" and self.calls == self.die_at:

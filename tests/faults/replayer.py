@@ -44,7 +44,7 @@ class Steps:
             os.kill(os.getpid(), signal.SIGSTOP)
         due = {"lose reply": "after commit", "lose request": "before commit"}
         if due.get(self.job.fault) == name and self.job.at_step <= self.seen < self.job.at_step + 6:
-            raise OSError("nobody knows") if self.job.kind == "delta" else CommitUnknown("nobody knows")
+            raise OSError("unknown outcome") if self.job.kind == "delta" else CommitUnknown("unknown outcome")
 
 
 def quarantine_of_job(job: Replay, retry: RetryPolicy) -> IcebergQuarantine | DeltaQuarantine:

@@ -85,7 +85,7 @@ class Steps:
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         due = {"lose reply": "after commit", "lose request": "before commit"}
         if due.get(self.job.fault) == name and self.seen < self.job.at_step + 6:  # a few in a row, not for ever
-            raise OSError("nobody knows") if self.job.kind == "delta" else CommitUnknown("nobody knows")
+            raise OSError("unknown outcome") if self.job.kind == "delta" else CommitUnknown("unknown outcome")
 
 
 def offset_of(row: int) -> int:

@@ -1,7 +1,7 @@
 """The campaign's writer as a Spark stream: a driver that starts once, takes jobs on its standard input, and tells how
 each ended.
 
-A driver takes ten seconds to start, so it lives as long as nobody kills it.
+A driver takes ten seconds to start, so it lives until it is killed.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def test_three_servers_share_one_database_and_lose_nothing(database: str, tmp_pa
 
 
 def test_changes_that_do_not_collide_all_go_through_on_two_servers(database: str, tmp_path: Path) -> None:
-    """Property changes assert nothing: whoever loses the race for the pointer is retried by its server."""
+    """Property changes assert nothing: a request that loses the race for the pointer is retried by its server."""
     warehouses = {"default": str(tmp_path / "warehouse")}
     with (
         running_catalog(tmp_path, database=database, warehouses=warehouses) as catalog,
@@ -77,7 +77,7 @@ def test_changes_that_do_not_collide_all_go_through_on_two_servers(database: str
     assert {f"p{number}-{turn}" for number in range(6) for turn in range(10)} <= set(properties)
 
 
-def test_one_of_many_creators_wins_and_the_others_are_told(database: str, tmp_path: Path) -> None:
+def test_one_of_many_creators_wins_and_the_others_get_an_error(database: str, tmp_path: Path) -> None:
     from tests.kit.catalog_databases import SCHEMA
 
     with running_catalog(tmp_path, database=database) as server:

@@ -1,5 +1,5 @@
-"""The connection to PostgreSQL is cut at the moment of COMMIT: the client is told the truth, or that nobody
-knows it.
+"""The connection to PostgreSQL is cut at the moment of COMMIT: the client gets the real outcome, or an
+unknown one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A replay is killed between any two steps, loses replies, wakes up as a zombie, while sinks set more rows aside and
+"""A replay is killed between any two steps, loses replies, wakes up as a zombie, while sinks quarantine more rows and
 snapshots expire.
 
 Every row is in the table or in the quarantine, once: ids are compared, not counted. And the audit agrees.
@@ -43,7 +43,7 @@ MOST_STEPS = 30
 
 @dataclass
 class Lake:
-    """A table whose sink sets rows aside: of ten, one is good, one is bad for good, and eight pass the
+    """A table whose sink quarantines rows: of ten, one is good, one is bad for good, and eight pass the
     replay's rules.
     """
 

@@ -75,7 +75,7 @@ def test_every_row_is_in_exactly_once_whatever_happens(
             say(f"{host} into {target}: {number + 1} of {len(faults)} faults, every row once (seed {campaign.seed})")
 
 
-# Plain Python has such a test beside its campaign on local files; a driver of Spark takes long to start.
+# Plain Python has such a test next to its campaign on local files; a driver of Spark takes long to start.
 BROKEN = [("bytewax", target, rule) for target in TARGETS for rule in ("guard", "fence")] + [
     ("spark", "iceberg", "guard")
 ]

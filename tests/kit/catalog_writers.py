@@ -1,4 +1,4 @@
-"""Writers that append to tables of a catalog while it fails around them, and the account of what they were told."""
+"""Writers that append to tables of a catalog while it fails around them, and the record of the answers they got."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Writer:
     acknowledged: list[int] = field(default_factory=list)
     unheard: list[int] = field(default_factory=list)
     conflicts: int = 0
-    # the test has failed: nobody will answer any more
+    # the test has failed: no answer will come
     given_up: threading.Event = field(default_factory=threading.Event)
 
     def append_once(self, stop: threading.Event) -> None:
@@ -127,7 +127,7 @@ def check_account(client: Client, writers: Sequence[Writer]) -> None:
 
 @dataclass
 class Answers:
-    """What one client was told about the snapshots that it appended to a table of its own."""
+    """The answers that one client got about the snapshots that it appended to a table of its own."""
 
     committed: list[int] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)

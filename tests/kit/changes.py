@@ -43,13 +43,13 @@ class Oracle:
         for change_ in batch:
             if change_["id"] not in last or change_["version"] >= last[change_["id"]]["version"]:
                 last[change_["id"]] = change_
-        for number, one in last.items():
+        for number, last_change in last.items():
             known = self.rows.get(number)
-            if known is not None and known["version"] > one["version"]:
+            if known is not None and known["version"] > last_change["version"]:
                 continue
             self.rows.pop(number, None)
-            if one["op"] != "d":
-                self.rows[number] = {name: value for name, value in one.items() if name != "op"}
+            if last_change["op"] != "d":
+                self.rows[number] = {name: value for name, value in last_change.items() if name != "op"}
 
     def all(self) -> Rows:
         return [self.rows[number] for number in sorted(self.rows)]

@@ -1,4 +1,4 @@
-"""A TCP proxy that loses what it is told to lose: a request on its way to the server, or the reply on its way back."""
+"""A TCP proxy that loses what the test selects: a request on its way to the server, or the reply on its way back."""
 
 from __future__ import annotations
 

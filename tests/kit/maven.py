@@ -45,9 +45,9 @@ class Repository:
             (folder / file).write_bytes(body)
             (folder / f"{file}.sha1").write_text(hashlib.sha1(body).hexdigest())
 
-    def asked_for(self, ending: str) -> int:
+    def asked_for(self, suffix: str) -> int:
         """How often a file with this ending was downloaded."""
-        return len([path for path in self.requests if path.endswith(ending)])
+        return len([path for path in self.requests if path.endswith(suffix)])
 
     def close(self) -> None:
         self.stall.clear()
@@ -79,7 +79,7 @@ class Repository:
                 return self._send(body[len(body) // 2 :])
 
             def _send(self, body: bytes) -> None:
-                with contextlib.suppress(OSError):  # whoever asked may be gone
+                with contextlib.suppress(OSError):  # the client may be gone
                     self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:

@@ -64,7 +64,7 @@ def make_project(folder: Path) -> Project:
 
 
 def keep_logs(project: Project) -> None:
-    """What the servers said stays in pytest's folder of this run, for whoever looks into a failure."""
+    """What the servers said stays in pytest's folder of this run, for debugging a failure."""
     for log in project.folder.glob(".frazil/*/server.log"):
         shutil.copy(log, project.folder / f"{log.parent.name}.log")
 

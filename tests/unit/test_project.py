@@ -1,4 +1,4 @@
-"""lakehouse.py: what it declares is found, and what is wrong with it is said."""
+"""lakehouse.py: what it declares, and the errors of a wrong one."""
 
 from __future__ import annotations
 

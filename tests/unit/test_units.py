@@ -1,4 +1,4 @@
-"""Durations are told exactly, from milliseconds to days."""
+"""Durations are printed exactly, from milliseconds to days."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_a_missing_artifact_is_named_with_what_to_check(repository: Repository) 
 
 
 def test_without_a_network_and_with_an_empty_cache_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A proxy where nobody listens: Java reaches nothing, on any machine.
+    # A proxy where nothing listens: Java reaches nothing, on any machine.
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={ports.free_port()}")
     with pytest.raises(DownloadError) as caught:
         resolve_jars([SMALL], on_progress=silent)
@@ -268,7 +268,7 @@ def test_progress_counts_the_bytes_of_a_download_and_tells_its_end(repository: R
     assert seen[-1].got_bytes > 1_200_000
 
 
-def test_plain_lines_are_few_and_a_failure_is_told(tmp_path: Path) -> None:
+def test_plain_lines_are_few_and_a_failure_is_reported(tmp_path: Path) -> None:
     lines = io.StringIO()
     show = show_progress(lines)
     for tenth in range(100):

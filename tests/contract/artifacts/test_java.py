@@ -40,7 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip and uv ask an index on loopback where nobody listens."""
+    """pip and uv ask an index on loopback where nothing listens."""
     dead = f"http://127.0.0.1:{ports.free_port()}/simple"
     for name, value in {
         "PIP_INDEX_URL": dead,

@@ -1,4 +1,4 @@
-"""A Java that lacks security updates is told from one that is current, without a network."""
+"""A Java that lacks security updates is distinguished from one that is current, without a network."""
 
 from __future__ import annotations
 

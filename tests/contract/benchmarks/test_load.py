@@ -19,7 +19,7 @@ REPLIES = {
 
 @contextmanager
 def server_that_says(reply: bytes, *, piece: int) -> Iterator[str]:
-    """Answers each request with `reply`, in pieces of so many bytes."""
+    """Answers each request with `reply`, in pieces of a given size."""
 
     def serve(listening: socket.socket) -> None:
         sock, _ = listening.accept()

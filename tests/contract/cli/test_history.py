@@ -46,7 +46,7 @@ class Shell:
         return json.loads(self.said(*arguments, "--output", "json"))
 
     def typed(self, *arguments: str, answers: str, cwd: Path) -> str:
-        """What is said on a terminal where somebody types the answers."""
+        """What is said on a terminal where a user types the answers."""
         ours, theirs = pty.openpty()
         command = [sys.executable, "-m", "frazil", "--set", f"catalog.uri={self.uri}", *arguments]
         with subprocess.Popen(
@@ -121,7 +121,7 @@ def test_rollback_shows_what_goes_and_does_it(shell: Shell) -> None:
     assert past.ids() == [1]
 
 
-def test_where_nobody_can_be_asked_rollback_says_what_to_add_and_changes_nothing(shell: Shell) -> None:
+def test_without_a_terminal_rollback_says_what_to_add_and_changes_nothing(shell: Shell) -> None:
     past = shell.past
     with past.sink() as sink:
         first, last = past.fill(sink, 3, 5)

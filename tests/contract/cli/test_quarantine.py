@@ -79,7 +79,7 @@ def test_a_table_without_quarantine_says_that_nothing_was_ever_quarantined(
     assert run("quarantine", "show", "lake.calm").output == "lake.calm: 0 rows in quarantine\n"
 
 
-def test_a_table_that_is_not_there_is_told_from_near_ones(table: str) -> None:
+def test_a_table_that_is_not_there_is_reported_with_similar_names(table: str) -> None:
     for command in (["quarantine", "list"], ["quarantine", "show"], ["quarantine", "replay"], ["audit"]):
         result = run(*command, "lake.sails")
         assert isinstance(result.exception, FrazilError)

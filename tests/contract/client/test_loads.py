@@ -104,7 +104,7 @@ def test_who_asks_after_a_commit_sees_it_though_an_older_request_is_under_way(
     assert loads(proxy, "a") == 2
 
 
-def test_an_error_is_told_to_all_who_wait_and_to_nobody_later(
+def test_an_error_reaches_all_waiting_threads_and_no_later_one(
     catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy, threads: ThreadPoolExecutor
 ) -> None:
     proxy.open.clear()

@@ -97,7 +97,7 @@ def test_a_repeated_request_that_is_refused_is_looked_up_before_it_is_called_a_c
 def test_a_repeated_request_about_a_table_that_was_dropped_since_is_unknown(
     catalog: FrazilCatalog, shaky: FrazilCatalog, proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The first copy was committed; the second is told that there is no such table.
+    # The first copy was committed; the second is answered with "no such table".
     monkeypatch.setattr(Transport, "send", _with_fresh_keys(Transport.send))
     table = shaky.load_table("ns.a")
     proxy.lose_reply(table_path(shaky, "a"), meanwhile=lambda: catalog.drop_table("ns.a"))

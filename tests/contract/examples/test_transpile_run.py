@@ -34,7 +34,7 @@ class Stop(Exception):
 
 @dataclass
 class Counting:
-    """A watcher that counts, and stops the run after so many rows."""
+    """A watcher that counts, and stops the run after a number of rows."""
 
     stop_after: int | None = None
     rows: int = 0
@@ -179,7 +179,7 @@ with transpiling(Dialects(), 2) as transpile:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is there and not a dead one that nobody has waited for."""
+    """Whether a process is there and not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -270,7 +270,7 @@ def test_a_delta_table_takes_every_query_once_as_well(
 
     def start(stop: int | None) -> Counting:
         counting, sink = Counting(stop), transpile_run.open_delta(uri, settings, flush_rows=100)
-        with suppress(Stop):  # as dead as the process would be: the sink is told nothing
+        with suppress(Stop):  # as dead as the process would be: the sink learns nothing
             transpile_run.Loop(
                 transpile_run.QueryFiles.at(str(tmp_path / "queries"), settings),
                 sink,

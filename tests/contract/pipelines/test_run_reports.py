@@ -17,9 +17,9 @@ PIPELINE = SimpleNamespace(name="daily")
 
 @pytest.fixture
 def report() -> Iterator[Prometheus]:
-    made = Prometheus()
-    before = metrics.use(made)
-    yield made
+    result = Prometheus()
+    before = metrics.use(result)
+    yield result
     metrics.use(before)
 
 

@@ -23,7 +23,7 @@ def test_failed_runs_are_noted_and_the_latest_comes_first(catalog: FrazilCatalog
     assert read_runs(Table("lake.never", column("id", "long")), catalog) == []
 
 
-def test_errors_are_told_without_secrets() -> None:
+def test_errors_are_reported_without_secrets() -> None:
     error = tell_error(
         OSError("403 for key hunter2 at http://s3"), {"s3.secret-access-key": "hunter2", "s3.endpoint": "http://s3"}
     )

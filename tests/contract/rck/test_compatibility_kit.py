@@ -16,7 +16,7 @@ BEYOND_THE_REFERENCE = {
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcomes]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcomes]:
     """What the kit says of our server on each database."""
     outcomes = {}
     for title, server in OURS.items():
@@ -28,21 +28,21 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcomes]:
 
 @pytest.mark.requirement("flow.backends")
 @pytest.mark.parametrize("title", OURS)
-def test_every_test_that_the_reference_passes_passes(title: str, found: dict[str, Outcomes]) -> None:
+def test_every_test_that_the_reference_passes_passes(title: str, outcomes: dict[str, Outcomes]) -> None:
     reference = {test for test, outcome in conformance.read_reference().items() if outcome.word == "passed"}
     wanted = reference | BEYOND_THE_REFERENCE
-    passed = {test for test, outcome in found[title].items() if outcome.word == "passed"}
-    assert {test: found[title][test].message for test in sorted(wanted - passed)} == {}
+    passed = {test for test, outcome in outcomes[title].items() if outcome.word == "passed"}
+    assert {test: outcomes[title][test].message for test in sorted(wanted - passed)} == {}
     assert len(passed) >= 147
 
 
 @pytest.mark.parametrize("title", OURS)
-def test_no_test_fails(title: str, found: dict[str, Outcomes]) -> None:
-    assert {test: outcome.message for test, outcome in found[title].items() if outcome.word == "failed"} == {}
+def test_no_test_fails(title: str, outcomes: dict[str, Outcomes]) -> None:
+    assert {test: outcome.message for test, outcome in outcomes[title].items() if outcome.word == "failed"} == {}
 
 
-def test_the_conformance_page_says_what_the_kit_found(found: dict[str, Outcomes]) -> None:
-    page = conformance.render_page(found, conformance.read_reference())
+def test_the_conformance_page_says_what_the_kit_found(outcomes: dict[str, Outcomes]) -> None:
+    page = conformance.render_page(outcomes, conformance.read_reference())
     assert conformance.PAGE.read_text(encoding="utf-8") == page, (
         f"write the page again with `{conformance.COMMAND}` and commit it"
     )

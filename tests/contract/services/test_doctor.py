@@ -54,7 +54,7 @@ def test_a_port_of_a_service_that_is_only_started_on_demand_is_a_note(settings: 
         assert find(settings, "Ports", "kafka").state == "note"
 
 
-def test_the_versions_of_all_services_are_told(settings: Settings) -> None:
+def test_the_versions_of_all_services_are_reported(settings: Settings) -> None:
     # A machine may also hold data of stacks that are gone; doctor tells of them in the same section.
     result = {(check.subject, check.detail) for check in examine(settings) if check.section == "Services"}
     assert ("catalog", f"{frazil.__version__}, stopped") in result
@@ -96,7 +96,7 @@ def test_a_java_home_of_the_settings_that_does_not_fit_spark_is_broken(settings:
     )
 
 
-def test_a_machine_without_java_is_told_what_would_be_fetched(
+def test_a_machine_without_java_lists_what_would_be_fetched(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "cache"))

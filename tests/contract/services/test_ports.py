@@ -22,7 +22,7 @@ def test_a_server_on_all_addresses_takes_the_port_on_loopback_too() -> None:
         assert not ports.is_free(server.getsockname()[1])
 
 
-def test_a_free_port_avoids_what_it_is_told_and_keeps_its_offset_free() -> None:
+def test_a_free_port_avoids_the_given_ports_and_keeps_its_offset_free() -> None:
     avoid = [port for port in range(10_000, 32_000) if port % 2]
     port = ports.free_port(avoid=avoid, offset=10_000)
     assert port % 2 == 0

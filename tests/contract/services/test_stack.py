@@ -110,7 +110,7 @@ class BrokenStore(ObjectStore):
         raise TypeError("a fault of ours")
 
 
-def test_a_fault_that_nobody_foresaw_is_an_error_of_up_not_a_line_in_a_thread(
+def test_an_unexpected_fault_is_an_error_of_up_not_a_line_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stack, "service", lambda self, name: BrokenStore(self.settings))

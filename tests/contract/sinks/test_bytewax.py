@@ -254,8 +254,10 @@ def test_the_writers_of_another_number_of_parts_are_fenced(lake: Lake) -> None:
     assert lake.ids() == [0]
 
 
-def test_a_row_set_aside_under_another_number_of_parts_is_not_set_aside_again(delta: Lake) -> None:
-    """Delta commits the quarantine first: whoever dies before the commit of the rows leaves it ahead of the table."""
+def test_a_row_quarantined_under_another_number_of_parts_is_not_quarantined_again(delta: Lake) -> None:
+    """Delta commits the quarantine first: a writer that dies before the commit of the rows leaves it ahead of the
+    table.
+    """
     checks = {"options": {"bad_rows": "quarantine", "checks": ["id <> 3"]}}
     commits: list[str] = []
 
@@ -373,7 +375,7 @@ def test_another_type_of_catalog_serves_as_well(tmp_path: Path) -> None:
     assert sorted(catalog.load_table("lake.t").scan().to_arrow()["id"].to_pylist()) == [0, 1]
 
 
-def test_a_failed_commit_is_told_and_does_not_abort_the_process(iceberg: Lake, tmp_path: Path) -> None:
+def test_a_failed_commit_is_reported_and_does_not_abort_the_process(iceberg: Lake, tmp_path: Path) -> None:
     """If snapshot() and then close() raised, Bytewax would abort and hide the error."""
     program = f"""
         from bytewax.testing import run_main

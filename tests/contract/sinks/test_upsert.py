@@ -206,7 +206,7 @@ def test_a_key_that_was_in_the_table_twice_is_there_once_after_its_change(catalo
     assert len(rows_of(catalog, table)) == 3
 
 
-def test_bad_changes_are_set_aside_in_the_same_commit(catalog: FrazilCatalog, table: str) -> None:
+def test_bad_changes_are_quarantined_in_the_same_commit(catalog: FrazilCatalog, table: str) -> None:
     bad: list[dict[str, Any]] = [
         {"id": None, "region": "n", "version": 1, "value": "x", "op": "u"},
         {"id": 2, "region": "n", "version": None, "value": "x", "op": "u"},
@@ -230,7 +230,7 @@ def test_bad_changes_are_set_aside_in_the_same_commit(catalog: FrazilCatalog, ta
     assert values(catalog, table) == {1: "v1"}
 
 
-def test_a_replay_does_not_put_rows_beside_those_of_the_same_key(catalog: FrazilCatalog, table: str) -> None:
+def test_a_replay_does_not_add_rows_to_those_of_the_same_key(catalog: FrazilCatalog, table: str) -> None:
     with open_sink(catalog, table, bad_rows="quarantine", checks=["version < 9"]) as sink:
         sink.write([change(1, 1), change(1, 10)], position=2)
     iceberg_quarantine = IcebergQuarantine(catalog, tuple(table.split(".")))
@@ -241,7 +241,7 @@ def test_a_replay_does_not_put_rows_beside_those_of_the_same_key(catalog: Frazil
     assert sorted(catalog.load_table(table).scan().to_arrow()["version"].to_pylist()) == [1, 10]
 
 
-def test_a_bad_change_stops_the_sink_unless_it_is_told_otherwise(catalog: FrazilCatalog, table: str) -> None:
+def test_a_bad_change_stops_the_sink_by_default(catalog: FrazilCatalog, table: str) -> None:
     sink = open_sink(catalog, table)
     with raises(RowRefused, reason=re.compile("expected a value")):
         sink.write(

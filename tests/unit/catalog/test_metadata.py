@@ -152,7 +152,7 @@ def test_main_follows_from_the_current_snapshot_when_refs_are_missing() -> None:
         {"snapshots": 3},
     ],
 )
-def test_damaged_metadata_is_told_from_good(damage: Json) -> None:
+def test_damaged_metadata_is_distinguished_from_good(damage: Json) -> None:
     with pytest.raises(MetadataCorrupt, match="it is not table metadata"):
         normalise({**metadata(), **damage}, location(0))
 

@@ -73,7 +73,7 @@ DROP = Change(
 
 
 @pytest.mark.parametrize(
-    ("change", "found", "verdict"),
+    ("change", "metadata", "verdict"),
     [
         (APPEND, table(10, 11), Verdict.COMMITTED),
         (APPEND, table(10, 11, 12), Verdict.COMMITTED),
@@ -101,9 +101,9 @@ DROP = Change(
     ],
 )
 def test_the_table_tells_what_became_of_the_change(
-    change: Change, found: TableMetadata | None, verdict: Verdict
+    change: Change, metadata: TableMetadata | None, verdict: Verdict
 ) -> None:
-    assert judge(change, found) is verdict
+    assert judge(change, metadata) is verdict
 
 
 def test_an_append_to_an_empty_table_is_refused_once_somebody_else_has_written() -> None:

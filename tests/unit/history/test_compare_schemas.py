@@ -42,5 +42,5 @@ SITE = NestedField(3, "device", StructType(NestedField(4, "site", StringType()))
         ),
     ],
 )
-def test_each_change_is_told_once(before: list[NestedField], after: list[NestedField], expected: list[str]) -> None:
+def test_each_change_is_reported_once(before: list[NestedField], after: list[NestedField], expected: list[str]) -> None:
     assert [str(change) for change in compare_schemas(Schema(*before), Schema(*after))] == expected

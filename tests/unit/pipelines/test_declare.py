@@ -82,7 +82,7 @@ def test_a_rule_that_cannot_hold_is_refused_by_name(options: dict[str, Any], mes
         declare(**options)
 
 
-def test_tombstones_are_told_by_a_column_of_their_own_unless_one_is_named() -> None:
+def test_tombstones_are_marked_by_a_column_of_their_own_unless_one_is_named() -> None:
     result = [declare(source=KEYED, mode="upsert", key=["id"], op=op) for op in (None, "kind")]
     assert [item.deciding_columns for item in result] == [(OWN_OP,), ("kind",)]
 

@@ -50,7 +50,7 @@ def written(files: tuple[object, ...]) -> list[dict[str, object]]:
     return [row for file in files for row in pq.read_table(file.path).to_pylist()]  # type: ignore[attr-defined]
 
 
-def test_good_rows_are_in_files_and_bad_ones_beside_them_with_their_place(layout_of: LayoutOf) -> None:
+def test_good_rows_are_in_files_and_bad_ones_quarantined_with_their_place(layout_of: LayoutOf) -> None:
     report = plan_of(layout_of(SCHEMA)).run([batch((1, "x"), ("y", "x")), batch((None, "x"), slice_number=2)], task=0)
     assert (report.counts.rows, report.counts.refused) == (1, 2)
     assert written(report.files) == [{"id": 1, "note": "x"}]

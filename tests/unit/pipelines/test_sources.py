@@ -41,7 +41,7 @@ def test_files_outside_the_project_are_named_by_their_whole_path(tmp_path: Path)
     assert listed(Path("/"), f"{tmp_path}/*.csv") == [f"{tmp_path}/a.csv"]
 
 
-def test_a_pattern_on_a_store_that_nobody_reads_is_refused() -> None:
+def test_a_pattern_on_an_unsupported_store_is_refused() -> None:
     with pytest.raises(DeclarationError, match=r"'gs://bucket/\*.csv' is on no store that pipelines read"):
         sources.csv("gs://bucket/*.csv")
 

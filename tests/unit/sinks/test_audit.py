@@ -53,7 +53,7 @@ def test_a_part_that_moves_with_another_ones_commit_is_named() -> None:
 
 
 def test_a_commit_that_says_it_reached_more_than_it_consumed_is_named() -> None:
-    """The next commit would follow it without a gap, and nobody would miss the rows in between."""
+    """The next commit would follow it without a gap, and the rows in between would be lost silently."""
     assert problems(CLAIM, a=30) == ["part 's/0' says that it reached a: 30, but its commit leads to a: 20"]
 
 
@@ -148,7 +148,7 @@ def test_rows_at_a_position_that_was_reached_are_a_problem() -> None:
 
 
 def test_rows_of_a_branch_that_was_published_count_where_they_are() -> None:
-    """The same sink, begun anew on a branch, brings rows in again that main has: publishing the branch makes them
+    """The same sink, started again on a branch, brings rows in again that main has: publishing the branch makes them
     twins.
     """
     main, branch = step(2, 1, {"a": 5}, {}, {"a": 5}), step(3, 1, {"a": 9}, {}, {"a": 9}, ref="b")
@@ -194,5 +194,5 @@ def test_a_branch_that_main_took_in_without_its_progress_is_said() -> None:
     branch = Step(3, Progress({"t/0": PartProgress(1, "v", 0, {})}), ref="b")
     report = look(TAKEN, branch, now={}, commits=0)
     assert report.notes == (
-        "part 't/0' wrote to a branch that main has taken in without its progress: on main, it would begin anew",
+        "part 't/0' wrote to a branch that main has taken in without its progress: on main, it would start over",
     )

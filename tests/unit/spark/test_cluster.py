@@ -1,4 +1,4 @@
-"""What a session is told on a cluster, and what is refused before it is started."""
+"""The settings of a session on a cluster, and what is refused before it is started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_on_this_machine_everything_stays_on_loopback() -> None:
     assert [key for key in conf if key.startswith(("spark.executor.", "spark.cores", "spark.archives"))] == []
 
 
-def test_a_cluster_is_told_how_many_executors_of_what_size() -> None:
+def test_a_cluster_gets_the_number_of_executors_of_what_size() -> None:
     conf = place_conf(
         SparkSettings(master="spark://10.0.0.5:7077", executors=3, executor_cores=2, executor_memory="4g")
     )
@@ -39,7 +39,7 @@ def test_a_cluster_is_told_how_many_executors_of_what_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "host"),
+    ("values", "host"),
     [
         ({"master": "spark://127.0.0.1:7077"}, "127.0.0.1"),
         ({"master": "spark://localhost:7077,127.0.0.1:7078"}, "127.0.0.1"),
@@ -48,8 +48,8 @@ def test_a_cluster_is_told_how_many_executors_of_what_size() -> None:
         ({"master": "spark://10.0.0.5:7077", "driver_host": "10.0.0.9"}, "10.0.0.9"),
     ],
 )
-def test_executors_are_told_an_address_of_the_driver_that_they_reach(given: dict[str, str], host: str | None) -> None:
-    assert place_conf(SparkSettings(**given)).get("spark.driver.host") == host
+def test_executors_get_an_address_of_the_driver_that_they_reach(values: dict[str, str], host: str | None) -> None:
+    assert place_conf(SparkSettings(**values)).get("spark.driver.host") == host
 
 
 def test_the_users_own_spark_settings_win() -> None:
@@ -70,7 +70,7 @@ def test_a_master_that_is_not_there_is_named_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("values", "message"),
     [
         ({"master": "spark://10.0.0.5"}, r"spark.master is 'spark://10.0.0.5', expected spark://HOST:PORT"),
         (
@@ -87,9 +87,9 @@ def test_a_master_that_is_not_there_is_named_at_once() -> None:
         ),
     ],
 )
-def test_settings_that_cannot_work_are_refused_before_a_jvm_is_started(given: dict[str, object], message: str) -> None:
+def test_settings_that_cannot_work_are_refused_before_a_jvm_is_started(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        check_place(SparkSettings.model_validate(given))
+        check_place(SparkSettings.model_validate(values))
 
 
 @pytest.mark.parametrize(

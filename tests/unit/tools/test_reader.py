@@ -27,7 +27,7 @@ def uses(tree: ast.AST) -> Iterator[str]:
 
 def test_no_module_reads_rows_with_pyiceberg() -> None:
     trees = {module: ast.parse(file.read_text("utf-8")) for module, file in modules().items()}
-    assert {module: found for module, tree in trees.items() if (found := list(uses(tree)))} == {}
+    assert {module: result for module, tree in trees.items() if (result := list(uses(tree)))} == {}
 
 
 @pytest.mark.parametrize("source", ["table.scan().plan_files()", "table.scan(row_filter='a = 1').to_arrow()"])

@@ -1,4 +1,4 @@
-"""Landing files as Arrow: names from each file, text as it stands, and what is no row told apart."""
+"""Landing files as Arrow: names from each file, text as it is, and what is not a row separately."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_columns_follow_the_files_own_header_and_missing_ones_are_null(tmp_path:
     assert malformed == []
 
 
-def test_rows_of_another_length_or_encoding_are_told_with_their_number(tmp_path: Path) -> None:
+def test_rows_of_another_length_or_encoding_are_reported_with_their_number(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"a,b\n1,2\n3\n4,5\n\n\xff,6\n7,8,9\n0,1\n")
     rows, malformed = read_all(sources.csv("*"), tmp_path / "a.csv", "a", "b")
     assert [(row["a"], row["row"]) for row in rows] == [("1", 2), ("4", 4), ("0", 7)]
@@ -123,7 +123,7 @@ def test_a_large_file_is_read_in_pieces_that_give_the_same_rows(tmp_path: Path) 
     assert [int(str(row["a"])) for row in rows] == list(range(5000))
 
 
-def test_json_numbers_keep_their_digits_and_other_lines_are_told(tmp_path: Path) -> None:
+def test_json_numbers_keep_their_digits_and_other_lines_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(
         '{"a": 12.50, "b": {"c": 1.5}}\nno\n\n[1]\n{"a": 123456789012345678.25, "d": true}\n'
     )

@@ -1,5 +1,5 @@
-"""Text in the table's types: what converts without loss does, everything else is a bad row, whatever stands
-beside it.
+"""Text in the table's types: what converts without loss does, everything else is a bad row, whatever the
+other rows are.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ BAD = [
 
 @pytest.mark.parametrize(("text", "kind", "value"), GOOD)
 def test_a_text_that_says_a_value_becomes_it(text: str, kind: pa.DataType, value: object) -> None:
-    alone, beside_bad = convert_text(pa.array([text]), kind), convert_text(pa.array(["?", text, None, "1?"]), kind)
-    assert (alone.values.to_pylist(), beside_bad.values.to_pylist()) == ([value], [None, value, None, None])
-    assert beside_bad.misfits.to_pylist() == [True, False, False, True]
+    alone, with_bad = convert_text(pa.array([text]), kind), convert_text(pa.array(["?", text, None, "1?"]), kind)
+    assert (alone.values.to_pylist(), with_bad.values.to_pylist()) == ([value], [None, value, None, None])
+    assert with_bad.misfits.to_pylist() == [True, False, False, True]
 
 
 @pytest.mark.parametrize(("text", "kind"), BAD)

@@ -1,4 +1,4 @@
-"""Messages as rows: what is read, and what is set aside."""
+"""Messages as rows: what is read, and what is quarantined."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_fields_are_columns_and_what_is_no_object_is_named() -> None:
     ]
 
 
-def test_a_field_that_the_table_does_not_have_is_told_or_sets_its_message_aside() -> None:
+def test_a_field_that_the_table_does_not_have_is_reported_or_quarantines_its_message() -> None:
     batch = messages(b'{"id": 1, "extra": 2}', b'{"id": 3}')
-    result, aside = JsonDecoder(("id",)).decode(batch), JsonDecoder(("id",), quarantine_unknown=True).decode(batch)
+    result, strict = JsonDecoder(("id",)).decode(batch), JsonDecoder(("id",), quarantine_unknown=True).decode(batch)
     assert (result.rows.to_pylist(), result.unknown) == ([{"id": "1"}, {"id": "3"}], ["extra"])
-    assert aside.bad == [(0, "the message has field 'extra', which the table does not have")]
-    assert (aside.rows.to_pylist(), aside.numbers.to_pylist()) == ([{"id": "3"}], [1])
+    assert strict.bad == [(0, "the message has field 'extra', which the table does not have")]
+    assert (strict.rows.to_pylist(), strict.numbers.to_pylist()) == ([{"id": "3"}], [1])
 
 
 def tombstones(*keys: bytes | None) -> pa.RecordBatch:

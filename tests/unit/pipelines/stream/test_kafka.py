@@ -29,7 +29,7 @@ def test_messages_that_retention_has_removed_are_named_by_partition_and_range() 
         start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 200, 500))
 
 
-def test_a_loss_that_is_accepted_is_told_and_the_stream_goes_on_with_what_is_there() -> None:
+def test_a_loss_that_is_accepted_is_reported_and_the_stream_goes_on_with_what_is_there() -> None:
     result = start({"uplink@Xf3k9aQ2/0": 120}, partition(0, 200, 500), accept_loss=True)
     assert (result.offsets, result.reached, len(result.losses)) == (
         {"uplink": {"0": 200}},

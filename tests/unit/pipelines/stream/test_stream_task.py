@@ -60,7 +60,7 @@ PLACES = [
 ]
 
 
-def test_messages_are_rows_and_bad_ones_are_beside_them_with_topic_partition_and_offset(layout_of: LayoutOf) -> None:
+def test_messages_are_rows_and_bad_ones_are_quarantined_with_topic_partition_and_offset(layout_of: LayoutOf) -> None:
     report = plan_of(layout_of(SCHEMA)).run(BATCHES, task=0)
     assert written(report.files) == [{"id": 1, "note": None}, {"id": 2, "note": None}]
     result = written(report.quarantine_files)
@@ -105,7 +105,7 @@ def test_a_task_that_fails_leaves_no_file(layout_of: LayoutOf, tmp_path: Path) -
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
-def test_messages_are_changes_with_their_offsets_and_bad_ones_are_set_aside(layout_of: LayoutOf) -> None:
+def test_messages_are_changes_with_their_offsets_and_bad_ones_are_quarantined(layout_of: LayoutOf) -> None:
     decoder = JsonDecoder(("id", "note", "op"))
     plan = ChangePlan(plan_of(layout_of(SCHEMA), decoder), UpsertRules.of("id", op="op"))
     messages = [
@@ -127,7 +127,7 @@ def test_messages_are_changes_with_their_offsets_and_bad_ones_are_set_aside(layo
     assert (report.counts.rows, places, report.seen) == (3, [11, 13, 14], {"events/0": (10, 15)})
 
 
-def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_set_aside_with_its_key(
+def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_quarantined_with_its_key(
     layout_of: LayoutOf,
 ) -> None:
     source, rules = sources.kafka("events", servers="-", message_key="json"), UpsertRules.of("id", op=OWN_OP)

@@ -26,7 +26,7 @@ ID, NAME = pc.field("id"), pc.field("name")
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("pushed", "expected"),
     [
         (ID > 5, GreaterThan("id", 5)),
         ((ID > -5) & (NAME == "NO"), And(GreaterThan("id", -5), EqualTo("name", "NO"))),
@@ -42,8 +42,8 @@ ID, NAME = pc.field("id"), pc.field("name")
         ),
     ],
 )
-def test_comparisons_are_understood(given: pc.Expression, expected: Any) -> None:
-    assert understand(given, SCHEMA) == expected
+def test_comparisons_are_understood(pushed: pc.Expression, expected: Any) -> None:
+    assert understand(pushed, SCHEMA) == expected
 
 
 @pytest.mark.parametrize(

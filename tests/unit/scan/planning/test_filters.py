@@ -97,7 +97,7 @@ def test_names_come_out_as_the_schema_has_them() -> None:
     ],
     ids=str,
 )
-def test_a_filter_that_does_not_fit_is_told_why(expr: BooleanExpression, said: str) -> None:
+def test_a_filter_that_does_not_fit_gets_the_reason(expr: BooleanExpression, said: str) -> None:
     with pytest.raises(ScanError) as caught:
         bind_filter(expr, SCHEMA, table="lake.t")
     assert said in str(caught.value)

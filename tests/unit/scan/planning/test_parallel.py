@@ -1,4 +1,4 @@
-"""Several tasks at a time: in order when asked, never far ahead of whoever reads, and errors where they belong."""
+"""Several tasks at a time: in order when asked, never far ahead of the reader, and errors where they belong."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def test_every_item_comes_once_and_in_order_when_asked(workers: int) -> None:
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_no_more_is_read_than_a_few_items_a_worker(ordered: bool) -> None:
-    lock, made = threading.Lock(), 0
+    lock, produced = threading.Lock(), 0
 
     def endless(task: int) -> Iterator[int]:
-        nonlocal made
+        nonlocal produced
         for number in range(10_000):
             with lock:
-                made += 1
+                produced += 1
             yield number
 
     result = read_ahead(range(50), endless, workers=3, ordered=ordered)
     next(result)
     time.sleep(0.3)  # long enough for threads that nothing holds back
-    assert made <= 1 + 3 * (AHEAD + 1) + 3
+    assert produced <= 1 + 3 * (AHEAD + 1) + 3
     result.close()
 
 

@@ -92,7 +92,12 @@ def test_pages_have_every_file_once_in_any_order(tmp_path: Path, size: int, look
 def test_format_1_without_counts_is_planned(tmp_path: Path) -> None:
     table = make(tmp_path, version=1, stats=Stats(counts=False))
     assert plan(table, EqualTo("id", 5)).paths() == ["f0"]
-    assert plan(table, IsNull("id")).paths() == ["f0", "f1", "f2", "f3"]  # nobody says that there are no nulls
+    assert plan(table, IsNull("id")).paths() == [
+        "f0",
+        "f1",
+        "f2",
+        "f3",
+    ]  # the metadata does not say that there are no nulls
 
 
 @pytest.mark.parametrize("transform", [VoidTransform(), UnknownTransform("zorder[3]")], ids=str)
@@ -133,7 +138,7 @@ def test_a_page_asks_for_several_manifests_at_a_time(tmp_path: Path) -> None:
 
     def read(path: str) -> bytes:
         if not path.endswith("snap-1.avro"):
-            together.wait(20)  # nobody goes on before all four manifests are asked for
+            together.wait(20)  # no thread goes on before all four manifests are asked for
         return Path(path).read_bytes()
 
     page = make_page(Planner(table.state, ScanCache(read), ScanRequest()), Span())

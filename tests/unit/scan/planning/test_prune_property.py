@@ -109,7 +109,7 @@ stats = st.builds(
 def tables(draw: Any, folder: Path) -> MadeTable:
     made_specs = [make_spec(at, chosen) for at, chosen in enumerate(draw(specs))]
     table = MadeTable(folder, SCHEMA, made_specs)
-    place = draw(st.sampled_from(["", "s3://lake/made/data/"]))  # paths that start alike are read abreast
+    place = draw(st.sampled_from(["", "s3://lake/made/data/"]))  # paths with a common prefix are decoded vectorized
     for _ in range(draw(st.integers(1, 2))):
         files = []
         for spec in made_specs:

@@ -255,7 +255,7 @@ def test_a_damaged_deletion_vector_is_named(tmp_path: Path) -> None:
 
 
 def damage_column(path: str, at: int, *, from_group: int = 0) -> None:
-    """Makes the pages of a column senseless: whoever decodes them fails."""
+    """Makes the pages of a column unreadable: decoding them fails."""
     metadata, content = pq.read_metadata(path), bytearray(Path(path).read_bytes())
     for number in range(from_group, metadata.num_row_groups):
         chunk = metadata.row_group(number).column(at)

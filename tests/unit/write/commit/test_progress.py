@@ -38,7 +38,7 @@ def test_an_older_writer_is_fenced() -> None:
         apply_claim(take_over(OWNED, "s/0", "newer"), CLAIM, table="t")
 
 
-def test_two_writers_of_one_generation_are_told_apart() -> None:
+def test_two_writers_of_one_generation_are_distinguished() -> None:
     """Both took over at once, and one of them never saw the refusal."""
     with pytest.raises(WriterFenced):
         apply_claim(

@@ -94,7 +94,7 @@ def test_columns_that_fit_are_not_copied(layout_of: LayoutOf) -> None:
 
 @pytest.mark.requirement("sink.schema")
 @pytest.mark.parametrize(
-    ("column", "values", "expected", "found"),
+    ("column", "values", "expected", "got"),
     [
         ("amount", None, "decimal(12, 2), required", "no such field"),
         ("amount", pa.array([1.5]), "decimal(12, 2)", "double"),
@@ -108,15 +108,15 @@ def test_columns_that_fit_are_not_copied(layout_of: LayoutOf) -> None:
     ],
 )
 def test_a_field_that_is_missing_or_of_another_type_is_named(
-    layout_of: LayoutOf, column: str, values: Any, expected: str, found: str
+    layout_of: LayoutOf, column: str, values: Any, expected: str, got: str
 ) -> None:
     rows = table(GOOD).drop_columns([column])
     if values is not None:
         rows = rows.append_column(column, values)
     with pytest.raises(SchemaMismatch) as raised:
         sales(layout_of).accept(rows)
-    assert (raised.value.column, raised.value.expected, raised.value.got) == (column, expected, found)
-    assert str(raised.value).startswith(f"lake.t: {column}: expected {expected}, got {found}")
+    assert (raised.value.column, raised.value.expected, raised.value.got) == (column, expected, got)
+    assert str(raised.value).startswith(f"lake.t: {column}: expected {expected}, got {got}")
 
 
 def test_an_optional_field_may_be_missing(layout_of: LayoutOf) -> None:

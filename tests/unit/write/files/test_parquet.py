@@ -67,12 +67,12 @@ def test_a_file_that_compresses_well_holds_more_rows(layout_of: LayoutOf) -> Non
 
 @pytest.mark.requirement("flow.io")
 @pytest.mark.parametrize(
-    ("codec", "found"),
+    ("codec", "compression"),
     [("snappy", "SNAPPY"), ("zstd", "ZSTD"), ("gzip", "GZIP"), ("none", "UNCOMPRESSED")],
 )
-def test_the_codec_is_that_of_the_table(layout_of: LayoutOf, codec: str, found: str) -> None:
+def test_the_codec_is_that_of_the_table(layout_of: LayoutOf, codec: str, compression: str) -> None:
     (file,) = write_files(noise(10), layout_of(SCHEMA, **{"write.parquet.compression-codec": codec}))
-    assert pq.read_metadata(file.path).row_group(0).column(1).compression == found
+    assert pq.read_metadata(file.path).row_group(0).column(1).compression == compression
 
 
 @pytest.mark.requirement("flow.io")

@@ -1,4 +1,4 @@
-"""Entries read abreast are what they are when they are read one by one; where they cannot be, they are not read
+"""Vectorized decoding gives the same entries as decoding one by one; where it is not possible, it is not used
 at all.
 """
 
@@ -160,19 +160,19 @@ def everything(columns: EntryColumns) -> dict[Any, Any]:
 @pytest.mark.parametrize("version", [1, 2])
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
-def test_entries_read_abreast_are_those_read_one_by_one(tmp_path_factory: Any, version: int, seed: int) -> None:
+def test_entries_decoded_vectorized_are_those_read_one_by_one(tmp_path_factory: Any, version: int, seed: int) -> None:
     file = make_manifest(
         tmp_path_factory.mktemp("m"), seed, version=version, codec=["null", "deflate", "deflate"][seed % 3]
     )
     file = in_one_block(file) if seed % 3 == 2 else file
-    abreast = EntryColumns("m.avro", read_vectorized(file, bounds_of=WANTED))
+    vectorized = EntryColumns("m.avro", read_vectorized(file, bounds_of=WANTED))
     one_by_one = EntryColumns("m.avro", read_records(file, bounds_of=WANTED))
-    assert everything(abreast) == everything(one_by_one)
+    assert everything(vectorized) == everything(one_by_one)
 
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32))
-def test_bounds_picked_abreast_are_those_picked_one_by_one(tmp_path_factory: Any, seed: int) -> None:
+def test_bounds_picked_vectorized_are_those_picked_one_by_one(tmp_path_factory: Any, seed: int) -> None:
     maps = EntryColumns("m.avro", read_vectorized(make_manifest(tmp_path_factory.mktemp("m"), seed, files=100)))[
         "lower"
     ]

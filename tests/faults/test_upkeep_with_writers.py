@@ -1,5 +1,5 @@
-"""Upkeep beside live writers, all of them killed now and then: nothing is lost, nothing doubled, and what kills left
-behind is found.
+"""Upkeep while writers are running, all of them killed now and then: nothing is lost, nothing doubled, and what kills
+left behind is found.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Program:
 
 
 @pytest.mark.requirement("spark.maintain")
-def test_maintenance_beside_live_writers_loses_nothing(meeting: Meeting, campaign: Campaign) -> None:
+def test_maintenance_while_writers_run_loses_nothing(meeting: Meeting, campaign: Campaign) -> None:
     least_seconds, most_seconds, chance = (
         campaign.size(short=30, full=600),
         campaign.size(short=400, full=1200),
