@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil import Lake, Table, column
+from frazil import Lake, Table, column, pipeline, sources
 from frazil.client import FrazilCatalog
 from frazil.errors import OtherProject, ProjectError
 from tests.contract.history_lake import Past
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @pytest.fixture
@@ -54,3 +58,17 @@ def test_tables_of_another_project_are_refused_unless_adopted(
     with pytest.raises(OtherProject):
         other.apply(declared(past, "note"))
     assert len(other.apply(declared(past, "note"), adopt=True)) == 1
+
+
+def test_run_without_new_files_starts_no_spark_and_changes_nothing(lake: Lake, past: Past) -> None:
+    table = declared(past)
+    lake.apply(table)
+
+    @pipeline(source=sources.csv("landing/*.csv"), target=table)
+    def load(landed: DataFrame) -> DataFrame:
+        return landed
+
+    result = lake.run(load)
+    assert (result.pipeline, result.table, lake.table(table.name).history()) == ("load", table.name, [])
+    with pytest.raises(ProjectError, match=r"no lakehouse\.py"):
+        lake.run("load")
