@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import frazil
 from frazil import Lake
 from frazil.client import FrazilCatalog
-from frazil.errors import ConfigError, HistoryError, QueryError, Unavailable
+from frazil.errors import ConfigError, HistoryError, QueryError, ScanError, Unavailable
 from frazil.served import Served, record_served
 from tests.contract.history_lake import Past, tick
 from tests.kit.raising import raises
@@ -213,3 +214,31 @@ def test_former_methods_work_with_a_warning_that_names_the_new_one(numbers: Past
     with pytest.warns(DeprecationWarning, match="use at="):
         assert table.rollback(to=numbers.live.snapshots()[0].snapshot_id) == numbers.head()  # type: ignore[call-arg]
     assert json.dumps([ref.name for ref in table.tags()]) == '["first"]'
+
+
+# --- arguments that are wrong or short -------------------------------------------------------------------------------
+
+
+def test_one_column_may_be_given_as_text(numbers: Past) -> None:
+    first = numbers.table.history()[-1].snapshot_id
+    assert numbers.table.scan(columns="id").to_arrow().column_names == ["id"]
+    assert numbers.table.changes(first, key="id", columns="id").to_arrow().column_names == ["_change_type", "id"]
+    assert numbers.table.diff_rows(first, key="id") == numbers.table.diff_rows(first, key=["id"])
+
+
+@pytest.mark.parametrize("wrong", [{"limit": -1}, {"limit": "3"}, {"limit": 2.5}, {"workers": -1}, {"workers": "2"}])
+def test_a_scan_refuses_numbers_that_are_none(numbers: Past, wrong: dict[str, Any]) -> None:
+    with raises(ScanError, option=next(iter(wrong))):
+        numbers.table.scan(**wrong)
+
+
+def test_history_refuses_a_negative_limit(numbers: Past) -> None:
+    with raises(HistoryError, option="limit"):
+        numbers.table.history(limit=-1)
+
+
+def test_sql_names_an_unknown_engine_and_an_empty_query(lake: Lake) -> None:
+    with pytest.raises(QueryError, match="duckdb, trino, spark"):
+        lake.sql("SELECT 1", engine="dukdb")  # type: ignore[arg-type]
+    with raises(QueryError, problem="empty"):
+        lake.sql("-- nothing")

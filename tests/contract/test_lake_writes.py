@@ -67,6 +67,20 @@ def test_append_takes_rows_of_every_kind_in_one_snapshot_each(past: Past) -> Non
     assert not [name for name in table.load().properties if name.startswith("frazil.")]
 
 
+def test_append_takes_a_generator(past: Past) -> None:
+    past.table.append({"id": number} for number in range(3))
+    assert ids(past.table) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "wrong", [[1, 2], [(1,)], [None], [{"id": 1}, None], "id", b"id", None, 5, [rows(1)]], ids=repr
+)
+def test_what_is_no_row_is_named_and_nothing_is_written(past: Past, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected .*row"):
+        past.table.append(wrong)
+    assert snapshots(past.table) == 0
+
+
 def test_append_of_no_rows_commits_nothing(past: Past) -> None:
     assert past.table.append([]) == past.table.append(rows()) == WriteResult(past.name)
     assert snapshots(past.table) == 0

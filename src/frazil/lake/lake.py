@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, QueryError
 from frazil.lake.access import LakeAccess
 from frazil.lake.table import LakeTable
 from frazil.moved import warn_former
@@ -94,6 +94,8 @@ class Lake(LakeAccess):
         """
         from frazil.lake.result import Result
 
+        if engine not in (engines := get_args(QueryEngine)):
+            raise QueryError(f"'{engine}' is not a query engine", hint=f"there are: {', '.join(engines)}")
         if engine != "duckdb":
             from frazil.lake.engines import query_elsewhere
 

@@ -23,7 +23,7 @@ def open_scan(
     named: Named,
     *,
     filter: str | BooleanExpression | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     case_sensitive: bool = True,
     **options: Any,
 ) -> Scan:
@@ -49,7 +49,7 @@ def open_appends(
     to: Named,
     *,
     filter: str | BooleanExpression | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
 ) -> Scan:
     """A scan of what was appended after a point up to another."""
     table = lake.load(name)
@@ -66,5 +66,14 @@ def open_appends(
     return Scan(TableState.of(name, table.metadata), lake.source(table), request, _names(columns))
 
 
-def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if columns is None else tuple(columns)
+def as_columns(names: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of columns; a text is one name.
+
+    >>> as_columns("id"), as_columns(["id", "day"])
+    (('id',), ('id', 'day'))
+    """
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if columns is None else as_columns(columns)

@@ -83,6 +83,8 @@ class QueryTables:
             raise QueryError(
                 f"the query cannot be understood: {tree.get('error_message')}{_place(sql, tree.get('position'))}"
             )
+        if not tree["statements"]:
+            raise QueryError("the query is empty", problem="empty")
         if len(tree["statements"]) != 1:
             raise QueryError(
                 f"one query at a time, not {len(tree['statements'])}",

@@ -72,7 +72,7 @@ class LakeTable:
     def scan(
         self,
         filter: str | BooleanExpression | None = None,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         *,
         at: Named | None = None,
         limit: int | None = None,
@@ -111,7 +111,7 @@ class LakeTable:
         until: Named = MAIN,
         *,
         filter: str | BooleanExpression | None = None,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
     ) -> Scan:
         """The rows that appends have added after `since` (None: from the first snapshot on), up to `until`, whatever
         became of them later.
@@ -122,15 +122,22 @@ class LakeTable:
 
     @former_keywords(to="until")
     def changes(
-        self, since: Named, until: Named = MAIN, *, key: Sequence[str] = (), columns: Sequence[str] | None = None
+        self,
+        since: Named,
+        until: Named = MAIN,
+        *,
+        key: str | Sequence[str] = (),
+        columns: str | Sequence[str] | None = None,
     ) -> Result:
         """The rows that changed after `since`, up to `until`: inserts and deletes, and with a key updates, in the
         column `_change_type`.
         """
         from frazil.lake.changes import read_changes
+        from frazil.lake.open import as_columns
         from frazil.lake.result import Result
 
-        return Result(read_changes(self.lake, self.name, since, until, key=key, columns=columns))
+        chosen = None if columns is None else as_columns(columns)
+        return Result(read_changes(self.lake, self.name, since, until, key=as_columns(key), columns=chosen))
 
     # --- writes ------------------------------------------------------------------------------------------------------
 
@@ -144,8 +151,8 @@ class LakeTable:
         extra_fields: Extra = "error",
         nested_as_json: bool = False,
     ) -> WriteResult:
-        """Appends rows in one commit: Arrow, a DataFrame, or a dictionary, Pydantic model or dataclass, or a list of
-        them.
+        """Appends rows in one commit: Arrow, a DataFrame, or a dictionary, Pydantic model or dataclass, or a list or
+        generator of them.
 
         Called twice, it appends twice; `sink()` writes each row of a stream exactly once. `checks` are SQL conditions
         that rows must keep. A row that breaks the contract raises `RowRefused` and nothing is written; with
@@ -325,6 +332,8 @@ class LakeTable:
         """
         from frazil.history import between, read_log, read_runs
 
+        if limit is not None and limit < 0:
+            raise HistoryError(f"limit is {limit}: expected a whole number from 0, or None", option="limit")
         table = self.load()
         runs = read_runs(self.lake.catalog, table)
         entries = read_log(table.metadata, table=self.name, ref=ref, all=all, runs=runs)
@@ -339,12 +348,16 @@ class LakeTable:
         return diff_points(table, self._point(table, since), self._point(table, until))
 
     @former_keywords(before="since", after="until")
-    def diff_rows(self, since: Named, until: Named = MAIN, *, key: Sequence[str], limit: int | None = 20) -> RowDiff:
+    def diff_rows(
+        self, since: Named, until: Named = MAIN, *, key: str | Sequence[str], limit: int | None = 20
+    ) -> RowDiff:
         """How many rows were added, removed and changed, by key, and the first `limit` of them."""
         from frazil.history import diff_rows
+        from frazil.lake.open import as_columns
 
         table = self.load()
-        return diff_rows(table, self._point(table, since), self._point(table, until), key=key, limit=limit)
+        before, after = self._point(table, since), self._point(table, until)
+        return diff_rows(table, before, after, key=as_columns(key), limit=limit)
 
     @former_keywords(to="at")
     def plan_rollback(self, at: Named, *, ref: str = MAIN) -> RollbackPlan:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
+from frazil.errors import ScanError
 from frazil.scan.planning import (
     Planner,
     ScanPlan,
@@ -51,6 +52,8 @@ class RowScan:
 
     def __post_init__(self) -> None:
         self.planner()  # a filter or a column that is wrong is an error here, where it was written
+        _check_number("limit", self.limit, least=0, table=self.state.name)
+        _check_number("workers", self.workers, least=0, table=self.state.name)
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -145,3 +148,12 @@ def as_filter(row_filter: str | BooleanExpression | None, *, table: str) -> Bool
     if row_filter is None:
         return AlwaysTrue()
     return parse_filter(row_filter, table=table) if isinstance(row_filter, str) else row_filter
+
+
+def _check_number(option: str, value: Any, *, least: int, table: str) -> None:
+    """Passes for a whole number from `least` on, and for None."""
+    if value is None or (isinstance(value, int) and value >= least):
+        return
+    raise ScanError(
+        f"{table}: {option} is {value!r}: expected a whole number from {least}, or None", table=table, option=option
+    )

@@ -247,7 +247,9 @@ def as_table(rows: Any) -> pa.Table:
         return plain_table(pa.RecordBatchReader.from_stream(rows).read_all())
     if hasattr(rows, "__arrow_c_array__"):
         return plain_table(pa.Table.from_batches([pa.record_batch(rows)]))
-    raise TypeError(f"expected Arrow rows or dictionaries, found {type(rows).__name__}")
+    raise TypeError(
+        f"expected rows as Arrow, a DataFrame, dictionaries, models or dataclasses, got {type(rows).__name__}"
+    )
 
 
 def _rejections(rows: pa.Table, faults: pa.Array, schema: pa.Schema) -> Iterable[Rejected]:

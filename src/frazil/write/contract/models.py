@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from functools import cache
@@ -27,20 +27,33 @@ PLAIN = frozenset(
 
 
 def as_dicts(rows: Any) -> Any:
-    """Models and dataclasses as dictionaries, one or a list of them; anything else as it is.
+    """Models and dataclasses as dictionaries, one or a list or generator of them; Arrow as it is.
 
     >>> from dataclasses import make_dataclass
     >>> Point = make_dataclass("Point", ["x", "y"])
     >>> as_dicts([Point(1, Point(2, 3)), {"x": 4}])
     [{'x': 1, 'y': {'x': 2, 'y': 3}}, {'x': 4}]
     """
+    if isinstance(rows, Iterator) and not hasattr(rows, "__arrow_c_stream__"):
+        rows = list(rows)
     if not isinstance(rows, list | tuple):
         own: type = type(rows)
+        if isinstance(rows, str | bytes):
+            raise TypeError(f"expected rows, got {own.__name__}")
         read = _reader(own)
         return rows if read is None else [read(rows)]
-    if not any(_reader(kind) for kind in set(map(type, rows))):
+    kinds = set(map(type, rows))
+    if not any(_reader(kind) for kind in kinds):
+        _check_mappings(kinds)
         return rows
+    _check_mappings({kind for kind in kinds if _reader(kind) is None})
     return [_plain(row) for row in rows]
+
+
+def _check_mappings(kinds: Iterable[type]) -> None:
+    """Passes if all rows are dictionaries."""
+    if wrong := sorted(kind.__name__ for kind in kinds if not issubclass(kind, Mapping)):
+        raise TypeError(f"expected each row as a dictionary, Pydantic model or dataclass, got {', '.join(wrong)}")
 
 
 @cache
