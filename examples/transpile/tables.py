@@ -12,9 +12,8 @@ from lakehouse import transpiled
 import frazil.sinks
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings
-from frazil.pipelines import ledger_of, ledger_rows
+from frazil.pipelines import ledger_of, ledger_rows, read_ledger
 from frazil.pipelines.batch.arrivals import Tag
-from frazil.pipelines.ledger import loaded_files
 from frazil.pipelines.sources import SourceFile
 from frazil.tables import apply_steps, plan
 
@@ -46,7 +45,8 @@ class Ledger:
         return ledger_of(transpiled).identifier
 
     def finished(self) -> set[Identity]:
-        return set().union(*map(identities, loaded_files(self.table, NAME)))
+        files = (SourceFile(**row) for batch in read_ledger(self.table, NAME) for row in batch.to_pylist())
+        return set().union(*map(identities, files))
 
     def rows(self, *files: SourceFile) -> pa.Table:
         return ledger_rows(files, pipeline=NAME, run_id=uuid.uuid4().hex, ledger=self.table)

@@ -35,7 +35,7 @@ LEFT = [*range(6), 101, 102, 103]
 
 
 def without(lineage: Lineage, *ids: int) -> Lineage:
-    return {value: value for value, value in lineage.items() if value not in ids}
+    return {id: row for id, row in lineage.items() if id not in ids}
 
 
 def move_main(kept: Kept3, snapshot_id: int) -> None:

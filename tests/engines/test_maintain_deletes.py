@@ -143,9 +143,7 @@ def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(
     fill(spark, 100)  # Spark goes on: new rows, and vectors about the files that upkeep wrote
     spark.sql(f"DELETE FROM lake.{VECTORS} WHERE id = 8")
     grown = lineage(spark)
-    assert {value: value for value, value in grown.items() if value < 100} == {
-        value: value for value, value in before.items() if value != 8
-    }
+    assert {id: row for id, row in grown.items() if id < 100} == {id: row for id, row in before.items() if id != 8}
     assert len({row_id for _, row_id, _ in grown.values()}) == 179
     assert lineage_here(catalog) == grown
     perform(catalog, VECTORS)

@@ -218,7 +218,7 @@ def made_of(frames: UpsertFrames, value: DataFrame) -> tuple[bool, list[tuple[An
     """Whether Spark judged the rows by itself; the changes that they are; how many were refused."""
     with change_set(value, frames.plan(value)) as result:
         rows = result.frame.select("id", "value", DELETED).collect()
-        return result.by_spark, sorted(tuple(row) for row in rows), result.report.quarantined
+        return result.by_spark, sorted(tuple(row) for row in rows), result.report.counts.refused
 
 
 def test_good_rows_in_the_tables_types_are_judged_by_spark_alone_and_all_others_by_tasks(

@@ -70,15 +70,15 @@ def main(folder: str, uri: str) -> None:
 
 
 def run_once(spark: SparkSession, folder: Path, uri: str, die_at: int, when: str) -> str:
-    """Runs the pipeline with a catalog of its own; gives `N files, N calls`, or why another run came first."""
+    """Runs the pipeline with a catalog of its own; `N files, N calls`, or `overtaken` if another was first."""
     project, catalog = load_project(folder), DyingCatalog("lake", uri=uri)
     catalog.die_at, catalog.when = die_at, when
     try:
         result = run_pipeline(project.pipeline("daily_sales"), spark=spark, catalog=catalog, folder=project.folder)
     except PipelineError as exc:
-        if "came first" not in exc.message:
+        if exc.problem != "overtaken":
             raise
-        return exc.message
+        return exc.problem
     return f"{result.files} files, {catalog.calls} calls"
 
 

@@ -191,9 +191,9 @@ def choose_location(
 def _with_suffix(location: str, key: str, occupant: Occupant | str, suffix: str) -> str:
     """The location with a suffix at the folder that is taken.
 
-    >>> _beside("s3://b/ns/t", "s3:/b/ns/t/", Occupant("w", "ns", "moved", "s3:/b/ns/t/"), "1a2b")
+    >>> _with_suffix("s3://b/ns/t", "s3:/b/ns/t/", Occupant("w", "ns", "moved", "s3:/b/ns/t/"), "1a2b")
     's3://b/ns/t-1a2b'
-    >>> _beside("s3://b/ns/t/u", "s3:/b/ns/t/u/", Occupant("w", "ns", "t", "s3:/b/ns/t/"), "1a2b")
+    >>> _with_suffix("s3://b/ns/t/u", "s3:/b/ns/t/u/", Occupant("w", "ns", "t", "s3:/b/ns/t/"), "1a2b")
     's3://b/ns/t-1a2b/u'
     """
     below = 0
