@@ -44,7 +44,7 @@ class Stats:
 
     bounds: bool = True
     counts: bool = True
-    cut_to: int | None = None  # text bounds are cut to so many characters
+    cut_to: int | None = None  # text bounds are cut to this many characters
     narrow: bool = False  # numbers as they were before the column was widened
 
 

@@ -28,7 +28,7 @@ from frazil.catalog.store.relations import Swap
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import BadRequest, CommitConflict, CommitUnknown, InvalidChange, NoSuchNamespace, Unavailable
 
-FREE_TRIES = 3  # after so many lost races a commit locks its tables first
+FREE_TRIES = 3  # after this many lost races a commit locks its tables first
 MAX_TRIES = 20
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 

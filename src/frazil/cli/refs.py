@@ -127,7 +127,7 @@ KEEP = click.option(
 @click.option(
     "--min-snapshots",
     type=click.IntRange(min=1),
-    help="Expiry keeps at least so many of its snapshots.  [default: the table's]",
+    help="Expiry keeps at least this many of its snapshots.  [default: the table's]",
 )
 @OUTPUT
 @click.pass_obj

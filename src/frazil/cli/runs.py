@@ -33,7 +33,11 @@ SHOWN = (
 @click.command()
 @click.argument("name", metavar="[PIPELINE|TABLE]", required=False, shell_complete=complete_pipelines_and_tables)
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, the latest first."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Show at most this many, the latest first.",
 )
 @output_option("text", "json", former={"table": "text"})
 @click.pass_obj

@@ -102,7 +102,7 @@ def kafka(
       `_error` is not NULL, the message goes to the quarantine, and that is the reason. `none` hands Kafka's own columns
       to the pipeline's function.
     - `schema`: the Arrow schema of what a decoder of your own gives, for a pipeline whose function changes the frame.
-    - `max_messages`: at most so many in one batch.
+    - `max_messages`: at most this many per micro-batch.
     - `data_loss`: what happens when messages are gone before they were read: `stop` says which; `accept` goes on
       without them.
     - `options`: settings of the Kafka client, such as `{"security.protocol": "SASL_SSL"}`.

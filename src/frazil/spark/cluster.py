@@ -58,7 +58,7 @@ def place_conf(spark: SparkSettings) -> dict[str, str]:
         "spark.archives": f"{spark.environment.expanduser().absolute()}#{ENVIRONMENT}" if spark.environment else None,
     }
     if spark.executors and spark.executor_cores and spark.master.startswith("spark://"):
-        # A standalone master knows no number of executors: it hands out cores until so many are given.
+        # A standalone master knows no number of executors: it hands out cores up to this number.
         conf["spark.cores.max"] = str(spark.executors * spark.executor_cores)
     return {key: value for key, value in conf.items() if value is not None}
 

@@ -44,7 +44,7 @@ def bucket(count: int, column: str) -> str:
 
 
 def truncate(width: int, column: str) -> str:
-    """One partition for values that start alike: so many characters, or a multiple of this number."""
+    """One partition for values that start alike: the first `width` characters, or a multiple of `width`."""
     return f"truncate({width}, {quote_path(column)})"
 
 

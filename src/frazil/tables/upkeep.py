@@ -28,7 +28,7 @@ class Upkeep:
     """What `frazil maintain` does to a table; what is not said is left to Iceberg's defaults.
 
     - `target_file_size`: how large data files become: `"128MB"`, or a number of bytes.
-    - `min_input_files`: so many small files of a partition are worth a compaction.
+    - `min_input_files`: the number of small files in a partition that starts a compaction.
     - `keep_days` and `keep_snapshots`: a snapshot expires when it is older *and* that many newer ones are kept.
     - `orphans_older_than`: files that nothing leads to are removed at this age: `"3d"`, `"12h"`.
     """

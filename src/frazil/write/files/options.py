@@ -72,7 +72,7 @@ class WriteOptions:
             "compression_level": self.level,
             "data_page_size": self.page_bytes,
             "dictionary_pagesize_limit": self.dictionary_bytes,
-            # the writer looks at the size of a page after so many values
+            # the writer looks at the size of a page after this many values
             "write_batch_size": min(self.page_rows, 1_024),
             **({"max_rows_per_page": self.page_rows} if _HAS_PAGE_ROWS else {}),
             "write_page_index": True,  # costs nothing measurable, lets readers skip pages
