@@ -20,7 +20,7 @@ from benchmarks.catalog.workload import (
 )
 from benchmarks.load import Client, drive
 
-# after so many appends a client goes on with another table, so that the size of tables stays out of it
+# appends per table: then a client goes on with another one, so that the size of tables does not matter
 SNAPSHOTS_A_TABLE = 50
 
 

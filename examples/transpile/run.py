@@ -97,9 +97,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--follow", type=float, metavar="SECONDS", help="look for new files this often, instead of stopping"
     )
-    parser.add_argument(
-        "--processes", type=int, default=1, metavar="N", help="transpile on so many cores (%(default)s)"
-    )
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="processes that transpile (%(default)s)")
     return parser.parse_args(arguments)
 
 

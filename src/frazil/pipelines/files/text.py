@@ -63,8 +63,8 @@ def takes_text(wanted: pa.DataType) -> bool:
 
 
 def convert_text(values: pa.Array, wanted: pa.DataType) -> Converted:
-    """The texts as values of the type. A moment without a zone is none with one, and the other way round; blanks around
-    are no matter.
+    """Converts texts to the type. A timestamp with a zone does not fit a type without one, nor the reverse. Surrounding
+    blanks are ignored.
 
     >>> convert_text(pa.array(["12.50", "much", None]), pa.decimal128(12, 2)).misfits.to_pylist()
     [False, True, False]
