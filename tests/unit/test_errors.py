@@ -75,6 +75,19 @@ def test_former_names_of_facts_warn_and_work() -> None:
 
 
 def test_the_tree_in_the_docstring_names_every_class() -> None:
-    drawn = [line.split("── ")[-1].split()[0] for line in (errors.__doc__ or "").splitlines() if "── " in line]
-    ours = [cls.__name__ for cls in classes() if cls.__module__ == "frazil.errors"]
-    assert drawn == ours[1:]
+    drawn: dict[str, str] = {}
+    above = ["FrazilError"]  # the last class of each level
+    for line in (errors.__doc__ or "").splitlines():
+        before, branch, text = line.partition("── ")
+        if branch:
+            level, name = len(before) // 4, text.split()[0]
+            above[level:] = [name]
+            drawn[name] = above[level - 1]
+    ours = [cls for cls in classes()[1:] if cls.__module__ == "frazil.errors"]
+    assert drawn == {cls.__name__: cls.__bases__[0].__name__ for cls in ours}
+
+
+def test_every_class_can_be_imported_from_the_package() -> None:
+    ours = {cls.__name__ for cls in classes() if cls.__module__.startswith("frazil.errors")}
+    assert {"Facts", *ours} == set(errors.__all__)
+    assert {getattr(errors, name).__module__ for name in errors.__all__} == {"frazil.errors"}

@@ -1,0 +1,40 @@
+"""Errors of a table's history and maintenance."""
+
+from __future__ import annotations
+
+from frazil.errors.base import FrazilError
+
+
+class HistoryError(FrazilError):
+    """A snapshot, timestamp, branch or tag does not exist, or cannot be changed as requested."""
+
+
+class UpkeepError(FrazilError):
+    """Maintenance of a table is not possible as requested."""
+
+
+class RowsMismatch(UpkeepError):
+    """A rewrite would have changed the rows; the new files are deleted and the table is unchanged."""
+
+    def __init__(self, table: str, expected: str, got: str, *, first_file: str) -> None:
+        super().__init__(
+            f"{table}: rewriting {first_file} and others: expected {expected}, got {got}; nothing was committed",
+            hint="compare the file's row count with its manifest entry; the writer may have recorded it wrongly",
+            table=table,
+            expected=expected,
+            got=got,
+        )
+        self.first_file = first_file
+
+
+class ReferencesUnknown(FrazilError):
+    """The files that a table references are unknown, so no file is deleted that it might reference."""
+
+    def __init__(self, table: str, path: str, reason: str) -> None:
+        super().__init__(
+            f"no file was deleted: {table} cannot be read, so the files it references are unknown ({path}: {reason})",
+            hint=f"restore the file, go back to an older version (frazil table recover {table}), or drop the table",
+            table=table,
+            path=path,
+            reason=reason,
+        )
