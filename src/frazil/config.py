@@ -197,29 +197,16 @@ def load_settings(
     environ = os.environ if environ is None else environ
     folder = folder or Path.cwd()
     file, file_tree = _read_toml(folder, environ)
-    profiles = file_tree.pop("profiles", {})
-    chosen = profile or environ.get("FRAZIL_PROFILE") or file_tree.pop("profile", None) or "local"
-    file_tree.pop("profile", None)
-    if chosen != "local" and isinstance(profiles, dict) and chosen not in profiles:
-        known = ", ".join(["local", *profiles])
-        raise ConfigError(
-            f"profile '{chosen}' is not defined in {file or FILE_NAME}; known: {known}",
-            hint=f"add [profiles.{chosen}] to {FILE_NAME}",
-            name=chosen,
-        )
     label = str(file) if file else FILE_NAME
-    if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen, {}), dict):
-        raise ConfigError(
-            f"profile '{chosen}' in {file} is not a table",
-            hint=f"write [profiles.{chosen}.catalog], and settings below it",
-            name=chosen,
-        )
+    profiles, named = file_tree.pop("profiles", {}), file_tree.pop("profile", None)
+    chosen = profile or environ.get("FRAZIL_PROFILE") or named or "local"
+    profile_tree = _profile_tree(profiles, chosen, label)
     own_env = _env_tree(environ)
-    name = _catalog_name(flags, own_env, profiles.get(chosen, {}), file_tree)
+    name = _catalog_name(flags, own_env, profile_tree, file_tree)
     layers: list[tuple[str, Tree]] = [
         *_pyiceberg_file(folder, environ, name),
         (label, file_tree),
-        (f"{label} [profiles.{chosen}]", profiles.get(chosen, {})),
+        (f"{label} [profiles.{chosen}]", profile_tree),
         *_pyiceberg_env(environ, name),
         ("environment", own_env),
         ("flag", _dotted_tree(flags or {})),
@@ -228,13 +215,7 @@ def load_settings(
     served = read_served(folder / stack_folder)
     if served is not None:
         layers.insert(0, (str(stack_folder / SERVED_FILE), {"catalog": {"uri": served.uri}}))
-    merged: Tree = {}
-    sources: dict[str, str] = {}
-    for source, layer in layers:
-        tree = _flatten_free(layer, source)
-        _merge(merged, tree)
-        for key, _ in _leaves(tree):
-            sources[key] = f"FRAZIL_{key.upper().replace('.', '__')}" if source == "environment" else source
+    merged, sources = _merge_layers(layers)
     try:
         settings = Settings.model_validate(
             {**_resolve(merged, environ, sources), "profile": chosen, "sources": sources}
@@ -247,6 +228,37 @@ def load_settings(
         if served and (served.command, served.uri) == ("up", settings.catalog.uri)
         else settings
     )
+
+
+def _profile_tree(profiles: object, chosen: str, label: str) -> Tree:
+    """The settings below `[profiles.CHOSEN]`; `local` need not be defined."""
+    if chosen != "local" and isinstance(profiles, dict) and chosen not in profiles:
+        known = ", ".join(["local", *profiles])
+        raise ConfigError(
+            f"profile '{chosen}' is not defined in {label}; known: {known}",
+            hint=f"add [profiles.{chosen}] to {FILE_NAME}",
+            name=chosen,
+        )
+    tree = profiles.get(chosen, {}) if isinstance(profiles, dict) else None
+    if not isinstance(tree, dict):
+        raise ConfigError(
+            f"profile '{chosen}' in {label} is not a table",
+            hint=f"write [profiles.{chosen}.catalog], and settings below it",
+            name=chosen,
+        )
+    return tree
+
+
+def _merge_layers(layers: Sequence[tuple[str, Tree]]) -> tuple[Tree, dict[str, str]]:
+    """One tree in which later layers win, and the source of each dotted key."""
+    merged: Tree = {}
+    sources: dict[str, str] = {}
+    for source, layer in layers:
+        tree = _flatten_free(layer, source)
+        _merge(merged, tree)
+        for key, _ in _leaves(tree):
+            sources[key] = f"FRAZIL_{key.upper().replace('.', '__')}" if source == "environment" else source
+    return merged, sources
 
 
 # --- the local stack's own secrets -----------------------------------------------------------------------------------

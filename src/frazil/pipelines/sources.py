@@ -110,46 +110,46 @@ def kafka(
       without a value) deletes one: `json`, an object with the key's columns, or the value of the only one; `text`, the
       bare value of the only one.
     """
-    kafka_source = KafkaSource(
+    source = KafkaSource(
         servers, topics, pattern, decode, schema, max_messages, data_loss, dict(options or {}), message_key
     )
-    if bool(topics) == bool(pattern):
+    _check_topics(source)
+    _check_options(source)
+    return source
+
+
+def _check_topics(source: KafkaSource) -> None:
+    if bool(source.topics) == bool(source.pattern):
         raise DeclarationError(
             "a Kafka source needs topics, or a pattern of topics, and not both",
             hint='sources.kafka("uplink", servers=...)',
         )
-    if not callable(decode) and decode not in ("json", "none"):
-        raise DeclarationError(
-            f"decode is '{decode}', expected 'json', 'none', or a function on Arrow batches",
-            option="decode",
-            got=decode,
-        )
-    if data_loss not in get_args(DataLoss):
-        raise DeclarationError(
-            f"data_loss is '{data_loss}', expected one of {', '.join(get_args(DataLoss))}",
-            option="data_loss",
-            got=data_loss,
-        )
-    if message_key is not None and message_key not in get_args(MessageKey):
-        raise DeclarationError(
-            f"message_key is '{message_key}', expected one of {', '.join(get_args(MessageKey))}",
-            option="message_key",
-            got=message_key,
-        )
-    if message_key is not None and decode != "json":
-        raise DeclarationError(
-            "message_key is for decode='json'; a decoder of your own gets the keys", hint="leave message_key out"
-        )
-    if max_messages < 1:
-        raise DeclarationError(
-            f"max_messages is {max_messages}, expected 1 or more", option="max_messages", got=max_messages
-        )
-    if wrong := [name for name in topics if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name)]:
+    if wrong := [name for name in source.topics if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name)]:
         raise DeclarationError(
             f"'{wrong[0]}' cannot name a topic of Kafka",
             hint="for a pattern: sources.kafka(pattern='...', servers=...)",
         )
-    return kafka_source
+
+
+def _check_options(source: KafkaSource) -> None:
+    if not callable(source.decode) and source.decode not in ("json", "none"):
+        raise _wrong_option("decode", source.decode, "'json', 'none', or a function on Arrow batches")
+    if source.data_loss not in get_args(DataLoss):
+        raise _wrong_option("data_loss", source.data_loss, f"one of {', '.join(get_args(DataLoss))}")
+    if source.message_key is not None and source.message_key not in get_args(MessageKey):
+        raise _wrong_option("message_key", source.message_key, f"one of {', '.join(get_args(MessageKey))}")
+    if source.message_key is not None and source.decode != "json":
+        raise DeclarationError(
+            "message_key is for decode='json'; a decoder of your own gets the keys", hint="leave message_key out"
+        )
+    if source.max_messages < 1:
+        raise DeclarationError(
+            f"max_messages is {source.max_messages}, expected 1 or more", option="max_messages", got=source.max_messages
+        )
+
+
+def _wrong_option(option: str, got: object, expected: str) -> DeclarationError:
+    return DeclarationError(f"{option} is '{got}', expected {expected}", option=option, got=got)
 
 
 def csv(

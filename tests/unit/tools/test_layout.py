@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 
 import pytest
@@ -56,6 +57,25 @@ def test_every_public_name_can_be_imported(package: str) -> None:
     module = importlib.import_module(package)
     for name in getattr(module, "__all__", ()):
         assert getattr(module, name) is not None
+
+
+LONGEST_FUNCTION = 60  # lines, with its docstring
+
+
+def too_long(source: str) -> list[str]:
+    """The functions with more lines than that."""
+    functions = (
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    lengths = ((node.name, (node.end_lineno or 0) - node.lineno + 1) for node in functions)
+    return [f"{name}: {length} lines" for name, length in lengths if length > LONGEST_FUNCTION]
+
+
+def test_no_function_is_too_long_to_read_at_once() -> None:
+    functions = {name: too_long(file.read_text("utf-8")) for name, file in layout.modules().items()}
+    assert {name: longer for name, longer in functions.items() if longer} == {}
+    body = "    pass\n" * LONGEST_FUNCTION
+    assert too_long(f"def short():\n    pass\n\n\nasync def long():\n{body}") == ["long: 61 lines"]
 
 
 def test_the_checks_can_fail() -> None:

@@ -45,23 +45,10 @@ def roll_back_delta(
         )
     current, then = log.progress_of_all(now), _known_progress(log, old)
     after: dict[str, PartProgress] = {}
-    if not with_progress:
-        _check_covered(uri, version, current, then or Progress())
-    elif then is None:
-        raise ProgressMismatch(
-            f"{uri}: what the progress was at version {version} is no longer known: the log keeps that of the last "
-            f"commits alone",
-            hint="roll back without the progress, or to a later version",
-            snapshot=version,
-            table=uri,
-            problem="expired",
-        )
+    if with_progress:
+        after = _older_progress(uri, version, current, then)
     else:
-        # Generations never go back: a writer of the time that is undone must not regain ownership.
-        after = {
-            name: replace(then.part(name), generation=part_progress.generation + 1, writer="")
-            for name, part_progress in current.parts.items()
-        }
+        _check_covered(uri, version, current, then or Progress())
     try:
         now.restore(version, commit_properties=_properties(log, after))
     except CommitFailedError as exc:
@@ -72,23 +59,45 @@ def roll_back_delta(
             table=uri,
         ) from exc
     except (DeltaError, OSError) as exc:
-        if _MISSING in str(exc):  # looked for before the commit is sent
-            hint = "a vacuum has removed its files; choose a version that is kept: nothing was changed"
-            raise SinkError(
-                f"{uri}: version {version} cannot be brought back: {exc}",
-                hint=hint,
-                snapshot=version,
-                reason=str(exc),
-                table=uri,
-                problem="not-restorable",
-            ) from exc
-        raise CommitUnknown(
-            f"{uri}: the rollback may or may not have happened: {exc}",
-            hint="look at the table's history",
-            reason=str(exc),
-            table=uri,
-        ) from exc
+        raise _restore_error(uri, version, str(exc)) from exc
     return now.version()
+
+
+def _older_progress(uri: str, version: int, current: Progress, then: Progress | None) -> dict[str, PartProgress]:
+    """The progress of every part as it was at the version, if that is known."""
+    if then is None:
+        raise ProgressMismatch(
+            f"{uri}: what the progress was at version {version} is no longer known: the log keeps that of the last "
+            f"commits alone",
+            hint="roll back without the progress, or to a later version",
+            snapshot=version,
+            table=uri,
+            problem="expired",
+        )
+    # Generations never go back: a writer of the time that is undone must not regain ownership.
+    return {
+        name: replace(then.part(name), generation=part_progress.generation + 1, writer="")
+        for name, part_progress in current.parts.items()
+    }
+
+
+def _restore_error(uri: str, version: int, reason: str) -> SinkError | CommitUnknown:
+    """What an error of delta-rs means for the rollback."""
+    if _MISSING in reason:  # looked for before the commit is sent
+        return SinkError(
+            f"{uri}: version {version} cannot be brought back: {reason}",
+            hint="a vacuum has removed its files; choose a version that is kept: nothing was changed",
+            snapshot=version,
+            reason=reason,
+            table=uri,
+            problem="not-restorable",
+        )
+    return CommitUnknown(
+        f"{uri}: the rollback may or may not have happened: {reason}",
+        hint="look at the table's history",
+        reason=reason,
+        table=uri,
+    )
 
 
 def _at(log: DeltaLog, version: int) -> DeltaTable:
