@@ -229,14 +229,16 @@ def test_a_read_that_was_begun_is_untouched_by_writes_and_a_write_that_fails_lea
 
 @pytest.mark.requirement("sales.atomic")
 def test_a_reader_sees_all_rows_of_a_write_or_none(sales: Sales) -> None:
-    stop, seen = threading.Event(), set()
+    stop, has_read, seen = threading.Event(), threading.Event(), set()
 
     def watch() -> None:
         while not stop.is_set():
             seen.add(sales.ask("SELECT count(*) FROM sales")[0][0])
+            has_read.set()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    assert has_read.wait(240)
     for day in ("2024-01-18", "2024-01-19"):
         sales.add_day(day)
     stop.set()

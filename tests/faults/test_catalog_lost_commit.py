@@ -129,7 +129,9 @@ def test_no_answer_is_false_while_the_databases_sessions_are_ended(
             )
             try:
                 with psycopg.connect(url, autocommit=True) as connection:
-                    while ended < campaign.size(short=60, full=1000):
+                    while ended < campaign.size(short=60, full=1000) or not any(
+                        appender.answers.committed for appender in appenders
+                    ):
                         rows = connection.execute(
                             f"SELECT pg_terminate_backend(pid) FROM ({busy} LIMIT 1) AS s"
                         ).fetchall()
@@ -140,5 +142,3 @@ def test_no_answer_is_false_while_the_databases_sessions_are_ended(
         run_together([lambda a=a: append(a) for a in appenders] + [end_sessions])
         for appender in appenders:
             appender.check()
-        assert ended > 0
-        assert any(appender.answers.committed for appender in appenders)
