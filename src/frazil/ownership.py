@@ -61,10 +61,13 @@ def check_pipeline(
     moment ago.
     """
     name = project or project_name(load_settings(folder=folder), folder)
-    others = other_owners(existing_tables(catalog, ledgered(target)) if tables is None else tables, name)
+    loaded = existing_tables(catalog, ledgered(target)) if tables is None else tables
+    others = other_owners(loaded, name)
     if others and not adopt:
         raise OtherProject(name, others)
-    return PipelineOwner(catalog, name, [target, *companions(target)])
+    # Companion tables are made with the owner of their table, and change hands with it.
+    is_claimed = all(table.properties.get(PROPERTY_PROJECT) == name for table in loaded)
+    return PipelineOwner(catalog, name, [target, *companions(target)], is_claimed)
 
 
 def ledgered(target: Identifier) -> list[Identifier]:

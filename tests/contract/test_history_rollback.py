@@ -166,7 +166,7 @@ class Line:
     def load_table(self, identifier: object) -> Table:
         return self.catalog.load_table(identifier)  # type: ignore[arg-type]
 
-    def create_table(self, identifier: object, schema: Schema) -> Table:
+    def create_table(self, identifier: object, schema: Schema, *, properties: dict[str, str]) -> Table:
         raise NotImplementedError
 
     def commit_changes(self, changes: Sequence[Change]) -> None:

@@ -45,8 +45,8 @@ class Meanwhile:
     def load_table(self, identifier: str | Identifier) -> Table:
         return self.catalog.load_table(identifier)
 
-    def create_table(self, identifier: str | Identifier, schema: Schema) -> Table:
-        return self.catalog.create_table(identifier, schema)
+    def create_table(self, identifier: str | Identifier, schema: Schema, *, properties: dict[str, str]) -> Table:
+        return self.catalog.create_table(identifier, schema, properties=properties)
 
     def commit_changes(self, changes: Sequence[Change]) -> None:
         self.commits.append(changes)

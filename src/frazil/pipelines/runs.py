@@ -86,13 +86,15 @@ def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
     return pa.table({field.name: pa.array([values[field.name]], field.type) for field in schema}, schema=schema)
 
 
-def note_run(result: RunResult, target: Table, catalog: FrazilCatalog) -> None:
-    """Remembers a run by itself: one that failed, or a stream that ended. If the catalog is away, there is no note."""
+def note_run(result: RunResult, target: Table, catalog: FrazilCatalog, *, owner: str | None = None) -> None:
+    """Remembers a run by itself: one that failed, or a stream that ended. If the catalog is away, there is no note.
+    A table of runs that is new belongs to project `owner`.
+    """
     from frazil.errors import CommitConflict
     from frazil.pipelines.ledger import append_rows, open_companion
 
     with suppress(Exception):
-        table = open_companion(runs_of(target), catalog)
+        table = open_companion(runs_of(target), catalog, owner=owner)
         append = append_rows(table, run_rows(result, table.schema().as_arrow()))
         for attempt in range(1, ATTEMPTS + 1):
             try:

@@ -13,7 +13,7 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict, RowRefused, SchemaMismatch, SinkError
-from frazil.protocol import PROPERTY_UPSERTED_BY
+from frazil.protocol import PROPERTY_PROJECT, PROPERTY_UPSERTED_BY
 from frazil.write.commit import (
     MAIN,
     Append,
@@ -171,11 +171,16 @@ class IcebergTarget:
             table = self.catalog.load_table(name)
         except NoSuchTableError:
             with contextlib.suppress(TableAlreadyExistsError):  # another part was faster
-                self.catalog.create_table(name, QUARANTINE_SCHEMA)
+                self.catalog.create_table(name, QUARANTINE_SCHEMA, properties=self._owner())
             table = self.catalog.load_table(name)
         if self.key and PROPERTY_UPSERTED_BY not in table.properties:
             self.catalog.commit_changes([Change(name, (), set_properties({PROPERTY_UPSERTED_BY: ", ".join(self.key)}))])
         return table
+
+    def _owner(self) -> dict[str, str]:
+        """The property that says which project the table belongs to now, if it has one."""
+        owner = self._load(self.identifier).properties.get(PROPERTY_PROJECT)
+        return {PROPERTY_PROJECT: owner} if owner else {}
 
     def _patiently(self, load: Callable[[], Table]) -> Table:
         """A sink that is open waits for a catalog that is away, here as in its commits."""

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
+from frazil import sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog, connect
@@ -26,7 +28,7 @@ from frazil.ownership import check_pipeline
 from frazil.pipelines import sources
 from frazil.pipelines.batch.run import run_pipeline
 from frazil.pipelines.ledger import ledger_of, ledger_rows, open_companion
-from frazil.pipelines.runs import runs_of
+from frazil.pipelines.runs import RunResult, note_run, runs_of
 from frazil.pipelines.sources import SourceFile
 from frazil.pipelines.stream.run import StreamOptions, run_stream
 from frazil.project import load_project
@@ -236,6 +238,23 @@ def test_a_pipeline_adopts_its_table_with_all_companions_in_one_commit(
     owner.claim()
     assert commits == [sorted(f"lakehouse.{name}" for name in COMPANIONS)]
     assert owners(lake) == ["other"] * 4
+
+
+def test_companion_tables_are_made_with_the_owner_of_their_table_so_that_a_claim_loads_nothing(
+    project: Path, lake: FrazilCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frazil("apply")
+    with sinks.open("lakehouse.sales", name="s", catalog=lake, bad_rows="quarantine", checks="id < 5") as sink:
+        sink.write(pa.table({"id": pa.array([1, 9], pa.int64())}), position=2)
+    note_run(RunResult("daily", "lakehouse.sales"), load_project(project).pipeline("daily").target, lake, owner="sales")
+    open_companion(ledger_of(load_project(project).pipeline("daily").target), lake, owner="sales")
+    assert owners(lake) == ["sales"] * 4
+    owner = check_pipeline(("lakehouse", "sales"), lake, project)
+    loaded: list[object] = []
+    monkeypatch.setattr(FrazilCatalog, "load_table", lambda _, name: loaded.append(name))
+    monkeypatch.setattr(FrazilCatalog, "load_each", lambda _, names: loaded.extend(names))
+    owner.claim()
+    assert loaded == []
 
 
 def test_a_run_whose_files_are_refused_adopts_nothing(

@@ -94,7 +94,7 @@ def run_pipeline(
         if not isinstance(exc, CommitUnknown):  # it may be in, with the row of this run
             seconds = time.monotonic() - begun
             failed = replace(run.result, snapshot_id=None, seconds=seconds, error=tell_error(exc, catalog.properties))
-            note_run(failed, pipeline.target, catalog)
+            note_run(failed, pipeline.target, catalog, owner=tables.project)
         if isinstance(exc, WriterFenced) and not exc.made_anew:
             raise _came_first(pipeline) from exc
         raise

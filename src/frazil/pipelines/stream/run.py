@@ -101,6 +101,7 @@ def run_stream(
                 replace(ended, rows=stream_progress.rows, quarantined=stream_progress.quarantined),
                 pipeline.target,
                 catalog,
+                owner=stream.owner.project,
             )
     return stream_progress
 

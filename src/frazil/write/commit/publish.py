@@ -71,7 +71,7 @@ class CommitCatalog(Protocol):
     def load_table(self, identifier: str | Identifier) -> Table:
         """The table as it is now."""
 
-    def create_table(self, identifier: str | Identifier, schema: Schema) -> Table:
+    def create_table(self, identifier: str | Identifier, schema: Schema, *, properties: dict[str, str]) -> Table:
         """A new table."""
 
     def commit_changes(self, changes: Sequence[Change]) -> None:
@@ -358,8 +358,8 @@ class SingleTableCatalog:
         table: Table = self.catalog.load_table(identifier)  # type: ignore[attr-defined]
         return table
 
-    def create_table(self, identifier: str | Identifier, schema: Schema) -> Table:
-        table: Table = self.catalog.create_table(identifier, schema)  # type: ignore[attr-defined]
+    def create_table(self, identifier: str | Identifier, schema: Schema, *, properties: dict[str, str]) -> Table:
+        table: Table = self.catalog.create_table(identifier, schema, properties=properties)  # type: ignore[attr-defined]
         return table
 
     def commit_changes(self, changes: Sequence[Change]) -> None:
