@@ -71,13 +71,46 @@ def test_the_reasons_are_those_of_live_rows(quarantine: IcebergQuarantine, catal
     assert (holding.rows, dict(holding.reasons)) == (2, {"check 'id > 100' failed": 2})
 
 
+def upgrade(catalog: FrazilCatalog, name: str) -> Kept3:
+    """The table in format 3, as an engine makes it of one in format 2."""
+    table = Kept3(catalog, name)
+    to_format_3 = UpgradeFormatVersionUpdate.model_validate({"format-version": 3})
+    same = AssertTableUUID(uuid=table.live.metadata.table_uuid)
+    catalog.commit_changes([Change(table.identifier, (same,), (to_format_3,))])
+    return table
+
+
 def test_rows_in_a_deletion_vector_are_not_held(quarantine: IcebergQuarantine, catalog: FrazilCatalog) -> None:
-    kept3 = Kept3(catalog, companion(quarantine))
-    upgrade = UpgradeFormatVersionUpdate.model_validate({"format-version": 3})
-    same = AssertTableUUID(uuid=kept3.live.metadata.table_uuid)
-    catalog.commit_changes([Change(kept3.identifier, (same,), (upgrade,))])
+    kept3 = upgrade(catalog, companion(quarantine))
     (file,) = kept3.files()
     kept3.add_vectors([(file.file_path, [0, 2], file)])
     holding = quarantine.holding()
     assert holding is not None
     assert (held(quarantine), holding.rows) == ([2, 4, 5], 3)
+
+
+@pytest.mark.parametrize("upgraded", [("table",), ("quarantine",), ("table", "quarantine")], ids=" and ".join)
+def test_rows_of_tables_that_were_upgraded_to_format_3_are_replayed_and_dropped(
+    quarantine: IcebergQuarantine, catalog: FrazilCatalog, upgraded: tuple[str, ...]
+) -> None:
+    names = {"table": quarantine.name, "quarantine": companion(quarantine)}
+    in_format_3 = {name: upgrade(catalog, names[name]) for name in upgraded}
+    if "quarantine" in upgraded:
+        (file,) = in_format_3["quarantine"].files()
+        in_format_3["quarantine"].add_vectors([(file.file_path, [0], file)])
+    else:
+        delete_positions(catalog, companion(quarantine), [0])
+    assert quarantine.replay(Rules(checks=("id > 3",))).replayed == 2
+    assert (in_table(quarantine, catalog), held(quarantine)) == ([4, 5], [2, 3])
+    assert quarantine.replay(Rules(checks=("id > 2",))).replayed == 1
+    assert (in_table(quarantine, catalog), held(quarantine)) == ([3, 4, 5], [2])
+    assert quarantine.drop(Choice()).dropped == 1
+    assert (in_table(quarantine, catalog), held(quarantine)) == ([3, 4, 5], [])
+    if "table" in upgraded:
+        row_ids = [row_id for row_id, _ in in_format_3["table"].lineage().values()]
+        assert len(set(row_ids)) == 3
+        assert in_format_3["table"].summary()["total-records"] == "3"
+
+
+def in_table(quarantine: IcebergQuarantine, catalog: FrazilCatalog) -> list[int]:
+    return sorted(scan_rows(catalog.load_table(quarantine.identifier)).to_arrow()["id"].to_pylist())

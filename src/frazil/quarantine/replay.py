@@ -109,9 +109,9 @@ class IcebergQuarantine:
                 return done
             self._refuse_upserted(quarantine, held)
             table = self._load(self.identifier)
-            contract = held.contract(TableLayout.of(table), lambda: _reasons(quarantine))
+            contract = held.contract(layout_of(table), lambda: _reasons(quarantine))
             trial = Retrial(contract, meant, edits or {}, extra_is_error=held.extra_fields == "error")
-            with ReplayFiles(contract.layout, TableLayout.of(quarantine), write=not dry_run) as files:
+            with ReplayFiles(contract.layout, layout_of(quarantine), write=not dry_run) as files:
                 files.split(read_each_file(quarantine), trial)
                 if dry_run or not trial.passed:
                     return ReplayResult.of(trial, dry_run=dry_run)
@@ -136,7 +136,8 @@ class IcebergQuarantine:
             if done := _committed(quarantine, sent):
                 return done
             judge = GivingUp(choice)
-            with ReplayFiles(TableLayout.of(quarantine), TableLayout.of(quarantine), write=not dry_run) as files:
+            layout = layout_of(quarantine)
+            with ReplayFiles(layout, layout, write=not dry_run) as files:
                 files.split(read_each_file(quarantine), judge)
                 if dry_run or not judge.ids:
                     return DropResult(len(judge.ids), dict(judge.reasons.most_common()))
@@ -202,6 +203,13 @@ class IcebergQuarantine:
             raise SinkError(
                 f"table {'.'.join(identifier)} is not there", table=".".join(identifier), problem="missing"
             ) from exc
+
+
+def layout_of(table: Table) -> TableLayout:
+    """What new files of the table or its quarantine look like. Sinks make no table of format 3, but engines upgrade
+    tables that have a quarantine. There, replayed rows get new ids, and so do rows that stay behind in a new file.
+    """
+    return TableLayout.of(table, formats=(1, 2, 3))
 
 
 def _reasons(quarantine: Table) -> Iterator[str]:
