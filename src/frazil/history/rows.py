@@ -5,14 +5,12 @@ memory is short.
 from __future__ import annotations
 
 import difflib
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import HistoryError
-from frazil.scan.engines import connect_closed
+from frazil.scan.engines import AFTER, BEFORE, changed_rows, quoted, repeated_key, row_pairs
 from frazil.scan.planning import Point, schema_at
 
 if TYPE_CHECKING:
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from frazil.scan.planning import FileTask
-
-MEMORY_LIMIT = "512MB"
 Row = dict[str, Any]
 
 
@@ -52,16 +47,14 @@ class RowDiff:
 
 def diff_rows(table: Table, before: Point, after: Point, *, key: Sequence[str], limit: int | None = 20) -> RowDiff:
     """The rows that differ; `limit` bounds those that are listed, not those that are counted."""
-    from frazil.scan.reading import differing_files
+    from frazil.scan.reading import differing_files, read_tasks
 
     schema = _later_schema(table, before, after)
     name = ".".join(table.name())
     check_key(schema, key, table=name)
     old, new = differing_files(table, before.snapshot.snapshot_id, after.snapshot.snapshot_id)
-    with _workbench() as con:
-        _fill(con, "before_rows", table, old, schema)
-        _fill(con, "after_rows", table, new, schema)
-        for side, point in (("before_rows", before), ("after_rows", after)):
+    with row_pairs(read_tasks(table, old, schema), read_tasks(table, new, schema)) as con:
+        for side, point in ((BEFORE, before), (AFTER, after)):
             _check_unique(con, side, key, where=f"{name} at {point}")
         counts = _compare(con, schema, key)
         return RowDiff(*counts, rows=tuple(_list_rows(con, schema, key, limit)), files_read=len(old) + len(new))
@@ -88,33 +81,10 @@ def _later_schema(table: Table, before: Point, after: Point) -> Schema:
 # --- DuckDB ----------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _workbench() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB that works in little memory and puts the rest into a folder that goes away."""
-    with tempfile.TemporaryDirectory(prefix="frazil-diff-") as folder:
-        con = connect_closed(memory_limit=MEMORY_LIMIT, temp_directory=folder, preserve_insertion_order=False)
-        try:
-            yield con
-        finally:
-            con.close()
-
-
-def _fill(con: duckdb.DuckDBPyConnection, name: str, table: Table, tasks: Sequence[FileTask], schema: Schema) -> None:
-    from frazil.scan.reading import read_tasks
-
-    con.register("stream", read_tasks(table, tasks, schema))
-    con.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM stream")  # noqa: S608  # our own name
-    con.unregister("stream")
-
-
 def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str], *, where: str) -> None:
-    columns = ", ".join(_quote(name) for name in key)
-    row = con.execute(f"SELECT {columns}, count(*) FROM {side} GROUP BY ALL HAVING count(*) > 1 LIMIT 1").fetchone()  # noqa: S608
-    if row:
-        *values, count = row
-        shown = ", ".join(f"{name}={value!r}" for name, value in zip(key, values, strict=True))
+    if repeated := repeated_key(con, side, key):
         raise HistoryError(
-            f"{where}: {shown} is the key of {count} rows",
+            f"{where}: {repeated[0]} is the key of {repeated[1]} rows",
             hint="name the columns that tell rows apart: --key a,b",
             problem="duplicate-key",
         )
@@ -122,16 +92,11 @@ def _check_unique(con: duckdb.DuckDBPyConnection, side: str, key: Sequence[str],
 
 def _compare(con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str]) -> tuple[int, int, int]:
     """Makes the table of differences; gives how many rows were added, removed and changed."""
-    rest = [field.name for field in schema.fields if field.name not in key]
-    same = " AND ".join(f"b.row.{_quote(name)} IS NOT DISTINCT FROM a.row.{_quote(name)}" for name in key)
-    differs = " OR ".join(f"b.row.{_quote(name)} IS DISTINCT FROM a.row.{_quote(name)}" for name in rest) or "false"
-    # Each row as one value: no column of the user's can be taken for one of ours.
+    names = [field.name for field in schema.fields]
     con.execute(
         f"""CREATE TEMP TABLE differences AS
-        SELECT CASE WHEN b.row IS NULL THEN '+' WHEN a.row IS NULL THEN '-'
-            ELSE '~' END AS sign, b.row AS before, a.row AS after
-        FROM (SELECT t AS row FROM before_rows t) b FULL JOIN (SELECT t AS row FROM after_rows t) a ON {same}
-        WHERE b.row IS NULL OR a.row IS NULL OR {differs}"""  # noqa: S608  # every name is quoted
+        SELECT CASE WHEN before IS NULL THEN '+' WHEN after IS NULL THEN '-' ELSE '~' END AS sign, before, after
+        FROM ({changed_rows(names, key)})"""  # noqa: S608  # every name is quoted
     )
     counts = dict(con.execute("SELECT sign, count(*) FROM differences GROUP BY sign").fetchall())
     return counts.get("+", 0), counts.get("-", 0), counts.get("~", 0)
@@ -140,7 +105,7 @@ def _compare(con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str])
 def _list_rows(
     con: duckdb.DuckDBPyConnection, schema: Schema, key: Sequence[str], limit: int | None
 ) -> Iterator[RowChange]:
-    order = ", ".join(f"coalesce(after.{_quote(name)}, before.{_quote(name)})" for name in key)
+    order = ", ".join(f"coalesce(after.{quoted(name)}, before.{quoted(name)})" for name in key)
     names = [field.name for field in schema.fields]
     limited = "" if limit is None else f"LIMIT {int(limit)}"
     row = con.execute(f"SELECT sign, before, after FROM differences ORDER BY {order} {limited}")  # noqa: S608
@@ -156,7 +121,3 @@ def _differ(object_: object, other: object) -> bool:
     return object_ != other and not (
         object_ != object_ and other != other
     )  # NaN is itself here, as in the comparison above
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

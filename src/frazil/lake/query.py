@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, NoSuchTable, QueryError
 from frazil.lake.table import LakeTable
-from frazil.scan.engines import connect_closed, first_line, import_duckdb
+from frazil.scan.engines import connect_closed, first_line, import_duckdb, quoted
 from frazil.scan.planning import MAIN, Named, Point, find_point, find_ref, find_time
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ class QueryTables:
         return schema, table
 
     def _create(self, schema: str, table: str, sql: str) -> None:
-        self.con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
-        self.con.execute(f"CREATE VIEW {quote(schema)}.{quote(table)} AS {sql}")
+        self.con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
+        self.con.execute(f"CREATE VIEW {quoted(schema)}.{quoted(table)} AS {sql}")
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
@@ -277,14 +277,6 @@ def distinct(names: Sequence[str]) -> list[str]:
         tries = (name if number == 0 else f"{name}_{number}" for number in count())
         unique.append(next(try_ for try_ in tries if try_ not in unique))
     return unique
-
-
-def quote(name: str) -> str:
-    """
-    >>> quote('odd "name"')
-    '"odd ""name\"""'
-    """
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _place(sql: str, position: str | None) -> str:

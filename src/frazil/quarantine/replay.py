@@ -23,7 +23,16 @@ from frazil.quarantine.held import Choice, HeldRow, Holding, Naming, check_of
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.quarantine.replay_files import ReplayFiles
 from frazil.scan.reading import read_each_file, scan_rows
-from frazil.write.commit import Append, CommitCatalog, RetryPolicy, Rewrite, property_key, quarantine_of, until_decided
+from frazil.write.commit import (
+    Append,
+    CommitCatalog,
+    RetryPolicy,
+    Rewrite,
+    load_existing,
+    property_key,
+    quarantine_of,
+    until_decided,
+)
 from frazil.write.contract import Contract
 from frazil.write.files import TableLayout
 
@@ -108,7 +117,7 @@ class IcebergQuarantine:
             if done := _committed(quarantine, sent):
                 return done
             self._refuse_upserted(quarantine, held)
-            table = self._load(self.identifier)
+            table = load_existing(self.catalog, self.identifier)
             contract = held.contract(layout_of(table), lambda: _reasons(quarantine))
             trial = Retrial(contract, meant, edits or {}, extra_is_error=held.extra_fields == "error")
             with ReplayFiles(contract.layout, layout_of(quarantine), write=not dry_run) as files:
@@ -193,16 +202,8 @@ class IcebergQuarantine:
         try:
             return self.catalog.load_table(quarantine_of(self.identifier))
         except (NoSuchTableError, NoSuchNamespaceError):
-            self._load(self.identifier)  # a table that is not there has no empty quarantine either
+            load_existing(self.catalog, self.identifier)  # a table that is not there has no empty quarantine either
             return None
-
-    def _load(self, identifier: Identifier) -> Table:
-        try:
-            return self.catalog.load_table(identifier)
-        except (NoSuchTableError, NoSuchNamespaceError) as exc:
-            raise SinkError(
-                f"table {'.'.join(identifier)} is not there", table=".".join(identifier), problem="missing"
-            ) from exc
 
 
 def layout_of(table: Table) -> TableLayout:

@@ -29,6 +29,7 @@ from frazil.write.commit import (
     QuarantinedRow,
     RetryPolicy,
     as_arrow,
+    load_existing,
     quarantine_of,
     set_properties,
     until_decided,
@@ -57,7 +58,7 @@ class IcebergTarget:
 
     def __post_init__(self) -> None:
         self._publisher = Publisher(self.catalog, self.identifier, self.ref, self.retry)
-        self.table = self.table or self._load(self.identifier)
+        self.table = self.table or load_existing(self.catalog, self.identifier)
         self._metadata, self._layout = self.table.metadata, TableLayout.of(self.table)
 
     @property
@@ -133,7 +134,7 @@ class IcebergTarget:
         """
         wanted = pa.schema(roots_of(schema, names))
         for _ in range(EVOLVE_ATTEMPTS):
-            table = self._load(self.identifier)
+            table = load_existing(self.catalog, self.identifier)
             check_new_names(arrow_schema(table.schema()), wanted, table=self._layout.name)
             try:
                 with table.update_schema() as update:
@@ -144,7 +145,7 @@ class IcebergTarget:
                 raise SchemaMismatch(
                     self._layout.name, names[0], expected="a column that can be added", got=str(exc)
                 ) from exc
-            self._layout = TableLayout.of(self._load(self.identifier))
+            self._layout = TableLayout.of(load_existing(self.catalog, self.identifier))
             return
         raise SinkError(
             f"{self._layout.name}: columns {', '.join(names)} could not be added: others kept changing the schema",
@@ -152,7 +153,7 @@ class IcebergTarget:
         )
 
     def _append(self, identifier: Identifier, rows: pa.Table) -> Append:
-        layout = TableLayout.of(self._patiently(lambda: self._load(identifier)))
+        layout = TableLayout.of(self._patiently(lambda: load_existing(self.catalog, identifier)))
         accepted = Contract.of(layout).accept(as_table(rows))
         if accepted.rejected:
             first = accepted.rejected[0]
@@ -179,7 +180,7 @@ class IcebergTarget:
 
     def _owner(self) -> dict[str, str]:
         """The property that says which project the table belongs to now, if it has one."""
-        owner = self._load(self.identifier).properties.get(PROPERTY_PROJECT)
+        owner = load_existing(self.catalog, self.identifier).properties.get(PROPERTY_PROJECT)
         return {PROPERTY_PROJECT: owner} if owner else {}
 
     def _patiently(self, load: Callable[[], Table]) -> Table:
@@ -190,14 +191,3 @@ class IcebergTarget:
         fresh = TableLayout.of(table)
         same = self._layout.schema.schema_id == fresh.schema.schema_id and self._layout == fresh
         return self._layout if same else fresh
-
-    def _load(self, identifier: Identifier) -> Table:
-        try:
-            return self.catalog.load_table(identifier)
-        except NoSuchTableError as exc:
-            raise SinkError(
-                f"table {'.'.join(identifier)} is not there",
-                hint="create it first: a sink makes no tables",
-                table=".".join(identifier),
-                problem="missing",
-            ) from exc

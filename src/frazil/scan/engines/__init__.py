@@ -12,17 +12,24 @@ if TYPE_CHECKING:
     from frazil.scan.engines.frames import as_polars, to_daft, to_duckdb, to_pandas, to_polars, without_extensions
     from frazil.scan.engines.pushdown import ScanDataset
     from frazil.scan.engines.spark import active_session, run_sql, to_spark
+    from frazil.scan.engines.two_versions import AFTER, BEFORE, changed_rows, quoted, repeated_key, row_pairs
 
 __all__ = [
+    "AFTER",
+    "BEFORE",
     "ScanDataset",
     "ScannedTable",
     "active_session",
     "as_polars",
+    "changed_rows",
     "connect_closed",
     "explain_engine",
     "first_line",
     "import_duckdb",
     "literal",
+    "quoted",
+    "repeated_key",
+    "row_pairs",
     "run_sql",
     "s3_address",
     "to_daft",

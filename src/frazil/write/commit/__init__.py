@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         SingleTableCatalog,
         ignore,
         is_lasting,
+        load_existing,
         until_decided,
     )
     from frazil.write.commit.quarantine_table import (
@@ -103,6 +104,7 @@ __all__ = [
     "highest_offsets",
     "ignore",
     "is_lasting",
+    "load_existing",
     "merge",
     "merge_small",
     "move_ref",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import UUID
 
 import requests
-from pyiceberg.exceptions import NoSuchTableError, ServerError, ServiceUnavailableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ServerError, ServiceUnavailableError
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Identifier
 
@@ -259,18 +259,24 @@ class Publisher:
 
     def _load(self, identifier: Identifier) -> Table:
         self.retry.on_step("before load")
-        try:
-            return self.catalog.load_table(identifier)
-        except NoSuchTableError as exc:
-            raise SinkError(
-                f"table {'.'.join(identifier)} is not there",
-                hint="create it before the sink starts",
-                table=".".join(identifier),
-                problem="missing",
-            ) from exc
+        return load_existing(self.catalog, identifier)
 
     def _until_decided(self, attempt: Callable[[int], T]) -> T:
         return until_decided(attempt, name=self.table_name, retry=self.retry)
+
+
+def load_existing(catalog: CommitCatalog, identifier: Identifier) -> Table:
+    """The table as it is now; raises `SinkError` if it does not exist."""
+    try:
+        return catalog.load_table(identifier)
+    except (NoSuchTableError, NoSuchNamespaceError) as exc:
+        name = ".".join(identifier)
+        raise SinkError(
+            f"table {name} is not there",
+            hint="create it before rows are written to it: a sink makes no tables",
+            table=name,
+            problem="missing",
+        ) from exc
 
 
 def until_decided(attempt: Callable[[int], T], *, name: str, retry: RetryPolicy) -> T:
