@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil.artifacts.java import JavaNeed, find_java
 from tests.kit.stack import Project, keep_logs, make_project
 
 if TYPE_CHECKING:
@@ -24,10 +26,13 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 @pytest.fixture(scope="session")
 def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """All five servers, up and ready; after the last test nothing of them may be left."""
+    """All five servers, up and ready, on the Javas of wheels; after the last test nothing of them may be left."""
     stack = make_project(tmp_path_factory.mktemp("live") / "project")
     try:
-        stack.frazil("up", "--with", "trino,kafka,postgres")
+        with pytest.MonkeyPatch.context() as environment:
+            homes = [str(find_java(need, search=[]).home) for need in (JavaNeed.KAFKA, JavaNeed.TRINO)]
+            environment.setenv("FRAZIL_JAVA_HOME", os.pathsep.join(homes))
+            stack.frazil("up", "--with", "trino,kafka,postgres")
         yield stack
     finally:
         stack.frazil("down")

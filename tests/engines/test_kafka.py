@@ -110,8 +110,7 @@ def test_a_transaction_and_the_internal_topics_work_on_one_node(broker: Kafka) -
 
 
 def test_damaged_data_is_reported_with_the_brokers_own_words(fresh_broker: Kafka) -> None:
-    fresh_broker.start()
-    fresh_broker.stop()
+    fresh_broker.data.mkdir(parents=True)
     (fresh_broker.data / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=7\n")
     with pytest.raises(ServiceDied) as caught:
         fresh_broker.start()

@@ -1,8 +1,7 @@
-"""Trino on its own, on the Java of a wheel; then with the catalog and the object store of a stack."""
+"""Trino in a stack: on the Java of a wheel, with the stack's catalog and object store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,9 @@ from frazil.services.trino import Trino, run_query
 from tests.kit.stack import Project
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trino]:
-    """Trino without a catalog to talk to: it starts all the same."""
-    folder = tmp_path_factory.mktemp("trino")
-    names = ("trino", "catalog", "object_store")
-    flags = {"stack.folder": str(folder), **{f"stack.ports.{name}": str(ports.free_port()) for name in names}}
-    service = Trino(load_settings(flags=flags, environ={}, folder=folder))
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("FRAZIL_JAVA_HOME", str(find_java(JavaNeed.TRINO, search=[]).home))
-        service.start()
-    yield service
-    service.stop()
+@pytest.fixture
+def engine(live_stack: Project) -> Trino:
+    return Trino(live_stack.settings)
 
 
 def ask(port: int, sql: str) -> list[list[Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from frazil.artifacts.java import JavaNeed, find_java
 from tests.engines.spark_sql import SparkProcess
 from tests.kit.stack import Project
 from tests.kit.stack_lake import SCHEMA, connection, rows, s3_endpoint
@@ -155,6 +156,7 @@ class Spark(Sql):
             "s3.secret_access_key": keys["s3.secret-access-key"],
             "spark.master": "local[2]",
             "spark.driver_memory": "1g",
+            "spark.java_home": str(find_java(JavaNeed.SPARK, search=[]).home),
         }
         self.process = SparkProcess(flags, folder)
 
