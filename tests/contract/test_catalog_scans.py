@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog
 
 
 @pytest.fixture(scope="module")
-def catalog(server: EmbeddedCatalog) -> RestCatalog:
+def planning_catalog(server: EmbeddedCatalog) -> RestCatalog:
     """PyIceberg that lets the server plan."""
     result = load_catalog("planned", **server.properties, **{"scan-planning-mode": "server"})
     result.create_namespace("lake")
@@ -49,9 +49,9 @@ def catalog(server: EmbeddedCatalog) -> RestCatalog:
 
 
 @pytest.fixture(scope="module")
-def orders(catalog: RestCatalog) -> Table:
+def orders(planning_catalog: RestCatalog) -> Table:
     """Four appends in three countries over six days: 24 files."""
-    table = catalog.create_table("lake.orders", SCHEMA, partition_spec=SPEC)
+    table = planning_catalog.create_table("lake.orders", SCHEMA, partition_spec=SPEC)
     for start in range(0, 120, 30):
         table.append(rows(start, 30))
     return table
@@ -103,8 +103,10 @@ def test_pyiceberg_reads_the_same_rows_through_the_servers_plan(orders: Table) -
     assert sorted(result) == [n for n in range(50, 120) if n % 3 == 0]
 
 
-def test_pyiceberg_cannot_yet_take_a_plan_with_a_partition_that_is_null(catalog: RestCatalog, client: Client) -> None:
-    table = catalog.create_table("lake.nulls", SCHEMA, partition_spec=SPEC)
+def test_pyiceberg_cannot_yet_take_a_plan_with_a_partition_that_is_null(
+    planning_catalog: RestCatalog, client: Client
+) -> None:
+    table = planning_catalog.create_table("lake.nulls", SCHEMA, partition_spec=SPEC)
     table.append(rows(0, 1).set_column(1, "country", pa.nulls(1, pa.string())))
     body = client.post("/namespaces/lake/tables/nulls/plan", {}).body
     assert body["file-scan-tasks"][0]["data-file"]["partition"] == [None, "1970-01-01"]
@@ -138,8 +140,10 @@ def test_pages_together_have_every_file_once_and_any_server_answers_them(
     assert sorted(result) == sorted(files)
 
 
-def test_a_plan_stays_with_its_snapshot_while_others_commit(catalog: RestCatalog, server: EmbeddedCatalog) -> None:
-    table = catalog.create_table("lake.pinned", SCHEMA, partition_spec=SPEC)
+def test_a_plan_stays_with_its_snapshot_while_others_commit(
+    planning_catalog: RestCatalog, server: EmbeddedCatalog
+) -> None:
+    table = planning_catalog.create_table("lake.pinned", SCHEMA, partition_spec=SPEC)
     table.append(rows(0, 30))
     plan = "/namespaces/lake/tables/pinned/plan"
     with running_catalog(server.folder, limits=server.app.ctx.limits.model_copy(update={"plan_files": 4})) as other:
@@ -228,9 +232,9 @@ def test_a_bad_request_names_what_is_wrong(orders: Table, client: Client, body: 
 
 
 def test_unknown_tokens_and_those_of_another_table_are_refused(
-    orders: Table, catalog: RestCatalog, client: Client
+    orders: Table, planning_catalog: RestCatalog, client: Client
 ) -> None:
-    catalog.create_table("lake.other", SCHEMA)
+    planning_catalog.create_table("lake.other", SCHEMA)
     token = client.post("/namespaces/lake/tables/other/plan", {}).body["plan-id"]
     for wrong in ("nonsense", token[:-2], token):
         assert client.post(TASKS, {"plan-task": wrong}).error[:2] == (404, "NoSuchPlanTaskException")
@@ -240,8 +244,8 @@ def test_unknown_tokens_and_those_of_another_table_are_refused(
     assert client.post("/namespaces/lake/tables/none/plan", {}).error[:2] == (404, "NoSuchTableException")
 
 
-def test_a_manifest_that_is_damaged_or_elsewhere_is_named(catalog: RestCatalog, client: Client) -> None:
-    table = catalog.create_table("lake.broken", SCHEMA)
+def test_a_manifest_that_is_damaged_or_elsewhere_is_named(planning_catalog: RestCatalog, client: Client) -> None:
+    table = planning_catalog.create_table("lake.broken", SCHEMA)
     table.append(rows(0, 3))
     snapshot = table.current_snapshot()
     assert snapshot is not None

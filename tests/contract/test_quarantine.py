@@ -50,7 +50,7 @@ NO_CHECKS = Rules(checks=())
 
 
 @dataclass
-class Lake:
+class QuarantinedTable:
     """A table of one kind and its quarantine."""
 
     open_sink: Callable[..., ArrowSink]
@@ -89,7 +89,7 @@ def bad(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def catalog(server: EmbeddedCatalog) -> FrazilCatalog:
+def database_catalog(server: EmbeddedCatalog) -> FrazilCatalog:
     """On every database of the contract tests."""
     client = FrazilCatalog("lake", **server.properties)
     client.create_namespace("lake")
@@ -102,7 +102,7 @@ def embedded() -> Iterator[FrazilCatalog]:
         yield result
 
 
-def iceberg_lake(catalog: FrazilCatalog) -> Lake:
+def iceberg_lake(catalog: FrazilCatalog) -> QuarantinedTable:
     name = ("lake", f"t{uuid.uuid4().hex[:8]}")
     catalog.create_table(name, SCHEMA, partition_spec=partition_spec(SCHEMA, ["bucket(3, id)"]))
 
@@ -110,7 +110,7 @@ def iceberg_lake(catalog: FrazilCatalog) -> Lake:
         with catalog.load_table(name).update_schema(allow_incompatible_changes=True) as update:
             update.make_column_optional("id")
 
-    return Lake(
+    return QuarantinedTable(
         lambda **options: frazil.sinks.open(name, name="s", catalog=catalog, **options),
         lambda retry=None: IcebergQuarantine(catalog, name, retry or RetryPolicy(longest_pause_seconds=0.05)),
         lambda: catalog.load_table(name).scan().to_arrow(),
@@ -119,10 +119,10 @@ def iceberg_lake(catalog: FrazilCatalog) -> Lake:
     )
 
 
-def delta_lake(folder: Path) -> Lake:
+def delta_lake(folder: Path) -> QuarantinedTable:
     uri = str(folder / "t")
     create_delta_table(uri, SCHEMA, partition_by=["bucket(3, id)"])
-    return Lake(
+    return QuarantinedTable(
         lambda **options: frazil.sinks.open(uri, name="s", **options),
         lambda retry=None: DeltaQuarantine(uri, retry=retry or RetryPolicy(longest_pause_seconds=0.05)),
         lambda: pa.table(DeltaTable(uri).to_pyarrow_table()),
@@ -132,16 +132,16 @@ def delta_lake(folder: Path) -> Lake:
 
 
 @pytest.fixture(params=["iceberg", "delta"])
-def lake(request: pytest.FixtureRequest, embedded: FrazilCatalog, tmp_path: Path) -> Lake:
+def lake(request: pytest.FixtureRequest, embedded: FrazilCatalog, tmp_path: Path) -> QuarantinedTable:
     return iceberg_lake(embedded) if request.param == "iceberg" else delta_lake(tmp_path)
 
 
 @pytest.fixture
-def iceberg(embedded: FrazilCatalog) -> Lake:
+def iceberg(embedded: FrazilCatalog) -> QuarantinedTable:
     return iceberg_lake(embedded)
 
 
-def test_what_is_held_is_counted_by_reason(lake: Lake) -> None:
+def test_what_is_held_is_counted_by_reason(lake: QuarantinedTable) -> None:
     lake.fill(row(0), bad(1), bad(2), row(3, amount=Decimal(5000)), row(4, amount="x"), row(5, amount=1.5))
     held = lake.quarantine().holding()
     assert held is not None
@@ -153,7 +153,7 @@ def test_what_is_held_is_counted_by_reason(lake: Lake) -> None:
     assert held.oldest == held.newest
 
 
-def test_nothing_was_ever_quarantined(lake: Lake) -> None:
+def test_nothing_was_ever_quarantined(lake: QuarantinedTable) -> None:
     lake.fill(row(0))
     quarantine = lake.quarantine()
     assert (quarantine.holding(), quarantine.rows(), quarantine.replay(), quarantine.drop(Choice())) == (
@@ -164,7 +164,7 @@ def test_nothing_was_ever_quarantined(lake: Lake) -> None:
     )
 
 
-def test_rows_that_pass_now_come_in_as_they_were_and_the_others_stay(lake: Lake) -> None:
+def test_rows_that_pass_now_come_in_as_they_were_and_the_others_stay(lake: QuarantinedTable) -> None:
     lake.fill(row(0), bad(1), row(2, amount=Decimal(5000)))
     lake.fill(bad(3), start=3)
     result = lake.quarantine().replay(Rules(checks=(SMALL,)))
@@ -174,27 +174,27 @@ def test_rows_that_pass_now_come_in_as_they_were_and_the_others_stay(lake: Lake)
     assert lake.held() == [2]
 
 
-def test_a_second_replay_finds_nothing_to_do(lake: Lake) -> None:
+def test_a_second_replay_finds_nothing_to_do(lake: QuarantinedTable) -> None:
     lake.fill(bad(1), bad(2))
     assert lake.quarantine().replay(NO_CHECKS).replayed == 2
     assert lake.quarantine().replay(NO_CHECKS) == ReplayResult()
     assert (lake.ids(), lake.held()) == ([1, 2], [])
 
 
-def test_without_known_checks_those_that_refused_a_row_still_hold(lake: Lake) -> None:
+def test_without_known_checks_those_that_refused_a_row_still_hold(lake: QuarantinedTable) -> None:
     lake.fill(bad(1), row(2, amount=Decimal(5000)))
     result = lake.quarantine().replay()
     assert (result.replayed, sum(result.failed.values()), lake.ids()) == (0, 2, [])
 
 
-def test_a_dry_run_changes_nothing(lake: Lake) -> None:
+def test_a_dry_run_changes_nothing(lake: QuarantinedTable) -> None:
     lake.fill(bad(1), row(2, note=7))
     result = lake.quarantine().replay(NO_CHECKS, dry_run=True)
     assert result == ReplayResult(1, {"field 'note': expected string": 1}, dry_run=True)
     assert (lake.ids(), lake.held()) == ([], [1, 2])
 
 
-def test_rows_are_chosen_by_reason_and_part(lake: Lake) -> None:
+def test_rows_are_chosen_by_reason_and_part(lake: QuarantinedTable) -> None:
     lake.fill(bad(1), row(2, amount=Decimal(5000)))
     lake.fill(bad(3), part=1)
     lake.quarantine().replay(NO_CHECKS, choice=Choice(reason=POSITIVE, part="s/part-1"))
@@ -202,7 +202,7 @@ def test_rows_are_chosen_by_reason_and_part(lake: Lake) -> None:
     assert [json.loads(rejected.raw)["id"] for rejected in lake.quarantine().rows(Choice(reason="< 1000"))] == [2]
 
 
-def test_edited_rows_take_the_place_of_what_was_written(lake: Lake) -> None:
+def test_edited_rows_take_the_place_of_what_was_written(lake: QuarantinedTable) -> None:
     lake.fill(bad(1), bad(2), row(3, amount="7,50"))
     shown = [item.to_json() for item in lake.quarantine().rows()]
     shown[0]["raw"]["amount"] = "1.00"
@@ -215,7 +215,7 @@ def test_edited_rows_take_the_place_of_what_was_written(lake: Lake) -> None:
     assert lake.quarantine().replay(edits=edits).missing == tuple(sorted(edits))
 
 
-def test_an_edited_row_that_is_still_bad_stays_as_it_was(lake: Lake) -> None:
+def test_an_edited_row_that_is_still_bad_stays_as_it_was(lake: QuarantinedTable) -> None:
     lake.fill(bad(1))
     (shown,) = lake.quarantine().rows()
     result = lake.quarantine().replay(edits={shown.id: '{"id": 1, "amout": "2.00"}'})
@@ -223,13 +223,13 @@ def test_an_edited_row_that_is_still_bad_stays_as_it_was(lake: Lake) -> None:
     assert lake.quarantine().rows() == [shown]
 
 
-def test_fields_that_the_sink_ignored_are_ignored_when_asked_to(lake: Lake) -> None:
+def test_fields_that_the_sink_ignored_are_ignored_when_asked_to(lake: QuarantinedTable) -> None:
     lake.fill({**bad(1), "colour": "red"}, extra_fields="ignore")
     assert lake.quarantine().replay(NO_CHECKS).failed == {"field 'colour': the table has no such field": 1}
     assert lake.quarantine().replay(Rules((), "ignore")).replayed == 1
 
 
-def test_rows_that_are_the_same_in_everything_are_distinguished(lake: Lake) -> None:
+def test_rows_that_are_the_same_in_everything_are_distinguished(lake: QuarantinedTable) -> None:
     with lake.open_sink(bad_rows="quarantine", checks=[POSITIVE]) as sink:
         sink.write_with_offsets([bad(1), bad(1), bad(1)], source="events", offsets=[0, 0, 0])
     first, second, third = lake.quarantine().rows()
@@ -238,7 +238,7 @@ def test_rows_that_are_the_same_in_everything_are_distinguished(lake: Lake) -> N
     assert (lake.ids(), lake.held()) == ([1], [1, 1])
 
 
-def test_dropped_rows_are_gone_and_the_others_stay(lake: Lake) -> None:
+def test_dropped_rows_are_gone_and_the_others_stay(lake: QuarantinedTable) -> None:
     lake.fill(bad(1), row(2, amount=Decimal(5000)), bad(3))
     before = lake.quarantine().drop(Choice(reason=POSITIVE), dry_run=True)
     assert (before.dropped, dict(before.reasons), lake.held()) == (2, {f"check '{POSITIVE}' failed": 2}, [1, 2, 3])
@@ -248,14 +248,14 @@ def test_dropped_rows_are_gone_and_the_others_stay(lake: Lake) -> None:
     assert (lake.held(), lake.quarantine().holding()) == ([], Holding(lake.quarantine().name))
 
 
-def test_a_sink_that_goes_on_after_a_replay_repeats_nothing(lake: Lake) -> None:
+def test_a_sink_that_goes_on_after_a_replay_repeats_nothing(lake: QuarantinedTable) -> None:
     lake.fill(row(0), bad(1))
     lake.quarantine().replay(NO_CHECKS)
     lake.fill(row(0), bad(1), row(2), bad(3))
     assert (lake.ids(), lake.held()) == ([0, 1, 2], [3])
 
 
-def test_rows_that_a_sink_sets_aside_in_the_meantime_stay(lake: Lake) -> None:
+def test_rows_that_a_sink_sets_aside_in_the_meantime_stay(lake: QuarantinedTable) -> None:
     lake.fill(bad(1))
     disturbed: list[str] = []
 
@@ -272,7 +272,7 @@ def test_rows_that_a_sink_sets_aside_in_the_meantime_stay(lake: Lake) -> None:
     assert (lake.ids(), lake.held()) == ([1, 7], [])
 
 
-def test_replays_that_meet_bring_a_row_in_once(lake: Lake) -> None:
+def test_replays_that_meet_bring_a_row_in_once(lake: QuarantinedTable) -> None:
     lake.fill(*[bad(number) for number in range(1, 30)])
     runs = [threading.Thread(target=lambda: _replay_quietly(lake)) for _ in range(3)]
     for run in runs:
@@ -283,13 +283,13 @@ def test_replays_that_meet_bring_a_row_in_once(lake: Lake) -> None:
     assert (lake.ids(), lake.held()) == (list(range(1, 30)), [])
 
 
-def _replay_quietly(lake: Lake) -> None:
+def _replay_quietly(lake: QuarantinedTable) -> None:
     with contextlib.suppress(SinkError):  # on Delta, who comes later takes over
         lake.quarantine().replay(NO_CHECKS)
 
 
 @pytest.mark.parametrize("lost", ["before commit", "after commit"])
-def test_a_request_or_a_reply_that_is_lost_is_found_out(lake: Lake, lost: str) -> None:
+def test_a_request_or_a_reply_that_is_lost_is_found_out(lake: QuarantinedTable, lost: str) -> None:
     lake.fill(bad(1), row(2, note=7))
     losses = [lost, lost]
 
@@ -306,7 +306,7 @@ def test_a_request_or_a_reply_that_is_lost_is_found_out(lake: Lake, lost: str) -
     assert (result.replayed, lake.ids(), lake.held()) == (1, [1], [2])
 
 
-def test_rows_that_the_table_takes_since_it_was_changed_pass(iceberg: Lake) -> None:
+def test_rows_that_the_table_takes_since_it_was_changed_pass(iceberg: QuarantinedTable) -> None:
     iceberg.fill(row(0, id=None), row(1))
     assert iceberg.quarantine().replay().replayed == 0
     iceberg.evolve()
@@ -314,14 +314,14 @@ def test_rows_that_the_table_takes_since_it_was_changed_pass(iceberg: Lake) -> N
     assert (iceberg.read()["id"].to_pylist().count(None), iceberg.read_quarantine().num_rows) == (1, 0)
 
 
-def test_on_every_database_both_tables_change_in_one_commit(catalog: FrazilCatalog) -> None:
-    lake = iceberg_lake(catalog)
+def test_on_every_database_both_tables_change_in_one_commit(database_catalog: FrazilCatalog) -> None:
+    lake = iceberg_lake(database_catalog)
     lake.fill(bad(1), row(2, note=7))
     assert lake.quarantine().replay(NO_CHECKS).replayed == 1
     assert (lake.ids(), lake.held()) == ([1], [2])
 
 
-def test_files_of_a_replay_that_lost_a_race_are_deleted(iceberg: Lake, embedded: FrazilCatalog) -> None:
+def test_files_of_a_replay_that_lost_a_race_are_deleted(iceberg: QuarantinedTable, embedded: FrazilCatalog) -> None:
     iceberg.fill(bad(1))
     name = iceberg.quarantine().identifier  # type: ignore[union-attr]
     disturbed: list[str] = []
@@ -337,7 +337,7 @@ def test_files_of_a_replay_that_lost_a_race_are_deleted(iceberg: Lake, embedded:
     assert len(files) == table.inspect.files().num_rows
 
 
-def test_history_keeps_what_has_left(iceberg: Lake, embedded: FrazilCatalog) -> None:
+def test_history_keeps_what_has_left(iceberg: QuarantinedTable, embedded: FrazilCatalog) -> None:
     iceberg.fill(bad(1), bad(2))
     iceberg.quarantine().replay(NO_CHECKS)
     name = iceberg.quarantine().identifier  # type: ignore[union-attr]

@@ -48,7 +48,7 @@ FLUSHES = [({"flush_rows": 30}, [0, 0, 30, 30]), ({"flush_rows": None, "flush_by
 
 
 @dataclass
-class Lake:
+class TargetKind:
     """A place for tables of one kind."""
 
     open_sink: Callable[..., ArrowSink]
@@ -65,7 +65,7 @@ class Lake:
         return sorted((json.loads(row["raw"])["id"], row["reason"], json.loads(row["position"])) for row in rows)
 
 
-def iceberg_lake(catalog: FrazilCatalog) -> Lake:
+def iceberg_lake(catalog: FrazilCatalog) -> TargetKind:
     name = ("lake", f"t{uuid.uuid4().hex[:8]}")
 
     def create(*fields: str, **properties: str) -> None:
@@ -74,7 +74,7 @@ def iceberg_lake(catalog: FrazilCatalog) -> Lake:
     def open_sink(*, part: int = 0, **options: Any) -> ArrowSink:
         return frazil.sinks.open(name, name="s", catalog=catalog, part=part, **options)
 
-    return Lake(
+    return TargetKind(
         open_sink,
         create,
         lambda: catalog.load_table(name).scan().to_arrow(),
@@ -83,7 +83,7 @@ def iceberg_lake(catalog: FrazilCatalog) -> Lake:
     )
 
 
-def delta_lake(folder: Path) -> Lake:
+def delta_lake(folder: Path) -> TargetKind:
     uri = str(folder / "t")
 
     def create(*fields: str) -> None:
@@ -92,7 +92,7 @@ def delta_lake(folder: Path) -> Lake:
     def open_sink(**options: Any) -> ArrowSink:
         return frazil.sinks.open(uri, name="s", **options)
 
-    return Lake(
+    return TargetKind(
         open_sink,
         create,
         lambda: pa.table(DeltaTable(uri).to_pyarrow_table()),
@@ -102,7 +102,7 @@ def delta_lake(folder: Path) -> Lake:
 
 
 @pytest.fixture(params=["iceberg", "delta"])
-def lake(request: pytest.FixtureRequest, catalog: FrazilCatalog, tmp_path: Path) -> Lake:
+def lake(request: pytest.FixtureRequest, catalog: FrazilCatalog, tmp_path: Path) -> TargetKind:
     return iceberg_lake(catalog) if request.param == "iceberg" else delta_lake(tmp_path)
 
 
@@ -125,7 +125,7 @@ def arrow(start: int, count: int) -> pa.Table:
 
 
 @pytest.mark.requirement("arrow.direct")
-def test_rows_of_every_kind_come_back_the_same(lake: Lake) -> None:
+def test_rows_of_every_kind_come_back_the_same(lake: TargetKind) -> None:
     lake.create("day(event_timestamp)")
     with lake.open_sink() as sink:
         sink.write(arrow(0, 2))
@@ -138,7 +138,7 @@ def test_rows_of_every_kind_come_back_the_same(lake: Lake) -> None:
     assert result.to_pylist() == rows(0, 11)
 
 
-def test_a_stream_is_taken_batch_by_batch_and_committed_as_one(lake: Lake) -> None:
+def test_a_stream_is_taken_batch_by_batch_and_committed_as_one(lake: TargetKind) -> None:
     lake.create("day(event_timestamp)")
     most = 0
 
@@ -158,7 +158,7 @@ def test_a_stream_is_taken_batch_by_batch_and_committed_as_one(lake: Lake) -> No
 
 
 @pytest.mark.requirement("sink.exactly-once")
-def test_a_writer_goes_on_where_the_last_one_stopped(lake: Lake) -> None:
+def test_a_writer_goes_on_where_the_last_one_stopped(lake: TargetKind) -> None:
     lake.create()
     with lake.open_sink() as sink:
         assert (sink.offset, sink.position) == (None, {})
@@ -170,7 +170,7 @@ def test_a_writer_goes_on_where_the_last_one_stopped(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("sink.atomic")
-def test_nothing_is_seen_before_the_commit_and_all_of_it_after(lake: Lake) -> None:
+def test_nothing_is_seen_before_the_commit_and_all_of_it_after(lake: TargetKind) -> None:
     lake.create("day(event_timestamp)")
     sink = lake.open_sink(flush_rows=None)
     sink.write(arrow(0, 100), position=100)
@@ -186,7 +186,9 @@ def test_nothing_is_seen_before_the_commit_and_all_of_it_after(lake: Lake) -> No
     ("options", "commits"),
     [({"flush_rows": 30}, [0, 0, 30, 30]), ({"flush_rows": None, "flush_bytes": 1}, [10, 20, 30, 40])],
 )
-def test_rows_are_committed_by_number_and_by_bytes(lake: Lake, options: dict[str, Any], commits: list[int]) -> None:
+def test_rows_are_committed_by_number_and_by_bytes(
+    lake: TargetKind, options: dict[str, Any], commits: list[int]
+) -> None:
     lake.create()
     sink = lake.open_sink(**options)
     seen = []
@@ -198,7 +200,7 @@ def test_rows_are_committed_by_number_and_by_bytes(lake: Lake, options: dict[str
 
 
 @pytest.mark.requirement("sink.buffer")
-def test_rows_are_committed_by_time_even_when_the_source_is_silent(lake: Lake) -> None:
+def test_rows_are_committed_by_time_even_when_the_source_is_silent(lake: TargetKind) -> None:
     lake.create()
     sink = lake.open_sink(flush_rows=None, flush_seconds=60)
     now = [0.0]
@@ -215,7 +217,7 @@ def test_rows_are_committed_by_time_even_when_the_source_is_silent(lake: Lake) -
 
 @pytest.mark.requirement("sink.exactly-once")
 @pytest.mark.parametrize("step", ["flush", "commit", "close"])
-def test_files_that_lack_rows_are_never_committed(lake: Lake, step: str) -> None:
+def test_files_that_lack_rows_are_never_committed(lake: TargetKind, step: str) -> None:
     lake.create("day(event_timestamp)")
     sink = lake.open_sink(flush_rows=None)
     sink.write(arrow(0, 5), position=5)
@@ -227,7 +229,7 @@ def test_files_that_lack_rows_are_never_committed(lake: Lake, step: str) -> None
 
 
 @pytest.mark.requirement("sink.exactly-once")
-def test_an_error_in_the_callers_code_commits_nothing_and_leaves_no_file(lake: Lake) -> None:
+def test_an_error_in_the_callers_code_commits_nothing_and_leaves_no_file(lake: TargetKind) -> None:
     lake.create()
     sink = lake.open_sink()
 
@@ -245,7 +247,7 @@ def test_an_error_in_the_callers_code_commits_nothing_and_leaves_no_file(lake: L
 
 
 @pytest.mark.requirement("sink.exactly-once")
-def test_rows_that_a_source_repeats_are_left_out_by_their_offsets(lake: Lake) -> None:
+def test_rows_that_a_source_repeats_are_left_out_by_their_offsets(lake: TargetKind) -> None:
     lake.create()
     with lake.open_sink() as sink:
         sink.write_with_offsets(arrow(0, 5), source="events/0", offsets=[10, 11, 13, 13, 20])
@@ -258,7 +260,7 @@ def test_rows_that_a_source_repeats_are_left_out_by_their_offsets(lake: Lake) ->
     assert lake.ids() == [0, 1, 2, 3, 4, 5, 6, 100]
 
 
-def test_a_source_that_goes_back_is_refused(lake: Lake) -> None:
+def test_a_source_that_goes_back_is_refused(lake: TargetKind) -> None:
     lake.create()
     sink = lake.open_sink()
     sink.write(arrow(0, 5), position=5)
@@ -269,7 +271,7 @@ def test_a_source_that_goes_back_is_refused(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("sink.exactly-once")
-def test_the_writer_before_is_fenced(lake: Lake) -> None:
+def test_the_writer_before_is_fenced(lake: TargetKind) -> None:
     lake.create()
     old = lake.open_sink()
     old.write(arrow(0, 5), position=5)
@@ -281,7 +283,7 @@ def test_the_writer_before_is_fenced(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("sink.parallel")
-def test_parts_write_side_by_side(lake: Lake) -> None:
+def test_parts_write_side_by_side(lake: TargetKind) -> None:
     lake.create()
     sinks = [lake.open_sink(part=part) for part in range(3)]
     for turn in range(3):
@@ -293,7 +295,7 @@ def test_parts_write_side_by_side(lake: Lake) -> None:
     assert lake.ids() == [0, 1, 2, 100, 101, 102, 200, 201, 202]
 
 
-def test_a_source_that_ended_leaves_no_entry(lake: Lake) -> None:
+def test_a_source_that_ended_leaves_no_entry(lake: TargetKind) -> None:
     lake.create()
     with lake.open_sink() as sink:
         sink.write(arrow(0, 5), position={"a.csv": 5})
@@ -308,7 +310,9 @@ def test_a_source_that_ended_leaves_no_entry(lake: Lake) -> None:
 @pytest.mark.requirement("sink.exactly-once")
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "waiting"])
 @pytest.mark.parametrize("position", [5, {"a": 5, "b": 2}], ids=["plain", "by source"])
-def test_the_same_batch_at_the_same_position_is_not_appended_again(lake: Lake, position: Any, committed: bool) -> None:
+def test_the_same_batch_at_the_same_position_is_not_appended_again(
+    lake: TargetKind, position: Any, committed: bool
+) -> None:
     lake.create()
     sink = lake.open_sink()
     sink.write(arrow(0, 5), position=position)
@@ -320,7 +324,7 @@ def test_the_same_batch_at_the_same_position_is_not_appended_again(lake: Lake, p
     assert lake.ids() == (list(range(5)) if committed else [])
 
 
-def test_rows_may_come_from_one_of_several_sources(lake: Lake) -> None:
+def test_rows_may_come_from_one_of_several_sources(lake: TargetKind) -> None:
     lake.create()
     with lake.open_sink() as sink:
         sink.write(arrow(0, 5), position={"a": 5, "b": 2})
@@ -331,7 +335,7 @@ def test_rows_may_come_from_one_of_several_sources(lake: Lake) -> None:
 
 @pytest.mark.parametrize("offsets", [[0, 1, 2, 3, 4], [0], [0, None]], ids=["too many", "too few", "one is missing"])
 @pytest.mark.parametrize("as_rows", [rows, arrow, lambda *n: arrow(*n).to_reader()], ids=["dicts", "arrow", "stream"])
-def test_each_row_has_one_offset(lake: Lake, offsets: list[int | None], as_rows: Callable[..., Any]) -> None:
+def test_each_row_has_one_offset(lake: TargetKind, offsets: list[int | None], as_rows: Callable[..., Any]) -> None:
     lake.create()
     sink = lake.open_sink()
     with pytest.raises(ProgressMismatch, match=f"2 rows with {len(offsets)} offsets|a row without an offset"):
@@ -339,7 +343,7 @@ def test_each_row_has_one_offset(lake: Lake, offsets: list[int | None], as_rows:
     assert (lake.ids(), lake.open_sink().position) == ([], {})
 
 
-def test_a_position_may_move_without_rows(lake: Lake) -> None:
+def test_a_position_may_move_without_rows(lake: TargetKind) -> None:
     lake.create()
     with lake.open_sink() as sink:
         sink.write(arrow(0, 0), position=50)
@@ -349,7 +353,7 @@ def test_a_position_may_move_without_rows(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("sink.schema")
-def test_bad_rows_are_quarantined_with_reason_and_position(lake: Lake) -> None:
+def test_bad_rows_are_quarantined_with_reason_and_position(lake: TargetKind) -> None:
     lake.create()
     with lake.open_sink(bad_rows="quarantine", checks=["amount >= 0"]) as sink:
         sink.write([*rows(0, 2), *rows(2, 1, amount=Decimal(-1)), *rows(3, 1, amount="a lot")], position=4)
@@ -362,7 +366,7 @@ def test_bad_rows_are_quarantined_with_reason_and_position(lake: Lake) -> None:
     ]
 
 
-def test_a_bad_row_stops_the_sink_where_that_is_the_policy(lake: Lake) -> None:
+def test_a_bad_row_stops_the_sink_where_that_is_the_policy(lake: TargetKind) -> None:
     lake.create()
     sink = lake.open_sink(checks=["amount >= 0"])
     sink.write(rows(0, 2), position=2)
@@ -374,7 +378,7 @@ def test_a_bad_row_stops_the_sink_where_that_is_the_policy(lake: Lake) -> None:
 
 @pytest.mark.requirement("arrow.iceberg")
 @pytest.mark.requirement("arrow.delta")
-def test_new_fields_become_columns_where_the_table_may_evolve(lake: Lake) -> None:
+def test_new_fields_become_columns_where_the_table_may_evolve(lake: TargetKind) -> None:
     lake.create("day(event_timestamp)")
     with lake.open_sink(extra_fields="evolve", flush_rows=None) as sink:
         sink.write(arrow(0, 2))
@@ -385,13 +389,13 @@ def test_new_fields_become_columns_where_the_table_may_evolve(lake: Lake) -> Non
     assert result == {0: (None, None), 1: (None, None), 2: ("red", None), 3: (None, 2.5), 4: (None, None)}
 
 
-def test_an_extra_field_is_an_error_by_default(lake: Lake) -> None:
+def test_an_extra_field_is_an_error_by_default(lake: TargetKind) -> None:
     lake.create()
     with raises(SchemaMismatch, column="color", expected="no such field"), lake.open_sink() as sink:
         sink.write(arrow(0, 1).append_column("color", pa.array(["red"])))
 
 
-def test_a_check_that_cannot_work_does_not_fence_the_writer_before(lake: Lake) -> None:
+def test_a_check_that_cannot_work_does_not_fence_the_writer_before(lake: TargetKind) -> None:
     lake.create()
     with lake.open_sink() as sink:
         with pytest.raises(CheckError):
@@ -400,7 +404,7 @@ def test_a_check_that_cannot_work_does_not_fence_the_writer_before(lake: Lake) -
     assert lake.ids() == [0]
 
 
-def test_a_table_that_is_not_there_is_named(lake: Lake) -> None:
+def test_a_table_that_is_not_there_is_named(lake: TargetKind) -> None:
     with raises(SinkError, problem="missing"):
         lake.open_sink()
 

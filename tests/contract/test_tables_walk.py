@@ -46,7 +46,7 @@ TYPES = {name: normalise_column(Column("x", name)).type for name in KINDS}
 
 
 @pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
+def walk_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
     with running_catalog(tmp_path_factory.mktemp("catalog")) as server:
         client = FrazilCatalog("lake", uri=server.uri)
         client.create_namespace("walk")
@@ -270,24 +270,24 @@ MOVES = [add, drop, rename, reorder, widen, loosen, describe, nest, partition, s
 @settings(max_examples=3, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_after_twenty_evolutions_every_snapshot_still_shows_its_own_values(
-    data: st.DataObject, catalog: FrazilCatalog
+    data: st.DataObject, walk_catalog: FrazilCatalog
 ) -> None:
     start = [
         Column("id", "int", required=True),
         Column("name", "string", required=True),
         Column("s", TYPES["struct<x: int>"]),
     ]
-    walk = Walk(catalog, [*start, Column("day", "date"), Column("amount", "decimal(9, 2)")])
+    walk = Walk(walk_catalog, [*start, Column("day", "date"), Column("amount", "decimal(9, 2)")])
     try:
         walk.step()
         for _ in range(STEPS):
             while not data.draw(st.sampled_from(MOVES), label="move")(walk, data):
                 pass
             walk.step()
-        live = catalog.load_table("walk.t")
+        live = walk_catalog.load_table("walk.t")
         assert len(walk.snapshots) == STEPS + 1
         for snapshot_id, rows in walk.snapshots.items():
             assert rows_of(live, snapshot_id) == rows
     finally:
-        if catalog.table_exists("walk.t"):
-            catalog.purge_table("walk.t")
+        if walk_catalog.table_exists("walk.t"):
+            walk_catalog.purge_table("walk.t")

@@ -23,16 +23,16 @@ from tests.kit.raising import raises
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Iterator[FrazilCatalog]:
+def overlapping_catalog() -> Iterator[FrazilCatalog]:
     """A catalog in which tables may overlap, as in lakes from before that was refused."""
     with lake_catalog(allow_overlap=True) as result:
         yield result
 
 
 @pytest.fixture
-def kept(catalog: FrazilCatalog) -> Kept:
+def kept(overlapping_catalog: FrazilCatalog) -> Kept:
     """A table with a past: files of old snapshots, of a branch, and deletes."""
-    result = Kept(catalog).create("day")
+    result = Kept(overlapping_catalog).create("day")
     for number in range(6):
         result.append(number)
     result.delete(2)
@@ -121,23 +121,23 @@ def test_what_a_writer_commits_after_the_plan_stays(kept: Kept) -> None:
     assert 70 in kept.ids()
 
 
-def test_a_folder_that_two_tables_share_is_left_alone(kept: Kept, catalog: FrazilCatalog) -> None:
-    inner = Kept(catalog)
-    catalog.create_table(inner.name, kept.live.schema(), location=f"{kept.live.location()}/inner")
+def test_a_folder_that_two_tables_share_is_left_alone(kept: Kept, overlapping_catalog: FrazilCatalog) -> None:
+    inner = Kept(overlapping_catalog)
+    overlapping_catalog.create_table(inner.name, kept.live.schema(), location=f"{kept.live.location()}/inner")
     with pytest.raises(UpkeepError, match=inner.name):
         find(kept)
     with pytest.raises(UpkeepError, match=kept.name):
         find(inner)
-    catalog.drop_table(inner.name)
+    overlapping_catalog.drop_table(inner.name)
 
 
-def test_a_table_whose_metadata_is_lost_may_share_the_folder(kept: Kept, catalog: FrazilCatalog) -> None:
-    inner = Kept(catalog)
-    table = catalog.create_table(inner.name, kept.live.schema(), location=f"{kept.live.location()}/inner")
+def test_a_table_whose_metadata_is_lost_may_share_the_folder(kept: Kept, overlapping_catalog: FrazilCatalog) -> None:
+    inner = Kept(overlapping_catalog)
+    table = overlapping_catalog.create_table(inner.name, kept.live.schema(), location=f"{kept.live.location()}/inner")
     Path(as_path(table.metadata_location)).unlink()
     with pytest.raises(UpkeepError, match=f"no orphans are removed: {inner.name} cannot be loaded"):
         find(kept)
-    catalog.drop_table(inner.name)
+    overlapping_catalog.drop_table(inner.name)
 
 
 def test_somebodys_own_hidden_files_stay(kept: Kept) -> None:

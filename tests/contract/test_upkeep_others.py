@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCatalog
 
 
 @pytest.fixture
-def catalog(server: EmbeddedCatalog) -> FrazilCatalog:
+def database_catalog(server: EmbeddedCatalog) -> FrazilCatalog:
     client = FrazilCatalog("lake", **server.properties)
     client.create_namespace_if_not_exists("lake")
     for name in client.list_tables("lake"):
@@ -42,8 +42,8 @@ def catalog(server: EmbeddedCatalog) -> FrazilCatalog:
 
 
 @pytest.fixture
-def kept(catalog: FrazilCatalog) -> Kept:
-    return compacted(catalog)
+def kept(database_catalog: FrazilCatalog) -> Kept:
+    return compacted(database_catalog)
 
 
 def later() -> int:

@@ -49,7 +49,7 @@ def bucket(store: dict[str, str]) -> Any:
 
 
 @pytest.fixture
-def catalog(store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrazilCatalog]:
+def s3_catalog(store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrazilCatalog]:
     names = {
         "s3.endpoint": "AWS_ENDPOINT_URL",
         "s3.access-key-id": "AWS_ACCESS_KEY_ID",
@@ -76,15 +76,15 @@ def reached_by(table: Table) -> set[str]:
     return reached
 
 
-def test_nothing_is_left_in_the_bucket_but_what_the_table_leads_to(catalog: FrazilCatalog, bucket: Any) -> None:
-    kept = Kept(catalog).create("day", "name")
+def test_nothing_is_left_in_the_bucket_but_what_the_table_leads_to(s3_catalog: FrazilCatalog, bucket: Any) -> None:
+    kept = Kept(s3_catalog).create("day", "name")
     for number in range(5):
         kept.append(*[number % 2] * 3)
     kept.delete(1)
     prefix = kept.live.location().removeprefix(f"s3://{BUCKET}/")
     for name in ("data/day=1/a b%3A+c/left.parquet", "metadata/left-m0.avro", "data/left.parquet"):
         bucket.put_object(Key=f"{prefix}/{name}", Body=b"left")
-    keeper = Keeper(catalog, kept.identifier, clock_ms=lambda: now_ms() + 10 * DAY_MS)
+    keeper = Keeper(s3_catalog, kept.identifier, clock_ms=lambda: now_ms() + 10 * DAY_MS)
     reports = [keeper.perform(keeper.plan(step)) for step in STEPS]
     assert [report.problems for report in reports] == [()] * 5
     assert reports[-1].files == 3
@@ -92,9 +92,9 @@ def test_nothing_is_left_in_the_bucket_but_what_the_table_leads_to(catalog: Fraz
     assert kept.ids() == [0] * 9
 
 
-def test_files_of_a_group_that_was_left_out_leave_no_trace(catalog: FrazilCatalog, bucket: Any) -> None:
+def test_files_of_a_group_that_was_left_out_leave_no_trace(s3_catalog: FrazilCatalog, bucket: Any) -> None:
     """Removed one by one, and not as the last one of a folder: Arrow would leave an empty object in its place."""
-    kept = Kept(catalog).create("day", properties={"write.object-storage.enabled": "true"})
+    kept = Kept(s3_catalog).create("day", properties={"write.object-storage.enabled": "true"})
     for number in range(5):
         kept.append(number)
     kept.compact(retry=during(lambda: kept.live.delete("day == 1")))

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.artifacts.java import JavaNeed, find_java
+from frazil.client import FrazilCatalog
 from tests.kit.stack import Project, keep_logs, make_project
+from tests.kit.stack_lake import connection
 
 if TYPE_CHECKING:
     from tests.engines.walkers import Walker
@@ -39,6 +41,12 @@ def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         keep_logs(stack)
         stack.frazil("down", "--purge", "--yes")
     assert stack.processes() == []
+
+
+@pytest.fixture(scope="session")
+def stack_catalog(live_stack: Project) -> FrazilCatalog:
+    """A client of the live stack's catalog."""
+    return FrazilCatalog("lake", **connection(live_stack))
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,7 @@ def pace(batches):
 
 
 @dataclass(frozen=True)
-class Lake:
+class SalesProject:
     """A copy of the sales project, with a catalog of its own."""
 
     folder: Path
@@ -84,20 +84,20 @@ class Lake:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
+def lake(tmp_path: Path) -> Iterator[SalesProject]:
     with making_lake(tmp_path) as result:
         yield result
 
 
 @contextmanager
-def making_lake(folder: Path) -> Iterator[Lake]:
+def making_lake(folder: Path) -> Iterator[SalesProject]:
     project = folder / "project"
     shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"))
     subprocess.run([sys.executable, "landing.py", "--days", str(DAYS)], cwd=project, check=True, capture_output=True)
     with running_catalog(folder / "catalog") as server:
         catalog = connect(load_settings(flags={"catalog.uri": server.uri}, folder=folder, environ={}))
         list(apply_steps(plan_all(load_project(project).tables, catalog), catalog))
-        yield Lake(project, server.uri)
+        yield SalesProject(project, server.uri)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         spark_cluster.stop()
 
 
-def settings_for(cluster: SparkCluster, lake: Lake, **more: str) -> Path:
+def settings_for(cluster: SparkCluster, lake: SalesProject, **more: str) -> Path:
     """A frazil.toml whose profile `cluster` names the master; returns the folder of Spark's events."""
     events = lake.folder / "events"
     events.mkdir()
@@ -145,7 +145,7 @@ def executors_with_tasks(events: Path) -> set[str]:
 
 @pytest.mark.requirement("spark.cluster")
 def test_settings_alone_bring_a_run_to_a_cluster_with_the_same_rows(
-    cluster: SparkCluster, lake: Lake, local_rows: dict[str, list[tuple[Any, ...]]]
+    cluster: SparkCluster, lake: SalesProject, local_rows: dict[str, list[tuple[Any, ...]]]
 ) -> None:
     events = settings_for(cluster, lake)
     said = lake.frazil("--profile", "cluster", "run", "daily_sales")
@@ -156,7 +156,7 @@ def test_settings_alone_bring_a_run_to_a_cluster_with_the_same_rows(
 
 @pytest.mark.requirement("spark.cluster")
 def test_a_worker_lost_in_the_middle_of_a_submitted_run_costs_no_row_and_doubles_none(
-    cluster: SparkCluster, lake: Lake, local_rows: dict[str, list[tuple[Any, ...]]]
+    cluster: SparkCluster, lake: SalesProject, local_rows: dict[str, list[tuple[Any, ...]]]
 ) -> None:
     gate = lake.folder / ".gate"
     gate.mkdir()
@@ -183,7 +183,7 @@ def test_a_worker_lost_in_the_middle_of_a_submitted_run_costs_no_row_and_doubles
     assert len(read_events(events, "SparkListenerExecutorRemoved")) == 1
 
 
-def pace_tasks(lake: Lake, gate: Path) -> None:
+def pace_tasks(lake: SalesProject, gate: Path) -> None:
     (lake.folder / "pacing.py").write_text(PACE.format(gate=str(gate)))
     declared = (lake.folder / "lakehouse.py").read_text()
     call = 'return orders.mapInArrow(pacing.pace, orders.schema).withColumn("country", F.upper("country"))'

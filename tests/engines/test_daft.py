@@ -65,7 +65,7 @@ def rows(*numbers: int) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
+def daft_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
     with running_catalog(tmp_path_factory.mktemp("daft")) as server:
         client = FrazilCatalog("lake", uri=server.uri)
         client.create_namespace("daft")
@@ -74,12 +74,12 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]
 
 
 @pytest.fixture
-def table(catalog: FrazilCatalog) -> Iterator[Table]:
-    result = catalog.create_table(NAME, SCHEMA, partition_spec=BY_COUNTRY_AND_DAY)
+def table(daft_catalog: FrazilCatalog) -> Iterator[Table]:
+    result = daft_catalog.create_table(NAME, SCHEMA, partition_spec=BY_COUNTRY_AND_DAY)
     result.append(rows(*range(12)))
     yield result
-    for name in catalog.list_tables("daft"):
-        catalog.drop_table(name)
+    for name in daft_catalog.list_tables("daft"):
+        daft_catalog.drop_table(name)
 
 
 def plan(frame: daft.DataFrame) -> str:
@@ -135,30 +135,32 @@ def test_a_snapshot_has_the_rows_and_columns_of_its_time(table: Table) -> None:
 
 
 @pytest.mark.requirement("daft.write")
-def test_an_append_is_one_snapshot_that_others_read(table: Table, catalog: FrazilCatalog) -> None:
+def test_an_append_is_one_snapshot_that_others_read(table: Table, daft_catalog: FrazilCatalog) -> None:
     daft.from_arrow(rows(12, 13)).write_iceberg(table, mode="append")
-    assert ids(catalog) == list(range(14))
-    assert len(catalog.load_table(NAME).metadata.snapshots) == 2
+    assert ids(daft_catalog) == list(range(14))
+    assert len(daft_catalog.load_table(NAME).metadata.snapshots) == 2
 
 
 @pytest.mark.requirement("daft.write")
-def test_an_overwrite_replaces_all_rows_and_with_a_filter_a_partition(table: Table, catalog: FrazilCatalog) -> None:
+def test_an_overwrite_replaces_all_rows_and_with_a_filter_a_partition(
+    table: Table, daft_catalog: FrazilCatalog
+) -> None:
     only_norway = rows(100, 104)
     daft.from_arrow(only_norway).write_iceberg(table, mode="overwrite", overwrite_filter=col("country") == "NO")
-    assert ids(catalog) == [*(n for n in range(12) if n % 4), 100, 104]
-    daft.from_arrow(rows(1)).write_iceberg(catalog.load_table(NAME), mode="overwrite")
-    assert ids(catalog) == [1]
+    assert ids(daft_catalog) == [*(n for n in range(12) if n % 4), 100, 104]
+    daft.from_arrow(rows(1)).write_iceberg(daft_catalog.load_table(NAME), mode="overwrite")
+    assert ids(daft_catalog) == [1]
 
 
 @pytest.mark.requirement("daft.write")
 def test_of_two_overwrites_of_one_table_as_both_have_read_it_the_second_is_refused(
-    table: Table, catalog: FrazilCatalog
+    table: Table, daft_catalog: FrazilCatalog
 ) -> None:
-    stale = catalog.load_table(NAME)
+    stale = daft_catalog.load_table(NAME)
     daft.from_arrow(rows(1)).write_iceberg(table, mode="overwrite")
     with pytest.raises(CommitConflict):
         daft.from_arrow(rows(2)).write_iceberg(stale, mode="overwrite")
-    assert ids(catalog) == [1]
+    assert ids(daft_catalog) == [1]
 
 
 @pytest.mark.requirement("daft.partitioning")
@@ -177,20 +179,20 @@ def test_of_two_overwrites_of_one_table_as_both_have_read_it_the_second_is_refus
     ids=str,
 )
 def test_rows_that_daft_writes_lie_in_the_partitions_where_others_look(
-    catalog: FrazilCatalog, source: int, transform: Any
+    daft_catalog: FrazilCatalog, source: int, transform: Any
 ) -> None:
     result = []
     for name in ("daft.by_daft", "daft.by_pyiceberg"):
-        created = catalog.create_table(
+        created = daft_catalog.create_table(
             name, SCHEMA, partition_spec=PartitionSpec(PartitionField(source, 1000, transform, "part"))
         )
         if name == "daft.by_daft":
             daft.from_arrow(rows(*range(12))).write_iceberg(created, mode="append")
         else:
             created.append(rows(*range(12)))
-        listed = catalog.load_table(name).inspect.files().to_pylist()
+        listed = daft_catalog.load_table(name).inspect.files().to_pylist()
         result.append(sorted((str(item["partition"]["part"]), item["record_count"]) for item in listed))
-        catalog.drop_table(name)
+        daft_catalog.drop_table(name)
     assert result[0] == result[1]
     assert len(result[0]) > 1 or isinstance(transform, YearTransform)
 
@@ -206,14 +208,14 @@ def load(frame: daft.DataFrame, catalog: FrazilCatalog, *, until: int, **options
 
 
 @pytest.mark.requirement("daft.write")
-def test_a_frame_that_is_loaded_again_brings_no_row_twice(table: Table, catalog: FrazilCatalog) -> None:
+def test_a_frame_that_is_loaded_again_brings_no_row_twice(table: Table, daft_catalog: FrazilCatalog) -> None:
     frame = daft.from_arrow(rows(*range(12, 40))).where(col("n") < 350)
     for _ in range(2):
-        load(frame, catalog, until=40)
-    assert ids(catalog) == list(range(35))
+        load(frame, daft_catalog, until=40)
+    assert ids(daft_catalog) == list(range(35))
 
 
-def test_a_frame_that_fails_half_way_brings_no_row_in(table: Table, catalog: FrazilCatalog) -> None:
+def test_a_frame_that_fails_half_way_brings_no_row_in(table: Table, daft_catalog: FrazilCatalog) -> None:
     @daft.func
     def stumble(n: int) -> int:
         if n == 390:
@@ -222,10 +224,10 @@ def test_a_frame_that_fails_half_way_brings_no_row_in(table: Table, catalog: Fra
 
     frame = daft.from_arrow(rows(*range(12, 40))).into_batches(4).with_column("n", stumble(col("n")))
     with pytest.raises(Exception, match="thirty-ninth"):
-        load(frame, catalog, until=40)
-    assert ids(catalog) == list(range(12))
-    load(daft.from_arrow(rows(*range(12, 40))), catalog, until=40)
-    assert ids(catalog) == list(range(40))
+        load(frame, daft_catalog, until=40)
+    assert ids(daft_catalog) == list(range(12))
+    load(daft.from_arrow(rows(*range(12, 40))), daft_catalog, until=40)
+    assert ids(daft_catalog) == list(range(40))
 
 
 def test_a_frame_is_computed_while_the_sink_takes_it_and_not_before(tmp_path: Path) -> None:
@@ -246,37 +248,37 @@ def test_a_frame_is_computed_while_the_sink_takes_it_and_not_before(tmp_path: Pa
     assert sum(batch.num_rows for batch in reader) == 980
 
 
-def test_a_frame_as_it_is_can_be_written_too(table: Table, catalog: FrazilCatalog) -> None:
-    with frazil.sinks.open(NAME, name="from-daft", catalog=catalog) as sink:
+def test_a_frame_as_it_is_can_be_written_too(table: Table, daft_catalog: FrazilCatalog) -> None:
+    with frazil.sinks.open(NAME, name="from-daft", catalog=daft_catalog) as sink:
         sink.write(daft.from_arrow(rows(12)), position=1)
-    assert ids(catalog) == list(range(13))
+    assert ids(daft_catalog) == list(range(13))
 
 
 def test_rows_of_a_frame_that_fail_a_check_are_quarantined_in_the_same_commit(
-    table: Table, catalog: FrazilCatalog
+    table: Table, daft_catalog: FrazilCatalog
 ) -> None:
-    load(daft.from_arrow(rows(12, 13, 14)), catalog, until=15, bad_rows="quarantine", checks=["n <> 130"])
-    assert ids(catalog) == [*range(13), 14]
-    assert catalog.load_table(f"{NAME}__quarantine").scan().to_arrow()["reason"].to_pylist() == [
+    load(daft.from_arrow(rows(12, 13, 14)), daft_catalog, until=15, bad_rows="quarantine", checks=["n <> 130"])
+    assert ids(daft_catalog) == [*range(13), 14]
+    assert daft_catalog.load_table(f"{NAME}__quarantine").scan().to_arrow()["reason"].to_pylist() == [
         "check 'n <> 130' failed"
     ]
 
 
 @pytest.mark.requirement("daft.upsert")
 def test_a_frame_of_changes_updates_the_rows_that_match_and_inserts_the_others(
-    table: Table, catalog: FrazilCatalog
+    table: Table, daft_catalog: FrazilCatalog
 ) -> None:
     changes = daft.from_arrow(rows(3, 50)).with_column("n", col("n") + 1)
     for _ in range(2):
-        load(changes, catalog, until=1, mode="upsert", key="id")
-    assert ids(catalog) == [*range(12), 50]
-    result = catalog.load_table(NAME).scan("id in (2, 3, 50)").to_arrow().sort_by("id")
+        load(changes, daft_catalog, until=1, mode="upsert", key="id")
+    assert ids(daft_catalog) == [*range(12), 50]
+    result = daft_catalog.load_table(NAME).scan("id in (2, 3, 50)").to_arrow().sort_by("id")
     assert result["n"].to_pylist() == [20, 31, 501]
 
 
 @pytest.mark.requirement("daft.read")
-def test_a_scan_of_ours_is_a_daft_frame(table: Table, catalog: FrazilCatalog) -> None:
-    frame = frazil.Lake(catalog=catalog).table(NAME).scan("country = 'SE'", ["id", "n"]).to_daft()
+def test_a_scan_of_ours_is_a_daft_frame(table: Table, daft_catalog: FrazilCatalog) -> None:
+    frame = frazil.Lake(catalog=daft_catalog).table(NAME).scan("country = 'SE'", ["id", "n"]).to_daft()
     assert frame.where(col("n") > 10).sort("id").to_pydict() == {"id": [5, 9], "n": [50, 90]}
 
 
@@ -284,40 +286,42 @@ def test_a_scan_of_ours_is_a_daft_frame(table: Table, catalog: FrazilCatalog) ->
 
 
 @pytest.fixture
-def session(catalog: FrazilCatalog) -> Iterator[daft.Session]:
+def session(daft_catalog: FrazilCatalog) -> Iterator[daft.Session]:
     """A session of Daft with our catalog as `lake`, and a namespace of its own."""
     result = daft.Session()
-    result.attach_catalog(daft.Catalog.from_iceberg(catalog), alias="lake")
+    result.attach_catalog(daft.Catalog.from_iceberg(daft_catalog), alias="lake")
     result.set_catalog("lake")
     result.create_namespace("shop")
     yield result
-    for name in catalog.list_tables("shop"):
-        catalog.drop_table(name)
-    catalog.drop_namespace("shop")
+    for name in daft_catalog.list_tables("shop"):
+        daft_catalog.drop_table(name)
+    daft_catalog.drop_namespace("shop")
 
 
 @pytest.mark.requirement("daft.session")
-def test_a_session_creates_appends_overwrites_and_queries(session: daft.Session, catalog: FrazilCatalog) -> None:
+def test_a_session_creates_appends_overwrites_and_queries(session: daft.Session, daft_catalog: FrazilCatalog) -> None:
     orders = daft.from_pydict({"id": [1, 2, 3], "country": ["NO", "SE", "NO"]})
     session.create_table("shop.orders", orders)
     session.write_table("shop.orders", daft.from_pydict({"id": [4], "country": ["DK"]}), mode="append")
     asked = session.sql("SELECT country, count(*) AS n FROM shop.orders GROUP BY country ORDER BY country")
     assert asked.to_pydict() == {"country": ["DK", "NO", "SE"], "n": [1, 2, 1]}
-    assert sorted(catalog.load_table("shop.orders").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(daft_catalog.load_table("shop.orders").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
     session.write_table("shop.orders", daft.from_pydict({"id": [9], "country": ["FI"]}), mode="overwrite")
     assert session.read_table("lake.shop.orders").to_pydict() == {"id": [9], "country": ["FI"]}
-    assert len(catalog.load_table("shop.orders").snapshots()) == 4  # an overwrite deletes and appends, in one commit
+    assert (
+        len(daft_catalog.load_table("shop.orders").snapshots()) == 4
+    )  # an overwrite deletes and appends, in one commit
 
 
 @pytest.mark.requirement("daft.session")
-def test_a_catalog_lists_creates_and_drops(session: daft.Session, catalog: FrazilCatalog) -> None:
+def test_a_catalog_lists_creates_and_drops(session: daft.Session, daft_catalog: FrazilCatalog) -> None:
     lake, schema = session.get_catalog("lake"), daft.from_pydict({"id": [1], "country": ["NO"]}).schema()
     lake.create_table("shop.empty", schema)
     lake.create_table_if_not_exists("shop.empty", schema)
     by_country = daft.io.partitioning.PartitionField.create(schema["country"])
     lake.create_table("shop.parts", schema, partition_fields=[by_country])
     assert [str(name) for name in lake.list_tables("shop")] == ["shop.empty", "shop.parts"]
-    assert catalog.load_table("shop.parts").spec().fields[0].name == "country"
+    assert daft_catalog.load_table("shop.parts").spec().fields[0].name == "country"
     assert (lake.has_table("shop.empty"), lake.has_table("shop.nothing"), lake.has_namespace("shop")) == (
         True,
         False,
@@ -327,13 +331,13 @@ def test_a_catalog_lists_creates_and_drops(session: daft.Session, catalog: Frazi
     session.use("lake.shop")
     assert session.sql("SELECT id FROM parts WHERE country = 'NO'").to_pydict() == {"id": [1]}
     lake.drop_table("shop.empty")
-    assert not catalog.table_exists("shop.empty")
+    assert not daft_catalog.table_exists("shop.empty")
 
 
 @pytest.mark.requirement("daft.session")
-def test_a_session_reads_what_a_lake_writes(session: daft.Session, catalog: FrazilCatalog) -> None:
+def test_a_session_reads_what_a_lake_writes(session: daft.Session, daft_catalog: FrazilCatalog) -> None:
     session.create_table("shop.orders", daft.from_pydict({"id": [1]}))
-    Lake(catalog=catalog).table("shop.orders").upsert([{"id": 1}, {"id": 2}], key="id")
+    Lake(catalog=daft_catalog).table("shop.orders").upsert([{"id": 1}, {"id": 2}], key="id")
     assert sorted(session.sql("SELECT id FROM shop.orders").to_pydict()["id"]) == [1, 2]
     session.write_table("shop.orders", daft.from_pydict({"id": [3]}), mode="append")
-    assert Lake(catalog=catalog).table("shop.orders").count() == 3
+    assert Lake(catalog=daft_catalog).table("shop.orders").count() == 3

@@ -39,7 +39,7 @@ OLD = [
 ]
 
 
-class Lake:
+class EvolvingTable:
     """One table on the live stack, the engines that read it, and the rows that it is to show."""
 
     def __init__(self, name: str, catalog: FrazilCatalog, engines: dict[str, Walker]) -> None:
@@ -116,9 +116,9 @@ def _at(row: dict[str, Any], path: str) -> Any:
 
 
 @pytest.fixture
-def lake(request: pytest.FixtureRequest, live_stack: Project, engines: dict[str, Walker]) -> Iterator[Lake]:
+def lake(request: pytest.FixtureRequest, live_stack: Project, engines: dict[str, Walker]) -> Iterator[EvolvingTable]:
     catalog = FrazilCatalog("lake", **connection(live_stack))
-    result = Lake(request.node.name.removeprefix("test_")[:30], catalog, engines)
+    result = EvolvingTable(request.node.name.removeprefix("test_")[:30], catalog, engines)
     yield result
     catalog.purge_table(result.name)
     catalog.drop_namespace("evolution")
@@ -130,7 +130,7 @@ def new(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("sales.evolve-widen")
-def test_widened_types(lake: Lake) -> None:
+def test_widened_types(lake: EvolvingTable) -> None:
     wide = (
         column("id", "long", required=True),
         NAME,
@@ -161,7 +161,7 @@ def test_widened_types(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("sales.evolve-rename")
-def test_renamed_columns(lake: Lake) -> None:
+def test_renamed_columns(lake: EvolvingTable) -> None:
     label = column("label", "string", renamed_from="name")
     device = column("device", struct(column("place", "string", renamed_from="site"), column("floor", "int")))
     said = lake.evolve(ID, label, AMOUNT, RATIO, COUNTRY, device, NOTE, column("name", "string"))
@@ -181,7 +181,7 @@ def test_renamed_columns(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("sales.evolve-reorder")
-def test_reordered_columns(lake: Lake) -> None:
+def test_reordered_columns(lake: EvolvingTable) -> None:
     said = lake.evolve(NOTE, COUNTRY, ID, NAME, dropped=["amount", "ratio", "device"])
     assert said[-1] == "~ order of columns: note, country, id, name"
     lake.write([new({key: row[key] for key in ("id", "name", "country", "note")}) for row in OLD])
@@ -191,7 +191,7 @@ def test_reordered_columns(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("sales.evolve-partition")
-def test_a_partition_field_is_added(lake: Lake) -> None:
+def test_a_partition_field_is_added(lake: EvolvingTable) -> None:
     assert lake.evolve(*BEFORE, partition_by=["truncate(2, id)", "country"]) == ["+ partition country"]
     more = [new(row) for row in OLD]
     lake.write(more)
@@ -201,7 +201,7 @@ def test_a_partition_field_is_added(lake: Lake) -> None:
     lake.all_read("id", "country", rows=[row for row in OLD + more if row["country"] == "CH"], where="country = 'CH'")
 
 
-def test_daft_cannot_push_down_a_filter_on_a_partition_field_that_was_added_later(lake: Lake) -> None:
+def test_daft_cannot_push_down_a_filter_on_a_partition_field_that_was_added_later(lake: EvolvingTable) -> None:
     """Daft 0.7.26 looks for the field in the partitions of old files (its issue 7428): filter after `collect()`, as the
     test above does.
     """
@@ -215,7 +215,7 @@ def test_daft_cannot_push_down_a_filter_on_a_partition_field_that_was_added_late
 
 @pytest.mark.requirement("sales.add-column")
 @pytest.mark.requirement("sales.evolve-drop")
-def test_a_column_is_added_and_another_dropped(lake: Lake) -> None:
+def test_a_column_is_added_and_another_dropped(lake: EvolvingTable) -> None:
     device = column("device", "struct<site: string, floor: int, room: string>")
     said = lake.evolve(ID, NAME, AMOUNT, RATIO, COUNTRY, device, column("currency", "string"), dropped=["note"])
     assert said == ["+ column device.room string", "+ column currency string", "- column note string"]
@@ -227,7 +227,7 @@ def test_a_column_is_added_and_another_dropped(lake: Lake) -> None:
     lake.all_read("id", "name", rows=more, where="currency = 'CHF'")
 
 
-def test_sort_order_and_properties_change_nothing_that_is_read(lake: Lake) -> None:
+def test_sort_order_and_properties_change_nothing_that_is_read(lake: EvolvingTable) -> None:
     said = lake.evolve(
         *BEFORE, sort_by=["name desc", "bucket(4, id)"], properties={"write.parquet.compression-codec": "snappy"}
     )

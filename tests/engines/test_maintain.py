@@ -17,19 +17,14 @@ from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
 from tests.engines.walkers import Daft, Pyiceberg, Sql, Walker
 from tests.kit.stack import Project
-from tests.kit.stack_lake import connection, environment, s3_client, stored_objects
+from tests.kit.stack_lake import environment, s3_client, stored_objects
 
 TABLE = "upkeep.events"
 Rows = list[tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module")
-def catalog(live_stack: Project) -> FrazilCatalog:
-    return FrazilCatalog("lake", **connection(live_stack))
-
-
-@pytest.fixture(scope="module")
-def table(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[str]:
+def table(stack_catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[str]:
     """Days with spaces and colons in their names, files of two partitionings, rows deleted merge-on-read, a renamed
     column.
     """
@@ -47,8 +42,8 @@ def table(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[str]:
     spark.sql(f"ALTER TABLE lake.{TABLE} ADD PARTITION FIELD bucket(2, id)")
     fill(spark, 100)
     yield TABLE
-    catalog.purge_table(TABLE)
-    catalog.drop_namespace("upkeep")
+    stack_catalog.purge_table(TABLE)
+    stack_catalog.drop_namespace("upkeep")
 
 
 def fill(spark: Sql, start: int) -> None:
@@ -104,17 +99,17 @@ def assert_all_read(engines: dict[str, Walker], rows: Rows) -> None:
 
 @pytest.mark.requirement("spark.maintain")
 def test_every_engine_reads_the_same_after_all_steps(
-    live_stack: Project, catalog: FrazilCatalog, table: str, engines: dict[str, Walker]
+    live_stack: Project, stack_catalog: FrazilCatalog, table: str, engines: dict[str, Walker]
 ) -> None:
     bucket = live_stack.settings.stack.bucket
-    prefix = catalog.load_table(table).location().removeprefix(f"s3://{bucket}/")
+    prefix = stack_catalog.load_table(table).location().removeprefix(f"s3://{bucket}/")
     s3_client(live_stack).put_object(Bucket=bucket, Key=f"{prefix}/data/label=it+is+1%3A01/left.parquet", Body=b"x")
     assert_all_read(engines, expected(0, 100))
-    keeper = Keeper(catalog, tuple(table.split(".")), clock_ms=lambda: now_ms() + 10 * DAY_MS)
+    keeper = Keeper(stack_catalog, tuple(table.split(".")), clock_ms=lambda: now_ms() + 10 * DAY_MS)
     reports = [keeper.perform(keeper.plan(step)) for step in STEPS]
     assert [report.problems for report in reports] == [()] * 5
     assert_all_read(engines, expected(0, 100))
-    live = catalog.load_table(table)
+    live = stack_catalog.load_table(table)
     assert (len(live.metadata.snapshots), reports[4].files) == (1, 1)
     assert not any(task.delete_files for task in live.scan().plan_files())
     assert {f"s3://{bucket}/{key}" for key in stored_objects(live_stack, f"{prefix}/")} == reached_by(live)
@@ -124,7 +119,7 @@ def test_every_engine_reads_the_same_after_all_steps(
 
 
 def test_groups_are_rewritten_on_spark(
-    live_stack: Project, catalog: FrazilCatalog, table: str, engines: dict[str, Walker]
+    live_stack: Project, stack_catalog: FrazilCatalog, table: str, engines: dict[str, Walker]
 ) -> None:
     spark = engines["spark"]
     assert isinstance(spark, Sql)
@@ -141,5 +136,5 @@ def test_groups_are_rewritten_on_spark(
     assert done.returncode == 0, done.stdout + done.stderr
     result = {entry["step"]: entry for entry in json.loads(done.stdout)}
     assert (result["compact"]["done"], result["compact"]["problems"]) == (True, [])
-    assert {task.file.spec_id for task in catalog.load_table(table).scan().plan_files()} == {1}
+    assert {task.file.spec_id for task in stack_catalog.load_table(table).scan().plan_files()} == {1}
     assert_all_read(engines, expected(0, 100, 200))

@@ -16,28 +16,22 @@ from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
 from frazil.write.commit.publish import RetryPolicy
 from tests.engines.walkers import Spark, Sql, Walker
-from tests.kit.stack import Project
-from tests.kit.stack_lake import connection
 
+pytestmark = pytest.mark.usefixtures("live_stack")
 Rows = list[tuple[Any, ...]]
 NAMESPACE = "deleted"
 EQUAL, VECTORS = f"{NAMESPACE}.equal", f"{NAMESPACE}.vectors"
 
 
 @pytest.fixture(scope="module")
-def catalog(live_stack: Project) -> FrazilCatalog:
-    return FrazilCatalog("lake", **connection(live_stack))
-
-
-@pytest.fixture(scope="module")
-def spark(catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[Spark]:
+def spark(stack_catalog: FrazilCatalog, engines: dict[str, Walker]) -> Iterator[Spark]:
     engine = engines["spark"]
     assert isinstance(engine, Spark)
-    catalog.create_namespace(NAMESPACE)
+    stack_catalog.create_namespace(NAMESPACE)
     yield engine
-    for identifier in catalog.list_tables(NAMESPACE):
-        catalog.purge_table(identifier)
-    catalog.drop_namespace(NAMESPACE)
+    for identifier in stack_catalog.list_tables(NAMESPACE):
+        stack_catalog.purge_table(identifier)
+    stack_catalog.drop_namespace(NAMESPACE)
 
 
 def perform(catalog: FrazilCatalog, table: str, *steps: str, retry: RetryPolicy | None = None) -> None:
@@ -66,7 +60,7 @@ def delete_equal(spark: Spark, number: int) -> None:
 
 @pytest.mark.requirement("spark.maintain")
 def test_rows_deleted_by_equality_stay_deleted_for_every_engine(
-    catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]
+    stack_catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]
 ) -> None:
     """Also those whose delete is committed by Java while their files are rewritten, and not those that were appended
     after it.
@@ -77,23 +71,23 @@ def test_rows_deleted_by_equality_stay_deleted_for_every_engine(
     )
     rows = pa.table({"id": pa.array(range(10), pa.int64()), "n": pa.array(range(10), pa.int32())})
     for start in (0, 5):
-        catalog.load_table(EQUAL).append(rows.slice(start, 5))
+        stack_catalog.load_table(EQUAL).append(rows.slice(start, 5))
     delete_equal(spark, 3)
-    catalog.load_table(EQUAL).append(rows.slice(3, 1))
+    stack_catalog.load_table(EQUAL).append(rows.slice(3, 1))
     left = [lambda: delete_equal(spark, 7)]
 
     def meanwhile(step: str) -> None:
         if step == "files written" and left:
             left.pop()()
 
-    perform(catalog, EQUAL, "compact", "deletes", retry=RetryPolicy(on_step=meanwhile))
+    perform(stack_catalog, EQUAL, "compact", "deletes", retry=RetryPolicy(on_step=meanwhile))
     expected = [0, 1, 2, 3, 4, 5, 6, 8, 9]
     assert ids_in_sql(engines, EQUAL) == {"spark": expected, "trino": expected, "duckdb": expected}
     (deletes,) = spark.sql(f"SELECT count(*) FROM lake.{EQUAL}.delete_files")
     assert (deletes, left) == ((1,), [])
-    catalog.load_table(EQUAL).append(rows.slice(7, 1))
-    perform(catalog, EQUAL)
-    assert sorted(catalog.load_table(EQUAL).scan().to_arrow()["id"].to_pylist()) == list(range(10))
+    stack_catalog.load_table(EQUAL).append(rows.slice(7, 1))
+    perform(stack_catalog, EQUAL)
+    assert sorted(stack_catalog.load_table(EQUAL).scan().to_arrow()["id"].to_pylist()) == list(range(10))
     assert ids_in_sql(engines, EQUAL)["spark"] == list(range(10))
 
 
@@ -127,7 +121,7 @@ def lineage_here(catalog: FrazilCatalog) -> dict[int, tuple[int, int, int]]:
 
 @pytest.mark.requirement("spark.maintain")
 def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(
-    catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]
+    stack_catalog: FrazilCatalog, spark: Spark, engines: dict[str, Walker]
 ) -> None:
     modes = "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
     spark.sql(
@@ -136,8 +130,8 @@ def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(
     )
     fill(spark, 0)
     before = lineage(spark)
-    assert (len(before), lineage_here(catalog)) == (90, before)
-    perform(catalog, VECTORS)
+    assert (len(before), lineage_here(stack_catalog)) == (90, before)
+    perform(stack_catalog, VECTORS)
     assert lineage(spark) == before
     assert spark.sql(f"SELECT count(*) FROM lake.{VECTORS}.delete_files") == [(0,)]
     fill(spark, 100)  # Spark goes on: new rows, and vectors about the files that upkeep wrote
@@ -145,11 +139,11 @@ def test_rows_of_format_3_keep_their_ids_as_spark_sees_them(
     grown = lineage(spark)
     assert {id: row for id, row in grown.items() if id < 100} == {id: row for id, row in before.items() if id != 8}
     assert len({row_id for _, row_id, _ in grown.values()}) == 179
-    assert lineage_here(catalog) == grown
-    perform(catalog, VECTORS)
+    assert lineage_here(stack_catalog) == grown
+    perform(stack_catalog, VECTORS)
     assert lineage(spark) == grown
     assert ids_in_sql({"duckdb": engines["duckdb"]}, VECTORS)["duckdb"] == sorted(grown)
-    assert sorted(catalog.load_table(VECTORS).scan().to_arrow()["id"].to_pylist()) == sorted(grown)
+    assert sorted(stack_catalog.load_table(VECTORS).scan().to_arrow()["id"].to_pylist()) == sorted(grown)
     spark.sql(f"CALL lake.system.rewrite_data_files(table => '{VECTORS}', options => map('rewrite-all', 'true'))")
     assert lineage(spark) == grown
-    assert lineage_here(catalog) == grown
+    assert lineage_here(stack_catalog) == grown

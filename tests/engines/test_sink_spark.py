@@ -67,7 +67,7 @@ def spark(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def catalog(settings: Settings) -> Iterator[FrazilCatalog]:
+def table_catalog(settings: Settings) -> Iterator[FrazilCatalog]:
     """The catalog with an empty table, partitioned by day and bucket."""
     result = connect(settings)
     result.create_namespace_if_not_exists("lakehouse")
@@ -109,11 +109,13 @@ def location(table: Table) -> Path:
     return Path(table.location().removeprefix("file://"))
 
 
-def test_a_frame_is_one_commit_that_spark_and_pyiceberg_read_alike(spark: SparkSession, catalog: FrazilCatalog) -> None:
-    result = lake.write_frame(frame(spark, *range(20)), TABLE, name="batch", catalog=catalog)
+def test_a_frame_is_one_commit_that_spark_and_pyiceberg_read_alike(
+    spark: SparkSession, table_catalog: FrazilCatalog
+) -> None:
+    result = lake.write_frame(frame(spark, *range(20)), TABLE, name="batch", catalog=table_catalog)
     # the takeover is in it
-    assert (result.counts, result.position, snapshots(catalog)) == (lake.Counts(rows=20), {}, 1)
-    table = catalog.load_table(TABLE)
+    assert (result.counts, result.position, snapshots(table_catalog)) == (lake.Counts(rows=20), {}, 1)
+    table = table_catalog.load_table(TABLE)
     assert table.current_snapshot().snapshot_id == result.snapshot_id
     wanted = [row(number) for number in range(20)]
     assert [tuple(item.values()) for item in table.scan().to_arrow().sort_by("id").to_pylist()] == wanted
@@ -121,23 +123,23 @@ def test_a_frame_is_one_commit_that_spark_and_pyiceberg_read_alike(spark: SparkS
     assert len({(file.file.partition[0], file.file.partition[1]) for file in table.scan().plan_files()}) == 10
 
 
-def test_columns_may_have_names_that_spark_reads_otherwise(spark: SparkSession, catalog: FrazilCatalog) -> None:
-    catalog.create_table("lakehouse.names", pa.schema([("a.b", pa.int64()), ("c `d`", pa.string())]))
+def test_columns_may_have_names_that_spark_reads_otherwise(spark: SparkSession, table_catalog: FrazilCatalog) -> None:
+    table_catalog.create_table("lakehouse.names", pa.schema([("a.b", pa.int64()), ("c `d`", pa.string())]))
     lake.write_frame(
         spark.createDataFrame([(1, "x")], "`a.b` long, `c ``d``` string"),
         "lakehouse.names",
         name="batch",
-        catalog=catalog,
+        catalog=table_catalog,
     )
-    assert catalog.load_table("lakehouse.names").scan().to_arrow().to_pylist() == [{"a.b": 1, "c `d`": "x"}]
+    assert table_catalog.load_table("lakehouse.names").scan().to_arrow().to_pylist() == [{"a.b": 1, "c `d`": "x"}]
 
 
-def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, catalog: FrazilCatalog) -> None:
-    sink = lake.open(TABLE, name="s", catalog=catalog, bad_rows="quarantine", checks=["id < 100"])
+def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, table_catalog: FrazilCatalog) -> None:
+    sink = lake.open(TABLE, name="s", catalog=table_catalog, bad_rows="quarantine", checks=["id < 100"])
     result = sink.write(positioned(spark, 0, None, 2, 300), offsets=KAFKA)
     assert (result.counts.rows, result.counts.refused, result.counts.bad_share) == (2, 2, 0.5)
-    assert (ids(catalog), dict(result.position)) == ([0, 2], {"events/0": 2, "events/1": 2})
-    table = catalog.load_table(f"{TABLE}__quarantine")
+    assert (ids(table_catalog), dict(result.position)) == ([0, 2], {"events/0": 2, "events/1": 2})
+    table = table_catalog.load_table(f"{TABLE}__quarantine")
     reasons = sorted((item["reason"], item["position"]) for item in table.scan().to_arrow().to_pylist())
     assert reasons == [
         ("check 'id < 100' failed", '{"source":"events/1","offset":1}'),
@@ -147,106 +149,112 @@ def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, 
 
 
 def test_a_batch_that_comes_again_changes_nothing_and_new_rows_in_it_come_in(
-    spark: SparkSession, catalog: FrazilCatalog
+    spark: SparkSession, table_catalog: FrazilCatalog
 ) -> None:
-    sink = lake.open(TABLE, name="s", catalog=catalog)
+    sink = lake.open(TABLE, name="s", catalog=table_catalog)
     sink.write(positioned(spark, 0, 1, 2, 3), offsets=KAFKA)
-    before = snapshots(catalog)
+    before = snapshots(table_catalog)
     again = sink.write(positioned(spark, 0, 1, 2, 3), offsets=KAFKA)
-    assert (again.counts, again.snapshot_id, snapshots(catalog)) == (lake.Counts(repeated=4), None, before)
+    assert (again.counts, again.snapshot_id, snapshots(table_catalog)) == (lake.Counts(repeated=4), None, before)
     after_a_restart = lake.write_frame(
-        positioned(spark, 0, 1, 2, 3, 4), TABLE, name="s", catalog=catalog, offsets=KAFKA
+        positioned(spark, 0, 1, 2, 3, 4), TABLE, name="s", catalog=table_catalog, offsets=KAFKA
     )
     assert after_a_restart.counts == lake.Counts(rows=1, repeated=4)
-    assert ids(catalog) == [0, 1, 2, 3, 4]
-    assert audit(catalog.load_table(TABLE).metadata).problems == ()
+    assert ids(table_catalog) == [0, 1, 2, 3, 4]
+    assert audit(table_catalog.load_table(TABLE).metadata).problems == ()
 
 
-def test_a_frame_whose_position_is_reached_is_not_computed(spark: SparkSession, catalog: FrazilCatalog) -> None:
-    sink = lake.open(TABLE, name="s", catalog=catalog)
+def test_a_frame_whose_position_is_reached_is_not_computed(spark: SparkSession, table_catalog: FrazilCatalog) -> None:
+    sink = lake.open(TABLE, name="s", catalog=table_catalog)
     sink.write(frame(spark, 1), position={"day": 1})
     failing = frame(spark, 1).selectExpr("raise_error('computed') AS id")
     assert sink.write(failing, position={"day": 1}).was_in
     sink.write(frame(spark, 2), position={"day": 2})
-    assert (ids(catalog), dict(sink.position)) == ([1, 2], {"day": 2})
+    assert (ids(table_catalog), dict(sink.position)) == ([1, 2], {"day": 2})
     with raises(ProgressMismatch, problem="partly-committed"):
         sink.write(frame(spark, 3), position={"day": 2, "other": 1})
 
 
 @pytest.mark.requirement("sink.exactly-once")
-def test_a_driver_that_was_replaced_is_fenced(spark: SparkSession, catalog: FrazilCatalog) -> None:
-    zombie = lake.open(TABLE, name="s", catalog=catalog)
+def test_a_driver_that_was_replaced_is_fenced(spark: SparkSession, table_catalog: FrazilCatalog) -> None:
+    zombie = lake.open(TABLE, name="s", catalog=table_catalog)
     staged = zombie.stage(positioned(spark, 0, 1), offsets=KAFKA)
-    lake.write_frame(positioned(spark, 0, 1), TABLE, name="s", catalog=catalog, offsets=KAFKA)
+    lake.write_frame(positioned(spark, 0, 1), TABLE, name="s", catalog=table_catalog, offsets=KAFKA)
     with pytest.raises(WriterFenced):
         zombie.publish(staged)
     with raises(SinkError, problem="closed"):
         zombie.write(frame(spark, 2))
-    assert ids(catalog) == [0, 1]
+    assert ids(table_catalog) == [0, 1]
 
 
-def test_rows_of_a_ledger_are_in_the_same_commit(spark: SparkSession, catalog: FrazilCatalog) -> None:
-    catalog.create_table("lakehouse.ledger", pa.schema([("path", pa.string())]))
+def test_rows_of_a_ledger_are_in_the_same_commit(spark: SparkSession, table_catalog: FrazilCatalog) -> None:
+    table_catalog.create_table("lakehouse.ledger", pa.schema([("path", pa.string())]))
     also = {"lakehouse.ledger": pa.table({"path": ["a.csv"]})}
-    lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, also=also)
-    assert catalog.load_table("lakehouse.ledger").scan().to_arrow().to_pylist() == [{"path": "a.csv"}]
-    assert ids(catalog) == [1]
+    lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=table_catalog, also=also)
+    assert table_catalog.load_table("lakehouse.ledger").scan().to_arrow().to_pylist() == [{"path": "a.csv"}]
+    assert ids(table_catalog) == [1]
 
 
-def test_a_check_that_refuses_leaves_no_row_and_no_file(spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_a_check_that_refuses_leaves_no_row_and_no_file(spark: SparkSession, table_catalog: FrazilCatalog) -> None:
     def refuse(counts: lake.Counts) -> None:
         raise ValueError(f"{counts.bad_share:.0%} of the rows are bad, such as {counts.first_refusal}")
 
-    sink = lake.open(TABLE, name="s", catalog=catalog, bad_rows="quarantine")
+    sink = lake.open(TABLE, name="s", catalog=table_catalog, bad_rows="quarantine")
     with pytest.raises(ValueError, match=r"50% of the rows are bad, such as .*'id': expected a value"):
         sink.write(positioned(spark, 0, None), offsets=KAFKA, check=refuse)
-    assert (ids(catalog), data_files(catalog), data_files(catalog, f"{TABLE}__quarantine")) == ([], [], [])
+    assert (ids(table_catalog), data_files(table_catalog), data_files(table_catalog, f"{TABLE}__quarantine")) == (
+        [],
+        [],
+        [],
+    )
     sink.write(positioned(spark, 0, None), offsets=KAFKA)  # the sink is open, and nothing counts as written
-    assert ids(catalog) == [0]
+    assert ids(table_catalog) == [0]
 
 
 def test_without_quarantine_a_bad_row_stops_the_frame_and_leaves_no_file(
-    spark: SparkSession, catalog: FrazilCatalog
+    spark: SparkSession, table_catalog: FrazilCatalog
 ) -> None:
     with pytest.raises(RowRefused, match=r'"offset":1.*found NULL') as caught:
-        lake.write_frame(positioned(spark, 0, 1, 2, None), TABLE, name="s", catalog=catalog, offsets=KAFKA)
+        lake.write_frame(positioned(spark, 0, 1, 2, None), TABLE, name="s", catalog=table_catalog, offsets=KAFKA)
     assert caught.value.position == '{"source":"events/1","offset":1}'
-    assert (ids(catalog), data_files(catalog)) == ([], [])
+    assert (ids(table_catalog), data_files(table_catalog)) == ([], [])
 
 
-def test_columns_that_the_table_does_not_have(spark: SparkSession, catalog: FrazilCatalog) -> None:
+def test_columns_that_the_table_does_not_have(spark: SparkSession, table_catalog: FrazilCatalog) -> None:
     wide = frame(spark, 1).selectExpr("*", "7 AS more")
     with raises(SchemaMismatch, column="more", expected="no such field"):
-        lake.write_frame(wide, TABLE, name="s", catalog=catalog)
-    lake.write_frame(wide, TABLE, name="s", catalog=catalog, extra_fields="ignore")
-    lake.write_frame(wide, TABLE, name="s", catalog=catalog, extra_fields="evolve")
-    assert catalog.load_table(TABLE).schema().find_field("more").field_type == IntegerType()
-    assert catalog.load_table(TABLE).scan().to_arrow()["more"].to_pylist().count(7) == 1
+        lake.write_frame(wide, TABLE, name="s", catalog=table_catalog)
+    lake.write_frame(wide, TABLE, name="s", catalog=table_catalog, extra_fields="ignore")
+    lake.write_frame(wide, TABLE, name="s", catalog=table_catalog, extra_fields="evolve")
+    assert table_catalog.load_table(TABLE).schema().find_field("more").field_type == IntegerType()
+    assert table_catalog.load_table(TABLE).scan().to_arrow()["more"].to_pylist().count(7) == 1
 
 
 def test_what_is_wrong_is_reported_before_a_job_runs_or_with_the_sentence_of_the_task(
-    spark: SparkSession, catalog: FrazilCatalog
+    spark: SparkSession, table_catalog: FrazilCatalog
 ) -> None:
     with raises(SchemaMismatch, column="id", expected="long", got="string"):
-        lake.write_frame(frame(spark, 1).selectExpr("'x' AS id"), TABLE, name="s", catalog=catalog)
+        lake.write_frame(frame(spark, 1).selectExpr("'x' AS id"), TABLE, name="s", catalog=table_catalog)
     with raises(
         SchemaMismatch, column="topic", expected="a column of the frame, named in offsets", got="only id, name, ts"
     ):
-        lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, offsets=KAFKA)
+        lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=table_catalog, offsets=KAFKA)
     with pytest.raises(CheckError, match="nothing"):
-        lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=catalog, checks=["nothing > 1"])
+        lake.write_frame(frame(spark, 1), TABLE, name="s", catalog=table_catalog, checks=["nothing > 1"])
     nowhere = positioned(spark, 1).selectExpr("* EXCEPT (partition)", "int(NULL) AS partition")
     with pytest.raises(SinkError, match=r"the Spark job failed: lakehouse.events: column 'partition' is NULL in a row"):
-        lake.write_frame(nowhere, TABLE, name="s", catalog=catalog, offsets=KAFKA)
+        lake.write_frame(nowhere, TABLE, name="s", catalog=table_catalog, offsets=KAFKA)
     with pytest.raises(SinkError, match=r"the Spark job failed: .*my own words"):
         lake.write_frame(
-            frame(spark, 1).selectExpr("raise_error('my own words') AS id"), TABLE, name="s", catalog=catalog
+            frame(spark, 1).selectExpr("raise_error('my own words') AS id"), TABLE, name="s", catalog=table_catalog
         )
-    assert (ids(catalog), data_files(catalog)) == ([], [])
+    assert (ids(table_catalog), data_files(table_catalog)) == ([], [])
 
 
-def test_keys_travel_to_the_executors_and_are_in_no_explained_plan(spark: SparkSession, catalog: FrazilCatalog) -> None:
-    layout = TableLayout.of(catalog.load_table(TABLE))
+def test_keys_travel_to_the_executors_and_are_in_no_explained_plan(
+    spark: SparkSession, table_catalog: FrazilCatalog
+) -> None:
+    layout = TableLayout.of(table_catalog.load_table(TABLE))
     keys = replace(layout, io_properties={**layout.io_properties, "s3.secret-access-key": "hunter2"})
     plan = TaskPlan(keys, "s/part-0", BufferLimits(), FrameRows())
     written = frame_of_reports(frame(spark, 1), plan)
@@ -299,40 +307,43 @@ class Kafkaesque:
 
 @pytest.mark.requirement("sink.exactly-once")
 def test_a_stream_whose_last_batch_is_repeated_or_whose_checkpoint_is_lost_changes_nothing(
-    spark: SparkSession, catalog: FrazilCatalog, tmp_path: Path
+    spark: SparkSession, table_catalog: FrazilCatalog, tmp_path: Path
 ) -> None:
     stream = Kafkaesque(spark, tmp_path)
     stream.send(positioned(spark, 0, 1, 2, 3))
     stream.send(positioned(spark, 0, 1, 2, 3, 4, 5).where("offset >= 2"))
 
     def writer() -> Callable[[DataFrame, int], None]:
-        return lake.foreach_batch(TABLE, name="stream", catalog=catalog, offsets=KAFKA)
+        return lake.foreach_batch(TABLE, name="stream", catalog=table_catalog, offsets=KAFKA)
 
     stream.run(writer())
     stream.forget_last_batch()
     stream.run(writer())
     stream.run(writer(), checkpoint="another")
-    assert (ids(catalog), snapshots(catalog)) == ([0, 1, 2, 3, 4, 5], 2 + 3)  # two batches, and three take-overs
-    assert audit(catalog.load_table(TABLE).metadata).problems == ()
+    assert (ids(table_catalog), snapshots(table_catalog)) == (
+        [0, 1, 2, 3, 4, 5],
+        2 + 3,
+    )  # two batches, and three take-overs
+    assert audit(table_catalog.load_table(TABLE).metadata).problems == ()
 
 
 def test_without_offsets_a_repeated_batch_is_left_out_and_another_checkpoint_is_refused(
-    spark: SparkSession, catalog: FrazilCatalog, tmp_path: Path
+    spark: SparkSession, table_catalog: FrazilCatalog, tmp_path: Path
 ) -> None:
     stream = Kafkaesque(spark, tmp_path)
     stream.send(positioned(spark, 0, 1))
     stream.send(positioned(spark, 2))
 
     def writer() -> Callable[[DataFrame, int], None]:
-        return lake.foreach_batch(TABLE, name="stream", catalog=catalog, extra_fields="ignore")
+        return lake.foreach_batch(TABLE, name="stream", catalog=table_catalog, extra_fields="ignore")
 
     stream.run(writer())
     stream.forget_last_batch()
     stream.run(writer())
-    assert ids(catalog) == [0, 1, 2]
+    assert ids(table_catalog) == [0, 1, 2]
     with pytest.raises(StreamingQueryException, match="it is unknown which of its rows are committed"):
         stream.run(writer(), checkpoint="another")
-    assert ids(catalog) == [0, 1, 2]
+    assert ids(table_catalog) == [0, 1, 2]
 
 
 def delta_rows(uri: str) -> list[dict[str, Any]]:
@@ -371,29 +382,29 @@ def options(settings: Settings, **more: str) -> dict[str, str]:
 
 @pytest.mark.requirement("spark.sink")
 def test_the_format_writes_a_frame_in_one_commit_with_its_quarantine(
-    spark: SparkSession, settings: Settings, catalog: FrazilCatalog
+    spark: SparkSession, settings: Settings, table_catalog: FrazilCatalog
 ) -> None:
     register(spark)
     rules = options(settings, bad_rows="quarantine", checks='["id < 100", "name IS NOT NULL"]')
     frame(spark, *range(10), 500).write.format("frazil").options(**rules).mode("append").save()
     frame(spark, 10).write.format("frazil").options(**rules).mode("append").save()
-    assert (ids(catalog), snapshots(catalog)) == (list(range(11)), 2)
-    assert catalog.load_table(f"{TABLE}__quarantine").scan().to_arrow().num_rows == 1
+    assert (ids(table_catalog), snapshots(table_catalog)) == (list(range(11)), 2)
+    assert table_catalog.load_table(f"{TABLE}__quarantine").scan().to_arrow().num_rows == 1
 
 
 def test_the_format_leaves_out_rows_that_are_in(
-    spark: SparkSession, settings: Settings, catalog: FrazilCatalog
+    spark: SparkSession, settings: Settings, table_catalog: FrazilCatalog
 ) -> None:
     register(spark)
     for numbers in ((0, 1, 2), (0, 1, 2), (0, 1, 2, 3)):
         where = options(settings, source="topic, partition", offset="offset")
         positioned(spark, *numbers).write.format("frazil").options(**where).mode("append").save()
-    assert ids(catalog) == [0, 1, 2, 3]
+    assert ids(table_catalog) == [0, 1, 2, 3]
 
 
 @pytest.mark.requirement("spark.sink")
 def test_the_format_takes_a_stream_and_a_repeated_batch_changes_nothing(
-    spark: SparkSession, settings: Settings, catalog: FrazilCatalog, tmp_path: Path
+    spark: SparkSession, settings: Settings, table_catalog: FrazilCatalog, tmp_path: Path
 ) -> None:
     register(spark)
     stream = Kafkaesque(spark, tmp_path)
@@ -403,23 +414,23 @@ def test_the_format_takes_a_stream_and_a_repeated_batch_changes_nothing(
     stream.run_format(options(settings, extra_fields="ignore"))
     stream.forget_last_batch()
     stream.run_format(options(settings, extra_fields="ignore"))
-    assert (ids(catalog), snapshots(catalog)) == ([0, 1, 2, 3], 3)  # the first batch takes over
+    assert (ids(table_catalog), snapshots(table_catalog)) == ([0, 1, 2, 3], 3)  # the first batch takes over
     with pytest.raises(StreamingQueryException, match="it is unknown which of its rows are committed"):
         stream.run_format(options(settings, extra_fields="ignore"), checkpoint="another")
-    assert len(data_files(catalog)) == len(list(catalog.load_table(TABLE).scan().plan_files()))
+    assert len(data_files(table_catalog)) == len(list(table_catalog.load_table(TABLE).scan().plan_files()))
 
 
 def test_the_format_commits_nothing_when_a_task_fails(
-    spark: SparkSession, settings: Settings, catalog: FrazilCatalog
+    spark: SparkSession, settings: Settings, table_catalog: FrazilCatalog
 ) -> None:
     register(spark)
     rows = frame(spark, *range(10)).withColumn("id", expr("if(spark_partition_id() = 1, raise_error('broken'), id)"))
     with pytest.raises(PySparkException, match="broken"):
         rows.coalesce(2).write.format("frazil").options(**options(settings)).mode("append").save()
-    assert (ids(catalog), snapshots(catalog)) == ([], 0)
+    assert (ids(table_catalog), snapshots(table_catalog)) == ([], 0)
 
 
-def test_a_bad_option_is_named(spark: SparkSession, settings: Settings, catalog: FrazilCatalog) -> None:
+def test_a_bad_option_is_named(spark: SparkSession, settings: Settings, table_catalog: FrazilCatalog) -> None:
     register(spark)
     with pytest.raises(PySparkException, match="format\\('frazil'\\) has no option 'tabel'"):
         frame(spark, 1).write.format("frazil").options(**options(settings, tabel="x")).mode("append").save()

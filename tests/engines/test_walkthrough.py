@@ -32,7 +32,7 @@ NAMESPACE = "mynamespace"
 
 
 @pytest.fixture
-def catalog(live_stack: Project) -> Iterator[Catalog]:
+def rest_catalog(live_stack: Project) -> Iterator[Catalog]:
     """What `load_catalog` gives, with an empty namespace."""
     loaded = load_catalog("rest", **connection(live_stack))
     loaded.create_namespace_if_not_exists(NAMESPACE)
@@ -44,9 +44,9 @@ def catalog(live_stack: Project) -> Iterator[Catalog]:
 
 
 @pytest.fixture
-def table(catalog: Catalog) -> Table:
+def table(rest_catalog: Catalog) -> Table:
     # A name of its own: files of refused commits stay behind where a table lay.
-    return catalog.create_table(f"{NAMESPACE}.mytable_{uuid.uuid4().hex[:8]}", schema=SCHEMA)
+    return rest_catalog.create_table(f"{NAMESPACE}.mytable_{uuid.uuid4().hex[:8]}", schema=SCHEMA)
 
 
 def ids(value: pa.Table) -> list[int]:
@@ -77,16 +77,16 @@ def ask_in_a_fresh_process(folder: Path, **environment: str) -> str:
 
 
 @pytest.mark.requirement("flow.load")
-def test_a_catalog_is_loaded_from_properties(catalog: Catalog, live_stack: Project) -> None:
-    assert (type(catalog).__name__, catalog.properties["warehouse"]) == (
+def test_a_catalog_is_loaded_from_properties(rest_catalog: Catalog, live_stack: Project) -> None:
+    assert (type(rest_catalog).__name__, rest_catalog.properties["warehouse"]) == (
         "RestCatalog",
         f"s3://{live_stack.settings.stack.bucket}/",
     )
-    assert (NAMESPACE,) in catalog.list_namespaces()
+    assert (NAMESPACE,) in rest_catalog.list_namespaces()
 
 
 @pytest.mark.requirement("flow.load")
-def test_a_catalog_is_loaded_from_pyicebergs_file(catalog: Catalog, live_stack: Project, tmp_path: Path) -> None:
+def test_a_catalog_is_loaded_from_pyicebergs_file(rest_catalog: Catalog, live_stack: Project, tmp_path: Path) -> None:
     lines = [f"    {key}: {value}" for key, value in connection(live_stack).items()]
     (tmp_path / ".pyiceberg.yaml").write_text("\n".join(["catalog:", "  lake:", *lines, ""]))
     said = ask_in_a_fresh_process(tmp_path, PYICEBERG_HOME=str(tmp_path))
@@ -95,7 +95,9 @@ def test_a_catalog_is_loaded_from_pyicebergs_file(catalog: Catalog, live_stack: 
 
 
 @pytest.mark.requirement("flow.load")
-def test_a_catalog_is_loaded_from_environment_variables(catalog: Catalog, live_stack: Project, tmp_path: Path) -> None:
+def test_a_catalog_is_loaded_from_environment_variables(
+    rest_catalog: Catalog, live_stack: Project, tmp_path: Path
+) -> None:
     variables = {
         f"PYICEBERG_CATALOG__LAKE__{key.upper().replace('.', '__').replace('-', '_')}": value
         for key, value in connection(live_stack).items()
@@ -107,14 +109,14 @@ def test_a_catalog_is_loaded_from_environment_variables(catalog: Catalog, live_s
 
 
 @pytest.mark.requirement("flow.namespace")
-def test_a_namespace_is_made_once_and_nothing_is_written_to_storage(catalog: Catalog, live_stack: Project) -> None:
+def test_a_namespace_is_made_once_and_nothing_is_written_to_storage(rest_catalog: Catalog, live_stack: Project) -> None:
     before = stored_objects(live_stack)
-    catalog.create_namespace("onlymetadata", {"owner": "me"})
+    rest_catalog.create_namespace("onlymetadata", {"owner": "me"})
     with pytest.raises(NamespaceAlreadyExistsError):
-        catalog.create_namespace("onlymetadata")
-    assert catalog.load_namespace_properties("onlymetadata")["owner"] == "me"
+        rest_catalog.create_namespace("onlymetadata")
+    assert rest_catalog.load_namespace_properties("onlymetadata")["owner"] == "me"
     assert stored_objects(live_stack) == before
-    catalog.drop_namespace("onlymetadata")
+    rest_catalog.drop_namespace("onlymetadata")
 
 
 @pytest.mark.requirement("flow.namespace")
@@ -132,8 +134,10 @@ def test_a_transient_failure_is_retried_by_the_client_and_answered_once(live_sta
 
 
 @pytest.mark.requirement("flow.create")
-def test_a_table_gets_fresh_ids_and_a_place_of_its_own_from_the_server(catalog: Catalog, live_stack: Project) -> None:
-    table = catalog.create_table(f"{NAMESPACE}.mytable", schema=SCHEMA, properties={"owner": "me"})
+def test_a_table_gets_fresh_ids_and_a_place_of_its_own_from_the_server(
+    rest_catalog: Catalog, live_stack: Project
+) -> None:
+    table = rest_catalog.create_table(f"{NAMESPACE}.mytable", schema=SCHEMA, properties={"owner": "me"})
     fields = [(field.field_id, field.name, str(field.field_type)) for field in table.schema().fields]
     assert fields == [(1, "id", "long"), (2, "name", "string"), (3, "embedding", "list<float>")]
     assert table.metadata.table_uuid.version == 4
@@ -142,30 +146,30 @@ def test_a_table_gets_fresh_ids_and_a_place_of_its_own_from_the_server(catalog: 
     assert key in stored_objects(live_stack, f"{NAMESPACE}/")
     assert table.properties["owner"] == "me"
     with pytest.raises(TableAlreadyExistsError):
-        catalog.create_table(f"{NAMESPACE}.mytable", schema=SCHEMA)
+        rest_catalog.create_table(f"{NAMESPACE}.mytable", schema=SCHEMA)
 
 
 @pytest.mark.requirement("flow.create")
-def test_a_table_keeps_its_partition_spec_and_sort_order(catalog: Catalog) -> None:
+def test_a_table_keeps_its_partition_spec_and_sort_order(rest_catalog: Catalog) -> None:
     schema = Schema(
         NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType(), required=False)
     )
     spec = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=BucketTransform(4), name="name_bucket"))
     order = SortOrder(SortField(source_id=2, transform=IdentityTransform()))
-    created = catalog.create_table(f"{NAMESPACE}.sorted", schema=schema, partition_spec=spec, sort_order=order)
-    result = catalog.load_table(f"{NAMESPACE}.sorted")
+    created = rest_catalog.create_table(f"{NAMESPACE}.sorted", schema=schema, partition_spec=spec, sort_order=order)
+    result = rest_catalog.load_table(f"{NAMESPACE}.sorted")
     assert [(f.name, str(f.transform), f.source_id) for f in result.spec().fields] == [("name_bucket", "bucket[4]", 2)]
     assert [(f.source_id, str(f.direction)) for f in result.sort_order().fields] == [(2, "ASC")]
     assert result.metadata == created.metadata
 
 
 @pytest.mark.requirement("flow.stage")
-def test_a_staged_table_appears_only_with_its_commit(catalog: Catalog) -> None:
-    staged = catalog.create_table_transaction(f"{NAMESPACE}.staged", schema=SCHEMA)
+def test_a_staged_table_appears_only_with_its_commit(rest_catalog: Catalog) -> None:
+    staged = rest_catalog.create_table_transaction(f"{NAMESPACE}.staged", schema=SCHEMA)
     staged.append(rows(1, 2))
-    assert not catalog.table_exists(f"{NAMESPACE}.staged")
+    assert not rest_catalog.table_exists(f"{NAMESPACE}.staged")
     staged.commit_transaction()
-    assert ids(catalog.load_table(f"{NAMESPACE}.staged").scan().to_arrow()) == [1, 2]
+    assert ids(rest_catalog.load_table(f"{NAMESPACE}.staged").scan().to_arrow()) == [1, 2]
 
 
 # --- appends ---------------------------------------------------------------------------------------------------------
@@ -234,16 +238,18 @@ def test_a_scan_reads_an_older_snapshot_and_a_branch(table: Table) -> None:
 
 @pytest.mark.requirement("flow.requirements")
 def test_a_commit_whose_requirements_fail_changes_nothing_and_one_that_holds_is_whole(
-    catalog: Catalog, table: Table
+    rest_catalog: Catalog, table: Table
 ) -> None:
     table.append(rows(1))
     current: Any = table.current_snapshot()
     updates = (SetPropertiesUpdate(updates={"a": "1"}), SetPropertiesUpdate(updates={"b": "2"}))
     with pytest.raises(CommitFailedException, match="Requirement failed"):
-        catalog.commit_table(table, (AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id + 1),), updates)
-    assert catalog.load_table(table.name()).metadata == table.metadata
-    catalog.commit_table(table, (AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id),), updates)
-    assert {"a": "1", "b": "2"}.items() <= catalog.load_table(table.name()).properties.items()
+        rest_catalog.commit_table(
+            table, (AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id + 1),), updates
+        )
+    assert rest_catalog.load_table(table.name()).metadata == table.metadata
+    rest_catalog.commit_table(table, (AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id),), updates)
+    assert {"a": "1", "b": "2"}.items() <= rest_catalog.load_table(table.name()).properties.items()
 
 
 @pytest.mark.requirement("flow.multitable")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.faults.sink_lake import Lake, with_place
+from tests.faults.sink_lake import WrittenLake, with_place
 from tests.faults.sink_processes import end_of, let_go_on, run, start, wait_until_stopped, wake, zombie
 from tests.faults.sink_stack import CATALOG, STORE, Servers
 from tests.faults.sink_topic import Topic
@@ -30,7 +30,7 @@ class Trial:
     """One table and one topic, and all that has happened to them so far."""
 
     servers: Servers
-    lake: Lake
+    lake: WrittenLake
     topic: Topic
     chance: random.Random
     folder: Path
@@ -199,7 +199,7 @@ def a_catalog_that_is_away_for_a_minute(trial: Trial) -> None:
     trial.down_seconds = usual
 
 
-def sees_a_row_twice(lake: Lake, job: Job, successor: Job, *, at_step: int) -> bool:
+def sees_a_row_twice(lake: WrittenLake, job: Job, successor: Job, *, at_step: int) -> bool:
     """Whether a zombie that wakes just before it commits, in a build that lacks a rule, shows. Its first rows are all
     good.
     """

@@ -36,7 +36,7 @@ class Undone:
     position: Mapping[str, int] | None
 
 
-class Lake(ABC):
+class WrittenLake(ABC):
     """A table and its quarantine, that writers are let loose on."""
 
     job: Job
@@ -69,7 +69,7 @@ class Lake(ABC):
 
 
 @dataclass
-class IcebergLake(Lake):
+class IcebergLake(WrittenLake):
     job: Job
 
     def __post_init__(self) -> None:
@@ -131,7 +131,7 @@ class IcebergLake(Lake):
 
 
 @dataclass
-class DeltaLake(Lake):
+class DeltaLake(WrittenLake):
     job: Job
 
     @property
@@ -186,7 +186,7 @@ class DeltaLake(Lake):
         return audit_delta(self.job.place, self.job.connection).problems
 
 
-def make_lake(job: Job, partition_by: list[str]) -> Lake:
+def make_lake(job: Job, partition_by: list[str]) -> WrittenLake:
     """The table of a job, made now."""
     iceberg_lake = IcebergLake(job) if job.kind == "iceberg" else DeltaLake(job)
     iceberg_lake.create(partition_by)

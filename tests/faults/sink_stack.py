@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from frazil.services.stack import Stack
-from tests.faults.sink_lake import Lake, make_lake
+from tests.faults.sink_lake import WrittenLake, make_lake
 from tests.faults.sink_topic import Topic
 from tests.faults.sink_writer import Job
 from tests.kit.stack import Project
@@ -49,7 +49,7 @@ class Servers:
         topic.create()
         return topic
 
-    def new_lake(self, host: str, kind: str, topic: Topic) -> Lake:
+    def new_lake(self, host: str, kind: str, topic: Topic) -> WrittenLake:
         """A table on SeaweedFS for the rows of the topic."""
         keys, name = connection(self.project), f"t{uuid.uuid4().hex[:8]}"
         if kind == "iceberg":

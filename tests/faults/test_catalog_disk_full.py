@@ -25,7 +25,7 @@ WRITERS = 8
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[EmbeddedCatalog]:
+def server(tmp_path: Path) -> Iterator[EmbeddedCatalog]:
     with running_catalog(tmp_path) as running:
         yield running
 
@@ -43,18 +43,18 @@ def limit_size(catalog: EmbeddedCatalog, *, spare_pages: int) -> None:
 
 
 def test_no_answer_is_false_while_writes_of_other_clients_fill_the_disk(
-    catalog: EmbeddedCatalog, campaign: Campaign
+    server: EmbeddedCatalog, campaign: Campaign
 ) -> None:
     """Namespaces with long properties need new pages and fail; appends that share their transactions need none."""
-    appenders = [Appender(Client(catalog.uri), f"t{number}") for number in range(WRITERS)]
+    appenders = [Appender(Client(server.uri), f"t{number}") for number in range(WRITERS)]
     for appender in appenders:
         appender.client.create(appender.table)
-    limit_size(catalog, spare_pages=2)
+    limit_size(server, spare_pages=2)
     rounds = campaign.size(short=40, full=400)
     created: list[tuple[str, int]] = []
 
     def fill(worker: int) -> None:
-        client = Client(catalog.uri)
+        client = Client(server.uri)
         for number in range(rounds):
             name = f"n{worker}x{number}"
             answer = client.post("/namespaces", {"namespace": [name], "properties": {"text": "x" * 9000}})
@@ -67,7 +67,7 @@ def test_no_answer_is_false_while_writes_of_other_clients_fill_the_disk(
     run_together([lambda a=a: append(a) for a in appenders] + [lambda w=w: fill(w) for w in range(WRITERS)])
     for appender in appenders:
         appender.check()
-    present = {level[0] for level in Client(catalog.uri).get("/namespaces").body["namespaces"]} - {"ns"}
+    present = {level[0] for level in Client(server.uri).get("/namespaces").body["namespaces"]} - {"ns"}
     assert {name for name, status in created if status == 200} == present
     assert {status for _, status in created} <= {200, 503}
     unkeyed = sum(number % 3 != 0 for number in range(rounds))

@@ -42,7 +42,7 @@ MOST_STEPS = 30
 
 
 @dataclass
-class Lake:
+class ReplayedTable:
     """A table whose sink quarantines rows: of ten, one is good, one is bad for good, and eight pass the
     replay's rules.
     """
@@ -102,21 +102,21 @@ class Lake:
 
 
 @contextlib.contextmanager
-def lake_of(kind: str, folder: Path) -> Iterator[Lake]:
+def lake_of(kind: str, folder: Path) -> Iterator[ReplayedTable]:
     if kind == "delta":
         place = str(folder / "events")
         create_delta_table(place, SCHEMA)
-        yield Lake(Replay("delta", place))
+        yield ReplayedTable(Replay("delta", place))
         return
     with running_catalog(folder) as server:
         catalog = FrazilCatalog("lake", **server.properties)
         catalog.create_namespace("lake")
         catalog.create_table("lake.events", SCHEMA)
-        yield Lake(Replay("iceberg", server.uri), catalog)
+        yield ReplayedTable(Replay("iceberg", server.uri), catalog)
 
 
 @pytest.fixture(params=["iceberg", "delta"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplayedTable]:
     with lake_of(request.param, tmp_path) as result:
         yield result
 
@@ -151,7 +151,7 @@ def end(zombie: ForkServerProcess) -> int | None:
     return zombie.exitcode
 
 
-def test_killed_at_any_step_a_replay_brings_each_row_in_once(lake: Lake) -> None:
+def test_killed_at_any_step_a_replay_brings_each_row_in_once(lake: ReplayedTable) -> None:
     for step in range(1, MOST_STEPS):
         lake.fill()
         code = run(replace(lake.job, fault="kill", at_step=step))
@@ -166,7 +166,7 @@ def test_killed_at_any_step_a_replay_brings_each_row_in_once(lake: Lake) -> None
 
 
 def test_a_replay_that_wakes_up_after_another_has_done_its_work_brings_nothing_in(
-    lake: Lake, campaign: Campaign
+    lake: ReplayedTable, campaign: Campaign
 ) -> None:
     for step in range(2, MOST_STEPS, campaign.size(short=2, full=1)):
         lake.fill()
@@ -180,7 +180,7 @@ def test_a_replay_that_wakes_up_after_another_has_done_its_work_brings_nothing_i
             break
 
 
-def test_a_campaign_of_faults_repeats_and_loses_no_row(lake: Lake, campaign: Campaign) -> None:
+def test_a_campaign_of_faults_repeats_and_loses_no_row(lake: ReplayedTable, campaign: Campaign) -> None:
     chance = campaign.random()
     for _ in range(campaign.size(short=5, full=150)):
         lake.fill()
@@ -193,7 +193,7 @@ def test_a_campaign_of_faults_repeats_and_loses_no_row(lake: Lake, campaign: Cam
     assert lake.problems() == ()
 
 
-def _meanwhile(lake: Lake, process: ForkServerProcess, fault: str, chance: random.Random) -> None:
+def _meanwhile(lake: ReplayedTable, process: ForkServerProcess, fault: str, chance: random.Random) -> None:
     if fault == "stop":
         wait_until_stopped(process)
     else:

@@ -18,7 +18,7 @@ import pytest
 from frazil.catalog.embedded import running_catalog
 from tests.conftest import Campaign
 from tests.faults.sink_faults import sees_a_row_twice
-from tests.faults.sink_lake import Lake, make_lake
+from tests.faults.sink_lake import WrittenLake, make_lake
 from tests.faults.sink_processes import run, start, zombie
 from tests.faults.sink_writer import FAILED, PARTITION_BY, Job, expected_ids
 from tests.kit.lossy_proxy import lossy_proxy
@@ -29,7 +29,7 @@ LOOK_EVERY = 5  # reading thousands of small files takes longer than the faults
 
 
 @contextlib.contextmanager
-def lake_of(kind: str, folder: Path) -> Iterator[Lake]:
+def lake_of(kind: str, folder: Path) -> Iterator[WrittenLake]:
     if kind == "delta":
         yield make_lake(Job("delta", str(folder / "events"), 0), PARTITION_BY)
         return
@@ -38,18 +38,18 @@ def lake_of(kind: str, folder: Path) -> Iterator[Lake]:
 
 
 @pytest.fixture(params=["iceberg", "delta"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WrittenLake]:
     with lake_of(request.param, tmp_path) as result:
         yield result
 
 
 @pytest.fixture
-def iceberg(tmp_path: Path) -> Iterator[Lake]:
+def iceberg(tmp_path: Path) -> Iterator[WrittenLake]:
     with lake_of("iceberg", tmp_path) as result:
         yield result
 
 
-def one_fault(lake: Lake, job: Job, chance: random.Random) -> None:
+def one_fault(lake: WrittenLake, job: Job, chance: random.Random) -> None:
     fault = chance.choice(["kill", "kill", "kill", "zombie", "lose reply", "lose request", "expire", "disturb"])
     job = replace(
         job, at_step=chance.randint(1, MOST_STEPS), batch_rows=chance.randint(1, 17), flush_rows=chance.randint(1, 40)
@@ -71,7 +71,7 @@ def one_fault(lake: Lake, job: Job, chance: random.Random) -> None:
 
 @pytest.mark.requirement("sink.exactly-once")
 @pytest.mark.timeout(0)
-def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: Lake, campaign: Campaign) -> None:
+def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: WrittenLake, campaign: Campaign) -> None:
     chance = campaign.random()
     faults = campaign.size(short=15, full=300)
     for number in range(1, faults + 1):
@@ -89,7 +89,7 @@ def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: Lake
 @pytest.mark.requirement("sink.parallel")
 @pytest.mark.requirement("sink.conflict")
 def test_parts_that_write_at_the_same_time_and_are_killed_lose_and_repeat_nothing(
-    lake: Lake, campaign: Campaign
+    lake: WrittenLake, campaign: Campaign
 ) -> None:
     chance = campaign.random()
     until = campaign.size(short=3, full=30) * ROWS_A_ROUND
@@ -106,7 +106,7 @@ def test_parts_that_write_at_the_same_time_and_are_killed_lose_and_repeat_nothin
 
 
 @pytest.mark.requirement("sink.exactly-once")
-def test_replies_and_requests_lost_on_the_wire_repeat_nothing(iceberg: Lake, campaign: Campaign) -> None:
+def test_replies_and_requests_lost_on_the_wire_repeat_nothing(iceberg: WrittenLake, campaign: Campaign) -> None:
     chance = campaign.random()
     rounds = campaign.size(short=4, full=40)
     with lossy_proxy(iceberg.job.place) as proxy:
@@ -120,7 +120,7 @@ def test_replies_and_requests_lost_on_the_wire_repeat_nothing(iceberg: Lake, cam
 
 
 @pytest.mark.parametrize("broken", ["guard", "fence"])
-def test_without_the_guard_or_the_fence_the_campaign_sees_it(lake: Lake, broken: str) -> None:
+def test_without_the_guard_or_the_fence_the_campaign_sees_it(lake: WrittenLake, broken: str) -> None:
     """The same zombie, in a build that lacks a rule: if this finds nothing wrong, the tests above prove nothing."""
     job = replace(lake.job, until=ROWS_A_ROUND)
     assert sees_a_row_twice(lake, replace(job, broken=broken), job, at_step=2)  # the first commit was the take-over

@@ -40,7 +40,7 @@ def stack(fault_stack: Project) -> Iterator[Project]:
 
 
 @dataclass
-class Lake:
+class StoredTable:
     project: Project
     open_sink: Callable[..., ArrowSink]
     read: Callable[[], pa.Table]
@@ -52,12 +52,12 @@ class Lake:
         os.kill(self.project.status()[service]["pid"], signal.SIGKILL)
 
 
-def iceberg(project: Project) -> Lake:
+def iceberg(project: Project) -> StoredTable:
     catalog = FrazilCatalog("lake", **connection(project))
     catalog.create_namespace_if_not_exists("faults")
     name = ("faults", f"t{uuid.uuid4().hex[:8]}")
     catalog.create_table(name, SCHEMA, partition_spec=partition_spec(SCHEMA, ["bucket(2, id)"]))
-    return Lake(
+    return StoredTable(
         project,
         lambda retry=RETRY_TIMEOUT, **more: frazil.sinks.open(
             name, name="s", catalog=catalog, retry=retry, flush_rows=None, **more
@@ -66,12 +66,12 @@ def iceberg(project: Project) -> Lake:
     )
 
 
-def delta(project: Project) -> Lake:
+def delta(project: Project) -> StoredTable:
     keys = connection(project)
     options = storage_options(keys)
     uri = f"{keys['warehouse']}delta/t{uuid.uuid4().hex[:8]}"
     create_delta_table(uri, SCHEMA, partition_by=["bucket(2, id)"], storage_options=options)
-    return Lake(
+    return StoredTable(
         project,
         lambda retry=RETRY_TIMEOUT: frazil.sinks.open(
             uri, name="s", storage_options=options, retry=retry, flush_rows=None
@@ -92,8 +92,8 @@ class Pauses(threading.Event):
 
 
 @pytest.fixture(params=[iceberg, delta], ids=["iceberg", "delta"])
-def lake(request: pytest.FixtureRequest, stack: Project) -> Lake:
-    result: Lake = request.param(stack)
+def lake(request: pytest.FixtureRequest, stack: Project) -> StoredTable:
+    result: StoredTable = request.param(stack)
     return result
 
 
@@ -101,7 +101,7 @@ def rows(start: int, end: int) -> pa.Table:
     return pa.table({"id": range(start, end), "payload": [f"payload {number}" for number in range(start, end)]})
 
 
-def write(lake: Lake, *ends: int) -> None:
+def write(lake: StoredTable, *ends: int) -> None:
     """Commits the rows up to each end, from where the table stands."""
     with lake.open_sink() as sink:
         for end in ends:
@@ -110,14 +110,14 @@ def write(lake: Lake, *ends: int) -> None:
             sink.commit()
 
 
-def test_rows_come_in_on_an_object_store(lake: Lake) -> None:
+def test_rows_come_in_on_an_object_store(lake: StoredTable) -> None:
     write(lake, 50, 120)
     write(lake, 150)
     assert lake.ids() == list(range(150))
 
 
 @pytest.mark.requirement("sink.exactly-once")
-def test_a_store_that_dies_in_mid_write_loses_and_repeats_nothing(lake: Lake) -> None:
+def test_a_store_that_dies_in_mid_write_loses_and_repeats_nothing(lake: StoredTable) -> None:
     write(lake, 50)
     sink = lake.open_sink()
     sink.write(rows(50, 90), position=90)
@@ -130,7 +130,7 @@ def test_a_store_that_dies_in_mid_write_loses_and_repeats_nothing(lake: Lake) ->
 
 
 @pytest.mark.requirement("sink.exactly-once")
-def test_a_store_that_dies_between_files_and_commit_is_waited_for(lake: Lake) -> None:
+def test_a_store_that_dies_between_files_and_commit_is_waited_for(lake: StoredTable) -> None:
     write(lake, 50)
     pauses = Pauses()
     sink = lake.open_sink(retry=pauses.policy())

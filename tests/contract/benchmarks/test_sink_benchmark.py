@@ -19,7 +19,7 @@ ROWS = 20_000
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
+def bench_catalog(tmp_path: Path) -> Iterator[Catalog]:
     with running_catalog(tmp_path / "catalog") as running:
         result = load_catalog("bench", type="rest", uri=running.uri)
         result.create_namespace("bench")
@@ -36,12 +36,12 @@ def cost_of(writer: str, split: str, source: Path, uri: str) -> dict[str, float]
 @pytest.mark.requirement("arrow.claim")
 @pytest.mark.parametrize(("writer", "split"), [("ours", "day"), ("pandas", "flat")])
 def test_a_case_writes_all_rows_and_tells_their_time_and_memory(
-    catalog: Catalog, tmp_path: Path, writer: str, split: str
+    bench_catalog: Catalog, tmp_path: Path, writer: str, split: str
 ) -> None:
     write_rows(source := tmp_path / "rows.arrow", ROWS)
-    cost = cost_of(writer, split, source, catalog.properties["uri"])
+    cost = cost_of(writer, split, source, bench_catalog.properties["uri"])
     assert min(cost["cpu_s"], cost["wall_s"], cost["peak_mb"]) > 0
-    (table,) = catalog.list_tables("bench")
+    (table,) = bench_catalog.list_tables("bench")
     order = [("device_id", "ascending"), ("event_timestamp", "ascending"), ("payload", "ascending")]
     result = pa.ipc.open_file(pa.memory_map(str(source))).read_all()
-    assert catalog.load_table(table).scan().to_arrow().cast(result.schema).sort_by(order) == result.sort_by(order)
+    assert bench_catalog.load_table(table).scan().to_arrow().cast(result.schema).sort_by(order) == result.sort_by(order)

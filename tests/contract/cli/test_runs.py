@@ -25,7 +25,7 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples/sales/lakehouse.py"
 
 
 @pytest.fixture
-def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrazilCatalog]:
+def sales_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrazilCatalog]:
     """A catalog with the sales table, and the project's folder as the current one."""
     shutil.copy(EXAMPLE, tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -52,9 +52,9 @@ def note(catalog: FrazilCatalog, pipeline: str, hour: int) -> None:
     )
 
 
-def test_runs_are_listed_the_latest_first_with_their_errors(catalog: FrazilCatalog) -> None:
-    note(catalog, "daily_sales", 1)
-    note(catalog, "other", 2)
+def test_runs_are_listed_the_latest_first_with_their_errors(sales_catalog: FrazilCatalog) -> None:
+    note(sales_catalog, "daily_sales", 1)
+    note(sales_catalog, "other", 2)
     shown, of_one = frazil("runs"), frazil("runs", "daily_sales")
     assert [line.split("│")[2].strip() for line in shown.output.splitlines() if "failed" in line] == [
         "other",
@@ -67,9 +67,9 @@ def test_runs_are_listed_the_latest_first_with_their_errors(catalog: FrazilCatal
 
 
 def test_runs_are_given_as_json_and_by_the_name_of_a_table(
-    catalog: FrazilCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sales_catalog: FrazilCatalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    note(catalog, "daily_sales", 1)
+    note(sales_catalog, "daily_sales", 1)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert json.loads(frazil("runs", "lakehouse.never", "--output", "json").output) == []
@@ -83,19 +83,19 @@ def test_runs_are_given_as_json_and_by_the_name_of_a_table(
     )
 
 
-def test_a_pipeline_that_is_not_declared_is_an_error_that_names_those_that_are(catalog: FrazilCatalog) -> None:
+def test_a_pipeline_that_is_not_declared_is_an_error_that_names_those_that_are(sales_catalog: FrazilCatalog) -> None:
     assert frazil("runs").output == "no runs are remembered\n"
     assert str(frazil("runs", "nightly").exception).startswith(
         "there is no pipeline 'nightly'; declared are: daily_sales"
     )
 
 
-def test_a_dry_run_names_the_files_that_are_new_and_loads_none(catalog: FrazilCatalog, tmp_path: Path) -> None:
+def test_a_dry_run_names_the_files_that_are_new_and_loads_none(sales_catalog: FrazilCatalog, tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     for name in ("a.csv", "b.csv"):
         (tmp_path / "landing" / name).write_text("order_id\n")
     pipeline = load_project(tmp_path).pipeline("daily_sales")
-    ledger = open_companion(ledger_of(pipeline.target), catalog)
+    ledger = open_companion(ledger_of(pipeline.target), sales_catalog)
     loaded, new = pipeline.source.list_files(tmp_path)
     ledger.append(ledger_rows([loaded], pipeline="daily_sales", run_id="1", ledger=ledger))
     assert frazil("run", "daily_sales", "--dry-run").stdout == (
@@ -106,13 +106,13 @@ def test_a_dry_run_names_the_files_that_are_new_and_loads_none(catalog: FrazilCa
 
 
 @pytest.fixture
-def loaded(catalog: FrazilCatalog, tmp_path: Path) -> Path:
+def loaded(sales_catalog: FrazilCatalog, tmp_path: Path) -> Path:
     """A landing file that is loaded, by its content."""
     path = tmp_path / "landing/a.csv"
     path.parent.mkdir()
     path.write_text("order_id\n")
     pipeline = load_project(tmp_path).pipeline("daily_sales")
-    ledger = open_companion(ledger_of(pipeline.target), catalog)
+    ledger = open_companion(ledger_of(pipeline.target), sales_catalog)
     files = with_content(pipeline.files.list_files(tmp_path), local_digest(tmp_path))
     ledger.append(ledger_rows(files, pipeline="daily_sales", run_id="1", ledger=ledger))
     return path
@@ -138,14 +138,14 @@ def test_a_loaded_file_with_other_content_is_named_and_refused(loaded: Path) -> 
 
 
 def test_of_a_file_that_an_older_release_loaded_only_what_is_known_is_said(
-    catalog: FrazilCatalog, tmp_path: Path
+    sales_catalog: FrazilCatalog, tmp_path: Path
 ) -> None:
     """Its ledger row has no hash: a touched file of the same size may have the same content."""
     path = tmp_path / "landing/a.csv"
     path.parent.mkdir()
     path.write_text("order_id\n")
     pipeline = load_project(tmp_path).pipeline("daily_sales")
-    ledger = open_companion(ledger_of(pipeline.target), catalog)
+    ledger = open_companion(ledger_of(pipeline.target), sales_catalog)
     ledger.append(ledger_rows(pipeline.files.list_files(tmp_path), pipeline="daily_sales", run_id="1", ledger=ledger))
     os.utime(path, ns=(1, 1))
     error = frazil("run", "daily_sales").exception

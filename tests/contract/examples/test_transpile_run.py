@@ -60,7 +60,7 @@ class KillingWorkers(Counting):
 
 
 @dataclass
-class Lake:
+class QueryFolder:
     """A catalog, a folder of queries, and the loop between them."""
 
     run: ModuleType
@@ -102,18 +102,18 @@ class Lake:
 
 
 @pytest.fixture
-def lake(transpile_run: ModuleType, tmp_path: Path) -> Iterator[Lake]:
+def lake(transpile_run: ModuleType, tmp_path: Path) -> Iterator[QueryFolder]:
     with running_catalog(tmp_path / "catalog") as server:
         folder = tmp_path / "queries"
         folder.mkdir()
-        yield Lake(transpile_run, FrazilCatalog("lake", **server.properties), folder)
+        yield QueryFolder(transpile_run, FrazilCatalog("lake", **server.properties), folder)
 
 
 def expected(name: str, count: int, *, seed: int) -> list[tuple[str, str, int]]:
     return [(f"q-{seed}-{number:08}", name, number) for number in range(count)]
 
 
-def test_every_query_of_every_file_is_a_row_and_commits_are_of_the_flush_size(lake: Lake) -> None:
+def test_every_query_of_every_file_is_a_row_and_commits_are_of_the_flush_size(lake: QueryFolder) -> None:
     write_queries(lake.folder / "a.parquet", 250, seed=1)
     write_queries(lake.folder / "b.parquet", 120, seed=2)
     counting = lake.start()
@@ -121,7 +121,7 @@ def test_every_query_of_every_file_is_a_row_and_commits_are_of_the_flush_size(la
     assert (counting.expected, counting.rows, lake.commits()) == ([250, 120], 370, [100, 100, 100, 70])
 
 
-def test_a_file_that_is_in_is_not_read_again(lake: Lake) -> None:
+def test_a_file_that_is_in_is_not_read_again(lake: QueryFolder) -> None:
     write_queries(lake.folder / "a.parquet", 30, seed=1)
     lake.start()
     write_queries(lake.folder / "b.parquet", 20, seed=2)
@@ -130,7 +130,7 @@ def test_a_file_that_is_in_is_not_read_again(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("stop_after", [10, 90, 100, 110, 240, 250, 260, 300])
-def test_a_killed_run_goes_on_where_it_stopped(lake: Lake, stop_after: int) -> None:
+def test_a_killed_run_goes_on_where_it_stopped(lake: QueryFolder, stop_after: int) -> None:
     write_queries(lake.folder / "a.parquet", 250, seed=1)
     write_queries(lake.folder / "b.parquet", 120, seed=2)
     lake.start(stop_after=stop_after)
@@ -139,7 +139,7 @@ def test_a_killed_run_goes_on_where_it_stopped(lake: Lake, stop_after: int) -> N
     assert again.rows == 370 - stop_after // 100 * 100  # what was committed is not done again
 
 
-def test_several_processes_make_the_same_commits_and_a_killed_run_goes_on(lake: Lake) -> None:
+def test_several_processes_make_the_same_commits_and_a_killed_run_goes_on(lake: QueryFolder) -> None:
     write_queries(lake.folder / "a.parquet", 250, seed=1)
     write_queries(lake.folder / "b.parquet", 120, seed=2)
     lake.start(processes=2, stop_after=110)
@@ -148,7 +148,7 @@ def test_several_processes_make_the_same_commits_and_a_killed_run_goes_on(lake: 
     assert lake.commits() == [100, 100, 100, 70]
 
 
-def test_a_worker_that_was_killed_ends_the_run_and_the_next_one_goes_on(lake: Lake) -> None:
+def test_a_worker_that_was_killed_ends_the_run_and_the_next_one_goes_on(lake: QueryFolder) -> None:
     write_queries(lake.folder / "a.parquet", 400, seed=1)
     with pytest.raises(FrazilError, match="a worker process ended before its work was done"):
         lake.start(processes=2, watcher=KillingWorkers())
@@ -186,7 +186,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_new_files_are_picked_up_while_it_runs(lake: Lake) -> None:
+def test_new_files_are_picked_up_while_it_runs(lake: QueryFolder) -> None:
     write_queries(lake.folder / "a.parquet", 30, seed=1)
     seen: list[list[tuple[str, str, int]]] = []
 
@@ -203,13 +203,13 @@ def test_new_files_are_picked_up_while_it_runs(lake: Lake) -> None:
     ]
 
 
-def test_finished_files_leave_no_trace_in_the_progress(lake: Lake) -> None:
+def test_finished_files_leave_no_trace_in_the_progress(lake: QueryFolder) -> None:
     write_queries(lake.folder / "a.parquet", 30, seed=1)
     lake.start()
     assert frazil.sinks.open("lakehouse.transpiled", name="transpile", catalog=lake.catalog).position == {}
 
 
-def test_an_empty_file_and_a_file_that_was_rewritten(lake: Lake) -> None:
+def test_an_empty_file_and_a_file_that_was_rewritten(lake: QueryFolder) -> None:
     write_queries(lake.folder / "a.parquet", 0)
     lake.start()
     assert lake.start().expected == []
@@ -218,7 +218,7 @@ def test_an_empty_file_and_a_file_that_was_rewritten(lake: Lake) -> None:
     assert lake.rows() == expected("a.parquet", 5, seed=7)
 
 
-def test_a_touched_file_is_not_loaded_again_neither_finished_nor_begun(lake: Lake) -> None:
+def test_a_touched_file_is_not_loaded_again_neither_finished_nor_begun(lake: QueryFolder) -> None:
     write_queries(lake.folder / "a.parquet", 30, seed=1)
     lake.start(flush_rows=10, stop_after=20)
     (lake.folder / "a.parquet").touch()
@@ -228,7 +228,7 @@ def test_a_touched_file_is_not_loaded_again_neither_finished_nor_begun(lake: Lak
     assert lake.rows() == expected("a.parquet", 30, seed=1)
 
 
-def test_a_file_is_read_from_any_row_in_row_groups_of_any_size(lake: Lake) -> None:
+def test_a_file_is_read_from_any_row_in_row_groups_of_any_size(lake: QueryFolder) -> None:
     (batch,) = make_queries(95, seed=4)
     pq.write_table(pa.Table.from_batches([batch]), lake.folder / "a.parquet", row_group_size=20)
     files = lake.run.QueryFiles.at(str(lake.folder / "a.parquet"), load_settings(environ={}, folder=lake.folder))
@@ -242,7 +242,7 @@ def test_a_file_is_read_from_any_row_in_row_groups_of_any_size(lake: Lake) -> No
         ]
 
 
-def test_a_file_without_queries_is_named_with_what_it_has(lake: Lake) -> None:
+def test_a_file_without_queries_is_named_with_what_it_has(lake: QueryFolder) -> None:
     pq.write_table(pa.table({"id": [1]}), lake.folder / "a.parquet")
     with pytest.raises(ValueError, match=r"a.parquet has no column 'query_id'; it has id"):
         lake.start()
@@ -251,7 +251,7 @@ def test_a_file_without_queries_is_named_with_what_it_has(lake: Lake) -> None:
         lake.start()
 
 
-def test_other_files_in_the_folder_are_left_alone(lake: Lake) -> None:
+def test_other_files_in_the_folder_are_left_alone(lake: QueryFolder) -> None:
     (lake.folder / "readme.txt").write_text("no queries")
     write_queries(lake.folder / "deep" / "a.parquet", 5, seed=1)
     lake.start()

@@ -45,7 +45,7 @@ AT_ONCE = timedelta(0)  # a checkpoint after every item
 
 
 @dataclass
-class Lake:
+class FlowTable:
     """A table, and dataflows that write to it."""
 
     kind: str
@@ -137,22 +137,22 @@ def row(number: int, source: str = "e/0") -> SourceRows:
 
 
 @pytest.fixture(params=["iceberg", "delta"])
-def lake(request: pytest.FixtureRequest, lake_server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    result = Lake(request.param, lake_server, tmp_path)
+def lake(request: pytest.FixtureRequest, lake_server: EmbeddedCatalog, tmp_path: Path) -> FlowTable:
+    result = FlowTable(request.param, lake_server, tmp_path)
     result.create()
     return result
 
 
 @pytest.fixture
-def iceberg(lake_server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    result = Lake("iceberg", lake_server, tmp_path)
+def iceberg(lake_server: EmbeddedCatalog, tmp_path: Path) -> FlowTable:
+    result = FlowTable("iceberg", lake_server, tmp_path)
     result.create()
     return result
 
 
 @pytest.fixture
-def delta(lake_server: EmbeddedCatalog, tmp_path: Path) -> Lake:
-    result = Lake("delta", lake_server, tmp_path)
+def delta(lake_server: EmbeddedCatalog, tmp_path: Path) -> FlowTable:
+    result = FlowTable("delta", lake_server, tmp_path)
     result.create()
     return result
 
@@ -166,25 +166,25 @@ def cause(error: BaseException) -> FrazilError:
     return result
 
 
-def test_rows_of_all_table_partitions_come_in_with_one_commit_a_checkpoint(lake: Lake) -> None:
+def test_rows_of_all_table_partitions_come_in_with_one_commit_a_checkpoint(lake: FlowTable) -> None:
     lake.run(range(10), every=timedelta(seconds=60))
     assert (lake.ids(), lake.commits()) == (list(range(10)), [10])
     assert lake.progress().part("flow.lake/part-0-of-1").offsets == {"e/0": 10}
 
 
-def test_a_batch_is_committed_when_it_is_full(lake: Lake) -> None:
+def test_a_batch_is_committed_when_it_is_full(lake: FlowTable) -> None:
     lake.run(range(10), every=timedelta(seconds=60), batch_size=4)
     assert (lake.ids(), lake.commits()) == (list(range(10)), [4, 4, 2])
 
 
-def test_a_batch_is_committed_when_its_time_has_come(lake: Lake) -> None:
+def test_a_batch_is_committed_when_its_time_has_come(lake: FlowTable) -> None:
     lake.run(range(4), every=timedelta(seconds=60), batch_interval_seconds=0)
     assert (lake.ids(), lake.commits()) == (list(range(4)), [1, 1, 1, 1])
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 1000])
 @pytest.mark.parametrize("every", [AT_ONCE, timedelta(seconds=60)])
-def test_what_an_aborted_run_has_committed_is_not_repeated(lake: Lake, every: timedelta, batch_size: int) -> None:
+def test_what_an_aborted_run_has_committed_is_not_repeated(lake: FlowTable, every: timedelta, batch_size: int) -> None:
     items = [0, 1, 2, 3, 4, ABORT(), 5, 6, ABORT(), 7]
     lake.run(items, every=every, batch_size=batch_size)
     lake.run(items, every=every, batch_size=batch_size)
@@ -192,14 +192,14 @@ def test_what_an_aborted_run_has_committed_is_not_repeated(lake: Lake, every: ti
     assert lake.ids() == list(range(8))
 
 
-def test_a_lost_recovery_store_repeats_nothing(lake: Lake) -> None:
+def test_a_lost_recovery_store_repeats_nothing(lake: FlowTable) -> None:
     lake.run([0, 1, 2, ABORT(), 3], recovery="first")
     lake.run([0, 1, 2, 3], recovery="second")
     lake.run([0, 1, 2, 3, 4], recovery=None)
     assert lake.ids() == [0, 1, 2, 3, 4]
 
 
-def test_a_step_that_fails_shows_its_error_and_the_next_run_loses_nothing(lake: Lake) -> None:
+def test_a_step_that_fails_shows_its_error_and_the_next_run_loses_nothing(lake: FlowTable) -> None:
     broken = (("e/0"), SourceRows([{"id": "three"}], "e/0", [3]))
     with raises(RowRefused, reason=re.compile("expected long")):
         lake.run([0, 1, 2, broken, 4], every=timedelta(seconds=60), batch_size=2)
@@ -207,7 +207,7 @@ def test_a_step_that_fails_shows_its_error_and_the_next_run_loses_nothing(lake: 
     assert lake.ids() == [0, 1, 2, 3, 4]
 
 
-def test_several_workers_write_several_parts(lake: Lake) -> None:
+def test_several_workers_write_several_parts(lake: FlowTable) -> None:
     sources = [f"e/{number}" for number in range(6)]
     items = [(source, row(number + 100 * int(source[2:]), source)) for number in range(20) for source in sources]
     flow = dataflow(items, lake.config(num_partitions=12))
@@ -221,7 +221,7 @@ def test_several_workers_write_several_parts(lake: Lake) -> None:
     assert len(parts) > 1
 
 
-def test_a_changed_number_of_parts_is_refused_until_the_stream_is_drained(lake: Lake) -> None:
+def test_a_changed_number_of_parts_is_refused_until_the_stream_is_drained(lake: FlowTable) -> None:
     items = [0, 1, 2, 3, 4]
     lake.run([0, 1, 2, ABORT()], every=timedelta(seconds=60), batch_size=2)  # 0 and 1 are in; Bytewax has noted nothing
     refusal = "num_partitions is 3 now, and source partition 'e/0' repeats offset 0, though the table has it up to 2"
@@ -235,14 +235,14 @@ def test_a_changed_number_of_parts_is_refused_until_the_stream_is_drained(lake: 
     assert lake.ids() == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
-def test_an_old_number_of_parts_drops_what_a_new_one_has_brought_in(lake: Lake) -> None:
+def test_an_old_number_of_parts_drops_what_a_new_one_has_brought_in(lake: FlowTable) -> None:
     lake.run([0, 1])
     lake.run([0, 1, 2, ABORT(), 3], num_partitions=2, every=timedelta(seconds=60), batch_size=1)
     lake.run([0, 1, 2, 3], num_partitions=1)
     assert lake.ids() == [0, 1, 2, 3]
 
 
-def test_the_writers_of_another_number_of_parts_are_fenced(lake: Lake) -> None:
+def test_the_writers_of_another_number_of_parts_are_fenced(lake: FlowTable) -> None:
     old = sink_of(lake.config(num_partitions=1)).build_part("flow.lake", "part-0", None)
     old.write_batch([row(0)])
     old.snapshot()
@@ -254,7 +254,7 @@ def test_the_writers_of_another_number_of_parts_are_fenced(lake: Lake) -> None:
     assert lake.ids() == [0]
 
 
-def test_a_row_quarantined_under_another_number_of_parts_is_not_quarantined_again(delta: Lake) -> None:
+def test_a_row_quarantined_under_another_number_of_parts_is_not_quarantined_again(delta: FlowTable) -> None:
     """Delta commits the quarantine first: a writer that dies before the commit of the rows leaves it ahead of the
     table.
     """
@@ -279,7 +279,7 @@ def test_a_row_quarantined_under_another_number_of_parts_is_not_quarantined_agai
     assert (delta.ids(), delta.read(f"{delta.name}__quarantine").num_rows) == ([0, 1, 2, 4], 1)
 
 
-def test_a_new_writer_of_a_part_fences_the_old_one(lake: Lake) -> None:
+def test_a_new_writer_of_a_part_fences_the_old_one(lake: FlowTable) -> None:
     host = sink_of(lake.config())
     old = host.build_part("flow.lake", "part-0", None)
     old.write_batch([row(0)])
@@ -292,7 +292,7 @@ def test_a_new_writer_of_a_part_fences_the_old_one(lake: Lake) -> None:
     assert lake.ids() == [0, 1]
 
 
-def test_a_table_that_went_back_is_noticed(lake: Lake) -> None:
+def test_a_table_that_went_back_is_noticed(lake: FlowTable) -> None:
     lake.run([0, 1, 2])
     lake.drop()
     lake.create()
@@ -305,7 +305,7 @@ def test_a_table_that_went_back_is_noticed(lake: Lake) -> None:
     assert lake.ids() == [0, 1, 2, 3]
 
 
-def test_rows_under_another_key_or_out_of_order_are_refused(lake: Lake) -> None:
+def test_rows_under_another_key_or_out_of_order_are_refused(lake: FlowTable) -> None:
     host = sink_of(lake.config(num_partitions=2))
     right = host.part_of("e/0")
     (wrong,) = set(host.list_parts()) - {right}
@@ -319,7 +319,7 @@ def test_rows_under_another_key_or_out_of_order_are_refused(lake: Lake) -> None:
         part.write_batch([row(8), row(7)])
 
 
-def test_arrow_and_dictionaries_of_several_sources_mix(lake: Lake) -> None:
+def test_arrow_and_dictionaries_of_several_sources_mix(lake: FlowTable) -> None:
     part = sink_of(lake.config()).build_part("flow.lake", "part-0", None)
     arrow = pa.table({"id": [2, 3], "kind": ["a", "b"]})
     values = [
@@ -335,7 +335,7 @@ def test_arrow_and_dictionaries_of_several_sources_mix(lake: Lake) -> None:
     assert lake.ids() == [0, 1, 2, 3, 5, 9]
 
 
-def test_an_arrow_schema_is_kept_to_the_letter(lake: Lake) -> None:
+def test_an_arrow_schema_is_kept_to_the_letter(lake: FlowTable) -> None:
     schema = pa.schema([("id", pa.int32()), ("kind", pa.string())])
     part = sink_of(lake.config(arrow_schema=schema)).build_part("flow.lake", "part-0", None)
     part.write_batch([row(0)])
@@ -355,7 +355,7 @@ def test_an_arrow_schema_is_kept_to_the_letter(lake: Lake) -> None:
         ({"batch_size": 0}, "batch_size is 0: expected at least 1"),
     ],
 )
-def test_a_config_that_cannot_work_is_refused(iceberg: Lake, changes: dict[str, Any], message: str) -> None:
+def test_a_config_that_cannot_work_is_refused(iceberg: FlowTable, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SinkError, match=message):
         iceberg.config(**changes)
     with raises(SinkError, option="table_name", got="uplink"):
@@ -375,7 +375,7 @@ def test_another_type_of_catalog_serves_as_well(tmp_path: Path) -> None:
     assert sorted(catalog.load_table("lake.t").scan().to_arrow()["id"].to_pylist()) == [0, 1]
 
 
-def test_a_failed_commit_is_reported_and_does_not_abort_the_process(iceberg: Lake, tmp_path: Path) -> None:
+def test_a_failed_commit_is_reported_and_does_not_abort_the_process(iceberg: FlowTable, tmp_path: Path) -> None:
     """If snapshot() and then close() raised, Bytewax would abort and hide the error."""
     program = f"""
         from bytewax.testing import run_main

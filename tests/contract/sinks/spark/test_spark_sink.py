@@ -54,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrazilCatalog]:
 
 
 @pytest.fixture
-def catalog(server: FrazilCatalog) -> Iterator[FrazilCatalog]:
+def table_catalog(server: FrazilCatalog) -> Iterator[FrazilCatalog]:
     server.create_table(TABLE, Schema(NestedField(1, "id", LongType(), required=True)))
     yield server
     folder = location(server)
@@ -98,69 +98,69 @@ def location(catalog: FrazilCatalog) -> Path:
     return Path(catalog.load_table(TABLE).location().removeprefix("file://"))
 
 
-def test_reports_of_several_tasks_become_one_commit(catalog: FrazilCatalog) -> None:
-    table = target(catalog)
+def test_reports_of_several_tasks_become_one_commit(table_catalog: FrazilCatalog) -> None:
+    table = target(table_catalog)
     sink = lake.FrameSink(table, PART)
     result = sink.publish(sink.join(run_tasks(sink, table, batch(1, 2), batch(3, partition=1), batch())))
     assert (result.counts, dict(result.position)) == (lake.Counts(rows=3), {"t/0": 2, "t/1": 1})
-    assert (ids(catalog), len(catalog.load_table(TABLE).snapshots())) == ([1, 2, 3], 2)
+    assert (ids(table_catalog), len(table_catalog.load_table(TABLE).snapshots())) == ([1, 2, 3], 2)
 
 
-def test_one_bad_row_without_quarantine_stops_all_and_leaves_no_file(catalog: FrazilCatalog) -> None:
-    table = target(catalog)
+def test_one_bad_row_without_quarantine_stops_all_and_leaves_no_file(table_catalog: FrazilCatalog) -> None:
+    table = target(table_catalog)
     sink = lake.FrameSink(table, PART)
     reports = run_tasks(sink, table, batch(1, 2), batch(None, partition=1))
     with raises(RowRefused, position=re.compile('"source":"t/1","offset":0')):
         sink.join(reports)
-    assert (ids(catalog), files(catalog)) == ([], [])
+    assert (ids(table_catalog), files(table_catalog)) == ([], [])
 
 
 def test_after_a_commit_of_which_the_end_is_not_known_the_sink_is_closed_and_the_next_one_knows(
-    catalog: FrazilCatalog,
+    table_catalog: FrazilCatalog,
 ) -> None:
     def lose_reply(step: str) -> None:
-        if step == "after commit" and ids(catalog):
+        if step == "after commit" and ids(table_catalog):
             raise CommitUnknown("no answer")
 
-    table = target(catalog, give_up_seconds=-1.0, on_step=lose_reply)
+    table = target(table_catalog, give_up_seconds=-1.0, on_step=lose_reply)
     sink = lake.FrameSink(table, PART)
     staged = sink.join(run_tasks(sink, table, batch(1, 2)))
     with pytest.raises(CommitUnknown):
         sink.publish(staged)
     with raises(SinkError, problem="closed"):
         sink.publish(staged)
-    fresh = target(catalog)
+    fresh = target(table_catalog)
     again = lake.FrameSink(fresh, PART)
     assert again.publish(again.join(run_tasks(again, fresh, batch(1, 2)))).counts == lake.Counts(repeated=2)
-    assert ids(catalog) == [1, 2]
+    assert ids(table_catalog) == [1, 2]
 
 
-def test_a_staged_snapshot_of_an_engine_is_published_under_the_same_claim(catalog: FrazilCatalog) -> None:
-    sink = lake.FrameSink(target(catalog), PART)
-    live = catalog.load_table(TABLE)
+def test_a_staged_snapshot_of_an_engine_is_published_under_the_same_claim(table_catalog: FrazilCatalog) -> None:
+    sink = lake.FrameSink(target(table_catalog), PART)
+    live = table_catalog.load_table(TABLE)
     base = live.current_snapshot()
     assert base is not None
     live.manage_snapshots().create_branch(base.snapshot_id, "stage").commit()
     live.append(pa.table({"id": [7]}, schema=live.schema().as_arrow()), branch="stage")
-    staged = catalog.load_table(TABLE).snapshot_by_name("stage")
+    staged = table_catalog.load_table(TABLE).snapshot_by_name("stage")
     assert staged is not None
     move = Move(("lake", "t"), staged.snapshot_id, base.snapshot_id, "stage")
     sink.publish(lake.Staged(end={"day": 3}), change=move)
-    assert (ids(catalog), dict(sink.position)) == ([7], {"day": 3})
+    assert (ids(table_catalog), dict(sink.position)) == ([7], {"day": 3})
 
 
-def test_files_are_published_once(catalog: FrazilCatalog) -> None:
-    table = target(catalog)
+def test_files_are_published_once(table_catalog: FrazilCatalog) -> None:
+    table = target(table_catalog)
     sink = lake.FrameSink(table, PART)
     staged = replace(sink.join(run_tasks(sink, table, batch(1))), start={}, end={})  # as of a frame without a position
     sink.publish(staged)
     with raises(SinkError, problem="already-published"):
         sink.publish(staged)
-    assert ids(catalog) == [1]
+    assert ids(table_catalog) == [1]
 
 
-def test_a_finished_source_partition_leaves_no_entry(catalog: FrazilCatalog) -> None:
-    table = target(catalog)
+def test_a_finished_source_partition_leaves_no_entry(table_catalog: FrazilCatalog) -> None:
+    table = target(table_catalog)
     sink = lake.FrameSink(table, PART)
     sink.publish(sink.join(run_tasks(sink, table, batch(1), batch(2, partition=1))), done=["t/0"])
     assert dict(sink.position) == {"t/1": 1}
@@ -181,48 +181,50 @@ def destination(catalog: FrazilCatalog, **more: str) -> Destination:
     )
 
 
-def test_the_format_deletes_files_when_a_task_failed_and_never_after_a_commit_was_tried(catalog: FrazilCatalog) -> None:
-    writer = BatchWriter(ROWS, destination(catalog))
+def test_the_format_deletes_files_when_a_task_failed_and_never_after_a_commit_was_tried(
+    table_catalog: FrazilCatalog,
+) -> None:
+    writer = BatchWriter(ROWS, destination(table_catalog))
     sent = messages(writer, batch(1), batch(2, partition=1))
     writer.abort(sent)  # as Spark calls it when the commit failed: it may have happened all the same
-    assert len(files(catalog)) == 2
+    assert len(files(table_catalog)) == 2
     writer.abort([sent[0], None])
-    assert len(files(catalog)) == 1
+    assert len(files(table_catalog)) == 1
 
 
-def test_of_two_jobs_of_the_format_with_the_same_rows_the_second_is_refused(catalog: FrazilCatalog) -> None:
-    first, second = (BatchWriter(ROWS, destination(catalog)) for _ in range(2))
+def test_of_two_jobs_of_the_format_with_the_same_rows_the_second_is_refused(table_catalog: FrazilCatalog) -> None:
+    first, second = (BatchWriter(ROWS, destination(table_catalog)) for _ in range(2))
     sent, also_sent = messages(first, batch(1, 2)), messages(second, batch(1, 2))
     first.commit(sent)
     with raises(ProgressMismatch, source="t/0"):
         second.commit(also_sent)
-    assert (ids(catalog), len(files(catalog))) == ([1, 2], 1)
+    assert (ids(table_catalog), len(files(table_catalog))) == ([1, 2], 1)
 
 
-def test_a_zombie_driver_of_the_same_checkpoint_repeats_no_batch(catalog: FrazilCatalog) -> None:
-    where = Destination.parse({"table": TABLE, "name": "s", "uri": catalog.uri, "extra_fields": "ignore"})
+def test_a_zombie_driver_of_the_same_checkpoint_repeats_no_batch(table_catalog: FrazilCatalog) -> None:
+    where = Destination.parse({"table": TABLE, "name": "s", "uri": table_catalog.uri, "extra_fields": "ignore"})
     old, new = StreamWriter(ROWS, where), StreamWriter(ROWS, where)
     sent, sent_again = messages(old, batch(1, 2), query="q"), messages(new, batch(1, 2), query="q")
     new.commit(sent_again, 0)
     new.commit(messages(new, batch(3), query="q"), 1)
     old.commit(sent, 0)
-    assert (ids(catalog), len(files(catalog))) == ([1, 2, 3], 2)
+    assert (ids(table_catalog), len(files(table_catalog))) == ([1, 2, 3], 2)
 
 
-def test_a_column_of_the_frame_that_does_not_fit_is_named_with_what_to_do(catalog: FrazilCatalog) -> None:
-    catalog.load_table(TABLE).update_schema().add_column("ts", WithoutZone()).commit()
+def test_a_column_of_the_frame_that_does_not_fit_is_named_with_what_to_do(table_catalog: FrazilCatalog) -> None:
+    table_catalog.load_table(TABLE).update_schema().add_column("ts", WithoutZone()).commit()
     zoned = StructType([StructField("id", SparkLong()), StructField("ts", TimestampType())])
     with raises(SchemaMismatch, column="ts", hint=re.compile(r"cast\('timestamp_ntz'\)")):
-        make_plan(target(catalog), PART, zoned, options=lake.frame_options(), tasks=1, reached={})
+        make_plan(target(table_catalog), PART, zoned, options=lake.frame_options(), tasks=1, reached={})
     with raises(SchemaMismatch, column="topic"):
         row_schema(zoned, KAFKA, table="t")
 
 
-def test_a_writer_of_the_same_name_is_fenced(catalog: FrazilCatalog) -> None:
-    table = target(catalog)
+def test_a_writer_of_the_same_name_is_fenced(table_catalog: FrazilCatalog) -> None:
+    table = target(table_catalog)
     sink = lake.FrameSink(table, PART)
     staged = sink.join(run_tasks(sink, table, batch(1)))
-    lake.open(TABLE, name="s", catalog=catalog)
+    lake.open(TABLE, name="s", catalog=table_catalog)
     with pytest.raises(WriterFenced):
         sink.publish(staged)
 
