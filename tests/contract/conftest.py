@@ -44,6 +44,6 @@ def client(server: EmbeddedCatalog) -> Iterator[Client]:
 @pytest.fixture
 def past(catalog: FrazilCatalog) -> Past:
     """A table of its own that a test gives a past."""
-    result = Past(catalog)
-    result.create()
-    return result
+    past = Past(catalog)
+    past.create()
+    return past

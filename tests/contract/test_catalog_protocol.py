@@ -55,9 +55,9 @@ class Wire:
 
 @pytest.fixture
 def wire(server: EmbeddedCatalog) -> Iterator[Wire]:
-    result = Wire(server)
-    yield result
-    result.socket.close()
+    wire = Wire(server)
+    yield wire
+    wire.socket.close()
 
 
 @pytest.mark.parametrize("path", [QUICK, THREADED])

@@ -194,10 +194,10 @@ class World:
         for key in ("write.data.path", "write.metadata.path"):
             if self.chance.random() < 0.2 and (place := self.place()):
                 properties[key] = place
-        result = Kept(self.clients[warehouse], f"lake.{name}")
+        kept = Kept(self.clients[warehouse], f"lake.{name}")
         location = self.place()
-        result.create("day", properties=properties, location=location)
-        result.append(1, 2)
+        kept.create("day", properties=properties, location=location)
+        kept.append(1, 2)
         return f"{warehouse}:{name} at {location} {properties}"
 
     def append(self) -> str:

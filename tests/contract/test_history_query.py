@@ -22,22 +22,22 @@ def past() -> Iterator[Past]:
     with running_catalog() as server:
         catalog = FrazilCatalog("lake", **server.properties)
         catalog.create_namespace("lake")
-        result = Past(catalog, "lake.t")
-        result.create()
-        result.append(1, 2)
+        past = Past(catalog, "lake.t")
+        past.create()
+        past.append(1, 2)
         tick()
-        result.then = datetime.now(UTC)  # type: ignore[attr-defined]
+        past.then = datetime.now(UTC)  # type: ignore[attr-defined]
         tick()
-        result.table.create_tag("v1")
-        result.table.create_branch("dev")
-        with result.live.update_schema() as update:
+        past.table.create_tag("v1")
+        past.table.create_branch("dev")
+        with past.live.update_schema() as update:
             update.rename_column("name", "label")
         for number, branch in ((3, "main"), (9, "dev")):
-            result.live.append(
-                pa.table({"id": [number], "label": [f"n{number}"]}, schema=result.live.schema().as_arrow()),
+            past.live.append(
+                pa.table({"id": [number], "label": [f"n{number}"]}, schema=past.live.schema().as_arrow()),
                 branch=branch,
             )
-        yield result
+        yield past
 
 
 def ask(past: Past, sql: str, at: object = None) -> list[tuple[object, ...]]:

@@ -58,10 +58,10 @@ class Meanwhile:
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """A table whose first snapshot has files that no later one has."""
-    result = Kept(catalog).create("day")
-    result.append(1, 2)
-    result.live.overwrite(result.live.scan().to_arrow().slice(0, 1))
-    return result
+    kept = Kept(catalog).create("day")
+    kept.append(1, 2)
+    kept.live.overwrite(kept.live.scan().to_arrow().slice(0, 1))
+    return kept
 
 
 def first(kept: Kept) -> int:

@@ -48,9 +48,9 @@ class SinkTable(LakeTable):
 
 @pytest.fixture
 def lake(catalog: FrazilCatalog) -> SinkTable:
-    column = SinkTable(catalog, ("lake", f"t{uuid.uuid4().hex[:8]}"))
-    catalog.create_table(column.name, SCHEMA)
-    return column
+    sink_table = SinkTable(catalog, ("lake", f"t{uuid.uuid4().hex[:8]}"))
+    catalog.create_table(sink_table.name, SCHEMA)
+    return sink_table
 
 
 def test_commits_that_follow_each_other_are_proved_down_to_the_first(lake: SinkTable) -> None:

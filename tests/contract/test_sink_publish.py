@@ -142,16 +142,16 @@ def lose_request(commit: Callable[[], None]) -> None:
 
 @pytest.fixture(params=["frazil", "pyiceberg"])
 def lake(request: pytest.FixtureRequest, ours: FrazilCatalog, theirs: SingleTableCatalog) -> PublishedTable:
-    result = PublishedTable(ours if request.param == "frazil" else theirs)
-    result.create()
-    return result
+    published_table = PublishedTable(ours if request.param == "frazil" else theirs)
+    published_table.create()
+    return published_table
 
 
 @pytest.fixture
 def rest_lake(ours: FrazilCatalog) -> PublishedTable:
-    result = PublishedTable(ours)
-    result.create()
-    return result
+    published_table = PublishedTable(ours)
+    published_table.create()
+    return published_table
 
 
 def test_rows_and_progress_come_in_one_commit(lake: PublishedTable) -> None:

@@ -88,9 +88,9 @@ class Driver:
 
 @pytest.fixture
 def lake(catalog: FrazilCatalog) -> StagedTable:
-    column = StagedTable(catalog)
-    catalog.create_table(column.name, SCHEMA)
-    return column
+    staged_table = StagedTable(catalog)
+    catalog.create_table(staged_table.name, SCHEMA)
+    return staged_table
 
 
 def test_what_passes_is_on_main_with_its_progress_and_leaves_no_branch(lake: StagedTable) -> None:

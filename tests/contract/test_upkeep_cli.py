@@ -21,11 +21,11 @@ from tests.contract.upkeep_lake import Kept
 @pytest.fixture
 def kept(lake_server: EmbeddedCatalog) -> Kept:
     """Six small files; all snapshots but the newest may go."""
-    result = Kept(FrazilCatalog("lake", **lake_server.properties))
-    result.create("day", properties={"history.expire.max-snapshot-age-ms": "0"})
+    kept = Kept(FrazilCatalog("lake", **lake_server.properties))
+    kept.create("day", properties={"history.expire.max-snapshot-age-ms": "0"})
     for number in range(6):
-        result.append(number)
-    return result
+        kept.append(number)
+    return kept
 
 
 def maintain(lake_server: EmbeddedCatalog, *words: str) -> Result:
@@ -98,14 +98,14 @@ def test_programs_get_json(lake_server: EmbeddedCatalog, kept: Kept) -> None:
 def test_without_a_name_the_projects_tables_are_meant(
     lake_server: EmbeddedCatalog, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    column = Kept(kept.catalog, f"{kept.name}__quarantine").create()
+    quarantine = Kept(kept.catalog, f"{kept.name}__quarantine").create()
     Kept(kept.catalog).create()
     (tmp_path / "lakehouse.py").write_text(
         f'from frazil import Table, column\nt = Table("{kept.name}", column("id", "long"))\n'
     )
     monkeypatch.chdir(tmp_path)
     document = json.loads(maintain(lake_server, "--dry-run", "--only", "compact", "--output", "json").stdout)
-    assert [entry["table"] for entry in document] == [kept.name, column.name]
+    assert [entry["table"] for entry in document] == [kept.name, quarantine.name]
 
 
 def test_a_table_that_fails_does_not_stop_the_others(lake_server: EmbeddedCatalog, kept: Kept) -> None:

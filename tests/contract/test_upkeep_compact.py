@@ -45,12 +45,12 @@ from tests.contract.upkeep_lake import HURRIED, Kept, as_path, during, rows
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """Six small files on day 1, two on day 2."""
-    result = Kept(catalog).create("day")
+    kept = Kept(catalog).create("day")
     for number in range(6):
-        result.append(number, number + 10)
-    result.append(100, day=2)
-    result.append(101, day=2)
-    return result
+        kept.append(number, number + 10)
+    kept.append(100, day=2)
+    kept.append(101, day=2)
+    return kept
 
 
 ALL = [*range(6), *range(10, 16), 100, 101]

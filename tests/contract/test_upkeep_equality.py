@@ -22,12 +22,12 @@ BUCKET = BucketTransform(2).transform(LongType())
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """Six files; 0 and 3 are deleted, and 3 is there again, in a seventh one that is younger than the delete."""
-    result = Kept(catalog).create("day")
+    kept = Kept(catalog).create("day")
     for number in range(6):
-        result.append(number)
-    result.delete_equal(0, 3)
-    result.append(3)
-    return result
+        kept.append(number)
+    kept.delete_equal(0, 3)
+    kept.append(3)
+    return kept
 
 
 LEFT = [1, 2, 3, 4, 5]

@@ -23,12 +23,12 @@ from tests.contract.upkeep_lake import HURRIED, Kept, during
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept3:
     """Six files on day 1 and one on day 2, with one deleted row each; all deletion vectors lie in one file."""
-    result = Kept3(catalog).create("day")
+    kept = Kept3(catalog).create("day")
     for number in range(6):
-        result.append(number, number + 10)
-    result.append(*range(100, 104), day=2)
-    result.delete(*range(10, 16), 100)
-    return result
+        kept.append(number, number + 10)
+    kept.append(*range(100, 104), day=2)
+    kept.delete(*range(10, 16), 100)
+    return kept
 
 
 LEFT = [*range(6), 101, 102, 103]

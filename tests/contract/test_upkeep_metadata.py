@@ -18,11 +18,11 @@ from tests.contract.upkeep_lake import HURRIED, Kept
 @pytest.fixture
 def kept(catalog: FrazilCatalog) -> Kept:
     """Two days with six files each."""
-    result = Kept(catalog).create("day")
+    kept = Kept(catalog).create("day")
     for number in range(6):
-        result.append(*range(number * 10, number * 10 + 10))
-        result.append(*range(100 + number * 10, 110 + number * 10), day=2)
-    return result
+        kept.append(*range(number * 10, number * 10 + 10))
+        kept.append(*range(100 + number * 10, 110 + number * 10), day=2)
+    return kept
 
 
 def manifests(kept: Kept, content: ManifestContent) -> int:

@@ -32,14 +32,14 @@ def overlapping_catalog() -> Iterator[FrazilCatalog]:
 @pytest.fixture
 def kept(overlapping_catalog: FrazilCatalog) -> Kept:
     """A table with a past: files of old snapshots, of a branch, and deletes."""
-    result = Kept(overlapping_catalog).create("day")
+    kept = Kept(overlapping_catalog).create("day")
     for number in range(6):
-        result.append(number)
-    result.delete(2)
-    result.compact()
-    result.live.manage_snapshots().create_branch(result.head(), "side").commit()
-    result.append(50, branch="side")
-    return result
+        kept.append(number)
+    kept.delete(2)
+    kept.compact()
+    kept.live.manage_snapshots().create_branch(kept.head(), "side").commit()
+    kept.append(50, branch="side")
+    return kept
 
 
 def find(kept: Kept, *, in_days: float = 10, older_than_ms: int = 3 * DAY_MS) -> OrphanPlan:

@@ -56,10 +56,10 @@ def find(kept: Kept) -> OrphanPlan:
 
 def borrow(kept: Kept, paths: list[str]) -> Kept:
     """A table that leads to the files of another one."""
-    result = Kept(kept.catalog)
-    result.create()
-    result.live.add_files(paths)
-    return result
+    other_kept = Kept(kept.catalog)
+    other_kept.create()
+    other_kept.live.add_files(paths)
+    return other_kept
 
 
 def test_files_that_another_table_has_added_survive_the_expiry_of_their_snapshots(kept: Kept) -> None:

@@ -62,14 +62,14 @@ def test_a_quarantine_tells_of_its_table_as_long_as_that_can_be_rolled_back(cata
             sink.write(rows([number, 100 + number]), position=number)
             sink.commit()
             time.sleep(0.01)
-    result = Kept(catalog, f"{kept.name}__quarantine")
+    quarantine = Kept(catalog, f"{kept.name}__quarantine")
     wanted = [entry.snapshot_id for entry in kept.live.history()][2]
     keep(kept)
-    keep(result)
+    keep(quarantine)
     held = Lake(catalog=catalog).table(kept.name)
     assert held.plan_rollback(wanted).progress_known
     held.rollback(wanted, with_progress=True)
-    assert (kept.ids(), result.live.scan().to_arrow().num_rows) == ([1, 2], 2)
+    assert (kept.ids(), quarantine.live.scan().to_arrow().num_rows) == ([1, 2], 2)
 
 
 def test_after_upkeep_a_table_can_be_rolled_back_with_its_progress(catalog: FrazilCatalog) -> None:

@@ -212,20 +212,20 @@ class Kept:
 
 def compacted(catalog: FrazilCatalog) -> Kept:
     """Six small files, then one that holds their rows: the six are of the past alone."""
-    result = Kept(catalog).create("day")
+    kept = Kept(catalog).create("day")
     for number in range(6):
-        result.append(number)
-    result.compact()
-    return result
+        kept.append(number)
+    kept.compact()
+    return kept
 
 
 def with_deleted_rows(catalog: FrazilCatalog) -> Kept:
     """Six small files, each with a deleted row: there is work for every step."""
-    result = Kept(catalog).create("day")
+    kept = Kept(catalog).create("day")
     for number in range(6):
-        result.append(number, number + 10)
-    result.delete(*range(10, 16))
-    return result
+        kept.append(number, number + 10)
+    kept.delete(*range(10, 16))
+    return kept
 
 
 def as_path(location: str) -> str:

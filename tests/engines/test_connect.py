@@ -90,13 +90,13 @@ class Stage:
 @pytest.fixture(scope="module")
 def stage(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A namespace with a table of three rows."""
-    result = Stage(live_stack, tmp_path_factory.mktemp("connect"))
-    result.catalog.create_namespace("connected")
-    result.catalog.create_table("connected.items", SCHEMA).append(rows(1, 2, 3))
-    yield result
-    for identifier in result.catalog.list_tables("connected"):
-        result.catalog.purge_table(identifier)
-    result.catalog.drop_namespace("connected")
+    stage = Stage(live_stack, tmp_path_factory.mktemp("connect"))
+    stage.catalog.create_namespace("connected")
+    stage.catalog.create_table("connected.items", SCHEMA).append(rows(1, 2, 3))
+    yield stage
+    for identifier in stage.catalog.list_tables("connected"):
+        stage.catalog.purge_table(identifier)
+    stage.catalog.drop_namespace("connected")
 
 
 class Spark:

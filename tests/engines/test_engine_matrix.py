@@ -27,12 +27,12 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def zoo(live_stack: Project, engines: dict[str, Walker]) -> Iterator[Zoo]:
-    result = Zoo(live_stack, engines)
-    build_zoo(result.catalog, engines["spark"].process)  # type: ignore[attr-defined]
-    yield result
-    for identifier in result.catalog.list_tables(NAMESPACE):
-        result.catalog.purge_table(identifier)
-    result.catalog.drop_namespace(NAMESPACE)
+    zoo = Zoo(live_stack, engines)
+    build_zoo(zoo.catalog, engines["spark"].process)  # type: ignore[attr-defined]
+    yield zoo
+    for identifier in zoo.catalog.list_tables(NAMESPACE):
+        zoo.catalog.purge_table(identifier)
+    zoo.catalog.drop_namespace(NAMESPACE)
 
 
 @pytest.fixture(scope="module")

@@ -118,9 +118,9 @@ def _at(row: dict[str, Any], path: str) -> Any:
 @pytest.fixture
 def lake(request: pytest.FixtureRequest, live_stack: Project, engines: dict[str, Walker]) -> Iterator[EvolvingTable]:
     catalog = FrazilCatalog("lake", **connection(live_stack))
-    result = EvolvingTable(request.node.name.removeprefix("test_")[:30], catalog, engines)
-    yield result
-    catalog.purge_table(result.name)
+    evolving_table = EvolvingTable(request.node.name.removeprefix("test_")[:30], catalog, engines)
+    yield evolving_table
+    catalog.purge_table(evolving_table.name)
     catalog.drop_namespace("evolution")
     catalog.close()
 

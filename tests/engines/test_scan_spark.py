@@ -37,12 +37,12 @@ class Stage:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("scan-spark")
     with running_catalog(folder / "lake") as server:
-        result = Stage(server.uri, folder)
-        result.spark.sql("CREATE NAMESPACE lake.zoo")
+        stage = Stage(server.uri, folder)
+        stage.spark.sql("CREATE NAMESPACE lake.zoo")
         for version in (2, 3):
-            make(result, version)
-        yield result
-        result.spark.close()
+            make(stage, version)
+        yield stage
+        stage.spark.close()
 
 
 def make(stage: Stage, version: int) -> None:

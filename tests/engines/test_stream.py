@@ -144,11 +144,11 @@ class Stream:
 
 @pytest.fixture
 def stream(live_stack: Project, driver: Driver, tmp_path: Path) -> Stream:
-    result = Stream(live_stack, tmp_path, driver, FrazilCatalog("lake", **connection(live_stack)))
-    result.catalog.create_namespace_if_not_exists("streams")
-    result.make_topic()
-    result.declare()
-    return result
+    stream = Stream(live_stack, tmp_path, driver, FrazilCatalog("lake", **connection(live_stack)))
+    stream.catalog.create_namespace_if_not_exists("streams")
+    stream.make_topic()
+    stream.declare()
+    return stream
 
 
 @pytest.mark.requirement("spark.stream")

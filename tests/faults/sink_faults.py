@@ -69,16 +69,16 @@ class Trial:
 
     def check(self) -> None:
         """No row is in twice, in the wrong table, or in though it was taken out; the audit agrees."""
-        for item, possible, out in zip(self.lake.ids(), expected_ids(self.topic.sent), (self.lost, set()), strict=True):
-            assert len(item) == len(set(item)), f"in twice: {sorted({item for item in item if item.count(item) > 1})}"
-            assert set(item) <= set(possible) - out
+        for ids, possible, out in zip(self.lake.ids(), expected_ids(self.topic.sent), (self.lost, set()), strict=True):
+            assert len(ids) == len(set(ids)), f"in twice: {sorted({number for number in ids if ids.count(number) > 1})}"
+            assert set(ids) <= set(possible) - out
         assert self.lake.problems() == ()
 
     def finish(self) -> None:
         """A last writer without a fault; then every row is in exactly once."""
         assert run(replace(self.lake.job, state=self.state)) == 0
-        table, result = expected_ids(self.topic.sent)
-        assert self.lake.ids() == (sorted(set(table) - self.lost), result)
+        good, quarantined = expected_ids(self.topic.sent)
+        assert self.lake.ids() == (sorted(set(good) - self.lost), quarantined)
         assert self.lake.problems() == ()
 
 

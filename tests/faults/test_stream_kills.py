@@ -151,9 +151,9 @@ class Uplink:
 def uplink(fault_stack: Project, tmp_path: Path, campaign: Campaign) -> Iterator[Uplink]:
     catalog = FrazilCatalog("lake", **connection(fault_stack))
     count, kills = campaign.size(short=40_000, full=2_000_000), campaign.size(short=2, full=30)
-    result = Uplink(fault_stack, tmp_path, catalog, f"uplink-{uuid.uuid4().hex[:8]}", count, kills)
-    result.prepare()
-    yield result
+    uplink = Uplink(fault_stack, tmp_path, catalog, f"uplink-{uuid.uuid4().hex[:8]}", count, kills)
+    uplink.prepare()
+    yield uplink
     for name in (TABLE, ASIDE, f"{TABLE}__runs"):
         if catalog.table_exists(name):
             catalog.purge_table(name)

@@ -22,7 +22,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
     """A repository of jars on loopback, where `resolve_jars` looks."""
-    result = Repository(tmp_path / "repository")
-    monkeypatch.setenv("FRAZIL_IVY_SETTINGS", str(result.settings))
-    yield result
-    result.close()
+    repository = Repository(tmp_path / "repository")
+    monkeypatch.setenv("FRAZIL_IVY_SETTINGS", str(repository.settings))
+    yield repository
+    repository.close()

@@ -17,9 +17,9 @@ PIPELINE = SimpleNamespace(name="daily")
 
 @pytest.fixture
 def report() -> Iterator[Prometheus]:
-    result = Prometheus()
-    before = metrics.use(result)
-    yield result
+    prometheus = Prometheus()
+    before = metrics.use(prometheus)
+    yield prometheus
     metrics.use(before)
 
 

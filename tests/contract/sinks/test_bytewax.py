@@ -138,23 +138,23 @@ def row(number: int, source: str = "e/0") -> SourceRows:
 
 @pytest.fixture(params=["iceberg", "delta"])
 def lake(request: pytest.FixtureRequest, lake_server: EmbeddedCatalog, tmp_path: Path) -> FlowTable:
-    result = FlowTable(request.param, lake_server, tmp_path)
-    result.create()
-    return result
+    flow_table = FlowTable(request.param, lake_server, tmp_path)
+    flow_table.create()
+    return flow_table
 
 
 @pytest.fixture
 def iceberg(lake_server: EmbeddedCatalog, tmp_path: Path) -> FlowTable:
-    result = FlowTable("iceberg", lake_server, tmp_path)
-    result.create()
-    return result
+    flow_table = FlowTable("iceberg", lake_server, tmp_path)
+    flow_table.create()
+    return flow_table
 
 
 @pytest.fixture
 def delta(lake_server: EmbeddedCatalog, tmp_path: Path) -> FlowTable:
-    result = FlowTable("delta", lake_server, tmp_path)
-    result.create()
-    return result
+    flow_table = FlowTable("delta", lake_server, tmp_path)
+    flow_table.create()
+    return flow_table
 
 
 def cause(error: BaseException) -> FrazilError:

@@ -49,4 +49,4 @@ def test_an_error_of_a_task_is_the_readers(ordered: bool) -> None:
 
     with pytest.raises(OSError, match="it is broken"):
         list(read_ahead(range(8), broken, workers=2, ordered=ordered))
-    assert not [column for column in threading.enumerate() if column.name.startswith("frazil-scan")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("frazil-scan")]

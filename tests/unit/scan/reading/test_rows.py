@@ -342,7 +342,7 @@ def test_a_stream_that_is_given_up_leaves_no_thread(tmp_path: Path) -> None:
     batches = scan_of(numbered(tmp_path, 20)).iter_batches()
     next(batches)
     batches.close()
-    assert not [column for column in threading.enumerate() if column.name.startswith("frazil-scan")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("frazil-scan")]
 
 
 def test_columns_come_in_the_order_in_which_they_are_named(tmp_path: Path) -> None:
