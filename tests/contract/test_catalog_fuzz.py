@@ -57,7 +57,7 @@ def fuzz(server: EmbeddedCatalog, route: Route, mode: GenerationMode, examples: 
 def test_any_request_gets_an_answer_of_the_documents_shape(
     server: EmbeddedCatalog, route: Route, campaign: Campaign
 ) -> None:
-    fuzz(server, route, GenerationMode.POSITIVE, campaign.size(short=8, full=200), prefix="default")
+    fuzz(server, route, GenerationMode.POSITIVE, campaign.size(short=6, full=200), prefix="default")
 
 
 def _may_be_wrong(route: Route) -> bool:
@@ -76,4 +76,4 @@ CASES = [(route, mode) for route, mode in CASES if mode is not GenerationMode.NE
 def test_any_request_about_things_that_exist_gets_an_answer_of_the_documents_shape(
     server: EmbeddedCatalog, route: Route, mode: GenerationMode, campaign: Campaign
 ) -> None:
-    fuzz(server, route, mode, campaign.size(short=15, full=400), prefix="default", namespace="ns", table="t", view="v")
+    fuzz(server, route, mode, campaign.size(short=8, full=400), prefix="default", namespace="ns", table="t", view="v")
