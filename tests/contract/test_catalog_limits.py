@@ -158,7 +158,7 @@ def test_a_location_with_a_file_in_its_way_is_400() -> None:
         answer = client.post(
             "/namespaces/ns/tables", {"name": "u", "schema": SCHEMA, "location": f"file://{root}/plain/u"}
         )
-        assert (answer.status, "a file is in its way" in answer.body["error"]["message"]) == (400, True)
+        assert (answer.status, "a file has this path" in answer.body["error"]["message"]) == (400, True)
         moved = client.commit({"action": "set-location", "location": f"file://{root}/plain"})
         assert (moved.status, client.load()["metadata"]["location"]) == (400, f"file://{root}/t")
 

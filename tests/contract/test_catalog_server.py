@@ -123,7 +123,7 @@ def serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         (["--database", "postgresql://unknown@127.0.0.1:1/x"], "is PostgreSQL running"),
         (["--warehouse", "gs://bucket"], "the scheme 'gs' is not supported"),
         (["--warehouse", "namespaces=/tmp/x"], "warehouse name 'namespaces' is not allowed"),
-        (["--warehouse", "w", "--workers", "2", "--database", "sqlite://"], "names no file"),
+        (["--warehouse", "w", "--workers", "2", "--database", "sqlite://"], "does not name a file"),
     ],
 )
 def test_a_server_that_cannot_start_says_why_in_one_message(arguments: list[str], message: str, tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ class CatalogApp:
         except CatalogError as exc:
             return route, problem_response(exc)
         except Abandoned:
-            return route, problem(499, "ClientClosedRequest", "The client went away")
+            return route, problem(499, "ClientClosedRequest", "The client disconnected")
         except TimeoutError:
             return route, _late(route, self.ctx.limits.request_seconds)
         except Exception as exc:

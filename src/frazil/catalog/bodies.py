@@ -103,7 +103,7 @@ def _steps(packed: bytes) -> Iterator[bytes]:
             waiting = unpacker.unconsumed_tail
             yield step
         if unpacker.eof and (unpacker.unused_data or start + STEP_BYTES < len(packed)):
-            raise Unpackable("there is more after its end")
+            raise Unpackable("there are bytes after its end")
     if not unpacker.eof:
         raise Unpackable("it ends too early")
 

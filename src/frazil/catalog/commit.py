@@ -193,7 +193,7 @@ def int_property(metadata: Json, key: str, default: int) -> int:
     try:
         return default if text is None else int(text)
     except ValueError:
-        raise InvalidChange(f"Table property {key} must be an integer, found {text!r}", got=text) from None
+        raise InvalidChange(f"Table property {key} must be an integer, got {text!r}", got=text) from None
 
 
 def new_table(request: Json, *, location: str, now_ms: int, uuid: str) -> Json:

@@ -92,7 +92,7 @@ class Request:
         """A boolean of the query; absent means false."""
         text = self.query.get(name, "false").lower()
         if text not in ("true", "false"):
-            raise BadRequest(f"Invalid query parameter {name}: expected true or false, found {text!r}", got=text)
+            raise BadRequest(f"Invalid query parameter {name}: expected true or false, got {text!r}", got=text)
         return text == "true"
 
     def check_client(self) -> None:
@@ -108,7 +108,7 @@ class Request:
         if fault:
             raise BadRequest(f"The body is not valid JSON: {fault}")
         if not isinstance(value, dict):
-            raise BadRequest(f"The body must be a JSON object, found {type(value).__name__}", got=type(value).__name__)
+            raise BadRequest(f"The body must be a JSON object, got {type(value).__name__}", got=type(value).__name__)
         self._json = value
         return value
 
@@ -242,7 +242,7 @@ async def _read_chunks(message: Message | None, receive: Receive, limits: Limits
         while more:
             message = message or await receive()
             if message["type"] == "http.disconnect":
-                raise BadRequest("The client went away before the body was complete")
+                raise BadRequest("The client disconnected before the body was complete")
             chunk, more = message.get("body", b""), message.get("more_body", False)
             if chunk and not chunks:
                 deadline.reschedule(started + limits.body_seconds)

@@ -145,8 +145,8 @@ def _load_current(ctx: Context, request: Request, record: store.Record) -> Versi
 
 def _outlived(record: store.Record) -> CommitUnknown:
     return CommitUnknown(
-        f"The request was carried out (status {record.status}), and its metadata file {record.metadata_location} is "
-        f"gone since",
+        f"The request was carried out (status {record.status}), but its metadata file {record.metadata_location} no "
+        f"longer exists",
         hint="load the table: it was changed, dropped or replaced after this request",
     )
 

@@ -79,7 +79,7 @@ def parse_location(location: str) -> Place:
     if scheme in _S3:
         bucket, _, key = rest.removeprefix("//").partition("/")
         if not rest.startswith("//") or not re.fullmatch(r"[A-Za-z0-9._-]+", bucket):
-            raise MalformedLocation(f"Location {location!r} names no valid bucket")
+            raise MalformedLocation(f"Location {location!r} has no valid bucket")
         return Place("s3", bucket, _check_key(_clean(key, location).lstrip("/")))
     raise MalformedLocation(f"Location {location!r}: the scheme '{scheme}' is not supported; use file:// or s3://")
 
@@ -130,17 +130,17 @@ def _refuse_tricks(location: str) -> None:
     if not location or len(location) > MAX_LENGTH:
         raise MalformedLocation(f"Location {location[:60]!r} is empty or longer than {MAX_LENGTH} characters")
     if _UNPRINTABLE.search(location):
-        raise MalformedLocation(f"Location {location!r} holds a backslash or a control character")
+        raise MalformedLocation(f"Location {location!r} contains a backslash or a control character")
     if _ENCODED.search(location):
         raise MalformedLocation(
-            f"Location {location!r} holds an encoded separator, '?' or '#'; write the path as it is"
+            f"Location {location!r} contains an encoded separator, '?' or '#'; write the path as it is"
         )
 
 
 def _clean(path: str, location: str) -> str:
     segments = path.split("/")
     if any(segment in (".", "..") for segment in segments):
-        raise MalformedLocation(f"Location {location!r} holds '.' or '..'; write the path as it is")
+        raise MalformedLocation(f"Location {location!r} contains '.' or '..'; write the path as it is")
     kept = [segment for segment in segments if segment]
     return ("/" if path.startswith("/") else "") + "/".join(kept)
 

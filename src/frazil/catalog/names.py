@@ -68,13 +68,13 @@ def check_namespace(levels: Sequence[Any], field: str = "namespace") -> Namespac
 def check_name(name: Any, field: str = "name") -> str:
     """The name itself; refuses what a database or a path cannot hold."""
     if not isinstance(name, str):
-        raise BadRequest(f"Invalid {field}: expected text, found {type(name).__name__}", got=type(name).__name__)
+        raise BadRequest(f"Invalid {field}: expected text, got {type(name).__name__}", got=type(name).__name__)
     if not name:
         raise BadRequest(f"Invalid {field}: it is empty")
     if len(name) > MAX_LENGTH:
         raise BadRequest(f"Invalid {field}: {len(name)} characters; at most {MAX_LENGTH} are allowed")
     if _CONTROL.search(name):
-        raise BadRequest(f"Invalid {field} {name!r}: it holds a control character")
+        raise BadRequest(f"Invalid {field} {name!r}: it contains a control character")
     return name
 
 

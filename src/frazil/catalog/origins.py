@@ -103,7 +103,7 @@ def check_type(headers: Headers) -> None:
     if kind != b"application/json":
         content_type = kind.decode("latin-1")[:100]
         raise UnsupportedBody(
-            f"The Content-Type must be application/json, found {content_type!r}"
+            f"The Content-Type must be application/json, got {content_type!r}"
             if content_type
             else "The Content-Type is missing"
         )

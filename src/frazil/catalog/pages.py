@@ -67,7 +67,7 @@ def _decode(token: str) -> str:
         padded = token + "=" * (-len(token) % 4)
         name = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError) as exc:
-        raise BadRequest(f"Invalid pageToken {token[:60]!r}: use the next-page-token of the page before") from exc
+        raise BadRequest(f"Invalid pageToken {token[:60]!r}: use the next-page-token of the previous page") from exc
     if "\x00" in name:
-        raise BadRequest(f"Invalid pageToken {token[:60]!r}: use the next-page-token of the page before")
+        raise BadRequest(f"Invalid pageToken {token[:60]!r}: use the next-page-token of the previous page")
     return name

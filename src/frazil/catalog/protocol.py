@@ -150,7 +150,7 @@ class CatalogProtocol(HttpToolsProtocol):
             if self._wire > self._limits.header_bytes + self._limits.url_bytes or self._is_large():
                 self._refuse(self._head_too_large())
         elif self._wire > self._limits.header_bytes or len(self.headers) > MAX_HEADERS:
-            self._refuse(HeadersTooLarge("The chunks or trailers of the body have too much around them"))
+            self._refuse(HeadersTooLarge("The chunk headers or trailers of the body are too long"))
 
     # --- what the parser finds ---------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class CatalogProtocol(HttpToolsProtocol):
                 self.on_response_complete()
                 return
         if len(self.pipeline) >= SENT_AHEAD:
-            self._stop_parsing(TooBusy(f"More than {SENT_AHEAD} requests were sent ahead"))
+            self._stop_parsing(TooBusy(f"More than {SENT_AHEAD} requests were pipelined"))
         self._make_scope()
         super().on_headers_complete()
 
@@ -323,7 +323,7 @@ class CatalogProtocol(HttpToolsProtocol):
 
 
 async def _busy(_scope: Any, _receive: Any, send: Any) -> None:
-    response = problem_response(TooBusy("The server has as many requests as it takes at a time", hint="retry later"))
+    response = problem_response(TooBusy("The server has reached its limit of concurrent requests", hint="retry later"))
     headers = [*response.headers, (b"content-length", b"%d" % len(response.body))]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})

@@ -127,7 +127,7 @@ def _publish_locked(
         answer = transact(ctx, request, work)
     except LostRace:  # only a table that did not exist cannot be locked
         raise CommitConflict(
-            f"Cannot commit {', '.join(str(c.name) for c in changes)}: another commit was faster; retry"
+            f"Cannot commit {', '.join(str(c.name) for c in changes)}: another writer committed first; retry"
         ) from None
     except CommitUnknown:
         answer = _look_again(ctx, warehouse, plans, respond([plan.result for plan in plans]))

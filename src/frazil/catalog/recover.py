@@ -106,4 +106,4 @@ def roll_back(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation
         return moved
 
     if not ctx.database.write(point_back):
-        raise CommitConflict(f"Table {name} was changed at the same time; look again")
+        raise CommitConflict(f"Table {name} was changed at the same time; run the command again")

@@ -40,7 +40,7 @@ def check_schema(schema: Json, where: str) -> None:
     """
     if schema.get("type") != "struct":
         raise BadRequest(
-            f"{where}: a schema's 'type' must be 'struct', found {schema.get('type')!r}", got=schema.get("type")
+            f"{where}: a schema's 'type' must be 'struct', got {schema.get('type')!r}", got=schema.get("type")
         )
     seen: dict[int, Json] = {}
     _check_struct(schema, where, seen, 0)
@@ -85,7 +85,7 @@ def _check_type(kind: Any, where: str, seen: dict[int, Json], depth: int) -> Non
         _check_primitive(kind, where)
         return
     if not isinstance(kind, dict):
-        raise BadRequest(f"{where}: 'type' must be text or an object, found {kind!r}", got=kind)
+        raise BadRequest(f"{where}: 'type' must be text or an object, got {kind!r}", got=kind)
     match kind.get("type"):
         case "struct":
             _check_struct(kind, where, seen, depth)
@@ -272,12 +272,12 @@ def check_order(order: Json, where: str) -> list[Json]:
         _check_term(field, where)
         if field.get("direction") not in ("asc", "desc"):
             raise BadRequest(
-                f"{where}: 'direction' must be asc or desc, found {field.get('direction')!r}",
+                f"{where}: 'direction' must be asc or desc, got {field.get('direction')!r}",
                 got=field.get("direction"),
             )
         if field.get("null-order") not in ("nulls-first", "nulls-last"):
             raise BadRequest(
-                f"{where}: 'null-order' must be nulls-first or nulls-last, found {field.get('null-order')!r}",
+                f"{where}: 'null-order' must be nulls-first or nulls-last, got {field.get('null-order')!r}",
                 got=field.get("null-order"),
             )
     order_fields: list[Json] = order["fields"]

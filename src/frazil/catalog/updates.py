@@ -299,7 +299,7 @@ def _count_rows(metadata: Json, snapshot: Json) -> None:
         )
     if rows is None or rows < 0:
         raise InvalidChange(
-            f"Cannot add a snapshot: added-rows must be a number that is not negative, found {rows}", got=rows
+            f"Cannot add a snapshot: added-rows must be a number that is not negative, got {rows}", got=rows
         )
     metadata["next-row-id"] = following + rows
 
@@ -310,7 +310,7 @@ _REF_AGES = (("min-snapshots-to-keep", fields.INT_MAX), ("max-snapshot-age-ms", 
 def _set_snapshot_ref(draft: Draft, update: Json, where: str) -> None:
     name, kind = fields.text(update, "ref-name", where), update.get("type")
     if kind not in ("branch", "tag"):
-        raise InvalidChange(f"{where}: 'type' must be branch or tag, found {kind!r}", got=kind)
+        raise InvalidChange(f"{where}: 'type' must be branch or tag, got {kind!r}", got=kind)
     snapshot_id = fields.integer(update, "snapshot-id", where, most=LONG_MAX)
     ref: Json = {"snapshot-id": snapshot_id, "type": kind}
     for key, most in _REF_AGES:

@@ -128,7 +128,7 @@ def _dialects(representations: Sequence[Json], where: str) -> set[str]:
     for representation in representations:
         if representation.get("type") != "sql":
             raise BadRequest(
-                f"{where}: a representation's 'type' must be sql, found {representation.get('type')!r}",
+                f"{where}: a representation's 'type' must be sql, got {representation.get('type')!r}",
                 got=representation.get("type"),
             )
         fields.text(representation, "sql", where)

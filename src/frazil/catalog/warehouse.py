@@ -264,11 +264,11 @@ class MetadataFiles:
                 ) from exc
             if isinstance(exc, NotADirectoryError | FileExistsError):
                 raise MalformedLocation(
-                    f"Location {version.location[:200]} cannot hold files: a file is in its way"
+                    f"Location {version.location[:200]} cannot be a folder: a file has this path"
                 ) from exc
             raise Unavailable(
                 f"cannot write {version.location}: {exc}",
-                hint="check the room and the permissions of the warehouse",
+                hint="check the free space and the permissions of the warehouse",
                 reason=str(exc),
             ) from exc
 

@@ -30,7 +30,7 @@ def find_references(ctx: Context, request: Request) -> Response:
     body = request.json()
     files = fields.texts(body, "files", WHERE)
     if len(files) > MOST_FILES:
-        raise BadRequest(f"{WHERE}: expected at most {MOST_FILES:,} files, found {len(files):,}", got=len(files))
+        raise BadRequest(f"{WHERE}: expected at most {MOST_FILES:,} files, got {len(files):,}", got=len(files))
     skipped = parse_name(body["other-than"], "other-than") if body.get("other-than") is not None else None
     after = fields.texts(body, "page-token", WHERE) if body.get("page-token") is not None else []
     if not can_plan():

@@ -23,7 +23,7 @@ def report_metrics(ctx: Context, request: Request) -> Response:
     kind = fields.text(body, "report-type", "Metrics report")
     if kind not in KINDS:
         raise BadRequest(
-            f"Metrics report: 'report-type' must be one of {', '.join(KINDS)}, found {kind[:40]!r}", got=kind[:40]
+            f"Metrics report: 'report-type' must be one of {', '.join(KINDS)}, got {kind[:40]!r}", got=kind[:40]
         )
     text = request.body.decode("utf-8")
 

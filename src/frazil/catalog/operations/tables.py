@@ -112,7 +112,7 @@ def _snapshots_wanted(request: Request) -> str:
     which = request.query.get("snapshots", "all").lower()
     if which not in ("all", "refs"):
         raise BadRequest(
-            f"Invalid query parameter snapshots: expected all or refs, found {which[:20]!r}", got=which[:20]
+            f"Invalid query parameter snapshots: expected all or refs, got {which[:20]!r}", got=which[:20]
         )
     return which
 
@@ -256,7 +256,7 @@ def claim_registered(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *,
         place_store.release(sql, warehouse=warehouse.name, name=new.name)
     if not places.claim(sql, ctx.warehouses, warehouse, [(new.name, new.claims)]):
         places.check_free(sql, ctx.warehouses, warehouse, new.name, new.claims)  # says which
-        raise CommitConflict(f"{new.name} was registered while a table at the same place was; retry")
+        raise CommitConflict(f"Cannot register {new.name}: another table took its location at the same time; retry")
 
 
 # --- drop and rename -------------------------------------------------------------------------------------------------

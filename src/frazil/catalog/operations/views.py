@@ -48,7 +48,7 @@ def create_view(ctx: Context, request: Request) -> Response:
         except LostRace:  # the name or the place was taken meanwhile: the next look says which
             continue
     raise Unavailable(
-        f"Cannot create view {name}: others were created at the same time, {publish.FREE_TRIES} times in a row"
+        f"Cannot create view {name}: other views were created at the same time, {publish.FREE_TRIES} times in a row"
     )
 
 
@@ -82,7 +82,7 @@ def replace_view(ctx: Context, request: Request) -> Response:
             except LostRace:
                 continue
     raise CommitConflict(
-        f"Cannot commit view {name}: other commits were faster {publish.MAX_TRIES} times in a row; retry"
+        f"Cannot commit view {name}: other writers committed first {publish.MAX_TRIES} times in a row; retry"
     )
 
 

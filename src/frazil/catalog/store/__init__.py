@@ -16,7 +16,7 @@ def open_database(url: str) -> Database:
 
         if not rest.startswith("/") or len(rest) == 1:
             raise ConfigError(
-                f"database '{url}' names no file",
+                f"database '{url}' does not name a file",
                 hint="sqlite:///folder/catalog.db (relative) or sqlite:////folder/catalog.db",
             )
         return SqliteDatabase(rest[1:])

@@ -262,7 +262,7 @@ class PostgresDatabase:
                 return bool(row[0] == "committed")
             time.sleep(0.1)
         raise CommitUnknown(
-            f"the catalog's database {self._shown} went away while committing, and has not answered since"
+            f"the catalog's database {self._shown} was disconnected while committing, and has not answered since"
         )
 
     def lock_stripe(self, number: int) -> None:
