@@ -210,7 +210,7 @@ class LakeTable:
         """Updates the rows that have the key of a new one and inserts the others, in one commit.
 
         The column `sequence` says which of two rows is newer: an older one changes nothing. The column `op` says which
-        rows are deletes. `docs/sinks.md` has both.
+        rows are deletes. `docs/upserts.md` has both.
         """
         from frazil.sinks import upsert
 
