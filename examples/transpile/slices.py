@@ -36,7 +36,7 @@ def cut(slices: Iterable[Slice], rows: int) -> Iterator[list[Slice]]:
     [('a', 4, 5), ('b', 0, 3)]
     """
     if rows < 1:
-        raise ValueError(f"rows in a commit: expected 1 or more, found {rows}")
+        raise ValueError(f"rows in a commit: expected 1 or more, got {rows}")
     waiting: list[Slice] = []
     for whole in slices:
         rest = whole

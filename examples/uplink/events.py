@@ -68,7 +68,7 @@ def parse(message: bytes | None) -> Event:
     """The columns of one message.
 
     >>> parse(b'{"device": {"id": 7}, "event": {"type": "t", "timestamp": 1}}').error
-    'device.id: expected text, found 7'
+    'device.id: expected text, got 7'
     """
     if not message:
         return Event(error="the message is empty" if message == b"" else "the message has no value", raw="")
@@ -77,7 +77,7 @@ def parse(message: bytes | None) -> Event:
     except orjson.JSONDecodeError as exc:
         return Event(error=f"not JSON: {exc}", raw=_text(message))
     if not isinstance(value, dict):
-        return Event(error=f"expected an object, found {_show(value)}", raw=_text(message))
+        return Event(error=f"expected an object, got {_show(value)}", raw=_text(message))
     return _read(message, value)
 
 
@@ -98,7 +98,7 @@ def _object(value: dict[str, Any], name: str, faults: list[str]) -> dict[str, An
     result = value.get(name)
     if isinstance(result, dict):
         return result
-    faults.append(f"{name}: {'missing' if name not in value else f'expected an object, found {_show(result)}'}")
+    faults.append(f"{name}: {'missing' if name not in value else f'expected an object, got {_show(result)}'}")
     return None
 
 
@@ -111,7 +111,7 @@ def _string(
     if isinstance(result, str):
         return result
     if result is not None:
-        faults.append(f"{parent}.{name}: expected text, found {_show(result)}")
+        faults.append(f"{parent}.{name}: expected text, got {_show(result)}")
     elif needed:
         faults.append(f"{parent}.{name}: missing")
     return None
@@ -126,7 +126,7 @@ def _milliseconds(event: dict[str, Any] | None, faults: list[str]) -> int | None
         return None
     # In JSON, 1.0 and 1e3 are whole numbers as well; True is one only in Python.
     if isinstance(result, bool) or not isinstance(result, int | float) or result != result // 1:
-        faults.append(f"event.timestamp: expected whole milliseconds since 1970, found {_show(result)}")
+        faults.append(f"event.timestamp: expected whole milliseconds since 1970, got {_show(result)}")
         return None
     if not EARLIEST_MS <= result <= LATEST_MS:
         faults.append(f"event.timestamp: {_show(result)} is outside the years 1 to 9999")

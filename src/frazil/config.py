@@ -464,7 +464,7 @@ def _as_text(value: Any, where: str) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise ConfigError(f"setting {where}: expected text or a number, found a {type(value).__name__}", option=where)
+    raise ConfigError(f"setting {where}: expected text or a number, got a {type(value).__name__}", option=where)
 
 
 def _copy(value: Any) -> Any:
@@ -513,7 +513,7 @@ def _explain(exc: ValidationError, sources: Mapping[str, str]) -> ConfigError:
         near = difflib.get_close_matches(key, sorted(known_keys()), n=1)
         hint = f"did you mean '{near[0]}'?" if near else "frazil config lists all settings"
         return ConfigError(f"unknown setting '{key}' ({source})", hint=hint, option=key)
-    got = "" if is_secret(key) or isinstance(fault["input"], dict | list) else f", found {fault['input']!r}"
+    got = "" if is_secret(key) or isinstance(fault["input"], dict | list) else f", got {fault['input']!r}"
     return ConfigError(f"setting '{key}' ({source}): {fault['msg']}{got}", option=key)
 
 

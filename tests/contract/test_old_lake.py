@@ -15,6 +15,7 @@ from bytewax.testing import TestingSource, run_main
 from deltalake import DeltaTable
 
 import frazil.sinks
+from frazil.quarantine.held import Choice
 from frazil.quarantine.replay import IcebergQuarantine
 from frazil.sinks.audit import audit_delta
 from frazil.sinks.bytewax import IcebergSink, IcebergSinkConfig, SourceRows
@@ -87,6 +88,17 @@ def test_quarantined_rows_are_replayed_once_they_are_edited(lake: OldLake) -> No
     result = quarantine.replay(edits={row.id: json.dumps({"id": 100, "sort": "k9"})})
     assert (result.replayed, lake.rows("events", row_filter="id = 100")) == (1, [{"id": 100, "sort": "k9"}])
     assert len(lake.rows("events__quarantine")) == 1
+
+
+def test_rows_count_by_one_reason_whichever_release_quarantined_them(lake: OldLake) -> None:
+    with frazil.sinks.open("lake.events", name="s", catalog=lake.catalog, bad_rows="quarantine") as sink:
+        sink.write([{"id": "bad", "sort": "k1"}], position=22)
+    quarantine = IcebergQuarantine(lake.catalog, ("lake", "events"))
+    old, new = "field 'id': expected long, found 'no number'", "field 'id': expected long, got 'bad'"
+    assert sorted(row.reason for row in quarantine.rows()) == [old, old, new]
+    assert quarantine.holding().reasons == {"field 'id': expected long": 3}
+    assert quarantine.drop(Choice(reason="expected long, got 'no number'")).dropped == 2
+    assert [row.reason for row in quarantine.rows()] == [new]
 
 
 def test_a_bytewax_dataflow_resumes_from_its_recovery_store(lake: OldLake) -> None:

@@ -361,7 +361,7 @@ def test_bad_rows_are_quarantined_with_reason_and_position(lake: TargetKind) -> 
     assert lake.ids() == [0, 1, 4]
     assert lake.quarantined() == [
         (2, "check 'amount >= 0' failed", {"row": 2, "end": {"0": 4}}),
-        (3, "field 'amount': expected decimal(12, 2), found 'a lot'", {"row": 3, "end": {"0": 4}}),
+        (3, "field 'amount': expected decimal(12, 2), got 'a lot'", {"row": 3, "end": {"0": 4}}),
         (5, "check 'amount >= 0' failed", {"source": "p", "offset": 71}),
     ]
 

@@ -243,11 +243,11 @@ def test_bad_rows_are_in_the_quarantine_with_reason_and_place(
     result = run(project, spark, catalog, max_bad_share=1.0)
     assert (result.rows_in, result.rows, result.quarantined, ids(catalog)) == (6, 1, 5, ["ORD-1"])
     assert quarantined(catalog) == [
-        ("landing/a.csv", 3, "field 'amount': expected decimal(12, 2), found 'much'"),
-        ("landing/a.csv", 4, "expected 6 columns, found 2"),
-        ("landing/a.csv", 5, "field 'customer_id': expected a value, found NULL"),
+        ("landing/a.csv", 3, "field 'amount': expected decimal(12, 2), got 'much'"),
+        ("landing/a.csv", 4, "expected 6 columns, got 2"),
+        ("landing/a.csv", 5, "field 'customer_id': expected a value, got NULL"),
         ("landing/a.csv", 6, "check 'amount >= 0' failed"),
-        ("landing/a.csv", 7, "field 'ingestion_date': expected date, found '2024-02-30'"),
+        ("landing/a.csv", 7, "field 'ingestion_date': expected date, got '2024-02-30'"),
     ]
     raw = [json.loads(row["raw"]) for row in read(catalog, "sales__quarantine")]
     assert {"line": "ORD-3,CUST-3"} in raw
@@ -412,7 +412,7 @@ def test_rows_of_files_with_unknown_columns_are_quarantined(
     assert (result.rows_in, result.quarantined, ids(catalog)) == (3, 2, ["ORD-3"])
     assert quarantined(catalog) == [
         ("landing/a.csv", 2, "the file has column 'channel', which the table does not have"),
-        ("landing/a.csv", 3, "expected 7 columns, found 1"),
+        ("landing/a.csv", 3, "expected 7 columns, got 1"),
     ]
 
 
@@ -513,7 +513,7 @@ def test_files_on_s3_are_loaded_once_by_path_and_etag(
     assert [(item.files, item.rows, item.quarantined) for item in (first, again)] == [(1, 1, 1), (0, 0, 0)]
     assert ids(catalog) == ["ORD-1", "ORD-3", "ORD-4"]
     assert quarantined(catalog) == [
-        ("s3://lakehouse/landing/2024/a.csv", 3, "field 'amount': expected decimal(12, 2), found 'much'")
+        ("s3://lakehouse/landing/2024/a.csv", 3, "field 'amount': expected decimal(12, 2), got 'much'")
     ]
 
 

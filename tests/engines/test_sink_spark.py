@@ -143,7 +143,7 @@ def test_bad_rows_are_in_the_quarantine_by_the_same_commit(spark: SparkSession, 
     reasons = sorted((item["reason"], item["position"]) for item in table.scan().to_arrow().to_pylist())
     assert reasons == [
         ("check 'id < 100' failed", '{"source":"events/1","offset":1}'),
-        ("field 'id': expected a value, found NULL", '{"source":"events/1","offset":0}'),
+        ("field 'id': expected a value, got NULL", '{"source":"events/1","offset":0}'),
     ]
     assert len(table.snapshots()) == 1
 
@@ -214,7 +214,7 @@ def test_a_check_that_refuses_leaves_no_row_and_no_file(spark: SparkSession, tab
 def test_without_quarantine_a_bad_row_stops_the_frame_and_leaves_no_file(
     spark: SparkSession, table_catalog: FrazilCatalog
 ) -> None:
-    with pytest.raises(RowRefused, match=r'"offset":1.*found NULL') as caught:
+    with pytest.raises(RowRefused, match=r'"offset":1.*got NULL') as caught:
         lake.write_frame(positioned(spark, 0, 1, 2, None), TABLE, name="s", catalog=table_catalog, offsets=KAFKA)
     assert caught.value.position == '{"source":"events/1","offset":1}'
     assert (ids(table_catalog), data_files(table_catalog)) == ([], [])

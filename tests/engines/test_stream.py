@@ -257,7 +257,7 @@ def test_a_function_may_take_kafkas_own_columns(stream: Stream) -> None:
     assert (stream.run()["quarantined"], stream.ids()) == (1, [4, 5])
     (result,) = stream.rows(f"{stream.table}__quarantine")
     assert (result["reason"], json.loads(result["position"])["offset"]) == (
-        "field 'id': expected a value, found NULL",
+        "field 'id': expected a value, got NULL",
         1,
     )
 

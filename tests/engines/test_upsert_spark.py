@@ -379,7 +379,7 @@ def test_a_pipeline_upserts_landing_files_once_each(
     assert delete_files(catalog, "lake.customers") > 0
     quarantined = catalog.load_table("lake.customers__quarantine").scan().to_arrow().to_pylist()
     assert sorted((json.loads(row["position"])["row"], row["reason"]) for row in quarantined) == [
-        (6, "field 'id': expected a value, found NULL"),
+        (6, "field 'id': expected a value, got NULL"),
         (7, "check 'version < 100' failed"),
     ]
     runs = catalog.load_table("lake.customers__runs").scan(row_filter="status = 'committed'").to_arrow()

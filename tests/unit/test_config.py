@@ -157,7 +157,7 @@ def test_names_of_other_programs_keep_their_dots_wherever_they_come_from(tmp_pat
         ('catalog = "name"', "setting 'catalog' .*valid dictionary"),
         ('profiles = "x"', "profile 'local' in .*frazil.toml is not a table"),
         ('[profiles]\nlocal = "x"', "profile 'local' in .*frazil.toml is not a table"),
-        ("[spark.conf]\na = [1]", r"setting spark.conf.a \(.*frazil.toml\): expected text or a number, found a list"),
+        ("[spark.conf]\na = [1]", r"setting spark.conf.a \(.*frazil.toml\): expected text or a number, got a list"),
     ],
 )
 def test_a_value_where_a_table_belongs_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:

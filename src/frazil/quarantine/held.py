@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import SinkError
+from frazil.write.contract import reason_contains, reason_kind
 
 COLUMNS = ("raw", "reason", "position", "part", "quarantined_at")
 TOP_REASONS = 5
-_CHECK = re.compile(r"check '(.*)' failed", re.DOTALL)
-_VALUE = re.compile(r"(expected .*?), found (?!NULL$).*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Choice:
         (True, False)
         """
         return (
-            (self.reason is None or self.reason in row.reason)
+            (self.reason is None or reason_contains(row.reason, self.reason))
             and (self.part is None or self.part == row.part)
             and (self.ids is None or row.id in self.ids)
             and row.id not in self.without
@@ -105,7 +103,7 @@ class Holding:
         reasons: Counter[str] = Counter()
         oldest = newest = None
         for reason, when in rows:
-            reasons[kind_of(reason)] += 1
+            reasons[reason_kind(reason)] += 1
             oldest = when if oldest is None else min(oldest, when)
             newest = when if newest is None else max(newest, when)
         return cls(table, reasons.total(), oldest, newest, dict(reasons.most_common()))
@@ -116,25 +114,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def kind_of(reason: str) -> str:
-    """A reason without the value that was found, so that rows with the same fault count together.
-
-    >>> kind_of("field 'amount': expected decimal(12, 2), found 'abc'"), kind_of("field 'id': expected a value, found NULL")
-    ("field 'amount': expected decimal(12, 2)", "field 'id': expected a value, found NULL")
-    """  # noqa: E501
-    return _VALUE.sub(r"\1", reason)
-
-
-def check_of(reason: str) -> str | None:
-    """The check that a row has failed, as its reason says.
-
-    >>> check_of("check 'amount >= 0' failed"), check_of("field 'id': expected a value, found NULL")
-    ('amount >= 0', None)
-    """
-    match = _CHECK.fullmatch(reason)
-    return match[1] if match else None
 
 
 def edited_rows(text: str, *, name: str) -> dict[str, str]:

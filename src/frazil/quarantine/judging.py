@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from frazil.quarantine.held import Choice, HeldRow, Naming, kind_of
-from frazil.write.contract import Contract, parse_row
+from frazil.quarantine.held import Choice, HeldRow, Naming
+from frazil.write.contract import Contract, parse_row, reason_kind
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class GivingUp:
     def judge(self, rows: pa.Table) -> Verdict:
         """All that were chosen leave, and come in nowhere."""
         chosen = [(number, row) for number, row in enumerate(self.naming.name_rows(rows)) if self.choice.has(row)]
-        self.reasons.update(kind_of(row.reason) for _, row in chosen)
+        self.reasons.update(reason_kind(row.reason) for _, row in chosen)
         self.ids += [row.id for _, row in chosen]
         return Verdict(frozenset(number for number, _ in chosen))
 
@@ -68,7 +68,7 @@ class Retrial:
         accepted = self.contract.accept_dicts([values for _, _, values in fit]) if fit else None
         if accepted is None:
             return Verdict(frozenset())
-        self.failed.update(kind_of(rejected.reason) for rejected in accepted.rejected)
+        self.failed.update(reason_kind(rejected.reason) for rejected in accepted.rejected)
         kept = range(len(fit)) if accepted.numbers is None else accepted.numbers.to_pylist()
         self.passed += [fit[at][1].id for at in kept]
         return Verdict(frozenset(fit[at][0] for at in kept), accepted.rows)

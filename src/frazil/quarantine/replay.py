@@ -19,7 +19,7 @@ from pyiceberg.typedef import Identifier
 from frazil.client import Change
 from frazil.errors import CommitConflict, SinkError
 from frazil.protocol import PROPERTY_UPSERTED_BY, SUMMARY_PROGRESS, SUMMARY_RELEASE, SUMMARY_REPLAY
-from frazil.quarantine.held import Choice, HeldRow, Holding, Naming, check_of
+from frazil.quarantine.held import Choice, HeldRow, Holding, Naming
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.quarantine.replay_files import ReplayFiles
 from frazil.scan.reading import read_each_file, scan_rows
@@ -33,7 +33,7 @@ from frazil.write.commit import (
     quarantine_of,
     until_decided,
 )
-from frazil.write.contract import Contract
+from frazil.write.contract import Contract, failed_check
 from frazil.write.files import TableLayout
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Rules:
         """The contract of the table under these rules."""
         checks = self.checks
         if checks is None:
-            checks = tuple(dict.fromkeys(check for reason in reasons() if (check := check_of(reason)) is not None))
+            checks = tuple(dict.fromkeys(check for reason in reasons() if (check := failed_check(reason)) is not None))
         return Contract.of(layout, checks=checks, extra="ignore")  # fields too many are judged row by row
 
 

@@ -23,13 +23,14 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from frazil.errors import ProgressMismatch
 from frazil.protocol import QUARANTINE_SUFFIX, SUMMARY_RELEASE
-from frazil.quarantine.held import COLUMNS, Choice, HeldRow, Holding, Naming, kind_of
+from frazil.quarantine.held import COLUMNS, Choice, HeldRow, Holding, Naming
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.quarantine.replay import Rules
 from frazil.quarantine.replay_files import ReplayFiles
 from frazil.sinks import REPLAY_PART
 from frazil.sinks.delta import DeltaLog, add_action, delta_layout, now_ms, open_log
 from frazil.write.commit import Claim, PartProgress, RetryPolicy
+from frazil.write.contract import reason_kind
 from frazil.write.files import Buffer, TableLayout, writing
 
 _LEFT = "frazil/quarantine/left/"  # and the plan's name: the application transaction with which its rows left
@@ -120,7 +121,7 @@ class DeltaQuarantine:
         if quarantine is None:
             return DropResult()
         if dry_run:
-            reasons = Counter(kind_of(row.reason) for row in self.rows(choice))
+            reasons = Counter(reason_kind(row.reason) for row in self.rows(choice))
         else:
             self._finish(quarantine)
             reasons = self._let_go(quarantine, choice, plan=uuid.uuid4().hex).reasons

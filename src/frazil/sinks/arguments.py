@@ -125,7 +125,7 @@ def as_names(done: Any) -> tuple[str, ...]:
 
 def _no_offsets(source: str, got: str) -> SinkError:
     return SinkError(
-        f"offsets of source partition '{source}': expected a whole number for each row, found {got}",
+        f"offsets of source partition '{source}': expected a whole number for each row, got {got}",
         source=source,
         got=got,
     )

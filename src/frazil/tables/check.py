@@ -187,7 +187,7 @@ def _check_versions(table: TableFields) -> None:
         what = f"type {column.type}" if base in SINCE_V3 else "a default" if column.default is not None else None
         if what and version != 3:
             raise DeclarationError(
-                f"column '{path}' of table '{table.name}' has {what}, which needs format version 3; found "
+                f"column '{path}' of table '{table.name}' has {what}, which needs format version 3; got "
                 f"{version or 'none given'}",
                 hint="declare format_version=3; Trino, Daft and the sinks do not handle all of version 3 yet",
                 column=path,

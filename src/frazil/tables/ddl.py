@@ -59,7 +59,7 @@ def _parse(text: str, dialect: str) -> Node:
             f"the statement is not understood as {dialect}'s SQL: {str(exc).splitlines()[0]}"
         ) from exc
     if len(statements) != 1 or type(statements[0]).__name__ != "Create" or statements[0].kind != "TABLE":
-        raise DeclarationError(f"expected one CREATE TABLE, found: {' '.join(text.split())[:80]}")
+        raise DeclarationError(f"expected one CREATE TABLE, got: {' '.join(text.split())[:80]}")
     return statements[0]
 
 

@@ -110,7 +110,7 @@ def plan_orphans(
     """The orphans of a table that are older than the limit. `load` gives the table as it is when it is called."""
     if older_than_ms < LEAST_ORPHAN_AGE_MS:
         raise UpkeepError(
-            f"orphans younger than an hour are not removed, found a limit of {ms(older_than_ms)}",
+            f"orphans younger than an hour are not removed, got a limit of {ms(older_than_ms)}",
             hint="files of a commit that is under way look like orphans; choose a longer time",
             problem="too-young",
         )

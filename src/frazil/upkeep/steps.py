@@ -224,7 +224,7 @@ class Keeper:
         done = DeleteRewrite(self.catalog, self.identifier, self.retry).run(table, plan)
         lines = [f"dropped {count(done.dangling, 'delete file')}"] if done.dangling else []
         lines += [f"merged {count(done.merged, 'delete file')} into {done.written:,}"] if done.merged else []
-        lines += [f"left {count(done.overtaken, 'delete file')}: another rewrite was faster"] if done.overtaken else []
+        lines += [f"left {count(done.overtaken, 'delete file')}: another rewrite committed first"] if done.overtaken else []
         return StepReport(self.name, deletes.STEP, tuple(lines), files=done.dangling + done.merged - done.written)
 
     def _plan_manifests(self, table: Table, policy: Policy) -> StepPlan:
@@ -238,7 +238,7 @@ class Keeper:
         done = ManifestRewrite(self.catalog, self.identifier, self.retry).run(plan, policy=policy)
         lines = [f"merged {count(done.before, 'manifest')} into {done.after:,}"]
         lines += (
-            [f"left {count(done.overtaken, 'manifest')} to the next run: writers were faster"] if done.overtaken else []
+            [f"left {count(done.overtaken, 'manifest')} to the next run: writers committed first"] if done.overtaken else []
         )
         return StepReport(self.name, manifests.STEP, tuple(lines), files=done.before - done.after)
 

@@ -93,7 +93,7 @@ def test_show_prints_the_row_its_reason_and_its_place(table: str) -> None:
     printed = run("quarantine", "show", table, "--reason", "expected").output.splitlines()
     assert printed[0].endswith('s/part-0  {"source":"events","offset":12}')
     assert printed[1:] == [
-        "  field 'amount': expected decimal(12, 2), found 'x'",
+        "  field 'amount': expected decimal(12, 2), got 'x'",
         '  {"id": 3, "amount": "x"}',
         "",
         "lake.sales: 1 row in quarantine",

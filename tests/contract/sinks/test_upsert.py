@@ -220,12 +220,12 @@ def test_bad_changes_are_quarantined_in_the_same_commit(catalog: FrazilCatalog, 
     rows = catalog.load_table(f"{table}__quarantine").scan().to_arrow().sort_by("position").to_pylist()
     ops = "c, i, r, u, insert, update, upsert, d, delete"
     assert [(json.loads(row["position"])["row"], row["reason"]) for row in rows] == [
-        (1, "field 'id': expected a value, found NULL"),
-        (2, "field 'version': expected a value, found NULL"),
-        (3, "field 'value': expected a value, found NULL"),
-        (4, "field 'id': expected a value, found NULL"),
-        (5, f"field 'op': expected one of {ops}, found 't'"),
-        (6, f"field 'op': expected one of {ops}, found NULL"),
+        (1, "field 'id': expected a value, got NULL"),
+        (2, "field 'version': expected a value, got NULL"),
+        (3, "field 'value': expected a value, got NULL"),
+        (4, "field 'id': expected a value, got NULL"),
+        (5, f"field 'op': expected one of {ops}, got 't'"),
+        (6, f"field 'op': expected one of {ops}, got NULL"),
     ]
     assert values(catalog, table) == {1: "v1"}
 

@@ -34,7 +34,7 @@ def test_an_empty_file_stays_in_the_list_and_ends_at_once() -> None:
 
 
 def test_no_rows_at_a_time_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected 1 or more, found 0"):
+    with pytest.raises(ValueError, match="expected 1 or more, got 0"):
         next(cut([whole("a", 1)], 0))
 
 

@@ -92,10 +92,10 @@ def test_an_empty_message_and_a_tombstone_are_rows(text: bytes | None, error: st
         ),
         (message(timestamp=float("nan")), "not JSON: "),
         (b"[" * 2000 + b"]" * 2000, "not JSON: depth limit exceeded"),
-        (b"null", "expected an object, found null"),
-        (b'[{"device": 1}]', 'expected an object, found [{"device": 1}]'),
-        (b'"' + b"x" * 200 + b'"', 'expected an object, found "' + "x" * 56 + "..."),
-        (b"[" * 1000 + b"]" * 1000, "expected an object, found "),
+        (b"null", "expected an object, got null"),
+        (b'[{"device": 1}]', 'expected an object, got [{"device": 1}]'),
+        (b'"' + b"x" * 200 + b'"', 'expected an object, got "' + "x" * 56 + "..."),
+        (b"[" * 1000 + b"]" * 1000, "expected an object, got "),
     ],
 )
 def test_what_is_no_json_object_is_a_row_of_error_and_raw(text: bytes, error: str) -> None:
@@ -109,15 +109,15 @@ def test_what_is_no_json_object_is_a_row_of_error_and_raw(text: bytes, error: st
     ("value", "error"),
     [
         ({}, "device: missing; event: missing"),
-        ({"device": None, "event": []}, "device: expected an object, found null; event: expected an object, found []"),
+        ({"device": None, "event": []}, "device: expected an object, got null; event: expected an object, got []"),
         ({"device": {}, "event": {}}, "device.id: missing; event.timestamp: missing; event.type: missing"),
         ({"device": {"id": None}, "event": {"type": "t", "timestamp": 1}}, "device.id: missing"),
-        ({"device": {"id": 17}, "event": {"type": "t", "timestamp": 1}}, "device.id: expected text, found 17"),
+        ({"device": {"id": 17}, "event": {"type": "t", "timestamp": 1}}, "device.id: expected text, got 17"),
         (
             {"device": {"id": "d", "organization_id": {"a": 1}}, "event": {"type": "t", "timestamp": 1}},
-            'device.organization_id: expected text, found {"a": 1}',
+            'device.organization_id: expected text, got {"a": 1}',
         ),
-        ({"device": {"id": "d"}, "event": {"type": ["t"], "timestamp": 1}}, 'event.type: expected text, found ["t"]'),
+        ({"device": {"id": "d"}, "event": {"type": ["t"], "timestamp": 1}}, 'event.type: expected text, got ["t"]'),
     ],
 )
 def test_fields_that_are_missing_or_of_another_type_are_named(value: dict[str, Any], error: str) -> None:
@@ -132,7 +132,7 @@ def test_what_could_be_read_of_a_faulty_message_is_kept() -> None:
         "event_timestamp": None,
         "event_type": "telemetry",
         "payload": '{"n":1}',
-        "error": 'event.timestamp: expected whole milliseconds since 1970, found "now"',
+        "error": 'event.timestamp: expected whole milliseconds since 1970, got "now"',
         "raw": None,
     }
 
@@ -168,7 +168,7 @@ def test_milliseconds_become_a_time_in_utc_without_a_zone(value: float, time: dt
     [(True, "true"), (False, "false"), ("1713139200123", '"1713139200123"'), (1.5, "1.5"), ([], "[]"), ({}, "{}")],
 )
 def test_what_is_no_whole_number_is_no_time(value: Any, shown: str) -> None:
-    assert fault(message(timestamp=value)) == f"event.timestamp: expected whole milliseconds since 1970, found {shown}"
+    assert fault(message(timestamp=value)) == f"event.timestamp: expected whole milliseconds since 1970, got {shown}"
 
 
 @pytest.mark.parametrize("value", [EARLIEST_MS - 1, LATEST_MS + 1, -(2**63), 2**63, 10**30, -1e300])

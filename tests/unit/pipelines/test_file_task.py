@@ -58,7 +58,7 @@ def test_good_rows_are_in_files_and_bad_ones_quarantined_with_their_place(layout
         {"file": "a.csv", "row": 3},
         {"file": "b.csv", "from_byte": 100, "row": 2},
     ]
-    assert report.reasons == {"field 'id': expected long": 1, "field 'id': expected a value, found NULL": 1}
+    assert report.reasons == {"field 'id': expected long": 1, "field 'id': expected a value, got NULL": 1}
 
 
 @given(st.lists(st.integers(0, 6), max_size=30).map(sorted), st.integers(1, 9))

@@ -122,11 +122,11 @@ def test_spark_s_types_and_clauses_are_honoured() -> None:
 @pytest.mark.parametrize(
     ("dialect", "text", "message"),
     [
-        ("trino", "SELECT 1", "expected one CREATE TABLE, found: SELECT 1"),
+        ("trino", "SELECT 1", "expected one CREATE TABLE, got: SELECT 1"),
         (
             "trino",
             "CREATE TABLE l.t (a INTEGER); CREATE TABLE l.u (a INTEGER)",
-            "expected one CREATE TABLE, found: CREATE TABLE l.t (a INTEGER)",
+            "expected one CREATE TABLE, got: CREATE TABLE l.t (a INTEGER)",
         ),
         ("trino", "CREATE TABLE l.t (a INTEGER", "the statement is not understood as trino's SQL: Expecting )"),
         ("trino", "CREATE TABLE t (a INTEGER)", "table 't' has no namespace"),

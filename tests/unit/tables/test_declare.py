@@ -144,11 +144,11 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Table("l.s", column("a", "int", default=3)),
-        "column 'a' of table 'l.s' has a default, which needs format version 3; found none given",
+        "column 'a' of table 'l.s' has a default, which needs format version 3; got none given",
     ),
     (
         lambda: Table("l.s", column("a", "timestamp_ns"), format_version=2),
-        "column 'a' of table 'l.s' has type timestamp_ns, which needs format version 3; found 2",
+        "column 'a' of table 'l.s' has type timestamp_ns, which needs format version 3; got 2",
     ),
     (
         lambda: Table("l.s", column("a", "int", default="three"), format_version=3).schema(),

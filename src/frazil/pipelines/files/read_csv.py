@@ -53,7 +53,7 @@ def read(
     def leave_out(row: pv.InvalidRow) -> str:
         number = row.number - 1
         invalid.append(number - skipped)
-        reason = f"expected {row.expected_columns} columns, found {row.actual_columns}"
+        reason = f"expected {row.expected_columns} columns, got {row.actual_columns}"
         on_malformed(Malformed(piece.number, number + 1, reason, row.text))
         return "skip"
 
@@ -125,7 +125,7 @@ def _as_text(
         text = ",".join(
             (value or b"").decode("utf-8", "backslashreplace") for value in batch.slice(at, 1).to_pylist()[0].values()
         )
-        on_malformed(Malformed(piece.number, int(numbers[at]), "expected UTF-8, found other bytes", text))
+        on_malformed(Malformed(piece.number, int(numbers[at]), "expected UTF-8, got other bytes", text))
     kept = pc.invert(bad)
     good = pa.RecordBatch.from_arrays([column.values.filter(kept) for column in columns], batch.schema.names)
     yield numbers[kept.to_numpy(zero_copy_only=False)], good

@@ -59,7 +59,7 @@ def _rows(
             except (ValueError, RecursionError) as exc:
                 text = line.decode("utf-8", "backslashreplace")
                 on_malformed(
-                    Malformed(piece.number, number, f"expected a JSON object, found other text: {exc}"[:200], text)
+                    Malformed(piece.number, number, f"expected a JSON object, got other text: {exc}"[:200], text)
                 )
 
 

@@ -40,7 +40,7 @@ class TextContract(Contract):
         if converted.misfits is not None:
             texts = [f"{value!r:.100}" for value in values.filter(converted.misfits).to_pylist()]
             faults.add_each(
-                converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, found ", texts
+                converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, got ", texts
             )
         return converted.values
 

@@ -78,7 +78,7 @@ class Tombstones:
         try:
             columns = self._columns(message_key, texts)
         except (ValueError, RecursionError) as exc:
-            raise ValueError(f"a tombstone whose key is none of a row: {exc}") from exc
+            raise ValueError(f"a tombstone whose key does not match the key columns: {exc}") from exc
         return {**{name: columns.get(name) for name in self.key}, self.op: self.delete}
 
     def _columns(self, message_key: bytes, texts: frozenset[str]) -> dict[str, str | None]:
@@ -87,7 +87,7 @@ class Tombstones:
         if len(self.key) == 1 and not message_key.lstrip().startswith(b"{"):
             value = orjson.loads(message_key)
             if type(value) not in (str, int):
-                raise ValueError(f"expected an object, a text or a whole number, found {type(value).__name__}")
+                raise ValueError(f"expected an object, a text or a whole number, got {type(value).__name__}")
             return {self.key[0]: str(value)}
         return parse_message(message_key, texts)
 
@@ -128,7 +128,7 @@ class JsonDecoder:
                 else:
                     row = parse_message(message, self.texts)
             except (ValueError, RecursionError) as exc:
-                bad.append((number, f"expected a JSON object, found {_found(message, exc)}"[:200]))
+                bad.append((number, f"expected a JSON object, got {_found(message, exc)}"[:200]))
                 continue
             if not row.keys() <= known:
                 strange = [name for name in row if name not in known]

@@ -346,7 +346,7 @@ class FilterReader:
     def _wrong(self, rule: str, value: Any) -> ScanError:
         shown = repr(value)
         return ScanError(
-            f"filter on {self._table}: {rule}, found {shown if len(shown) <= 80 else shown[:77] + '...'}",
+            f"filter on {self._table}: {rule}, got {shown if len(shown) <= 80 else shown[:77] + '...'}",
             got=shown if len(shown) <= 80 else shown[:77] + "...",
             table=self._table,
         )

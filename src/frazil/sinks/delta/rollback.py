@@ -53,7 +53,7 @@ def roll_back_delta(
         now.restore(version, commit_properties=_properties(log, after))
     except CommitFailedError as exc:
         raise CommitConflict(
-            f"{uri}: another commit was faster: {exc}",
+            f"{uri}: another writer committed first: {exc}",
             hint="nothing was changed; try again",
             reason=str(exc),
             table=uri,

@@ -186,7 +186,7 @@ class DeltaTarget:
         if also or change:
             names = ", ".join(".".join(name) for name in (also or {})) or "a change of another kind"
             raise SinkError(
-                f"{self.uri}: Delta has no commit of several tables, and the sink only appends; found {names}",
+                f"{self.uri}: Delta has no commit of several tables, and the sink only appends; got {names}",
                 got=names,
                 table=self.uri,
             )

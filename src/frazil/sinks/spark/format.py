@@ -93,14 +93,14 @@ class FrazilDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
             raise SinkError(
-                "format('frazil') appends; found mode('overwrite')", hint="use mode('append')", option="mode"
+                "format('frazil') appends; got mode('overwrite')", hint="use mode('append')", option="mode"
             )
         return BatchWriter(schema, Destination.parse(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         if overwrite:
             raise SinkError(
-                "format('frazil') appends; found an output mode that is not 'append'",
+                "format('frazil') appends; got an output mode that is not 'append'",
                 hint="use outputMode('append')",
                 option="outputMode",
             )

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.write.contract import Accepted, Contract, Extra, Rejected
+from frazil.write.contract import Accepted, Contract, Extra, Rejected, reason_kind
 from frazil.write.files import Buffer, BufferLimits, FileMaker, TableLayout, WrittenFile
 
 QUARANTINE_SHARE = 8  # one part in 8 of the memory budget is for quarantined rows
@@ -334,16 +334,6 @@ def _key_changes(rows: pa.Table, key: Sequence[str]) -> pa.ChunkedArray:
         differs = pc.fill_null(pc.not_equal(values.slice(0, len(values) - 1), values.slice(1)), True)
         changes = differs if changes is None else pc.or_(changes, differs)
     return changes
-
-
-def reason_kind(reason: str) -> str:
-    """A reason without the value that was found.
-
-    >>> reason_kind("field 'amount': expected decimal(12, 2), found 'much'"), reason_kind("check 'amount >= 0' failed")
-    ("field 'amount': expected decimal(12, 2)", "check 'amount >= 0' failed")
-    """
-    head, parts, value = reason.partition(", found ")
-    return reason if not parts or value == "NULL" else head
 
 
 def _is_reached(end: Mapping[str, int], reached: Mapping[str, int]) -> bool:

@@ -72,7 +72,7 @@ def roll_back(
         raise CommitConflict(
             f"'{ref}' of {'.'.join(identifier)} has moved from snapshot {expected_head} to {current.snapshot_id}; "
             f"nothing was changed",
-            hint="a writer was faster: look at what would be undone now, then decide again",
+            hint="another writer committed first: check what would be undone now, and run it again",
             snapshot=expected_head,
             ref=ref,
         )

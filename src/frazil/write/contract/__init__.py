@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from frazil.write.contract.dict_fields import nested_columns, new_nested_fields
     from frazil.write.contract.models import as_dicts, columns_as_json, nested_as_json
     from frazil.write.contract.raw import as_json, parse_row
+    from frazil.write.contract.reasons import failed_check, reason_contains, reason_kind
 
 __all__ = [
     "Accepted",
@@ -28,12 +29,15 @@ __all__ = [
     "compile_checks",
     "convert",
     "extra_fields",
+    "failed_check",
     "fits",
     "nested_as_json",
     "nested_columns",
     "new_nested_fields",
     "null_violations",
     "parse_row",
+    "reason_contains",
+    "reason_kind",
     "roots_of",
 ]
 

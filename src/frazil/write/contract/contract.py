@@ -139,7 +139,7 @@ class Contract:
         faults = _Faults(batch.num_rows)
         columns = [self._convert(batch, wanted, faults) for wanted in self.layout.arrow]
         for values, wanted in zip(columns, self.layout.arrow, strict=True):
-            faults.add(null_violations(values, wanted), f"field '{wanted.name}': expected a value, found NULL")
+            faults.add(null_violations(values, wanted), f"field '{wanted.name}': expected a value, got NULL")
         rows = _assemble(columns, self.layout.arrow)
         for key in self._truncated:
             mask = truncated_too_far(rows, key)
@@ -164,7 +164,7 @@ class Contract:
         if converted.misfits is not None:
             texts = _texts(batch.column(position), converted.misfits)
             faults.add_each(
-                converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, found ", texts
+                converted.misfits, f"field '{wanted.name}': expected {self._spell(wanted.name)}, got ", texts
             )
         return converted.values
 
@@ -290,7 +290,7 @@ def _column(rows: Sequence[Row], wanted: pa.Field, spelled: str, faults: dict[in
         pass
     for number, value in enumerate(values):
         if as_column(value, wanted.type) is None:
-            faults.setdefault(number, f"field '{wanted.name}': expected {spelled}, found {_show(value, wanted.type)}")
+            faults.setdefault(number, f"field '{wanted.name}': expected {spelled}, got {_show(value, wanted.type)}")
             values[number] = None
     return arrow_array(values, wanted.type)
 

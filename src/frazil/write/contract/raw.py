@@ -63,7 +63,7 @@ def parse_row(text: str, schema: pa.Schema) -> dict[str, Any]:
     """
     document = json.loads(text)
     if not isinstance(document, dict):
-        raise ValueError(f"expected a JSON object, found {text:.100}")
+        raise ValueError(f"expected a JSON object, got {text:.100}")
     return {
         name: parse_value(value, schema.field(name).type) if name in schema.names else value
         for name, value in document.items()

@@ -210,7 +210,7 @@ class ChangeContract:
 
 def _unknown(number: int, ops: Ops, value: Any, row: Mapping[str, Any]) -> Rejected:
     shown = "NULL" if value is None else repr(value)[:100]
-    return Rejected(number, f"field '{ops.column}': expected one of {ops.spelled()}, found {shown}", as_json(dict(row)))
+    return Rejected(number, f"field '{ops.column}': expected one of {ops.spelled()}, got {shown}", as_json(dict(row)))
 
 
 def _kinds(ops: Ops) -> tuple[tuple[bool, Sequence[str]], ...]:

@@ -52,9 +52,9 @@ def test_rows_of_another_length_or_encoding_are_reported_with_their_number(tmp_p
     rows, malformed = read_all(sources.csv("*"), tmp_path / "a.csv", "a", "b")
     assert [(row["a"], row["row"]) for row in rows] == [("1", 2), ("4", 4), ("0", 7)]
     assert sorted((rejected.row, rejected.reason, rejected.text) for rejected in malformed) == [
-        (3, "expected 2 columns, found 1", "3"),
-        (5, "expected UTF-8, found other bytes", "\\xff,6"),
-        (6, "expected 2 columns, found 3", "7,8,9"),
+        (3, "expected 2 columns, got 1", "3"),
+        (5, "expected UTF-8, got other bytes", "\\xff,6"),
+        (6, "expected 2 columns, got 3", "7,8,9"),
     ]
 
 

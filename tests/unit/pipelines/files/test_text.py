@@ -94,8 +94,8 @@ def test_reasons_name_the_field_the_type_and_the_text(layout_of: LayoutOf) -> No
     result = contract.accept(rows)
     assert result.rows.to_pylist() == [{"id": 1, "amount": Decimal("1.00"), "note": "1"}]
     assert [(row.number, row.reason) for row in result.rejected] == [
-        (1, "field 'id': expected long, found 'x'"),
-        (2, "field 'id': expected a value, found NULL"),
+        (1, "field 'id': expected long, got 'x'"),
+        (2, "field 'id': expected a value, got NULL"),
         (3, "check 'amount >= 0' failed"),
     ]
     assert result.rejected[0].raw == '{"id":"x","amount":"2","note":"2"}'

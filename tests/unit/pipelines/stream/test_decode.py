@@ -28,10 +28,10 @@ def test_fields_are_columns_and_what_is_no_object_is_named() -> None:
     assert result.rows.to_pylist() == [{"id": "1", "note": None}, {"id": "2", "note": "x"}]
     assert result.numbers.to_pylist() == [0, 4]
     assert [(number, reason.split(":")[0]) for number, reason in result.bad] == [
-        (1, "expected a JSON object, found other text"),
-        (2, "expected a JSON object, found a message without a value (a tombstone"),
-        (3, "expected a JSON object, found other text"),
-        (5, "expected a JSON object, found an empty message"),
+        (1, "expected a JSON object, got other text"),
+        (2, "expected a JSON object, got a message without a value (a tombstone"),
+        (3, "expected a JSON object, got other text"),
+        (5, "expected a JSON object, got an empty message"),
     ]
 
 
@@ -72,8 +72,8 @@ def test_a_message_without_a_value_deletes_the_row_of_its_key_and_others_are_wha
         ("json", ("id", "site"), b'{"id": 7}', {"id": "7", "site": None}),
         ("text", ("id",), b'{"id": 7}', {"id": '{"id": 7}'}),
         ("json", ("id",), b"a b", "unexpected character"),
-        ("json", ("id",), b"1.5", "a whole number, found float"),
-        ("json", ("id",), b"null", "a whole number, found NoneType"),
+        ("json", ("id",), b"1.5", "a whole number, got float"),
+        ("json", ("id",), b"null", "a whole number, got NoneType"),
         ("json", ("id", "site"), b"7", "no object"),
         ("text", ("id",), b"\xff", "utf-8"),
         ("text", ("id",), None, "a tombstone without a key"),

@@ -141,9 +141,9 @@ def test_a_tombstone_is_a_delete_with_its_offset_and_one_that_names_no_row_is_qu
     assert sorted(
         (json.loads(str(row["position"]))["offset"], str(row["reason"]).partition(": unexpected")[0]) for row in result
     ) == [
-        (12, "expected a JSON object, found a tombstone whose key is none of a row"),
-        (13, "field 'id': expected a value, found NULL"),
-        (14, "expected a JSON object, found a tombstone without a key"),
+        (12, "expected a JSON object, got a tombstone whose key does not match the key columns"),
+        (13, "field 'id': expected a value, got NULL"),
+        (14, "expected a JSON object, got a tombstone without a key"),
     ]
     assert [json.loads(str(row["raw"])) for row in result if "message" in str(row["raw"])] == [
         {"message": "", "key": "many"},

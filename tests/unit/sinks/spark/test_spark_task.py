@@ -135,7 +135,7 @@ def test_a_frame_with_a_position_names_task_and_row_of_a_bad_one(plan: TaskPlan)
     good, bad = (pa.record_batch({"id": pa.array([value], pa.int64())}) for value in (1, None))
     report = placed.run([good, bad], task=2)
     assert report.counts.first_refusal == Refusal(
-        "field 'id': expected a value, found NULL", '{"task":2,"row":1,"end":{"day":3}}', '{"id":null}'
+        "field 'id': expected a value, got NULL", '{"task":2,"row":1,"end":{"day":3}}', '{"id":null}'
     )
     assert report.end == {"day": 3}
 

@@ -146,11 +146,11 @@ def test_rows_that_fail_a_type_a_null_or_a_check_are_named_and_the_others_go_on(
     )
     result = sales(layout_of, "amount >= 0", "quantity < 10").accept(rows)
     assert faults(result.rejected) == [
-        (1, "field 'amount': expected decimal(12, 2), found 12345678901.000"),
-        (2, "field 'order_id': expected a value, found NULL"),
+        (1, "field 'amount': expected decimal(12, 2), got 12345678901.000"),
+        (2, "field 'order_id': expected a value, got NULL"),
         (3, "check 'amount >= 0' failed"),
-        (4, "field 'quantity': expected int, found 1099511627776"),
-        (5, "field 'amount': expected decimal(12, 2), found 1.005"),
+        (4, "field 'quantity': expected int, got 1099511627776"),
+        (5, "field 'amount': expected decimal(12, 2), got 1.005"),
     ]
     assert result.rows.to_pylist() == [GOOD, {**GOOD, "quantity": None}]
     assert result.numbers.to_pylist() == [0, 6]
@@ -174,10 +174,10 @@ def test_dictionaries_are_judged_in_the_same_way(layout_of: LayoutOf) -> None:
     ]
     accepted = sales(layout_of, "amount >= 0").accept_dicts(rows)
     assert faults(accepted.rejected) == [
-        (0, "field 'amount': expected decimal(12, 2), found 'a lot'"),
-        (3, "field 'quantity': expected int, found 1.5"),
-        (4, "field 'amount': expected a value, found NULL"),
-        (5, "field 'at': expected timestamp, found 2024-05-01T14:00:00+02:00, with a zone"),
+        (0, "field 'amount': expected decimal(12, 2), got 'a lot'"),
+        (3, "field 'quantity': expected int, got 1.5"),
+        (4, "field 'amount': expected a value, got NULL"),
+        (5, "field 'at': expected timestamp, got 2024-05-01T14:00:00+02:00, with a zone"),
         (6, "check 'amount >= 0' failed"),
     ]
     assert accepted.rows.to_pylist() == [
@@ -217,7 +217,7 @@ def test_a_zone_is_not_guessed_and_no_time_is_cut_also_inside_nested_values(
     for (name, _), shape in zip(fields, shapes, strict=True):
         accepted = contract.accept_dicts([{name: shape(good)}, {name: shape(bad)}, {name: shape(None)}])
         assert accepted.numbers.to_pylist() == [0, 2]
-        assert accepted.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, found ")
+        assert accepted.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, got ")
 
 
 @pytest.mark.parametrize("kind", [TimestampType(), TimestamptzType(), DateType(), TimeType()], ids=str)
@@ -283,7 +283,7 @@ def test_a_value_that_arrow_would_change_is_a_bad_row_also_inside_nested_values(
     for (name, _), shape in zip(fields, shapes, strict=True):
         accepted = contract.accept_dicts([{name: shape(good)}, {name: shape(bad)}, {name: shape(None)}, {name: None}])
         assert accepted.numbers.to_pylist() == [0, 2, 3]
-        assert accepted.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, found ")
+        assert accepted.rejected[0].reason.startswith(f"field '{name}': expected {schema.find_type(name)}, got ")
         again = contract.accept_dicts([parse_row(accepted.rejected[0].raw, contract.layout.arrow)])
         assert len(again.rejected) == 1, "the row passes when it is replayed"
 

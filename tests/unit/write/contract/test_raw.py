@@ -233,12 +233,12 @@ def test_what_a_fraction_of_an_integer_column_was_is_refused_not_cut() -> None:
     )
     assert (accepted.rows.to_pylist(), [rejected.reason for rejected in accepted.rejected]) == (
         [{"l": 2}],
-        ["field 'l': expected long, found Decimal('1.5')"],
+        ["field 'l': expected long, got Decimal('1.5')"],
     )
 
 
 def test_text_that_is_no_object_is_said_to_be_none() -> None:
-    with pytest.raises(ValueError, match="expected a JSON object, found \\[1\\]"):
+    with pytest.raises(ValueError, match="expected a JSON object, got \\[1\\]"):
         parse_row("[1]", contract().layout.arrow)
 
 
