@@ -237,9 +237,8 @@ class Keeper:
     def _perform_manifests(self, policy: Policy, plan: ManifestPlan) -> StepReport:
         done = ManifestRewrite(self.catalog, self.identifier, self.retry).run(plan, policy=policy)
         lines = [f"merged {count(done.before, 'manifest')} into {done.after:,}"]
-        lines += (
-            [f"left {count(done.overtaken, 'manifest')} to the next run: writers committed first"] if done.overtaken else []
-        )
+        if done.overtaken:
+            lines += [f"left {count(done.overtaken, 'manifest')} to the next run: writers committed first"]
         return StepReport(self.name, manifests.STEP, tuple(lines), files=done.before - done.after)
 
     # --- expiry and orphans ------------------------------------------------------------------------------------------
