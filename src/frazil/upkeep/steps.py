@@ -224,7 +224,8 @@ class Keeper:
         done = DeleteRewrite(self.catalog, self.identifier, self.retry).run(table, plan)
         lines = [f"dropped {count(done.dangling, 'delete file')}"] if done.dangling else []
         lines += [f"merged {count(done.merged, 'delete file')} into {done.written:,}"] if done.merged else []
-        lines += [f"left {count(done.overtaken, 'delete file')}: another rewrite committed first"] if done.overtaken else []
+        if done.overtaken:
+            lines += [f"left {count(done.overtaken, 'delete file')}: another rewrite committed first"]
         return StepReport(self.name, deletes.STEP, tuple(lines), files=done.dangling + done.merged - done.written)
 
     def _plan_manifests(self, table: Table, policy: Policy) -> StepPlan:

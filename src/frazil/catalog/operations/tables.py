@@ -111,9 +111,7 @@ def _snapshots_wanted(request: Request) -> str:
         return "all"
     which = request.query.get("snapshots", "all").lower()
     if which not in ("all", "refs"):
-        raise BadRequest(
-            f"Invalid query parameter snapshots: expected all or refs, got {which[:20]!r}", got=which[:20]
-        )
+        raise BadRequest(f"Invalid query parameter snapshots: expected all or refs, got {which[:20]!r}", got=which[:20])
     return which
 
 

@@ -92,9 +92,7 @@ class FrazilDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
-            raise SinkError(
-                "format('frazil') appends; got mode('overwrite')", hint="use mode('append')", option="mode"
-            )
+            raise SinkError("format('frazil') appends; got mode('overwrite')", hint="use mode('append')", option="mode")
         return BatchWriter(schema, Destination.parse(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
