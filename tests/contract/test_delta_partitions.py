@@ -5,6 +5,7 @@ finds.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
@@ -32,6 +33,7 @@ from frazil.sinks.delta.target import create_delta_table
 from frazil.write.files.delta_values import hive_folder
 from tests.kit.delta_tables import HELD, comparable, holdable, rows_of, write
 from tests.kit.partition_values import CASES, PartitionCase
+from tests.kit.raising import raises
 
 
 @cache
@@ -113,7 +115,7 @@ def test_a_year_that_delta_cannot_spell_is_a_bad_row_where_it_partitions(
         [pa.array([1], pa.int64()), late],
         schema=pa.schema([pa.field("id", pa.int64(), False), ("v", pa.timestamp("us"))]),
     )
-    with pytest.raises(RowRefused, match="expected a year from 1 to 9999"), open_sink(uri, name="s") as sink:
+    with raises(RowRefused, reason=re.compile("a year from 1 to 9999")), open_sink(uri, name="s") as sink:
         sink.write(rows, position=1)
 
 
@@ -137,7 +139,7 @@ def test_a_table_that_delta_cannot_hold_is_refused_when_it_is_made(
     kind: Any, partition_by: list[str], tmp_path: Path
 ) -> None:
     schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", kind))
-    with pytest.raises(PartitionSpecError if partition_by else SinkError, match=r"'v(_trunc)?.*': Delta"):
+    with raises(PartitionSpecError if partition_by else SinkError, column=re.compile(r"^v(_trunc_2)?$")):
         create_delta_table(str(tmp_path / "t"), schema, partition_by=partition_by)
     assert not (tmp_path / "t").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -81,7 +82,7 @@ def test_a_branch_goes_back_by_itself(past: Past) -> None:
 def test_a_tag_and_the_present_are_no_way_back(past: Past) -> None:
     first = past.append(1)
     past.table.create_tag("v1")
-    with pytest.raises(HistoryError, match=r"is at snapshot \d+ already"):
+    with raises(HistoryError, snapshot=first, ref="main", problem="nothing-to-undo"):
         past.table.rollback(first)
     with raises(HistoryError, ref="v1"):
         past.table.rollback(first, ref="v1")
@@ -93,7 +94,7 @@ def test_an_expired_snapshot_is_no_way_back(past: Past) -> None:
     first = past.append(1)
     past.append(2)
     past.expire([first])
-    with pytest.raises(HistoryError, match=rf"has no snapshot {first}\n  it may have expired"):
+    with raises(HistoryError, snapshot=first, hint=re.compile("expired")):
         past.table.rollback(first)
 
 

@@ -252,5 +252,5 @@ def test_only_a_partition_that_is_null_indeed_is_refused(catalog: FrazilCatalog,
             record["data_file"]["partition"] = None
 
     rewrite_manifest(table, nullable(102), edit=forget_one)
-    with pytest.raises(ManifestUnreadable, match=re.escape("the record partition is NULL")):
+    with raises(ManifestUnreadable, reason=re.compile("partition is NULL")):
         Lake(catalog=catalog).table(".".join(table.name())).scan().to_arrow()

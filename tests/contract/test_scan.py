@@ -20,7 +20,7 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType, Times
 from frazil import Lake
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
-from frazil.errors import HistoryError, ScanError
+from frazil.errors import FrazilError, HistoryError, ScanError
 from frazil.lake import LakeTable
 from frazil.scan.engines.pushdown import ScanDataset
 from tests.contract.history_lake import tick
@@ -100,29 +100,29 @@ def test_a_filter_is_sql_or_an_expression(sales: LakeTable) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "message"),
+    ("asked", "error", "facts"),
     [
-        ({"filter": "contry = 'NO'"}, ScanError, r"lake.sales has no column 'contry'\n  did you mean country\?"),
+        ({"filter": "contry = 'NO'"}, ScanError, {"column": "contry", "hint": re.compile("country")}),
         (
             {"filter": "amount = 'dear'"},
             ScanError,
-            "column 'amount' is of type double, and cannot be compared with 'dear'",
+            {"column": "amount", "expected": "double", "got": "'dear'"},
         ),
-        ({"filter": "country = "}, ScanError, "the filter on lake.sales cannot be understood at"),
-        ({"columns": ["amout"]}, ScanError, r"has no column 'amout'\n  did you mean amount\?"),
+        ({"filter": "country = "}, ScanError, {"table": "lake.sales", "column": None}),
+        ({"columns": ["amout"]}, ScanError, {"column": "amout", "hint": re.compile("amount")}),
         (
             {"at": 17},
             HistoryError,
-            r"lake.sales has no snapshot 17\n  it may have expired; there are \d+, \d+, \d+;",
+            {"table": "lake.sales", "snapshot": 17, "hint": re.compile(r"\d+, \d+, \d+")},
         ),
-        ({"at": "frist"}, HistoryError, r"no branch or tag 'frist'.*\n  did you mean first"),
-        ({"at": "yesterday"}, HistoryError, "no branch or tag 'yesterday', and that is no snapshot id or time"),
+        ({"at": "frist"}, HistoryError, {"ref": "frist", "hint": re.compile(r"\bfirst\b")}),
+        ({"at": "yesterday"}, HistoryError, {"ref": "yesterday"}),
     ],
 )
 def test_what_is_asked_wrongly_is_an_error_that_helps(
-    sales: LakeTable, asked: dict[str, Any], error: type[Exception], message: str
+    sales: LakeTable, asked: dict[str, Any], error: type[FrazilError], facts: dict[str, Any]
 ) -> None:
-    with pytest.raises(error, match=message):
+    with raises(error, **facts):
         sales.scan(**asked)
 
 
@@ -196,7 +196,7 @@ def test_appends_from_the_start_are_refused_once_the_start_has_expired(lake: Lak
     table.maintenance.expire_snapshots().by_ids([first]).commit()
     result = lake.table("lake.old")
     assert ids(result.appends(second).to_arrow()) == [2]
-    with pytest.raises(ScanError, match=rf"before snapshot {second} is no longer known.*\n  start at {second}"):
+    with raises(ScanError, table="lake.old", snapshot=second, problem="expired"):
         result.appends(None)
 
 

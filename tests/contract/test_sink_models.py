@@ -23,6 +23,7 @@ from frazil import Lake
 from frazil.errors import RowRefused, SchemaMismatch, SinkError
 from frazil.sinks.delta import create_delta_table
 from tests.contract.history_lake import Past
+from tests.kit.raising import raises
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -154,7 +155,7 @@ def test_extra_and_computed_fields_of_a_model_are_fields_of_the_row(lake: Lake, 
             return f"n{self.id}"
 
     past.table.append(Open(id=1))
-    with pytest.raises(SchemaMismatch, match="colour"):
+    with raises(SchemaMismatch, column="colour"):
         past.table.append(Open(id=2, colour="red"))  # type: ignore[call-arg]
     assert past.table.scan().to_arrow().to_pylist() == [{"id": 1, "name": "n1"}]
 

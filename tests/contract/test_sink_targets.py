@@ -338,7 +338,7 @@ def test_rows_may_come_from_one_of_several_sources(lake: TargetKind) -> None:
 def test_each_row_has_one_offset(lake: TargetKind, offsets: list[int | None], as_rows: Callable[..., Any]) -> None:
     lake.create()
     sink = lake.open_sink()
-    with pytest.raises(ProgressMismatch, match=f"2 rows with {len(offsets)} offsets|a row without an offset"):
+    with raises(ProgressMismatch, source="p", expected=2, got=len(offsets) - offsets.count(None)):
         sink.write_with_offsets(as_rows(0, 2), source="p", offsets=pa.array(offsets, pa.int64()))
     assert (lake.ids(), lake.open_sink().position) == ([], {})
 

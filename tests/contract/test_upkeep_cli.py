@@ -16,6 +16,7 @@ from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from tests.contract.upkeep_lake import Kept
+from tests.kit.raising import raises
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_some_steps_alone(lake_server: EmbeddedCatalog, kept: Kept) -> None:
 def test_nothing_is_removed_without_a_terminal(lake_server: EmbeddedCatalog, kept: Kept) -> None:
     from frazil.errors import UpkeepError
 
-    with pytest.raises(UpkeepError, match="there is no terminal"):
+    with raises(UpkeepError, problem="no-terminal"):
         maintain(lake_server, kept.name)
     assert len(kept.live.history()) == 6
 

@@ -152,17 +152,17 @@ def test_names_of_other_programs_keep_their_dots_wherever_they_come_from(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "facts"),
     [
-        ('catalog = "name"', "setting 'catalog' .*valid dictionary"),
-        ('profiles = "x"', "profile 'local' in .*frazil.toml is not a table"),
-        ('[profiles]\nlocal = "x"', "profile 'local' in .*frazil.toml is not a table"),
-        ("[spark.conf]\na = [1]", r"setting spark.conf.a \(.*frazil.toml\): expected text or a number, got a list"),
+        ('catalog = "name"', {"option": "catalog"}),
+        ('profiles = "x"', {"name": "local"}),
+        ('[profiles]\nlocal = "x"', {"name": "local"}),
+        ("[spark.conf]\na = [1]", {"option": re.compile(r"^spark\.conf\.a \(.*frazil\.toml\)$")}),
     ],
 )
-def test_a_value_where_a_table_belongs_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
+def test_a_value_where_a_table_belongs_is_refused_by_name(tmp_path: Path, text: str, facts: dict[str, object]) -> None:
     (tmp_path / "frazil.toml").write_text(text)
-    with pytest.raises(ConfigError, match=message):
+    with raises(ConfigError, **facts):
         load(tmp_path)
 
 

@@ -74,7 +74,8 @@ def check_download(artifact: str, hashes: Mapping[str, str], pinned: Mapping[str
                 f"{name} has the SHA-256 {hashes.get(name) or '(it is missing)'}, expected "
                 f"{pinned.get(name) or 'no such file'}"
             )
-            raise DownloadError(artifact, reason, hint=hint)
+            expected, got = pinned.get(name), hashes.get(name)
+            raise DownloadError(artifact, reason, hint=hint, path=name, expected=expected, got=got)
 
 
 def seal(folder: Path) -> dict[str, str]:

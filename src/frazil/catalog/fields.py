@@ -18,7 +18,12 @@ def _wrong(where: str, field: str, expected: str, value: Any) -> BadRequest:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     return BadRequest(
-        f"{where}: '{field}' must be {expected}, got {shown}" if value is not None else f"{where}: '{field}' is missing"
+        f"{where}: '{field}' must be {expected}, got {shown}"
+        if value is not None
+        else f"{where}: '{field}' is missing",
+        option=field,
+        expected=expected,
+        got=value,
     )
 
 

@@ -90,7 +90,7 @@ def _check(base: Json, requirements: Sequence[Json], known: dict[str, Requiremen
         kind = requirement.get("type")
         check = known.get(kind) if isinstance(kind, str) else None
         if check is None:
-            raise BadRequest(f"{where}: requirement {position} has an unknown type {kind!r}")
+            raise BadRequest(f"{where}: requirement {position} has an unknown type {kind!r}", option="type", got=kind)
         check(base, requirement, f"{where}: requirement {position} ({kind})")
 
 

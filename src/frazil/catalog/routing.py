@@ -89,7 +89,8 @@ def _decode(segment: str) -> str:
     try:
         return unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise BadRequest(f"The path segment {segment[:200]!r} is not UTF-8 when decoded") from exc
+        message = f"The path segment {segment[:200]!r} is not UTF-8 when decoded"
+        raise BadRequest(message, option="path", got=segment[:200]) from exc
 
 
 def _printable(raw_path: bytes) -> str:

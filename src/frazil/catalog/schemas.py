@@ -49,7 +49,7 @@ def check_schema(schema: Json, where: str) -> None:
     ):
         field = seen.get(field_id)
         if field is None:
-            raise BadRequest(f"{where}: identifier field {field_id} does not exist in the schema")
+            raise BadRequest(f"{where}: identifier field {field_id} does not exist in the schema", column=str(field_id))
         if not field.get("required") or not isinstance(field["type"], str) or field["type"] in ("float", "double"):
             raise BadRequest(
                 f"{where}: identifier field '{field['name']}' must be required, primitive and not a float",
@@ -80,7 +80,7 @@ def _take_id(holder: Json, key: str, where: str, seen: dict[int, Json], field: J
 
 def _check_type(kind: Any, where: str, seen: dict[int, Json], depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise BadRequest(f"{where}: types are nested more than {MAX_DEPTH} levels deep")
+        raise BadRequest(f"{where}: types are nested more than {MAX_DEPTH} levels deep", problem="too-deep")
     if isinstance(kind, str):
         _check_primitive(kind, where)
         return

@@ -100,7 +100,8 @@ class Warehouses:
             for warehouse in self._by_name.values():
                 if warehouse.place == place:
                     return warehouse
-        raise NoSuchWarehouse(f"Warehouse does not exist: {name}", hint=f"this server has: {', '.join(self._by_name)}")
+        hint = f"this server has: {', '.join(self._by_name)}"
+        raise NoSuchWarehouse(f"Warehouse does not exist: {name}", hint=hint, name=name)
 
     def check(self, warehouse: Warehouse, location: str) -> Place:
         """The place, if it may be written: inside the warehouse or an allowed prefix, also when symbolic links are
@@ -122,7 +123,8 @@ class Warehouses:
 
 def _open(name: str, root: str) -> Warehouse:
     if name in RESERVED_PREFIXES or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        raise ConfigError(f"warehouse name '{name}' is not allowed", hint="use letters, digits, '-', '_' and '.'")
+        hint = "use letters, digits, '-', '_' and '.'"
+        raise ConfigError(f"warehouse name '{name}' is not allowed", hint=hint, option="server.warehouses", name=name)
     absolute = _absolute(root)
     place = parse_location(absolute)
     return Warehouse(name, absolute if place.scheme == "s3" else f"file://{place.path}", place, place.real.key)

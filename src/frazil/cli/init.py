@@ -126,6 +126,7 @@ def check_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise ProjectError(
             f"'{name}' cannot be the name of a project",
+            name=name,
             hint="use letters, digits, '-' and '_', with a letter first: frazil init sales",
         )
     return name

@@ -83,6 +83,7 @@ def maintain(
             "confirmation required before snapshots and files are removed, and there is no terminal; nothing was "
             "changed",
             hint="add --yes or --dry-run, or leave these steps out: --only compact,deletes,manifests",
+            problem="no-terminal",
         )
     from frazil.upkeep import Locations
 

@@ -63,6 +63,7 @@ def query(
         raise QueryError(
             "--at, --snapshot and --ref exclude each other",
             hint="inside the query, tables can differ: a.b AT (VERSION => 'tag')",
+            problem="exclusive-options",
         )
     if write and engine == "duckdb":
         raise QueryError("the embedded DuckDB only reads", hint="--write goes with --engine trino or spark")

@@ -234,7 +234,9 @@ def _agreed(question: str, yes: bool, *, may_ask: bool) -> bool:
         return True
     if not may_ask or not sys.stdin.isatty():
         raise HistoryError(
-            f"confirmation required, and there is no terminal: {question} nothing was changed", hint="add --yes"
+            f"confirmation required, and there is no terminal: {question} nothing was changed",
+            hint="add --yes",
+            problem="no-terminal",
         )
     if click.confirm(question, err=True):
         return True

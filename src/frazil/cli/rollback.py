@@ -185,6 +185,7 @@ def _choose_progress(plan: RollbackPlan, keep: bool | None, *, may_ask: bool) ->
     if not may_ask:
         raise HistoryError(
             f"{plan.table}: sinks or pipelines have written since; nothing was changed",
+            problem="progress-undecided",
             hint="say what becomes of their progress: --with-progress (their rows come again) or --keep-progress "
             "(they stay out)",
             table=plan.table,
@@ -198,6 +199,8 @@ def _choose_progress(plan: RollbackPlan, keep: bool | None, *, may_ask: bool) ->
 def _confirm(question: str, *, may_ask: bool) -> bool:
     if not may_ask:
         raise HistoryError(
-            f"confirmation required, and there is no terminal: {question} nothing was changed", hint="add --yes"
+            f"confirmation required, and there is no terminal: {question} nothing was changed",
+            hint="add --yes",
+            problem="no-terminal",
         )
     return click.confirm(question, err=True)

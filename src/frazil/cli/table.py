@@ -59,7 +59,7 @@ def recover(
 
     *levels, last = name.split(".")
     if not levels:
-        raise BadRequest(f"'{name}' names no namespace", hint="frazil table recover NAMESPACE.TABLE")
+        raise BadRequest(f"'{name}' names no namespace", hint="frazil table recover NAMESPACE.TABLE", name=name)
     with opened_server(context, database, warehouses) as server:
         warehouse, ident = server.warehouses.named(warehouse_name), Name(tuple(levels), last)
         relation, candidates = find_candidates(server, warehouse, ident)
@@ -77,7 +77,8 @@ def _choose(candidates: Sequence[Candidate], target: str) -> Candidate:
     for candidate in candidates:
         if target in (candidate.location, candidate.location.rpartition("/")[2]):
             return candidate
-    raise BadRequest(f"the table has no metadata file '{target}'", hint="frazil table recover NAME lists them")
+    hint = "frazil table recover NAME lists them"
+    raise BadRequest(f"the table has no metadata file '{target}'", hint=hint, path=target)
 
 
 def _show(candidates: Sequence[Candidate], chosen: Candidate | None, output: str) -> None:

@@ -76,10 +76,13 @@ def _end_commit(send: Callable[[], Response], look: Look, changes: Sequence[Chan
         _look_around(look, changes, f"the catalog answered {response.status_code}: {said}", None)
     elif response.status_code == 409:
         raise CommitConflict(
-            _message(changes, "was refused", said), hint="load the tables again, then repeat the change"
+            _message(changes, "was refused", said),
+            hint="load the tables again, then repeat the change",
+            table=_names(changes),
+            reason=said,
         )
     elif lost_its_metadata(response):
-        raise TableBroken(", ".join(change.name for change in changes), said)
+        raise TableBroken(_names(changes), said)
     else:
         _raise_as_pyiceberg_does(response)
     return None
@@ -89,8 +92,7 @@ def _look_around(look: Look, changes: Sequence[Change], what: str, cause: Except
     """Returns when the tables show that the commit has happened; raises what else they show, or that they
     show nothing.
     """
-    tables = ", ".join(change.name for change in changes)
-    log.warning("commit to %s: the outcome is unknown, looking at the tables", tables)
+    log.warning("commit to %s: the outcome is unknown, looking at the tables", _names(changes))
     for pause in LOOKS_SECONDS:
         time.sleep(pause)
         try:
@@ -104,15 +106,23 @@ def _look_around(look: Look, changes: Sequence[Change], what: str, cause: Except
             raise CommitConflict(
                 _message(changes, "has not happened", f"{what}, and another commit came first"),
                 hint="load the tables again, then repeat the change",
+                table=_names(changes),
+                problem="overtaken",
             ) from cause
     raise CommitUnknown(
         _message(changes, "may or may not have happened", what),
         hint="before repeating it, load the tables and look for the change (its snapshot, its properties)",
+        table=_names(changes),
+        reason=what,
     ) from cause
 
 
 def _message(changes: Sequence[Change], outcome: str, why: str) -> str:
-    return f"the commit to {', '.join(change.name for change in changes)} {outcome}: {why}"
+    return f"the commit to {_names(changes)} {outcome}: {why}"
+
+
+def _names(changes: Sequence[Change]) -> str:
+    return ", ".join(change.name for change in changes)
 
 
 def what_it_said(response: Response) -> str:

@@ -105,6 +105,7 @@ def plan_rollback(catalog: FrazilCatalog, table: Table, target: Point, *, ref: s
     if head.snapshot.snapshot_id == target.snapshot.snapshot_id:
         raise HistoryError(
             f"'{ref}' of {name} is at snapshot {head.snapshot.snapshot_id} already",
+            problem="nothing-to-undo",
             hint=f"frazil log {name} lists the others",
             snapshot=head.snapshot.snapshot_id,
             ref=ref,

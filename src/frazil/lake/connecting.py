@@ -18,7 +18,13 @@ def connection_settings(uri: str | None, properties: dict[str, str]) -> Settings
     from frazil.config import load_settings, property_flags
 
     if (kind := properties.get("type", "rest")) != "rest":
-        raise ConfigError(f"type is '{kind}': Frazil connects to Iceberg REST catalogs", hint="leave out type=")
+        raise ConfigError(
+            f"type is '{kind}': Frazil connects to Iceberg REST catalogs",
+            hint="leave out type=",
+            option="type",
+            expected="rest",
+            got=kind,
+        )
     settings = {**({} if uri is None else {"uri": uri}), **properties}
     return load_settings(flags=property_flags(settings))
 
@@ -32,14 +38,17 @@ def open_catalog(settings: Settings) -> FrazilCatalog:
     from frazil.client import connect
     from frazil.config import redact_url
 
-    where = f"{redact_url(settings.catalog.uri)} ({settings.source_of('catalog.uri')})"
+    address = redact_url(settings.catalog.uri)
+    where = f"{address} ({settings.source_of('catalog.uri')})"
     check_served(settings)
     try:
         return connect(settings)
     except Unavailable as exc:
-        raise Unavailable(f"no catalog answers at {where}", hint=HINT) from exc
+        raise Unavailable(f"no catalog answers at {where}", hint=HINT, problem="unreachable", name=address) from exc
     except (InvalidSchema, InvalidURL, MissingSchema) as exc:
-        raise ConfigError(f"catalog.uri is {where}, which cannot be called", hint=HINT) from exc
+        raise ConfigError(
+            f"catalog.uri is {where}, which cannot be called", hint=HINT, option="catalog.uri", got=address
+        ) from exc
     # 501 is a NotImplementedError, JSON of another kind a ValueError
     except (RESTError, RequestException, NotImplementedError, ValueError) as exc:
         raise CatalogError(
@@ -58,6 +67,8 @@ def check_served(settings: Settings) -> None:
     raise Unavailable(
         f"the catalog of this project does not run: it was started by 'frazil {served.command}' at {served.uri}",
         hint=f"start it again: {again}; or name another: frazil --set catalog.uri=http://...",
+        problem="not-running",
+        name=served.uri,
     )
 
 

@@ -45,6 +45,7 @@ def apply_tables(lake: LakeAccess, declared: Table | Iterable[Table], *, allow_d
             f"the plan removes something from {', '.join(removing)}",
             hint="look at it with lake.plan(...), then pass allow_drops=True",
             table=removing[0],
+            problem="removes",
         )
     project = project_name(lake.settings, Path.cwd())
     _own(lake, project, [tuple(step.name.split(".")) for step in steps if isinstance(step, AlterTable)], adopt=adopt)

@@ -95,7 +95,13 @@ class Lake(LakeAccess):
         from frazil.lake.result import Result
 
         if engine not in (engines := get_args(QueryEngine)):
-            raise QueryError(f"'{engine}' is not a query engine", hint=f"there are: {', '.join(engines)}")
+            raise QueryError(
+                f"'{engine}' is not a query engine",
+                hint=f"there are: {', '.join(engines)}",
+                option="engine",
+                expected=engines,
+                got=engine,
+            )
         if engine != "duckdb":
             from frazil.lake.engines import query_elsewhere
 

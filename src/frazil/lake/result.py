@@ -108,4 +108,8 @@ class Result:
 
     def _check_unread(self) -> None:
         if self._streamed:
-            raise QueryError("the rows were streamed by to_batches(), and are not kept", hint="run the query again")
+            raise QueryError(
+                "the rows were streamed by to_batches(), and are not kept",
+                hint="run the query again",
+                problem="streamed",
+            )

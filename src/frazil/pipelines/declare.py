@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
-from frazil.errors import DeclarationError
+from frazil.errors import DeclarationError, Facts
 from frazil.pipelines.sources import OWN_OP, FileSource, KafkaSource, Source
 from frazil.tables import Table
 
@@ -138,22 +138,35 @@ def _check(declared: Pipeline) -> None:
     if unknown := [name for name in declared.key if name not in names]:
         raise _wrong(
             declared,
+            "key",
             f"key names column '{unknown[0]}', which {declared.target.name} does not have; it has {', '.join(names)}",
+            column=unknown[0],
+            problem="missing",
         )
     if declared.order_by and not declared.key:
-        raise _wrong(declared, "order_by decides between rows of one key, and no key is given", hint='key=["order_id"]')
+        raise _wrong(
+            declared,
+            "order_by",
+            "order_by decides between rows of one key, and no key is given",
+            hint='key=["order_id"]',
+            problem="no-key",
+        )
     if declared.mode not in get_args(Mode):
-        raise _wrong(declared, f"mode is '{declared.mode}', expected one of {', '.join(get_args(Mode))}")
+        raise _wrong(declared, "mode", f"mode is '{declared.mode}', expected one of {', '.join(get_args(Mode))}")
     if declared.drift not in get_args(Drift):
-        raise _wrong(declared, f"drift is '{declared.drift}', expected one of {', '.join(get_args(Drift))}")
+        raise _wrong(declared, "drift", f"drift is '{declared.drift}', expected one of {', '.join(get_args(Drift))}")
     if declared.mode == "replace-partition" and not declared.target.partition_by:
         raise _wrong(
             declared,
+            "mode",
             f"mode is 'replace-partition', but {declared.target.name} has no partitions",
             hint='partition_by=["day"]',
+            problem="no-partitions",
         )
     if not 0 <= declared.max_bad_share <= 1:
-        raise _wrong(declared, f"max_bad_share is {declared.max_bad_share}, expected a share from 0 to 1")
+        raise _wrong(
+            declared, "max_bad_share", f"max_bad_share is {declared.max_bad_share}, expected a share from 0 to 1"
+        )
     _check_upsert(declared, names)
     _check_on_change(declared)
     if isinstance(declared.source, KafkaSource):
@@ -164,41 +177,62 @@ def _check(declared: Pipeline) -> None:
 def _check_upsert(declared: Pipeline, names: Sequence[str]) -> None:
     if declared.mode != "upsert":
         if declared.sequence or declared.op:
-            raise _wrong(declared, "sequence and op are for mode='upsert'")
+            raise _wrong(declared, "sequence", "sequence and op are for mode='upsert'", problem="not-applicable")
         return
     if not declared.key:
-        raise _wrong(declared, "mode 'upsert' needs a key", hint='key=["order_id"]')
+        raise _wrong(declared, "key", "mode 'upsert' needs a key", hint='key=["order_id"]', problem="missing")
     if declared.order_by:
         raise _wrong(
             declared,
+            "order_by",
             "order_by is for other modes: a column of the table decides an upsert",
             hint=f"sequence='{declared.order_by[0]}'",
+            problem="not-applicable",
         )
     if declared.sequence and declared.sequence not in names:
         raise _wrong(
             declared,
+            "sequence",
             f"sequence names column '{declared.sequence}', which {declared.target.name} does not have; it has "
             f"{', '.join(names)}",
+            column=declared.sequence,
+            problem="missing",
         )
 
 
 def _check_on_change(declared: Pipeline) -> None:
     if declared.on_change not in get_args(OnChange):
-        raise _wrong(declared, f"on_change is '{declared.on_change}', expected one of {', '.join(get_args(OnChange))}")
+        raise _wrong(
+            declared,
+            "on_change",
+            f"on_change is '{declared.on_change}', expected one of {', '.join(get_args(OnChange))}",
+        )
     if declared.on_change == "error":
         return
     if isinstance(declared.source, KafkaSource):
-        raise _wrong(declared, "on_change is for files, and the source is Kafka", hint="leave on_change out")
+        raise _wrong(
+            declared,
+            "on_change",
+            "on_change is for files, and the source is Kafka",
+            hint="leave on_change out",
+            problem="kafka",
+        )
     if declared.on_change == "replace" and declared.mode == "append":
         hint = "mode='replace-partition' or mode='upsert'; or on_change='append'"
         raise _wrong(
             declared,
+            "on_change",
             "on_change is 'replace', but mode 'append' cannot find the rows that a file brought before",
             hint=hint,
+            problem="mode",
         )
     if declared.on_change == "append" and declared.mode != "append":
         raise _wrong(
-            declared, f"on_change is 'append', but mode '{declared.mode}' replaces rows", hint="on_change='replace'"
+            declared,
+            "on_change",
+            f"on_change is 'append', but mode '{declared.mode}' replaces rows",
+            hint="on_change='replace'",
+            problem="mode",
         )
 
 
@@ -206,36 +240,56 @@ def _check_stream(declared: Pipeline) -> None:
     if declared.key and declared.mode == "append":
         raise _wrong(
             declared,
+            "key",
             "key compares the rows of one load, and a topic has no loads",
             hint="rows.dropDuplicates([...]) in the function",
+            problem="kafka",
         )
     if declared.mode == "replace-partition":
         raise _wrong(
-            declared, "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads"
+            declared,
+            "mode",
+            "mode 'replace-partition' replaces what the load before has brought, and a topic has no loads",
+            problem="kafka",
         )
     if isinstance(declared.source, KafkaSource) and declared.source.message_key is not None:
         _check_message_key(declared, declared.source.message_key)
     if declared.drift == "evolve":
         raise _wrong(
             declared,
+            "drift",
             "drift 'evolve' is for files",
             hint="declare the columns and run: frazil apply; or drift='quarantine'",
+            problem="kafka",
         )
 
 
 def _check_message_key(declared: Pipeline, how: str) -> None:
     if declared.mode != "upsert":
-        raise _wrong(declared, "message_key tells which row a tombstone deletes, and only mode 'upsert' deletes rows")
+        raise _wrong(
+            declared,
+            "message_key",
+            "message_key tells which row a tombstone deletes, and only mode 'upsert' deletes rows",
+            got=how,
+            problem="mode",
+        )
     if declared.sequence:
         hint = "leave sequence out: of one key, the message with the higher offset counts; or leave message_key out"
         raise _wrong(
-            declared, f"a tombstone has no '{declared.sequence}', by which changes are put in order", hint=hint
+            declared,
+            "sequence",
+            f"a tombstone has no '{declared.sequence}', by which changes are put in order",
+            hint=hint,
+            problem="message-key",
         )
     if how == "text" and len(declared.key) > 1:
         raise _wrong(
             declared,
+            "message_key",
             f"message_key is 'text', which is one value, and the key has {len(declared.key)} columns",
             hint="message_key='json'",
+            got=how,
+            problem="key",
         )
 
 
@@ -243,6 +297,7 @@ def _check_audit(declared: Pipeline) -> None:
     if declared.branch == "main" or not re.fullmatch(r"[A-Za-z][\w.-]*", declared.branch):
         raise _wrong(
             declared,
+            "branch",
             f"'{declared.branch}' cannot name the branch of an audit",
             hint="a name of its own, such as branch='audit'",
         )
@@ -250,8 +305,11 @@ def _check_audit(declared: Pipeline) -> None:
         if is_query(check) and "{table}" not in check:
             raise _wrong(
                 declared,
+                "audit",
                 f"the audit query '{check}' does not say {{table}}",
                 hint=f"FROM {{table}} stands for {declared.target.name} with the new rows",
+                check=check,
+                problem="no-table",
             )
 
 
@@ -264,5 +322,7 @@ def is_query(check: str) -> bool:
     return re.match(r"\s*(SELECT|WITH)\s", check, re.IGNORECASE) is not None
 
 
-def _wrong(declared: Pipeline, what: str, *, hint: str | None = None) -> DeclarationError:
-    return DeclarationError(f"pipeline '{declared.name}': {what}", hint=hint, pipeline=declared.name)
+def _wrong(declared: Pipeline, argument: str, what: str, **facts: Unpack[Facts]) -> DeclarationError:
+    """The error for an argument of the pipeline; `got` is its value unless said otherwise."""
+    facts = {"got": getattr(declared, argument, None), **facts, "option": argument, "pipeline": declared.name}
+    return DeclarationError(f"pipeline '{declared.name}': {what}", **facts)

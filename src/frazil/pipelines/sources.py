@@ -123,11 +123,15 @@ def _check_topics(source: KafkaSource) -> None:
         raise DeclarationError(
             "a Kafka source needs topics, or a pattern of topics, and not both",
             hint='sources.kafka("uplink", servers=...)',
+            option="topics",
+            problem="exclusive" if source.topics else "missing",
         )
     if wrong := [name for name in source.topics if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name)]:
         raise DeclarationError(
             f"'{wrong[0]}' cannot name a topic of Kafka",
             hint="for a pattern: sources.kafka(pattern='...', servers=...)",
+            option="topics",
+            got=wrong[0],
         )
 
 
@@ -140,7 +144,11 @@ def _check_options(source: KafkaSource) -> None:
         raise _wrong_option("message_key", source.message_key, f"one of {', '.join(get_args(MessageKey))}")
     if source.message_key is not None and source.decode != "json":
         raise DeclarationError(
-            "message_key is for decode='json'; a decoder of your own gets the keys", hint="leave message_key out"
+            "message_key is for decode='json'; a decoder of your own gets the keys",
+            hint="leave message_key out",
+            option="message_key",
+            got=source.message_key,
+            problem="not-applicable",
         )
     if source.max_messages < 1:
         raise DeclarationError(
@@ -188,5 +196,7 @@ def _known(pattern: str) -> str:
         raise DeclarationError(
             f"the pattern '{pattern}' is on no store that pipelines read",
             hint="name a path, such as landing/*.csv, or s3://bucket/landing/*.csv",
+            option="pattern",
+            got=pattern,
         )
     return pattern

@@ -180,4 +180,5 @@ _RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def _wrong(name: str, value: object, expected: str) -> SinkError:
-    return SinkError(f"option '{name}' is {value!r:.100}: expected {expected}", option=name, expected=expected)
+    message = f"option '{name}' is {value!r:.100}: expected {expected}"
+    return SinkError(message, option=name, expected=expected, got=value)

@@ -69,7 +69,8 @@ class SinkConfig(ABC):
                 object.__setattr__(self, alias, getattr(self, name))
         for name, least in (("batch_size", 1), ("batch_interval_seconds", 0), ("num_partitions", 1)):
             if getattr(self, name) < least:
-                raise SinkError(f"{name} is {getattr(self, name)}: expected at least {least}", table=name)
+                got = getattr(self, name)
+                raise SinkError(f"{name} is {got}: expected at least {least}", option=name, expected=least, got=got)
         sink_options(**self.options)  # a wrong one is an error here, not in the worker that builds the part
 
     @property
@@ -292,6 +293,8 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
                 "be distinguished from new rows",
                 table=self._table,
                 source=rows.source,
+                expected=right,
+                got=self._part,
             )
         if rows.first < self._next.get(rows.source, rows.first):
             raise ProgressMismatch(
@@ -300,6 +303,8 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
                 hint="let the rows of a source partition reach the sink in order, those of one offset together",
                 table=self._table,
                 source=rows.source,
+                expected=self._next[rows.source],
+                got=rows.first,
             )
         self._next[rows.source] = rows.last + 1
 
@@ -317,6 +322,9 @@ class TableSinkPartition(StatefulSinkPartition[SourceRows, SinkState]):
                 "change the number",
                 table=self._table,
                 source=rows.source,
+                option="num_partitions",
+                expected=floor,
+                got=rows.first,
             )
         kept = sum(1 for offset in rows.offsets if int(_plain(offset)) < floor)
         cut = rows.rows[kept:] if _is_list(rows.rows) else as_table(rows.rows).slice(kept)

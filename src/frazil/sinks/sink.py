@@ -209,6 +209,8 @@ class ArrowSink:
                 raise ProgressMismatch(
                     f"{self._target.layout.name}: source partition '{source}': {what}",
                     hint="give each row its offset",
+                    expected=len(rows),
+                    got=len(numbers) - numbers.null_count,
                     source=source,
                     table=self._target.layout.name,
                 )

@@ -83,11 +83,18 @@ def check_place(spark: SparkSettings) -> None:
             "pack one (docs/cluster.md), or remove the setting: executors then use the interpreter of the same "
             "path as here"
         )
-        raise ConfigError(f"spark.environment is {spark.environment}, which is no file", hint=hint)
+        raise ConfigError(
+            f"spark.environment is {spark.environment}, which is no file",
+            hint=hint,
+            option="spark.environment",
+            got=str(spark.environment),
+        )
     if spark.conf.get("spark.submit.deployMode") == "cluster":
         raise ConfigError(
             "spark.submit.deployMode is 'cluster': the driver of a pipeline runs where the command does",
             hint="leave the setting out, and run the command on a machine (or in a pod) that the executors reach",
+            option="spark.submit.deployMode",
+            got="cluster",
         )
     if spark.master.startswith("spark://"):
         if spark.executors and not spark.executor_cores:
@@ -96,6 +103,7 @@ def check_place(spark: SparkSettings) -> None:
                 f"out cores",
                 hint="say how many each gets, such as spark.executor_cores=4; or leave both out, for all that the "
                 "workers have",
+                option="spark.executor_cores",
             )
         _check_master(spark.master)
 
@@ -111,7 +119,11 @@ def master_addresses(master: str) -> list[tuple[str, int]]:
         address = re.fullmatch(r"\[?([^\]/]+?)\]?:(\d+)", part)
         if address is None:
             raise ConfigError(
-                f"spark.master is '{master}', expected spark://HOST:PORT", hint="the master's page shows its address"
+                f"spark.master is '{master}', expected spark://HOST:PORT",
+                hint="the master's page shows its address",
+                option="spark.master",
+                expected="spark://HOST:PORT",
+                got=master,
             )
         addresses.append((address[1], int(address[2])))
     return addresses

@@ -68,6 +68,7 @@ def project_files(folder: Path) -> list[str]:
                         f"{files[-1]}",
                         hint="keep data and environments out of the project's packages, or in folders whose name "
                         "begins with a dot",
+                        path=files[-1],
                     )
     return files
 

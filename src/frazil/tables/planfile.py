@@ -40,9 +40,12 @@ def load_plan(path: Path) -> list[Step]:
             f"{path} is no plan, or was changed by hand ({exc!r})",
             hint="make one with: frazil plan --out FILE",
             path=str(path),
+            problem="malformed",
         ) from exc
     raise ProjectError(
         f"the plan {path} has version {version}; this is for version {VERSION}",
         hint="make a new one: frazil plan --out FILE",
         path=str(path),
+        expected=VERSION,
+        got=version,
     )

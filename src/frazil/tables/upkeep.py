@@ -94,5 +94,9 @@ def _whole(value: int | None, name: str, least: int, table: str) -> int | None:
 
 def _wrong(table: str, name: str, value: object, expected: str) -> DeclarationError:
     return DeclarationError(
-        f"table '{table}': upkeep {name} is {value!r}, expected {expected}", table=table, expected=expected
+        f"table '{table}': upkeep {name} is {value!r}, expected {expected}",
+        table=table,
+        option=name,
+        expected=expected,
+        got=value,
     )

@@ -122,6 +122,7 @@ def plan_orphans(
             hint="give each table a folder of its own",
             table=name,
             problem="shared-folder",
+            got=tuple(others),
         )
     listed, orphans = 0, list[Orphan]()
     for some in _portions(_old_files(table, now_ms - older_than_ms)):

@@ -20,8 +20,9 @@ from click.testing import CliRunner, Result
 from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
-from frazil.errors import FrazilError
+from frazil.errors import HistoryError, QueryError
 from tests.contract.history_lake import Past
+from tests.kit.raising import raises
 
 
 @dataclass
@@ -125,9 +126,9 @@ def test_without_a_terminal_rollback_says_what_to_add_and_changes_nothing(shell:
     past = shell.past
     with past.sink() as sink:
         first, last = past.fill(sink, 3, 5)
-    with pytest.raises(FrazilError, match=r"--with-progress \(their rows come again\) or --keep-progress"):
+    with raises(HistoryError, table=past.name, problem="progress-undecided"):
         shell.run("rollback", past.name, "--to", str(first), "--yes")
-    with pytest.raises(FrazilError, match="add --yes"):
+    with raises(HistoryError, problem="no-terminal"):
         shell.run("rollback", past.name, "--to", str(first), "--with-progress")
     assert past.head() == last
 
@@ -164,7 +165,7 @@ def test_branches_and_tags_are_made_listed_published_and_dropped(shell: Shell) -
     assert dev["retention"] == {"max_ref_age_ms": None, "max_snapshot_age_ms": 604_800_000, "min_snapshots_to_keep": 3}
     assert shell.said("tag", "list", past.name).splitlines()[3].split()[-2:] == ["for", "90m"]
     past.append(2, branch="dev")
-    with pytest.raises(FrazilError, match="add --yes"):
+    with raises(HistoryError, problem="no-terminal"):
         shell.run("branch", "publish", past.name, "dev")
     assert "1 snapshot of 'dev'" in shell.said("branch", "publish", past.name, "dev", "--yes")
     shell.said("branch", "drop", past.name, "dev", "--yes")
@@ -190,5 +191,5 @@ def test_query_prints_tables_json_and_csv(shell: Shell) -> None:
         ["2", "n2"],
         ["3", "n3"],
     ]
-    with pytest.raises(FrazilError, match="--at, --snapshot and --ref exclude each other"):
+    with raises(QueryError, problem="exclusive-options"):
         shell.run("query", sql, "--ref", "main", "--at", "2024-01-18")

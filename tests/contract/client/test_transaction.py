@@ -8,6 +8,7 @@ from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict
 from tests.contract.client.conftest import SCHEMA, ids, rows
 from tests.kit.lossy_proxy import LossyProxy
+from tests.kit.raising import raises
 
 
 def test_two_tables_change_together(catalog: FrazilCatalog) -> None:
@@ -32,7 +33,7 @@ def test_a_conflict_on_one_table_leaves_both_as_they_were(catalog: FrazilCatalog
     tx.table("ns.a").append(rows(1))
     tx.table("ns.b").append(rows(2))
     catalog.load_table("ns.b").append(rows(99))
-    with pytest.raises(CommitConflict, match=r"ns\.a, ns\.b"), tx:
+    with raises(CommitConflict, table="ns.a, ns.b"), tx:
         pass
     assert (ids(catalog, "ns.a"), ids(catalog, "ns.b")) == ([], [99])
 

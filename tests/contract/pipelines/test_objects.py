@@ -10,6 +10,7 @@ import pytest
 from frazil import sources
 from frazil.errors import PipelineError
 from frazil.pipelines.files.listing import find_changed
+from tests.kit.raising import raises
 from tests.kit.s3_objects import Objects, serving_objects
 
 
@@ -38,7 +39,7 @@ def test_objects_that_are_not_what_was_listed_are_found_without_a_second_listing
 def test_a_store_that_refuses_says_which_object(objects: Objects, tmp_path: Path) -> None:
     files = sources.csv("s3://bucket/in/*.csv").list_files(tmp_path, properties(objects))
     objects.refuses = True
-    with pytest.raises(PipelineError, match=r"cannot read s3://bucket/in/a\.csv"):
+    with raises(PipelineError, path="s3://bucket/in/a.csv"):
         find_changed(files, tmp_path, properties(objects))
 
 

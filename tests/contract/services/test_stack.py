@@ -85,7 +85,7 @@ def test_purge_takes_the_services_and_leaves_what_is_not_theirs(settings: Settin
 
 def test_a_folder_that_cannot_be_made_is_a_clear_error(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "stack").write_text("a file where the folder should be")
-    with pytest.raises(ConfigError, match="cannot be used: File exists"):
+    with raises(ConfigError, reason="File exists"):
         Stack(settings).up(["object-store"], lambda _: None)
 
 

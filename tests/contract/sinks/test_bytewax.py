@@ -224,8 +224,7 @@ def test_several_workers_write_several_parts(lake: FlowTable) -> None:
 def test_a_changed_number_of_parts_is_refused_until_the_stream_is_drained(lake: FlowTable) -> None:
     items = [0, 1, 2, 3, 4]
     lake.run([0, 1, 2, ABORT()], every=timedelta(seconds=60), batch_size=2)  # 0 and 1 are in; Bytewax has noted nothing
-    refusal = "num_partitions is 3 now, and source partition 'e/0' repeats offset 0, though the table has it up to 2"
-    with pytest.raises(ProgressMismatch, match=refusal):
+    with raises(ProgressMismatch, option="num_partitions", source="e/0", expected=2, got=0):
         lake.run(items, every=timedelta(seconds=60), num_partitions=3)
     lake.run(items)  # drains it
     more = [*items, 5, 6]
@@ -309,7 +308,7 @@ def test_rows_under_another_key_or_out_of_order_are_refused(lake: FlowTable) -> 
     host = sink_of(lake.config(num_partitions=2))
     right = host.part_of("e/0")
     (wrong,) = set(host.list_parts()) - {right}
-    with pytest.raises(SinkError, match=f"rows of source partition 'e/0' came to {wrong}, not to {right}"):
+    with raises(SinkError, source="e/0", expected=right, got=wrong):
         host.build_part("flow.lake", wrong, None).write_batch([row(0)])
     part = host.build_part("flow.lake", right, None)
     part.write_batch([row(5)])
@@ -348,16 +347,10 @@ def test_an_arrow_schema_is_kept_to_the_letter(lake: FlowTable) -> None:
             part.write_batch([SourceRows([fields], "e/0", [number])])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_partitions": 0}, "num_partitions is 0: expected at least 1"),
-        ({"batch_size": 0}, "batch_size is 0: expected at least 1"),
-    ],
-)
-def test_a_config_that_cannot_work_is_refused(iceberg: FlowTable, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(SinkError, match=message):
-        iceberg.config(**changes)
+@pytest.mark.parametrize("option", ["num_partitions", "batch_size"])
+def test_a_config_that_cannot_work_is_refused(iceberg: FlowTable, option: str) -> None:
+    with raises(SinkError, option=option, expected=1, got=0):
+        iceberg.config(**{option: 0})
     with raises(SinkError, option="table_name", got="uplink"):
         IcebergSinkConfig("http://x", "rest", None, "uplink")
 

@@ -9,6 +9,7 @@ import pytest
 from frazil.catalog.locations import folder_name, parse_location
 from frazil.catalog.warehouse import Warehouses
 from frazil.errors import BadRequest, ConfigError, LocationRefused, MalformedLocation, NoSuchWarehouse
+from tests.kit.raising import raises
 
 
 @pytest.mark.parametrize(
@@ -95,13 +96,13 @@ def test_a_link_that_leads_out_of_the_warehouse_is_refused(warehouses: Warehouse
 def test_a_warehouse_is_found_by_name_and_by_place(warehouses: Warehouses) -> None:
     names = [warehouses.named(name).name for name in (None, "", "lake", "s3://bucket/lake/", "s3a://bucket/lake")]
     assert names == ["default", "default", "lake", "lake", "lake"]
-    with pytest.raises(NoSuchWarehouse, match="nope"):
+    with raises(NoSuchWarehouse, name="nope"):
         warehouses.named("nope")
 
 
 @pytest.mark.parametrize("name", ["namespaces", "config", "a/b", "a b", ""])
 def test_a_warehouse_name_that_a_path_cannot_hold_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="warehouse name"):
+    with raises(ConfigError, option="server.warehouses", name=name):
         Warehouses({name: "/w"})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ from frazil.catalog.cache import VersionCache
 from frazil.catalog.commit import new_table
 from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.errors import MetadataCorrupt
+from tests.kit.raising import raises
 
 Json = dict[str, Any]
 
@@ -153,7 +155,7 @@ def test_main_follows_from_the_current_snapshot_when_refs_are_missing() -> None:
     ],
 )
 def test_damaged_metadata_is_distinguished_from_good(damage: Json) -> None:
-    with pytest.raises(MetadataCorrupt, match="it is not table metadata"):
+    with raises(MetadataCorrupt, location=location(0), reason=re.compile("not table metadata")):
         normalise({**metadata(), **damage}, location(0))
 
 

@@ -16,6 +16,7 @@ from frazil.catalog.store.migrations import _take as take_step
 from frazil.catalog.store.migrations import current_version, latest_version, migrate, steps
 from frazil.catalog.store.sqlite import SqliteDatabase
 from frazil.errors import ConfigError, Unavailable
+from tests.kit.raising import raises
 
 
 @pytest.fixture
@@ -183,7 +184,7 @@ def test_a_lock_that_a_stranger_holds_is_waited_for_and_then_said(
     opened = SqliteDatabase(str(tmp_path / "y.db"))
     stranger = sqlite3.connect(tmp_path / "y.db", isolation_level=None)
     stranger.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Unavailable, match="cannot be written"):
+    with raises(Unavailable, path=str(tmp_path / "y.db")):
         opened.write(lambda sql: sql.run("CREATE TABLE t (n INTEGER)"))
     stranger.close()
     opened.close()
@@ -229,13 +230,13 @@ def test_the_places_of_tables_survive_the_migration_that_rebuilds_their_table(tm
 
 @pytest.mark.parametrize("url", ["mysql://x", "sqlite://", "sqlite:///", "catalog.db", ""])
 def test_a_database_that_cannot_be_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="database"):
+    with raises(ConfigError, option="server.database"):
         open_database(url)
 
 
 def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, and it is long enough to be read as one" * 20)
-    with pytest.raises(Unavailable, match="cannot open"):
+    with raises(Unavailable, path=str(tmp_path / "text.db")):
         open_database(f"sqlite:///{tmp_path / 'text.db'}")
 
 

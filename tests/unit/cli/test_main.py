@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from frazil.cli.main import COMMANDS, SECTIONS, cli
 from frazil.errors import ProjectError
+from tests.kit.raising import raises
 
 HEAVY = {
     "pyspark",
@@ -116,6 +117,6 @@ def test_no_color_is_honoured_on_a_terminal(tmp_path: Path) -> None:
 
 def test_demo_does_not_take_another_project_for_the_example(tmp_path: Path) -> None:
     (tmp_path / "lakehouse.py").touch()
-    with pytest.raises(ProjectError, match=r"holds a project that is not the sales example"):
+    with raises(ProjectError, path=str(tmp_path)):
         CliRunner().invoke(cli, ["demo", str(tmp_path)], catch_exceptions=False)
     assert [path.name for path in tmp_path.iterdir()] == ["lakehouse.py"]

@@ -11,6 +11,7 @@ import pytest
 from frazil.errors import DeclarationError
 from frazil.pipelines import sources
 from frazil.pipelines.files.listing import _as_regex
+from tests.kit.raising import raises
 
 
 def listed(folder: Path, pattern: str) -> list[str]:
@@ -42,7 +43,7 @@ def test_files_outside_the_project_are_named_by_their_whole_path(tmp_path: Path)
 
 
 def test_a_pattern_on_an_unsupported_store_is_refused() -> None:
-    with pytest.raises(DeclarationError, match=r"'gs://bucket/\*.csv' is on no store that pipelines read"):
+    with raises(DeclarationError, option="pattern", got="gs://bucket/*.csv"):
         sources.csv("gs://bucket/*.csv")
 
 

@@ -13,6 +13,7 @@ import pytest
 from frazil.errors import ProjectError
 from frazil.spark import pack
 from frazil.spark.pack import pack_project, project_files
+from tests.kit.raising import raises
 
 
 def write(folder: Path, *names: str) -> None:
@@ -70,5 +71,5 @@ def test_the_same_modules_give_the_same_file_and_others_another(tmp_path: Path) 
 def test_a_folder_with_more_than_modules_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "lakehouse.py", "shop/__init__.py", "shop/model.bin")
     monkeypatch.setattr(pack, "MOST_BYTES", 50)
-    with pytest.raises(ProjectError, match=r"the last one looked at is shop/model.bin"):
+    with raises(ProjectError, path="shop/model.bin"):
         project_files(tmp_path)

@@ -13,6 +13,7 @@ from frazil.errors import ProjectError
 from frazil.tables.diff import diff, diff_table
 from frazil.tables.planfile import load_plan, save_plan
 from frazil.tables.steps import from_json, summary, to_json
+from tests.kit.raising import raises
 from tests.kit.table_shapes import calmly, tables
 from tests.unit.tables.conftest import create
 
@@ -54,15 +55,15 @@ def test_a_step_for_programs_says_what_is_done_to_what() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "facts"),
     [
-        ("not json", "is no plan, or was changed by hand"),
-        ('{"steps": []}', "is no plan, or was changed by hand"),
-        ('{"frazil-plan": 1, "steps": [{"step": "drop-everything"}]}', "is no plan, or was changed by hand"),
-        ('{"frazil-plan": 9, "steps": []}', "has version 9; this is for version 1"),
+        ("not json", {"problem": "malformed"}),
+        ('{"steps": []}', {"problem": "malformed"}),
+        ('{"frazil-plan": 1, "steps": [{"step": "drop-everything"}]}', {"problem": "malformed"}),
+        ('{"frazil-plan": 9, "steps": []}', {"expected": 1, "got": 9}),
     ],
 )
-def test_a_file_that_is_no_plan_is_named(tmp_path: Path, content: str, message: str) -> None:
+def test_a_file_that_is_no_plan_is_named(tmp_path: Path, content: str, facts: dict[str, object]) -> None:
     (tmp_path / "plan.json").write_text(content)
-    with pytest.raises(ProjectError, match=message):
+    with raises(ProjectError, path=str(tmp_path / "plan.json"), **facts):
         load_plan(tmp_path / "plan.json")

@@ -47,7 +47,7 @@ def test_a_table_that_says_nothing_has_icebergs_defaults() -> None:
     ],
 )
 def test_a_rule_that_makes_no_sense_is_named(rules: dict[str, object]) -> None:
-    with pytest.raises(DeclarationError, match=next(iter(rules))):
+    with raises(DeclarationError, option=next(iter(rules)), got=next(iter(rules.values()))):
         declare(**rules)
 
 

@@ -18,6 +18,7 @@ def open_database(url: str) -> Database:
             raise ConfigError(
                 f"database '{url}' does not name a file",
                 hint="sqlite:///folder/catalog.db (relative) or sqlite:////folder/catalog.db",
+                option="server.database",
             )
         return SqliteDatabase(rest[1:])
     if scheme in ("postgresql", "postgres"):
@@ -27,5 +28,7 @@ def open_database(url: str) -> Database:
             raise MissingExtra("psycopg", extra="postgres") from exc
         return PostgresDatabase(url)
     raise ConfigError(
-        f"database '{scheme}' is not supported", hint="use sqlite:///folder/catalog.db or postgresql://user@host/name"
+        f"database '{scheme}' is not supported",
+        hint="use sqlite:///folder/catalog.db or postgresql://user@host/name",
+        option="server.database",
     )

@@ -103,6 +103,9 @@ def plan_start(
                 "the beginning",
                 pipeline=pipeline,
                 table=table,
+                source=plain,
+                expected=at,
+                got=partition.latest,
             )
         if at is not None and at < partition.earliest:
             losses[
@@ -176,6 +179,9 @@ def check_seen(
                 f"{end.get(source)}",
                 hint="nothing of it was committed; start the stream again",
                 table=table,
+                source=place,
+                expected=(reached.get(source), end.get(source)),
+                got=(first, last),
             )
 
 

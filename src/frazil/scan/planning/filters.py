@@ -119,6 +119,8 @@ def _check(predicate: UnboundPredicate, schema: Schema, *, table: str, case_sens
             hint=_example(kind),
             table=table,
             column=name,
+            expected=str(kind),
+            got=shown,
         ) from exc
 
 

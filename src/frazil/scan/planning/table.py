@@ -162,6 +162,8 @@ class TableState:
                     f"{self.name}: {problem}",
                     hint=f"start at {line[-1].snapshot_id}, or scan all rows",
                     table=self.name,
+                    snapshot=line[-1].snapshot_id,
+                    problem="expired",
                 )
             return [snapshot for snapshot in reversed(line) if snapshot.operation == "append"]
         raise ScanError(

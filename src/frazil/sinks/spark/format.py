@@ -134,10 +134,13 @@ class Destination:
             raise SinkError(
                 "format('frazil') needs one of the options 'table' and 'path'",
                 hint=".option('table', 'lakehouse.sales')",
+                option="table",
             )
         if not options.get("name"):
             raise SinkError(
-                "format('frazil') needs the option 'name'", hint=".option('name', ...): progress is kept under it"
+                "format('frazil') needs the option 'name'",
+                hint=".option('name', ...): progress is kept under it",
+                option="name",
             )
         return cls(
             options["table"] if "table" in options else Delta(options["path"], _delta_keys()),
@@ -288,6 +291,8 @@ def _checks(text: str) -> list[str]:
     raise SinkError(
         f"option 'checks' is {text}: expected a check, or a JSON list of them",
         hint='["amount >= 0", "country IS NOT NULL"]',
+        option="checks",
+        got=text,
     )
 
 
@@ -296,6 +301,7 @@ def _offsets(options: Mapping[str, str]) -> OffsetColumns | None:
         raise SinkError(
             "options 'source' and 'offset' belong together",
             hint=".option('source', 'topic,partition').option('offset', 'offset')",
+            option="offset" if "source" in options else "source",
         )
     if "source" not in options:
         return None
@@ -305,7 +311,9 @@ def _offsets(options: Mapping[str, str]) -> OffsetColumns | None:
 def _one_of(options: Mapping[str, str], key: str, allowed: Sequence[str], default: str) -> Any:
     value = options.get(key, default)
     if value not in allowed:
-        raise SinkError(f"option '{key}' is '{value}'", hint=f"expected one of {', '.join(allowed)}", option=key)
+        raise SinkError(
+            f"option '{key}' is '{value}'", hint=f"expected one of {', '.join(allowed)}", option=key, got=value
+        )
     return value
 
 
@@ -313,7 +321,8 @@ def _bytes(text: str | None) -> int:
     if text is None:
         return TASK_BUDGET_BYTES
     if not text.isdigit() or int(text) < MB:
-        raise SinkError(f"option 'budget_bytes' is '{text}'", hint=f"expected a number of bytes, {MB} at least")
+        hint = f"expected a number of bytes, {MB} at least"
+        raise SinkError(f"option 'budget_bytes' is '{text}'", hint=hint, option="budget_bytes", got=text)
     return int(text)
 
 

@@ -223,6 +223,9 @@ def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | N
             hint="start the writer again: it goes on where the table stands",
             table=table,
             part=claim.part,
+            expected=current.commits + 1,
+            got=claim.commit,
+            problem="commit-number",
         )
     _check_offsets(current, claim, table=table)
     offsets = {name: offset for name, offset in {**current.offsets, **claim.end}.items() if name not in claim.done}
@@ -240,6 +243,8 @@ def _check_offsets(current: PartProgress, claim: Claim, *, table: str) -> None:
                 table=table,
                 part=claim.part,
                 source=name,
+                expected=reached,
+                got=(start, end),
             )
 
 

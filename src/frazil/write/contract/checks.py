@@ -59,23 +59,29 @@ def _compile(text: str, schema: pa.Schema) -> Check:
     except ModuleNotFoundError as exc:
         raise MissingExtra("sqlglot", extra="sinks") from exc
     if reason := why_unreadable(text):
-        raise CheckError(f"check '{text:.80}...': {reason}", hint=_SHORTER, check=text, reason=reason)
+        message = f"check '{text:.80}...': {reason}"
+        raise CheckError(message, hint=_SHORTER, check=text, reason=reason, problem="too-deep")
     try:
         tree = sqlglot.parse_one(text, read="spark")
         check = Check(text, _Compiler(text, schema).visit(tree))
         kind = check.evaluate(schema.empty_table()).type
     except SqlglotError as exc:
-        raise CheckError(f"check '{text}' is not a SQL expression: {str(exc).splitlines()[0]}", check=text) from exc
+        message = f"check '{text}' is not a SQL expression: {str(exc).splitlines()[0]}"
+        raise CheckError(message, check=text, problem="syntax") from exc
     except RecursionError as exc:
         raise CheckError(
             f"check '{text:.80}...': nested too deeply", hint=_SHORTER, check=text, problem="too-deep"
         ) from exc
     except pa.ArrowException as exc:
         raise CheckError(
-            f"check '{text}' does not fit the columns: {str(exc).splitlines()[0]}", hint=_columns(schema), check=text
+            f"check '{text}' does not fit the columns: {str(exc).splitlines()[0]}",
+            hint=_columns(schema),
+            check=text,
+            problem="types",
         ) from exc
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise CheckError(f"check '{text}' gives {kind}, expected true or false", check=text)
+        message = f"check '{text}' gives {kind}, expected true or false"
+        raise CheckError(message, check=text, expected="boolean", got=str(kind), problem="not-boolean")
     return check
 
 
@@ -106,6 +112,8 @@ class _Compiler:
                 "COALESCE, "
                 "length, lower, upper, trim, abs",
                 check=self._text,
+                name=node.sql(dialect="spark"),
+                problem="unsupported",
             )
         compiled = method(node)
         return (lambda rows: pc.invert(compiled(rows))) if node.args.get("negate") else compiled  # NOT LIKE, NOT RLIKE
@@ -149,13 +157,14 @@ class _Compiler:
             return lambda rows: pc.is_null(operand(rows))
         if wanted == "Boolean":
             return lambda rows: pc.fill_null(pc.equal(operand(rows), bool(node.expression.this)), False)
-        raise CheckError(f"check '{self._text}': IS {wanted.upper()} is not supported", check=self._text)
+        message = f"check '{self._text}': IS {wanted.upper()} is not supported"
+        raise CheckError(message, check=self._text, name=f"IS {wanted.upper()}", problem="unsupported")
 
     def _in(self, node: Any) -> Evaluate:
         operand = self.visit(node.this)
         choices = [self.visit(choice) for choice in node.expressions]
         if not choices:
-            raise CheckError(f"check '{self._text}': IN needs a list of values", check=self._text)
+            raise CheckError(f"check '{self._text}': IN needs a list of values", check=self._text, problem="in-list")
 
         def evaluate(rows: pa.Table) -> Values:
             values = operand(rows)
@@ -180,7 +189,8 @@ class _Compiler:
 
     def _match(self, node: Any, function: Callable[[Any, str], Any]) -> Evaluate:
         if type(node.expression).__name__ != "Literal":
-            raise CheckError(f"check '{self._text}': a pattern must be a text in quotes", check=self._text)
+            message = f"check '{self._text}': a pattern must be a text in quotes"
+            raise CheckError(message, check=self._text, problem="pattern")
         operand, pattern = self.visit(node.this), str(node.expression.this)
         return lambda rows: function(operand(rows), pattern)
 
@@ -190,7 +200,8 @@ class _Compiler:
 
     def _case(self, node: Any) -> Evaluate:
         if node.this is not None:
-            raise CheckError(f"check '{self._text}': write CASE WHEN condition THEN ...", check=self._text)
+            message = f"check '{self._text}': write CASE WHEN condition THEN ..."
+            raise CheckError(message, check=self._text, name="CASE", problem="unsupported")
         branches = [(self.visit(branch.this), self.visit(branch.args["true"])) for branch in node.args["ifs"]]
         otherwise = self.visit(node.args["default"]) if node.args.get("default") else self._null(node)
 
@@ -209,6 +220,8 @@ class _Compiler:
                 f"check '{self._text}': CAST to {name} is not supported",
                 hint=f"supported: {', '.join(_CASTS)}",
                 check=self._text,
+                name=f"CAST to {name}",
+                problem="unsupported",
             )
         operand, kind = self.visit(node.this), _CASTS[name]
         return lambda rows: _to(operand(rows), kind)

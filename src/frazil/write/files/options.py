@@ -127,4 +127,5 @@ def _refused(table: str, key: str, value: str, expected: str) -> SinkError:
         table=table,
         option=key,
         expected=expected,
+        got=value,
     )

@@ -152,10 +152,12 @@ def _parse(schema: Schema, text: str | int) -> tuple[AnyTransform, NestedField]:
         raise PartitionSpecError(
             f"'{text}' is not a partition: there is no transform '{name}'",
             hint=f"transforms are {', '.join(_TRANSFORMS)}",
+            name=name,
+            got=text,
         )
     if (name in ("bucket", "truncate")) != (width is not None) or width == "0":
         example = f"{name}(16, {call['source']})" if name in ("bucket", "truncate") else f"{name}({call['source']})"
-        raise PartitionSpecError(f"'{text}' is not a partition: write {example}")
+        raise PartitionSpecError(f"'{text}' is not a partition: write {example}", expected=example, got=text)
     return parse_transform(f"{name}[{width}]" if width else name), _find(schema, call["source"])
 
 
@@ -175,15 +177,21 @@ def _find(schema: Schema, source: str | int) -> NestedField:
 def _unknown_field(schema: Schema, source: str | int) -> PartitionSpecError:
     has = ", ".join(f"{field.field_id}: {field.name}" for field in schema.fields)
     what = f"column '{source}'" if isinstance(source, str) else f"field id {source}"
-    return PartitionSpecError(f"cannot partition by {what}: the schema has no such field", hint=f"it has {has}")
+    return PartitionSpecError(
+        f"cannot partition by {what}: the schema has no such field",
+        hint=f"it has {has}",
+        column=str(source),
+        problem="missing",
+    )
 
 
 def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
     """The names from the root to a field; a field inside a list or a map has many values per row, so no partition."""
     path = struct_path(schema.as_struct(), field_id)
     if path is None:
+        name = schema.find_column_name(field_id)
         raise PartitionSpecError(
-            f"cannot partition by '{schema.find_column_name(field_id)}': it lies inside a list or a map"
+            f"cannot partition by '{name}': it lies inside a list or a map", column=name, problem="repeated"
         )
     return path
 

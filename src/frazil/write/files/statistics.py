@@ -100,6 +100,9 @@ def _plan_column(schema: Schema, field_id: int, mode: str, *, repeated: bool, ta
             f"{table}: metrics mode of column '{name}' is '{mode}', expected none, counts, full or truncate(N)",
             table=table,
             column=name,
+            option="write.metadata.metrics",
+            expected="none, counts, full or truncate(N)",
+            got=mode,
         )
     # A value inside a list has no place in the row's range: engines expect no bounds there.
     bounds = mode not in ("none", "counts") and not repeated

@@ -61,6 +61,7 @@ def check_source(transform: AnyTransform, source: IcebergType, *, field: str) ->
             f"cannot partition by {transform} of column '{field}': it is {source}",
             hint=f"{transform} takes {_TAKES.get(type(transform), 'another type')}",
             column=field,
+            got=str(source),
         )
 
 

@@ -59,7 +59,9 @@ class UpsertRules:
     def check(self, layout: TableLayout) -> None:
         """Refuses rules that cannot hold for the table."""
         if not self.key:
-            raise SinkError(f"{layout.name}: mode 'upsert' needs a key", hint='key=["order_id"]', table=layout.name)
+            raise SinkError(
+                f"{layout.name}: mode 'upsert' needs a key", hint='key=["order_id"]', table=layout.name, option="key"
+            )
         names = [field.name for field in layout.schema.fields]
         for name in self.judged:
             what = "key" if name in self.key else "sequence"
@@ -70,6 +72,7 @@ class UpsertRules:
                     hint=hint,
                     table=layout.name,
                     column=name,
+                    option=what,
                 )
             kind = layout.schema.find_type(name)
             if not isinstance(kind, PrimitiveType) or isinstance(kind, _NO_KEY if what == "key" else _NO_ORDER):
@@ -78,6 +81,8 @@ class UpsertRules:
                     hint=_FIT[what],
                     table=layout.name,
                     column=name,
+                    option=what,
+                    got=str(kind),
                 )
 
 

@@ -255,19 +255,19 @@ def test_the_python_error_of_a_spark_message(text: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "facts"),
     [
-        ({"name": ""}, "needs the option 'name'"),
-        ({"path": "/x"}, "needs one of the options 'table' and 'path'"),
-        ({"bad_rows": "drop"}, "option 'bad_rows' is 'drop'\n  expected one of quarantine, stop"),
-        ({"source": "topic"}, "options 'source' and 'offset' belong together"),
-        ({"budget_bytes": "lots"}, "option 'budget_bytes' is 'lots'"),
-        ({"checks": "[1]"}, "expected a check, or a JSON list of them"),
-        ({"Table2": "x"}, "has no option 'table2'\n  the options are table, path, name"),
+        ({"name": ""}, {"option": "name"}),
+        ({"path": "/x"}, {"option": "table"}),
+        ({"bad_rows": "drop"}, {"option": "bad_rows", "got": "drop"}),
+        ({"source": "topic"}, {"option": "offset"}),
+        ({"budget_bytes": "lots"}, {"option": "budget_bytes", "got": "lots"}),
+        ({"checks": "[1]"}, {"option": "checks", "got": "[1]"}),
+        ({"Table2": "x"}, {"option": "table2"}),
     ],
 )
-def test_an_option_of_the_format_that_is_wrong_is_named(changed: dict[str, str], message: str) -> None:
-    with pytest.raises(SinkError, match=message):
+def test_an_option_of_the_format_that_is_wrong_is_named(changed: dict[str, str], facts: dict[str, object]) -> None:
+    with raises(SinkError, **facts):
         Destination.parse({"table": TABLE, "name": "s", **changed})
 
 

@@ -244,7 +244,7 @@ def test_a_damaged_deletion_vector_is_named(tmp_path: Path) -> None:
     (puffin,) = tmp_path.glob("*.puffin")
     content = puffin.read_bytes()
     puffin.write_bytes(content[:-4] + struct.pack(">I", 7))
-    with pytest.raises(DataFileUnreadable, match=r"\.puffin: the checksum of its deletion vector is wrong"):
+    with raises(DataFileUnreadable, path=re.compile(r"\.puffin$"), reason=re.compile("checksum")):
         table.read()
     puffin.unlink()
     with raises(DataFileMissing, path=re.compile(r"\.puffin$")):
@@ -355,15 +355,15 @@ def test_rows_without_columns_are_still_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expr", "columns", "message"),
+    ("expr", "columns", "facts"),
     [
-        (EqualTo("nmae", "x"), None, r"has no column 'nmae'\n  did you mean name\?"),
-        (None, ["idd"], r"has no column 'idd'\n  did you mean id\?"),
-        (EqualTo("id", "many"), None, r"column 'id' is of type long, and cannot be compared with 'many'"),
+        (EqualTo("nmae", "x"), None, {"column": "nmae", "hint": re.compile(r"\bname\b")}),
+        (None, ["idd"], {"column": "idd", "hint": re.compile(r"\bid\b")}),
+        (EqualTo("id", "many"), None, {"column": "id", "expected": "long", "got": "'many'"}),
     ],
 )
-def test_what_is_asked_wrongly_is_an_error_at_once(tmp_path: Path, expr: Any, columns: Any, message: str) -> None:
-    with pytest.raises(ScanError, match=message):
+def test_what_is_asked_wrongly_is_an_error_at_once(tmp_path: Path, expr: Any, columns: Any, facts: Any) -> None:
+    with raises(ScanError, **facts):
         scan_of(numbered(tmp_path), expr, columns=columns)
 
 

@@ -7,6 +7,7 @@ import pytest
 from frazil.errors import CheckError
 from frazil.write.contract.checks import compile_checks
 from frazil.write.contract.sql_limits import DEEPEST, why_unreadable
+from tests.kit.raising import raises
 from tests.unit.write.contract.test_checks import ROWS
 
 DEEP = f"nested more than {DEEPEST} levels deep"
@@ -48,13 +49,12 @@ def test_what_is_long_and_not_deep_is_left_to_the_parser(sql: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("(" * 20_000 + "id > 0" + ")" * 20_000, rf"check '\({{80}}\.\.\.': {DEEP}"),
-        ("NOT " * 2_000 + "id > 0", r"check '(NOT ){20}\.\.\.': nested too deeply"),
-    ],
+    "text",
+    ["(" * 20_000 + "id > 0" + ")" * 20_000, "NOT " * 2_000 + "id > 0"],
+    ids=["parentheses", "NOT"],
 )
 @pytest.mark.usefixtures("uncollected")
-def test_a_check_that_is_too_deep_is_refused_by_name(text: str, said: str) -> None:
-    with pytest.raises(CheckError, match=said):
+def test_a_check_that_is_too_deep_is_refused_by_name(text: str) -> None:
+    with raises(CheckError, check=text, problem="too-deep") as caught:
         compile_checks([text], ROWS.schema)
+    assert len(caught.value.message) < 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +38,7 @@ from frazil.write.files.layout import TableLayout
 from frazil.write.files.parquet import FileMaker, RollingWriter, choose_dictionary, write_files
 from frazil.write.files.schema import arrow_schema
 from frazil.write.files.written import WrittenFile
+from tests.kit.raising import raises
 
 LayoutOf = Callable[..., TableLayout]
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "payload", StringType()))
@@ -116,7 +118,8 @@ def test_row_groups_and_pages_have_the_sizes_of_the_table(layout_of: LayoutOf) -
 def test_a_property_that_makes_no_sense_is_refused_by_name(
     layout_of: LayoutOf, key: str, value: str, expected: str
 ) -> None:
-    with pytest.raises(SinkError, match=f"is '{value}', expected {expected}"):
+    named = key if key != "write.metadata.metrics.default" else "write.metadata.metrics"
+    with raises(SinkError, option=named, expected=re.compile("^" + re.escape(expected)), got=value):
         write_files(noise(1), layout_of(SCHEMA, **{key: value}))
 
 
@@ -234,5 +237,5 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_file(on_small_disk: Callable
 @pytest.mark.requirement("sink.temp")
 def test_a_folder_that_cannot_be_written_is_a_clear_error(layout_of: LayoutOf, tmp_path: Path) -> None:
     (tmp_path / "t").write_text("a file where a folder should be")
-    with pytest.raises(WriteFailed, match=r"cannot write .*\.parquet: a part of the path is not a folder"):
+    with raises(WriteFailed, path=re.compile(r"\.parquet$"), reason=re.compile("not a folder")):
         write_files(noise(1), layout_of(SCHEMA))

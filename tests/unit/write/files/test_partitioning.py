@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -75,22 +77,22 @@ def test_partition_fields_are_named_as_engines_name_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "message"),
+    ("field", "facts"),
     [
-        ("nope", "column 'nope': the schema has no such field"),
-        (99, "field id 99: the schema has no such field"),
-        ("day(device_id)", "cannot partition by day of column 'device_id': it is string"),
-        ("hour(organization_id)", "hour of column 'organization_id': it is long"),
-        ("week(event_timestamp)", "there is no transform 'week'"),
-        ("bucket(device_id)", r"write bucket\(16, device_id\)"),
-        ("bucket(0, device_id)", r"write bucket\(16, device_id\)"),
-        ("day(3, event_timestamp)", r"write day\(event_timestamp\)"),
-        (13, "'device.tags.element': it lies inside a list or a map"),
-        ("device", "identity of column 'device': it is struct"),
+        ("nope", {"column": "nope", "problem": "missing"}),
+        (99, {"column": "99", "problem": "missing"}),
+        ("day(device_id)", {"column": "device_id", "got": "string"}),
+        ("hour(organization_id)", {"column": "organization_id", "got": "long"}),
+        ("week(event_timestamp)", {"name": "week"}),
+        ("bucket(device_id)", {"expected": "bucket(16, device_id)"}),
+        ("bucket(0, device_id)", {"expected": "bucket(16, device_id)"}),
+        ("day(3, event_timestamp)", {"expected": "day(event_timestamp)"}),
+        (13, {"column": "device.tags.element", "problem": "repeated"}),
+        ("device", {"column": "device", "got": re.compile("^struct")}),
     ],
 )
-def test_a_spec_that_does_not_fit_is_refused_by_name(field: str | int, message: str) -> None:
-    with pytest.raises(PartitionSpecError, match=message):
+def test_a_spec_that_does_not_fit_is_refused_by_name(field: str | int, facts: dict[str, Any]) -> None:
+    with raises(PartitionSpecError, **facts):
         partition_spec(SCHEMA, [field])
 
 
