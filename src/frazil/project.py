@@ -76,17 +76,17 @@ def _import(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as exc:
+        line = _line_of(exc, path)
+        where = f"{path}:{line}" if line else str(path)
         raise ProjectError(
-            f"{path}{_line_of(exc, path)} could not be loaded: {type(exc).__name__}: {exc}",
-            path=str(path),
-            reason=str(exc),
+            f"{where} could not be loaded: {type(exc).__name__}: {exc}", path=str(path), line=line, reason=str(exc)
         ) from exc
     finally:
         sys.path.remove(folder)
     return module
 
 
-def _line_of(exc: BaseException, path: Path) -> str:
-    """`:12` for the line of the file that was running; a syntax error names its line itself."""
+def _line_of(exc: BaseException, path: Path) -> int | None:
+    """The line of the file that was running; a syntax error names its line itself."""
     lines = [number for frame, number in traceback.walk_tb(exc.__traceback__) if frame.f_code.co_filename == str(path)]
-    return f":{lines[-1]}" if lines else ""
+    return lines[-1] if lines else None

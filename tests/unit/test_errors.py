@@ -27,6 +27,7 @@ SAMPLES: dict[str, Any] = {
     "tuple[str, ...]": ("a", "b"),
     "Mapping[str, str]": {"a": "b"},
     "Mapping[str, int]": {"a": 1},
+    "Mapping[str, tuple[int, int]]": {"a": (1, 2)},
 }
 
 

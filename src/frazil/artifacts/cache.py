@@ -47,9 +47,8 @@ def fill_once(target: Path, build: Callable[[Work], Path], *, is_whole: Callable
                 _fill(target, build, lock)
     except OSError as exc:
         hint = "set FRAZIL_CACHE to a folder with room that you may write to"
-        raise DownloadError(
-            target.name, f"the cache {target.parent} cannot be used: {exc.strerror or exc}", hint=hint
-        ) from exc
+        reason = f"the cache {target.parent} cannot be used: {exc.strerror or exc}"
+        raise DownloadError(target.name, reason, hint=hint, path=str(target.parent)) from exc
     return target
 
 

@@ -66,6 +66,8 @@ class Warehouses:
             raise ConfigError(
                 "the server has no warehouse",
                 hint="frazil serve --warehouse FOLDER or --warehouse NAME=s3://bucket/path",
+                option="server.warehouses",
+                problem="missing",
             )
         self._by_name = {name: _open(name, root) for name, root in roots.items()}
         self.allowed = [parse_location(_absolute(prefix)) for prefix in allowed]

@@ -20,6 +20,7 @@ class Facts(TypedDict, total=False):
     snapshot: int | str | None  # a snapshot id, or the version of a Delta table
     ref: str | None  # a branch or tag
     path: str | None  # a file, folder or location
+    line: int | None  # a line of that file
     pipeline: str | None
     part: str | None  # a part of a sink, which has a progress of its own
     source: str | None  # a source partition
@@ -43,6 +44,7 @@ class FrazilError(Exception):
     snapshot: int | str | None = None
     ref: str | None = None
     path: str | None = None
+    line: int | None = None
     pipeline: str | None = None
     part: str | None = None
     source: str | None = None

@@ -70,15 +70,29 @@ class TooManyBadRows(PipelineError):
 
 
 class MessagesLost(PipelineError):
-    """Kafka no longer has messages that were not read yet; `losses` has one line per range of offsets."""
+    """Kafka no longer has messages that were not read yet.
 
-    def __init__(self, pipeline: str, losses: Sequence[str], *, hint: str) -> None:
+    `losses` has one line per loss, `ranges` the first and last offset that a partition lost, `recreated` the topics
+    that were deleted and made again.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        losses: Sequence[str],
+        *,
+        ranges: Mapping[str, tuple[int, int]],
+        recreated: Sequence[str] = (),
+        hint: str,
+    ) -> None:
         super().__init__(
             f"pipeline '{pipeline}': messages are lost:" + "".join(f"\n  {loss}" for loss in losses),
             hint=hint,
             pipeline=pipeline,
         )
         self.losses = tuple(losses)
+        self.ranges = dict(ranges)
+        self.recreated = tuple(recreated)
 
 
 class AuditFailed(PipelineError):

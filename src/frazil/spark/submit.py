@@ -150,9 +150,12 @@ def run_submission(plan: Submission) -> int:
         ):
             code = child.wait()
         if not begun.exists():
+            said = _end_of(plan.log, size)
             raise PipelineError(
-                f"spark-submit ended with {code} before the driver began:\n{_end_of(plan.log, size)}",
+                f"spark-submit ended with {code} before the driver began:\n{said}",
                 hint=f"all of it is in {plan.log}",
+                got=code,
+                reason=said,
             )
     return code
 

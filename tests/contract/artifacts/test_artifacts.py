@@ -136,11 +136,8 @@ def test_settings_that_are_missing_or_no_xml_are_named(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("FRAZIL_CACHE", str(tmp_path / "file"))
-    with pytest.raises(
-        DownloadError, match=f"the cache {tmp_path}/file/jars cannot be used: Not a directory"
-    ) as caught:
+    with raises(DownloadError, path=f"{tmp_path}/file/jars", hint=re.compile("FRAZIL_CACHE")):
         resolve_jars([SMALL], on_progress=silent)
-    assert caught.value.hint == "set FRAZIL_CACHE to a folder with room that you may write to"
 
 
 FETCH = (

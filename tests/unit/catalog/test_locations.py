@@ -115,7 +115,7 @@ def test_folder_names_are_distinct_and_safe() -> None:
 
 
 def test_a_server_needs_a_warehouse() -> None:
-    with pytest.raises(ConfigError, match="no warehouse"):
+    with raises(ConfigError, option="server.warehouses", problem="missing"):
         Warehouses({})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from frazil.errors import PipelineError
 from frazil.services import ports
 from frazil.spark.pack import Pack
 from frazil.spark.submit import ERRAND, Errand, Submission, plan_submission, run_submission, spark_home
+from tests.kit.raising import raises
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/sales"
 SECRET = "hunter2-of-submit"
@@ -123,9 +125,7 @@ def test_the_exit_code_is_the_drivers(tmp_path: Path) -> None:
 
 
 def test_spark_submit_that_ends_before_the_driver_begins_shows_what_it_said(tmp_path: Path) -> None:
-    with pytest.raises(
-        PipelineError, match=r"ended with 1 before the driver began:\n    Exception in thread: no such class"
-    ):
+    with raises(PipelineError, got=1, reason=re.compile("Exception in thread: no such class")):
         run_submission(
             submission(tmp_path, "print('Exception in thread: no such class', file=sys.stderr); sys.exit(1)")
         )

@@ -82,6 +82,8 @@ def plan_start(
     reached: dict[str, int] = {}
     done: set[str] = set()
     losses: dict[str, None] = {}
+    ranges: dict[str, tuple[int, int]] = {}
+    recreated: dict[str, None] = {}
     for partition in partitions:
         plain = f"{partition.topic}/{partition.number}"
         at = progress.get(partition.source, progress.get(plain))
@@ -95,6 +97,7 @@ def plan_start(
                 )
             )
             done.update(former.values())
+            recreated[partition.topic] = None
         if at is not None and at > partition.latest:
             raise ProgressMismatch(
                 f"pipeline '{pipeline}': {table} has read {plain} up to {at}, but Kafka has it only up to "
@@ -108,6 +111,7 @@ def plan_start(
                 got=partition.latest,
             )
         if at is not None and at < partition.earliest:
+            ranges[plain] = (at, partition.earliest - 1)
             losses[
                 f"{plain}: offsets {at} to {partition.earliest - 1}, {partition.earliest - at:,} messages at most; "
                 f"Kafka begins "
@@ -122,7 +126,7 @@ def plan_start(
         hint = (
             "data_loss='accept' in sources.kafka(...) goes on with what is there; longer retention in Kafka prevents it"
         )
-        raise MessagesLost(pipeline, tuple(losses), hint=hint)
+        raise MessagesLost(pipeline, tuple(losses), ranges=ranges, recreated=tuple(recreated), hint=hint)
     return Start(offsets, reached, frozenset(done), tuple(losses))
 
 

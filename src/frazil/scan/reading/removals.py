@@ -100,9 +100,8 @@ class Removals:
 
 def check_format(path: str, kind: str) -> None:
     if kind.upper() != "PARQUET":
-        raise DataFileUnreadable(
-            path, f"it is {kind.upper()}, and only Parquet is read here", hint="read it with Spark or Trino"
-        )
+        reason = f"it is {kind.upper()}, and only Parquet is read here"
+        raise DataFileUnreadable(path, reason, hint="read it with Spark or Trino", expected="PARQUET", got=kind.upper())
 
 
 @contextmanager

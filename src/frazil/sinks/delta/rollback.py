@@ -127,6 +127,8 @@ def _check_covered(uri: str, version: int, now: Progress, then: Progress) -> Non
                     snapshot=version,
                     source=source,
                     table=uri,
+                    expected=now.part(name).offsets.get(source),
+                    got=offset,
                 )
 
 

@@ -398,11 +398,8 @@ def test_a_data_file_of_a_kind_that_is_not_read_is_named_before_it_is_opened(tmp
     )
     scan = scan_of(table, EqualTo("name", "x"))
     for ask in (scan.to_arrow, scan.explain, scan.count):
-        with pytest.raises(
-            DataFileUnreadable, match=rf"cannot read .*/f0\.data: it is {kind.value}, and only Parquet is read here"
-        ) as caught:
+        with raises(DataFileUnreadable, path=re.compile(r"/f0\.data$"), expected="PARQUET", got=kind.value):
             ask()
-        assert caught.value.hint == "read it with Spark or Trino"
 
 
 def test_a_manifest_that_is_missing_is_named(tmp_path: Path) -> None:

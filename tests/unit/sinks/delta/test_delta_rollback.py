@@ -77,10 +77,7 @@ def test_a_writer_of_the_time_that_is_undone_is_fenced(uri: str) -> None:
 def test_a_version_ahead_of_the_progress_is_refused(uri: str) -> None:
     first, second = write(uri, 2, 6)
     roll_back_delta(uri, first, with_progress=True)
-    with pytest.raises(
-        ProgressMismatch,
-        match=f"version {second} has rows up to 6 of source partition 'e', which the progress does not",
-    ):
+    with raises(ProgressMismatch, snapshot=second, source="e", expected=2, got=6):
         roll_back_delta(uri, second, with_progress=False)
     roll_back_delta(uri, second, with_progress=True)
     write(uri, 7)

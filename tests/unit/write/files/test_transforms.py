@@ -99,10 +99,7 @@ def expected(transform: Transform[object, object], source: IcebergType, values: 
 def test_a_transform_gives_what_pyiceberg_gives_or_refuses_the_type(name: str, source: PrimitiveType) -> None:
     transform = parse_transform(name)
     if not transform.can_transform(source):
-        with pytest.raises(
-            PartitionSpecError,
-            match=rf"cannot partition by {name.split('[')[0]}.* of column 'x': it is {str(source)[:4]}",
-        ):
+        with raises(PartitionSpecError, column="x", got=str(source)):
             array_transform(transform, source, field="x")
         return
 
