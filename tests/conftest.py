@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from tests.together import Together, check_groups, sort_groups
+from tools.spark_archive import SHORT_LIVED_JVM, archive_options
 
 # One change is judged by the same examples as the one before: what a run of `make test` says depends on the code alone.
 # The search for new examples is `make soak`. How long an example takes is the machine's matter, so neither profile has
@@ -23,10 +24,6 @@ from tests.together import Together, check_groups, sort_groups
 CALM = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=CALM)
 settings.register_profile("searching", deadline=None, suppress_health_check=CALM, print_blob=True)
-
-# Every JVM that a test starts (Spark, Kafka, Trino) lives for seconds or a few minutes. The optimising compiler and the
-# threads of G1 take half of the CPU time of such a JVM, and what they gain comes too late.
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--full") and config.option.timeout is None:
         config.option.timeout = 0  # how long a campaign takes is its size: no limit for a single test is right for it
     os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JVM)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", archive_options())
     settings.load_profile("searching" if config.getoption("--full") else "repeatable")
     if not config.getoption("--full"):
         # Hypothesis also draws the constants of our modules that are loaded: these depend on the tests that ran before

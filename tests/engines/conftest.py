@@ -29,12 +29,10 @@ def project(tmp_path: Path) -> Iterator[Project]:
 @pytest.fixture(scope="session")
 def live_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """All five servers, up and ready, on the Javas of wheels; after the last test nothing of them may be left."""
-    stack = make_project(tmp_path_factory.mktemp("live") / "project")
+    homes = os.pathsep.join(str(find_java(need, search=[]).home) for need in (JavaNeed.KAFKA, JavaNeed.TRINO))
+    stack = make_project(tmp_path_factory.mktemp("live") / "project", FRAZIL_JAVA_HOME=homes)
     try:
-        with pytest.MonkeyPatch.context() as environment:
-            homes = [str(find_java(need, search=[]).home) for need in (JavaNeed.KAFKA, JavaNeed.TRINO)]
-            environment.setenv("FRAZIL_JAVA_HOME", os.pathsep.join(homes))
-            stack.frazil("up", "--with", "trino,kafka,postgres")
+        stack.frazil("up", "--with", "trino,kafka,postgres")
         yield stack
     finally:
         stack.frazil("down")

@@ -18,9 +18,9 @@ from frazil.artifacts.java import JavaNeed, find_java
 from frazil.processes import wait_until
 from frazil.services import ports
 from frazil.spark.submit import spark_home
+from tools.spark_archive import SHORT_LIVED_JVM, archive_options
 
-# a JVM of some seconds: compiling well costs more than it brings
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_LIVED = f"{SHORT_LIVED_JVM} {archive_options()}".strip()
 # The kernel ends them when the tests are killed; their executors end with them.
 WITH_PARENT = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 

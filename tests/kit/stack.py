@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ class Project:
     """A user's folder with a `frazil.toml` of free ports, and the command line run in it as a user would."""
 
     folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)  # of its commands, beyond that of the tests
 
     @property
     def settings(self) -> Settings:
@@ -31,9 +33,8 @@ class Project:
     def frazil(
         self, *arguments: str, check: bool = True, prefix: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.command(*arguments, prefix=prefix), cwd=self.folder, capture_output=True, text=True, check=False
-        )
+        command, environment = self.command(*arguments, prefix=prefix), {**os.environ, **self.environment}
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
 
@@ -53,14 +54,14 @@ class Project:
         ]
 
 
-def make_project(folder: Path) -> Project:
+def make_project(folder: Path, **environment: str) -> Project:
     folder.mkdir(parents=True, exist_ok=True)
     chosen: list[int] = []
     for _ in NAMES:
         chosen.append(ports.free_port(avoid=chosen))
     lines = [f"{name} = {port}" for name, port in zip(NAMES, chosen, strict=True)]
     (folder / "frazil.toml").write_text("[stack.ports]\n" + "\n".join(lines) + "\n")
-    return Project(folder)
+    return Project(folder, environment)
 
 
 def keep_logs(project: Project) -> None:
