@@ -1,4 +1,4 @@
-"""Which files of tests run in one process when pytest has two (`-n 2 --dist loadfile`).
+"""Which files of tests run in one process when pytest has several (`-n 3 --dist loadfile`).
 
 Files that share a stack of servers, or a Spark in the process, stay together, so that each is started once. Every other
 file goes to the process that is free. xdist's own `loadgroup` cannot be used: it renames tests in a way that pytest 9
@@ -15,14 +15,21 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-# A file belongs to the first of these words that it has. What takes longest comes first, so that both processes end at
+# A file belongs to the first of these words that it has. What takes longest comes first, so that all processes end at
 # about the same time.
 SHARED = ("live_stack", "fault_stack", "spark_session(")
 FIXTURES = {"live_stack", "fault_stack"}
 # Then files that take half a minute or more, then those with the most tests.
 LONG = (
-    *("test_cluster", "test_kafka", "test_postgres", "test_pipeline_kills", "test_sink_campaign", "test_stack_faults"),
-    *("test_upkeep_with_writers", "test_quarantine_replay"),
+    *(
+        "test_pipeline_kills",
+        "test_cluster",
+        "test_quarantine_replay",
+        "test_sink_campaign",
+        "test_catalog_concurrency",
+    ),
+    *("test_kafka", "test_postgres", "test_catalog_kills", "test_stack_faults", "test_upkeep_with_writers"),
+    *("test_catalog_lost_commit", "test_scan_spark", "test_scan_planning", "test_run_requests"),
     *("test_compatibility_kit", "test_catalog_fuzz", "test_catalog_server", "test_tables_walk", "test_upkeep_random"),
     *("test_rows_property", "test_prune_property", "test_transpile_run", "test_artifacts", "test_buffer"),
 )

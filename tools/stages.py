@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
-# Two files at a time, also in the last stage: most of its tests wait for servers to start, or for dead writers to be
-# measured. Files that share a stack or a Spark run in one process (tests/together.py).
+# Files that share a stack or a Spark run in one process (tests/together.py).
 TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+# Of the time of engines and faults, a third or more is waiting: for a server that starts or was struck down, for a
+# writer that is stopped. Three files at a time keep two processors busy.
+THREE_FILES = [*PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+SPARK_STAGE = "engines+faults"
 STAGES: dict[str, list[str]] = {
     "ruff": ["ruff", "check", "."],
     "format": ["ruff", "format", "--check", "."],
@@ -22,9 +25,8 @@ STAGES: dict[str, list[str]] = {
     "docs": [sys.executable, "-m", "tools.docs", "--check"],
     "unit": [*TWO_FILES, "tests/unit", "src"],
     "contract": [*TWO_FILES, "tests/contract"],
-    "engines+faults": [*TWO_FILES, "tests/engines", "tests/faults"],
+    SPARK_STAGE: [*THREE_FILES, "tests/engines", "tests/faults"],
 }
-SPARK_STAGE = "engines+faults"
 # `make quick`, in less than two minutes: no search for examples, no PostgreSQL, no JVM; the contracts that most changes
 # can break.
 CORE = [f"tests/contract/{name}.py" for name in ("test_catalog_commits", "test_catalog_tables", "test_sink_targets")]
