@@ -69,6 +69,7 @@ LAYOUT = (
             "upsert": "changes by key",
         },
     ),
+    Package("vector", "vector search: the index, its segments, exact search, and both over a scan"),
     Package("tables", "tables as code: declare -> compare -> steps -> apply, drift, import"),
     Package("history", "log, diff, rollback, branches and tags"),
     Package(

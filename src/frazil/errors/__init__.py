@@ -21,8 +21,10 @@
     ├── ReferencesUnknown            a table that may reference a file cannot be read; nothing was deleted
     ├── ScanError                    a scan cannot be planned; names the column, value or snapshot, and similar names
     │   ├── ManifestUnreadable       a manifest or manifest list is damaged; names it
+    │   ├── VectorError              a vector search or index is not possible as requested
     │   └── DataFileUnreadable       a data or delete file is damaged or has an unsupported format; names it
-    │       └── DataFileMissing      the file does not exist
+    │       ├── DataFileMissing      the file does not exist
+    │       └── IndexDamaged         a file of a vector index is damaged; searches do not use it
     ├── QueryError                   SQL cannot be run; names the table or column, and similar names
     ├── DownloadError                an artifact could not be downloaded into the cache
     ├── CatalogError                 what the REST catalog answers; its HTTP status is in catalog/problems.py
@@ -134,7 +136,15 @@ from frazil.errors.project import (
     StalePlan,
     TableBroken,
 )
-from frazil.errors.scan import DataFileMissing, DataFileUnreadable, ManifestUnreadable, QueryError, ScanError
+from frazil.errors.scan import (
+    DataFileMissing,
+    DataFileUnreadable,
+    IndexDamaged,
+    ManifestUnreadable,
+    QueryError,
+    ScanError,
+    VectorError,
+)
 from frazil.errors.services import (
     DiskFull,
     DownloadError,
@@ -179,6 +189,7 @@ __all__ = [
     "HeadersTooLarge",
     "HistoryError",
     "HostRefused",
+    "IndexDamaged",
     "InvalidChange",
     "JavaMissing",
     "KeyReused",
@@ -234,6 +245,7 @@ __all__ = [
     "UnsupportedBody",
     "UpkeepError",
     "UrlTooLong",
+    "VectorError",
     "WriteFailed",
     "WriterFenced",
 ]

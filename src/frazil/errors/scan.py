@@ -40,5 +40,16 @@ class DataFileMissing(DataFileUnreadable):
         super().__init__(path, "file not found", hint=hint)
 
 
+class IndexDamaged(DataFileUnreadable):
+    """A file of a vector index exists, but is not what was written."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason, hint="searches compare the rows exactly until the index is built again")
+
+
+class VectorError(ScanError):
+    """A vector search or a vector index is not possible as requested."""
+
+
 class QueryError(FrazilError):
     """SQL cannot be run, or would write where only reads are allowed."""

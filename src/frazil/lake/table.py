@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from frazil.quarantine import IcebergQuarantine
     from frazil.scan import Scan
     from frazil.scan.planning import Named, Point
+    from frazil.scan.reading import NearestRows, RowScan
     from frazil.sinks import BadRows, Options, WriteResult
     from frazil.sinks.audit import AuditReport
     from frazil.write.contract import Extra
@@ -99,6 +100,14 @@ class LakeTable:
             ordered=ordered,
             workers=workers,
         )
+
+    def open_nearest(
+        self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str | None, exact: bool
+    ) -> NearestRows:
+        """What `scan(...).nearest(...)` gives."""
+        from frazil.vector import Nearest, Search
+
+        return Nearest(Search.of(scan, column, vectors, k=k, metric=metric or "cosine", dimension=None))
 
     def count(self, filter: str | BooleanExpression | None = None, *, at: Named | None = None) -> int:
         """The number of rows, from metadata where that is certain."""

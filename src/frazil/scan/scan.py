@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import AlwaysTrue
 
-from frazil.errors import ScanError
+from frazil.errors import ScanError, VectorError
 from frazil.moved import warn_former
 from frazil.scan.planning import EngineReport, ScanReport
 from frazil.scan.reading import RowScan
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.scan.engines import ScannedTable
+    from frazil.scan.reading import NearestRows
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,6 +63,23 @@ class Scan(RowScan):
                 table=self.state.name,
             )
         return explain_engine(self.home, self, engine, session=session)
+
+    def nearest(
+        self, column: str, vectors: Any, *, k: int = 10, metric: str | None = None, exact: bool = False
+    ) -> NearestRows:
+        """The k rows of the scan whose vectors are nearest to a vector, or to each of several: `to_arrow()` and others.
+
+        The rows have the columns of the scan and `_distance`, the nearest row first; for several vectors also `_query`,
+        the number of the vector. `metric` is `cosine` (the default), `l2` or `ip`. Rows whose vector is null, of
+        another dimension or not finite are left out; zero vectors have no cosine.
+        """
+        if self.home is None or self.request.is_incremental:
+            raise VectorError(
+                f"{self.state.name}: vectors are searched in a table at a snapshot, not in what came between two",
+                table=self.state.name,
+                problem="incremental",
+            )
+        return self.home.open_nearest(self, column, vectors, k=k, metric=metric, exact=exact)
 
     def __repr__(self) -> str:
         """The table and what is read of it."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frazil.errors import MissingExtra, QueryError
 from frazil.scan.engines.sql import quoted, to_sql
 from frazil.scan.planning import EngineReport
+from frazil.scan.reading import Searchable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -33,7 +34,7 @@ class _Lake(Protocol):
     def catalog(self) -> FrazilCatalog: ...
 
 
-class ScannedTable(Protocol):
+class ScannedTable(Searchable, Protocol):
     """A table of a lake, as an engine opens it."""
 
     @property

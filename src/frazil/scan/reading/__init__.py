@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading.batches import BatchReader, find_fields, identity_values
     from frazil.scan.reading.datafile import FileReader
     from frazil.scan.reading.extras import EXTRAS, ROW_ID, UPDATED, Extras
+    from frazil.scan.reading.nearest import NearestRows, Searchable
     from frazil.scan.reading.positions import Positions, kept_rows
     from frazil.scan.reading.project import Misfit, file_columns
     from frazil.scan.reading.read import differing_files, read_each_file, read_tasks, scan_rows
@@ -26,10 +27,12 @@ __all__ = [
     "Extras",
     "FileReader",
     "Misfit",
+    "NearestRows",
     "Positions",
     "ReadPlan",
     "Removals",
     "RowScan",
+    "Searchable",
     "arrow_schema",
     "as_filter",
     "differing_files",

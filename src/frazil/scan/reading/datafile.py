@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from frazil.scan.planning import ROW_GROUPS, Layer, bind_filter
-from frazil.scan.reading.openfile import OpenFile, Rows
+from frazil.scan.reading.openfile import Chosen, OpenFile, Rows
 from frazil.scan.reading.positions import Positions, among
 from frazil.scan.reading.read_plan import ReadPlan
 from frazil.scan.reading.removals import Removals, check_format, reading
@@ -40,6 +40,16 @@ class FileReader:
             file = OpenFile(task, source, self.plan)
             groups = self._keep(file, positions)
             yield from file.batches(groups, Rows(residual, positions, sets))
+
+    def take(self, task: FileTask, positions: Positions) -> Iterator[pa.RecordBatch]:
+        """The rows at some positions of a file, in their order, whatever the filter and the deletes say of them. Row
+        groups without such a row are not read.
+        """
+        check_format(task.path, task.format)
+        with reading(task.path), self.plan.open(task.path) as source:
+            file = OpenFile(task, source, self.plan)
+            groups = [group for group in file.groups if len(among(positions, group.start, group.rows))]
+            yield from file.batches(groups, Chosen(positions))
 
     def explain(self, task: FileTask) -> list[RowGroup]:
         """The row groups of a file that would be read; nothing but its footer and its deletes is."""

@@ -22,7 +22,7 @@ from pyiceberg.expressions.visitors import extract_field_ids
 from frazil.scan.reading.batches import BatchReader, find_fields, identity_values, leaves
 from frazil.scan.reading.equality import EqualitySet
 from frazil.scan.reading.extras import Extras
-from frazil.scan.reading.positions import Positions, kept_rows
+from frazil.scan.reading.positions import Positions, among, kept_rows
 from frazil.scan.reading.project import file_columns
 from frazil.scan.reading.rowfilter import wanted_rows
 from frazil.scan.reading.rowgroups import GroupRanges, RowGroup, all_groups
@@ -66,6 +66,24 @@ class Rows:
         return mask_
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Rows of a file by their positions, in order."""
+
+    positions: Positions
+
+    @property
+    def field_ids(self) -> set[int]:
+        """No column decides."""
+        return set()
+
+    def mask(self, start: int, count: int, columns: Callable[[int], pa.Array]) -> pa.BooleanArray:
+        """The rows of a batch that are given out."""
+        mask = np.zeros(count, bool)
+        mask[among(self.positions, start, count)] = True
+        return pa.array(mask)
+
+
 class OpenFile:
     """A Parquet file that is being read."""
 
@@ -79,7 +97,7 @@ class OpenFile:
         self.sizes = [metadata.row_group(group.number).total_byte_size for group in self.groups]
         self.ranges = GroupRanges(metadata, leaves(self._columns))
 
-    def batches(self, groups: Sequence[RowGroup], rows: Rows) -> Iterator[pa.RecordBatch]:
+    def batches(self, groups: Sequence[RowGroup], rows: Rows | Chosen) -> Iterator[pa.RecordBatch]:
         """The rows of some row groups that are given out."""
         plan = self._plan
         tested = find_fields(plan.table, plan.schema, sorted(rows.field_ids))
@@ -115,7 +133,7 @@ class OpenFile:
         return sizes
 
     def _in_step(
-        self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader
+        self, run: Sequence[RowGroup], rows: Rows | Chosen, test: BatchReader, give: BatchReader
     ) -> Iterator[pa.RecordBatch]:
         start = run[0].start
         for batch in self._read(run, test.names | give.names, whole=self._plan.whole):
@@ -125,7 +143,7 @@ class OpenFile:
                 yield output
 
     def _tested_first(
-        self, run: Sequence[RowGroup], rows: Rows, test: BatchReader, give: BatchReader
+        self, run: Sequence[RowGroup], rows: Rows | Chosen, test: BatchReader, give: BatchReader
     ) -> Iterator[pa.RecordBatch]:
         tested = self._table(run, sorted(test.names))
         keep = _mask(tested, run[0].start, rows, test)
@@ -183,7 +201,7 @@ class OpenFile:
         return HELD_BATCHES * self._plan.batch_rows
 
 
-def _mask(table: pa.Table, start: int, rows: Rows, test: BatchReader) -> pa.ChunkedArray:
+def _mask(table: pa.Table, start: int, rows: Rows | Chosen, test: BatchReader) -> pa.ChunkedArray:
     """Which rows of a table are given out; its first is at a position of the file."""
     masks = []
     for batch in table.to_batches():

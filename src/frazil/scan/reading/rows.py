@@ -68,7 +68,7 @@ class RowScan:
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows."""
-        return self._reader(self.planner()).plan.arrow
+        return self.reader(self.planner()).plan.arrow
 
     def plan(self) -> ScanPlan:
         """The files to read, each with its deletes and what is left of the filter for it."""
@@ -79,7 +79,7 @@ class RowScan:
         certain of.
         """
         planner = self.planner()
-        counted = count_rows(planner, self._reader(planner, []), workers=self.workers or default_workers())
+        counted = count_rows(planner, self.reader(planner, []), workers=self.workers or default_workers())
         return counted if self.limit is None else min(counted, self.limit)
 
     def explain_files(self, *, row_groups: bool = True) -> ScanReport:
@@ -87,7 +87,7 @@ class RowScan:
         read.
         """
         planner = self.planner()
-        plan, reader = planner.plan(), self._reader(planner)
+        plan, reader = planner.plan(), self.reader(planner)
         tasks = list(plan.tasks())
         if row_groups:
             for _ in read_ahead(
@@ -107,7 +107,7 @@ class RowScan:
         if left == 0:
             return
         plan = planner.plan()
-        reader = self._reader(planner, whole=whole, spare=len(plan) < pa.cpu_count())
+        reader = self.reader(planner, whole=whole, spare=len(plan) < pa.cpu_count())
         batches = read_ahead(plan.tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
         for batch in batches:
             if left is not None and batch.num_rows >= left:
@@ -139,7 +139,8 @@ class RowScan:
         lineage = any(field.field_id in LINEAGE for field in self.fields)
         return Planner(self.state, self.source.cache, self.request, lineage=lineage)
 
-    def _reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: bool) -> FileReader:
+    def reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: bool) -> FileReader:
+        """What reads the files of a plan: the columns of the scan, or others."""
         return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how))
 
 

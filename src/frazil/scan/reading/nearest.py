@@ -1,0 +1,32 @@
+"""What a scan needs of vector search: `frazil.vector` has it, and comes after `scan`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]
+    import polars
+    import pyarrow as pa
+
+    from frazil.scan.reading.rows import RowScan
+
+
+class NearestRows(Protocol):
+    """The rows of a scan that are nearest to vectors, with the column `_distance`."""
+
+    def to_arrow(self) -> pa.Table: ...
+
+    def to_pandas(self) -> pandas.DataFrame: ...
+
+    def to_polars(self) -> polars.DataFrame: ...
+
+    def explain(self) -> Any: ...
+
+
+class Searchable(Protocol):
+    """A table whose scans can be searched by vector."""
+
+    def open_nearest(
+        self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str | None, exact: bool
+    ) -> NearestRows: ...

@@ -1,0 +1,94 @@
+"""What all segments of an index share: the rotation and the centroids of the lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from frazil.errors import IndexDamaged
+from frazil.puffin import Blob, PuffinReader, PuffinWriter
+from frazil.vector.codes import Codes, Query, Refined, encode_bytes, encode_signs
+from frazil.vector.kmeans import Step, assign, quietly, train
+from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, prepare, row_squares
+from frazil.vector.rotation import make_rotation, padded, rotate
+
+if TYPE_CHECKING:
+    from pyiceberg.io import InputFile, OutputFile
+
+BLOB = "frazil-vector-codebook-v1"
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """The rotation and the rotated centroids, for vectors of one dimension and metric."""
+
+    dimension: int
+    metric: Metric
+    rotation: Matrix
+    centroids: Matrix
+
+    @classmethod
+    def train(cls, sample: Matrix, lists: int, metric: Metric, *, seed: int, step: Step = quietly) -> Codebook:
+        """Lists that fit a sample of vectors."""
+        rotation = make_rotation(sample.shape[1], seed)
+        centroids = train(rotate(prepare(sample, metric), rotation), lists, seed=seed, step=step)
+        return cls(sample.shape[1], metric, rotation, centroids)
+
+    @property
+    def lists(self) -> int:
+        return len(self.centroids)
+
+    @property
+    def code_bytes(self) -> int:
+        """Of the signs of a vector."""
+        return padded(self.dimension) // 8
+
+    @cached_property
+    def squares(self) -> Matrix:
+        """The square of the length of each centroid."""
+        return row_squares(self.centroids)
+
+    def encode(self, vectors: Matrix) -> tuple[Numbers, Codes, Refined]:
+        """The list and the codes of vectors that all have a distance."""
+        rotated = rotate(prepare(vectors, self.metric), self.rotation)
+        nearest = assign(rotated, self.centroids)
+        return nearest, encode_signs(rotated, self.centroids[nearest], self.metric), encode_bytes(rotated)
+
+    def query(self, vector: Matrix) -> Query:
+        """A vector that has a distance, ready to be compared."""
+        return Query(rotate(prepare(vector[None], self.metric), self.rotation)[0], self.metric)
+
+    # --- the file ----------------------------------------------------------------------------------------------------
+
+    def write(self, output: OutputFile, *, field_id: int) -> int:
+        """The codebook is in a new Puffin file; gives its size."""
+        payload = self.rotation.astype("<f4").tobytes() + self.centroids.astype("<f4").tobytes()
+        properties = {"dimension": str(self.dimension), "metric": self.metric, "lists": str(self.lists)}
+        with PuffinWriter(output) as writer:
+            writer.add(Blob(BLOB, (field_id,), payload, properties), snapshot_id=-1, sequence_number=-1)
+        assert writer.written is not None
+        return writer.written.size
+
+    @classmethod
+    def read(cls, source: InputFile) -> Codebook:
+        """The codebook of a Puffin file."""
+        reader = PuffinReader(source)
+        info = next((info for info in reader.blobs if info.type == BLOB), None)
+        if info is None:
+            raise IndexDamaged(source.location, "it has no codebook")
+        try:
+            dimension, lists, metric = (
+                int(info.properties["dimension"]),
+                int(info.properties["lists"]),
+                info.properties["metric"],
+            )
+            size = padded(dimension)
+            numbers: Any = np.frombuffer(reader.read(info), "<f4").astype(np.float32).reshape(size + lists, size)
+        except (KeyError, ValueError, OSError) as exc:
+            raise IndexDamaged(source.location, f"its codebook cannot be read ({exc})") from exc
+        if metric not in METRICS:
+            raise IndexDamaged(source.location, f"its metric is '{metric}'")
+        return cls(dimension, metric, numbers[:size], numbers[size:])

@@ -1,0 +1,49 @@
+"""The three distances: what is stored of a vector for each of them, and what `_distance` says.
+
+| metric | `_distance` | vectors without one |
+| --- | --- | --- |
+| `cosine` | 1 - cosine of the angle, 0 to 2 | zero vectors |
+| `l2` | Euclidean distance | none |
+| `ip` | the negative inner product: the nearest has the largest product | none |
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+Metric = Literal["cosine", "l2", "ip"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
+# numpy's functions lose the type of the elements too often to check it.
+Matrix: TypeAlias = "np.ndarray[Any, Any]"  # of float32; also a column of such numbers
+Mask: TypeAlias = "np.ndarray[Any, Any]"  # of bool
+Numbers: TypeAlias = "np.ndarray[Any, Any]"  # of whole numbers
+Bytes: TypeAlias = "np.ndarray[Any, Any]"  # of uint8
+
+
+def row_products(left: Matrix, right: Matrix) -> Matrix:
+    """The product of each row with the row of the other."""
+    numbers: Matrix = np.einsum("ij,ij->i", left, right)
+    return numbers
+
+
+def row_squares(vectors: Matrix) -> Matrix:
+    """The square of the length of each row."""
+    return row_products(vectors, vectors)
+
+
+def usable(vectors: Matrix, metric: Metric) -> Mask:
+    """Which vectors have a distance: all numbers finite, and for the cosine not all of them zero."""
+    sums = row_squares(vectors)  # infinite or NaN if one number is
+    good: Mask = np.isfinite(sums)
+    return good & (sums > 0) if metric == "cosine" else good
+
+
+def prepare(vectors: Matrix, metric: Metric) -> Matrix:
+    """The vectors as they are compared: of length 1 for the cosine."""
+    if metric != "cosine":
+        return vectors
+    directions: Matrix = np.divide(vectors, np.sqrt(row_squares(vectors))[:, None], dtype=np.float32)
+    return directions

@@ -1,0 +1,291 @@
+"""The rows of a scan that are nearest to a vector: covered files by the index, others exactly.
+
+An index is valid by the data files that it covers, which never change. A file of the scanned snapshot that the index
+covers is searched in the index, with the rows that are deleted or do not match the filter left out; any other file of
+the snapshot is compared row by row; what the index covers beyond the snapshot is skipped. So the answer fits every
+snapshot, branch and tag, whatever happened to the table since the index was built.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+
+from frazil.errors import DataFileUnreadable, MissingExtra, VectorError
+from frazil.scan.planning import EQUALITY, default_workers, read_ahead
+from frazil.scan.reading import EXTRAS
+from frazil.vector.columns import find_dimension, is_vector, to_matrix, to_queries
+from frazil.vector.exact import Scored, merge, nothing_scored, score
+from frazil.vector.live import LiveRows
+from frazil.vector.metric import METRICS, Matrix, Metric, Numbers
+from frazil.vector.search import Index, SearchReport
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]
+    import polars
+    from pyiceberg.types import NestedField
+
+    from frazil.scan.planning import FileTask
+    from frazil.scan.reading import FileReader, RowScan
+
+DISTANCE, QUERY = "_distance", "_query"
+POSITION = EXTRAS["_pos"]
+MOST_K, MOST_QUERIES = 10_000, 10_000
+CHUNK = 8192  # rows that are compared with all queries at once
+
+log = logging.getLogger("frazil.vector")
+
+
+@dataclass
+class NearestReport:
+    """What a search did: how much came from the index, and how much was compared exactly."""
+
+    queries: int
+    files_indexed: int = 0
+    files_exact: int = 0
+    rows_exact: int = 0
+    index: SearchReport = field(default_factory=SearchReport)
+    problem: str | None = None  # why an index that exists was not used
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search of a scan: which column, for which vectors, how many rows each."""
+
+    scan: RowScan
+    field: NestedField
+    queries: Matrix
+    single: bool
+    metric: Metric
+    k: int
+
+    @classmethod
+    def of(cls, scan: RowScan, column: str, vectors: object, *, k: int, metric: str, dimension: int | None) -> Search:
+        """Checks what was asked for. Without an index the dimension is that of the column's vectors."""
+        table = scan.state.name
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_K:
+            raise VectorError(
+                f"{table}: k is {k!r}: expected a whole number from 1 to {MOST_K:,}", table=table, option="k"
+            )
+        if metric not in METRICS:
+            raise VectorError(
+                f"{table}: metric is {metric!r}: expected one of {', '.join(METRICS)}", table=table, option="metric"
+            )
+        wanted = _find_field(scan, column)
+        queries, single = to_queries(vectors, dimension or _dimension(scan, wanted), metric, table=table)
+        if len(queries) > MOST_QUERIES:
+            raise VectorError(f"{table}: {len(queries):,} vectors in one search: at most {MOST_QUERIES:,}", table=table)
+        return cls(scan, wanted, queries, single, metric, k)
+
+    def run(self, index: Index | None, *, probes: int = 1) -> tuple[pa.Table, NearestReport]:
+        """The rows, those of the first query first and the nearest first, and what was done to find them."""
+        report = NearestReport(len(self.queries))
+        planner = self.scan.planner()
+        tasks = list(planner.plan().tasks())
+        covered = {} if index is None else {file.path: file.rows for file in index.files}
+        inside = [task for task in tasks if covered.get(task.path) == task.rows]
+        inside_paths = {task.path for task in inside}
+        scored = [[nothing_scored()] for _ in self.queries]
+        numbers = {task.path: number for number, task in enumerate(tasks)}
+        if index is not None and inside:
+            try:
+                self._indexed(index, inside, numbers, scored, probes, report)
+            except DataFileUnreadable as exc:
+                log.warning("%s: the index of '%s' is not used: %s", self.scan.state.name, self.field.name, exc)
+                report.problem, inside_paths, scored = str(exc), set(), [[nothing_scored()] for _ in self.queries]
+        outside = [task for task in tasks if task.path not in inside_paths]
+        report.files_indexed, report.files_exact = len(inside_paths), len(outside)
+        self._exact(outside, numbers, scored, report)
+        best = [merge(parts, self.k) for parts in scored]
+        return self._fetch(tasks, best), report
+
+    # --- covered files -----------------------------------------------------------------------------------------------
+
+    def _indexed(
+        self,
+        index: Index,
+        tasks: Sequence[FileTask],
+        numbers: dict[str, int],
+        scored: list[list[Scored]],
+        probes: int,
+        report: NearestReport,
+    ) -> None:
+        live = self._live(index, tasks)
+        known = np.array([numbers.get(file.path, -1) for file in index.files], np.int64)
+        for parts, query in zip(scored, self.queries, strict=True):
+            hits = index.nearest(query, self.k, live, probes=probes, report=report.index)
+            parts.append(Scored(hits.distances, known[hits.files], hits.positions))
+
+    def _live(self, index: Index, tasks: Sequence[FileTask]) -> LiveRows:
+        """Which rows of covered files are in the scan: all of a file that has neither deletes nor a filter left."""
+        planner = self.scan.planner()
+        positions_of = self.scan.reader(planner, [POSITION])
+        whole, some, unsure = set[str](), dict[str, Numbers](), []
+        for task in tasks:
+            if not isinstance(task.residual, AlwaysTrue) or any(file.content == EQUALITY for file in task.deletes):
+                unsure.append(task)
+            elif task.deletes:
+                deleted = positions_of.removals.positions(task)
+                some[task.path] = np.setdiff1d(np.arange(task.rows), deleted, assume_unique=True)
+            else:
+                whole.add(task.path)
+        reads = read_ahead(
+            unsure,
+            lambda task: iter([(task.path, _positions(positions_of, task))]),
+            workers=self._workers,
+            ordered=False,
+        )
+        some |= dict(reads)
+        return LiveRows(index.files, whole, some)
+
+    # --- other files -------------------------------------------------------------------------------------------------
+
+    def _exact(
+        self, tasks: Sequence[FileTask], numbers: dict[str, int], scored: list[list[Scored]], report: NearestReport
+    ) -> None:
+        reader = self.scan.reader(self.scan.planner(), [self.field, POSITION])
+
+        def compare(task: FileTask) -> Iterator[tuple[int, list[Scored]]]:
+            for batch in reader.read(task):
+                vectors, rows = to_matrix(batch.column(0), self.queries.shape[1], self.metric)
+                positions = batch.column(1).to_numpy()[rows]
+                for start in range(0, len(vectors), CHUNK):
+                    part = slice(start, start + CHUNK)
+                    answers = score(
+                        vectors[part],
+                        self.queries,
+                        self.metric,
+                        k=self.k,
+                        source=numbers[task.path],
+                        positions=positions[part],
+                    )
+                    yield len(vectors[part]), answers
+
+        for count, answers in read_ahead(tasks, compare, workers=self._workers, ordered=False):
+            report.rows_exact += count
+            for number, answer in enumerate(answers):
+                scored[number] = [merge([*scored[number], answer], self.k)]
+
+    # --- the rows ----------------------------------------------------------------------------------------------------
+
+    def _fetch(self, tasks: Sequence[FileTask], best: Sequence[Scored]) -> pa.Table:
+        """The columns of the scan for the rows that were found, in the order of the answer."""
+        reader = self.scan.reader(self.scan.planner(), [*self.scan.fields, POSITION])
+        sources = np.concatenate([answer.sources for answer in best])
+        positions = np.concatenate([answer.positions for answer in best])
+        needed = [(int(source), np.unique(positions[sources == source])) for source in np.unique(sources)]
+
+        def take(item: tuple[int, Numbers]) -> Iterator[pa.RecordBatch]:
+            yield from reader.take(tasks[item[0]], item[1])
+
+        taken = pa.Table.from_batches(
+            read_ahead(needed, take, workers=self._workers, ordered=True), schema=reader.plan.arrow
+        )
+        where = np.concatenate([np.empty(0, np.int64), *(np.full(len(rows), source) for source, rows in needed)])
+        places = {
+            place: row
+            for row, place in enumerate(
+                zip(where.tolist(), taken.column(taken.num_columns - 1).to_pylist(), strict=True)
+            )
+        }
+        order = [places[place] for place in zip(sources.tolist(), positions.tolist(), strict=True)]
+        rows = taken.select(range(taken.num_columns - 1)).take(pa.array(order, pa.int64()))
+        rows = rows.append_column(
+            DISTANCE, pa.array(np.concatenate([answer.distances for answer in best]), pa.float32())
+        )
+        if self.single:
+            return rows
+        numbers = np.repeat(np.arange(len(best)), [len(answer.sources) for answer in best])
+        return rows.append_column(QUERY, pa.array(numbers, pa.int64()))
+
+    @property
+    def _workers(self) -> int:
+        return self.scan.workers or default_workers()
+
+
+class Nearest:
+    """The rows that a search gives, found when they are first asked for."""
+
+    def __init__(self, search: Search, index: Index | None = None, *, probes: int = 1) -> None:
+        self._search, self._index, self._probes = search, index, probes
+
+    @cached_property
+    def _found(self) -> tuple[pa.Table, NearestReport]:
+        return self._search.run(self._index, probes=self._probes)
+
+    def __repr__(self) -> str:
+        """What is searched, and for what."""
+        search = self._search
+        vectors = "a vector" if search.single else f"{len(search.queries):,} vectors"
+        place = f"{search.field.name} of {search.scan.state.name}"
+        return f"<Nearest: {search.k:,} rows for {vectors} in {place}, {search.metric}>"
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self._found[0]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a pandas DataFrame."""
+        try:
+            import pandas  # noqa: F401  # Arrow needs it
+        except ImportError as exc:
+            raise MissingExtra("pandas", extra="pandas") from exc
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a Polars DataFrame."""
+        from frazil.scan.engines import as_polars
+
+        return as_polars(self.to_arrow())
+
+    def explain(self) -> NearestReport:
+        """What the search did: lists probed, bytes read, rows scored, what was compared exactly."""
+        return self._found[1]
+
+
+def _positions(reader: FileReader, task: FileTask) -> Numbers:
+    """Where the rows of a file are that the scan gives."""
+    batches = [batch.column(0).to_numpy() for batch in reader.read(task)]
+    return np.concatenate(batches) if batches else np.empty(0, np.int64)
+
+
+def _find_field(scan: RowScan, column: str) -> NestedField:
+    """The column of vectors that is searched."""
+    table, schema = scan.state.name, scan.state.schema(scan.request.schema_id)
+    field = next((field for field in schema.fields if field.name == column), None)
+    if field is None:
+        vectors = [field.name for field in schema.fields if is_vector(_arrow_type(scan, field))]
+        hint = (
+            f"columns of vectors: {', '.join(vectors)}"
+            if vectors
+            else "the table has no column of vectors (a list of float or double)"
+        )
+        raise VectorError(f"{table} has no column '{column}'", hint=hint, table=table, column=column)
+    if not is_vector(_arrow_type(scan, field)):
+        raise VectorError(
+            f"column '{column}' of {table} is {field.field_type}: expected a list of float or double",
+            table=table,
+            column=column,
+        )
+    return field
+
+
+def _arrow_type(scan: RowScan, field: NestedField) -> pa.DataType:
+    return scan.reader(scan.planner(), [field]).plan.arrow.field(0).type
+
+
+def _dimension(scan: RowScan, field: NestedField) -> int | None:
+    """The dimension of the first vectors of the scan; None if it has none."""
+    reader = scan.reader(scan.planner(), [field])
+    for task in scan.plan().tasks():
+        for batch in reader.read(task):
+            if dimension := find_dimension(batch.column(0)):
+                return dimension
+    return None
