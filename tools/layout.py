@@ -31,6 +31,7 @@ LAYOUT = (
     Package("metrics", "counters and histograms, and their Prometheus text"),
     Package("lazy", "public names of packages, imported when they are first used"),
     Package("units", "numbers as people write and read them: counts, bytes, durations, ages"),
+    Package("names", "names of tables, namespaces and columns as callers write them"),
     Package("moved", "former names of modules, for one release"),
     Package("local_stack", "what a project's local stack keeps about itself: its secrets, its ports"),
     Package("served", "which catalog `serve` and `up` have started for a project"),

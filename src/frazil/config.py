@@ -190,9 +190,10 @@ def load_settings(
     profile: str | None = None,
     folder: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    flag_source: str = "flag",
 ) -> Settings:
     """The settings that hold in `folder`: flags (dotted keys) > environment > files > the catalog started here >
-    defaults.
+    defaults. `flag_source` is what errors call the place of the flags.
     """
     environ = os.environ if environ is None else environ
     folder = folder or Path.cwd()
@@ -209,7 +210,7 @@ def load_settings(
         (f"{label} [profiles.{chosen}]", profile_tree),
         *_pyiceberg_env(environ, name),
         ("environment", own_env),
-        ("flag", _dotted_tree(flags or {})),
+        (flag_source, _dotted_tree(flags or {})),
     ]
     stack_folder = Path(_last_value(layers, "stack", "folder") or StackSettings().folder)
     served = read_served(folder / stack_folder)

@@ -15,12 +15,14 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=type)
 
 MOVED = {
     "frazil.pipelines.arrivals": "frazil.pipelines.batch.arrivals",
     "frazil.pipelines.session": "frazil.spark.session",
     "frazil.sinks.delta_repair": "frazil.sinks.delta.repair",
     "frazil.sinks.delta_rollback": "frazil.sinks.delta.rollback",
+    "frazil.sinks.publish": "frazil.write.commit.publish",
     "frazil.sinks.replay": "frazil.quarantine.replay",
     "frazil.sinks.replay_delta": "frazil.quarantine.replay_delta",
     "frazil.sinks.rollback": "frazil.write.commit.rollback",
@@ -66,7 +68,7 @@ def warn_former(old: str, new: str, *, stacklevel: int = 3) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
 
 
-def former_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def former_keywords(_label: str | None = None, /, **names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Lets a function take arguments by their former names, each with a DeprecationWarning.
 
     >>> @former_keywords(to="until")
@@ -79,18 +81,30 @@ def former_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        label = _label or function.__name__
+
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             for old in names.keys() & kwargs.keys():
                 value = kwargs.pop(old)
                 if value is None:
                     continue
-                warn_former(f"{function.__name__}({old}=)", f"{names[old]}=")
+                warn_former(f"{label}({old}=)", f"{names[old]}=")
                 if kwargs.get(names[old]) is not None:
-                    raise TypeError(f"{function.__name__}() takes {names[old]}= or its former name {old}=, not both")
+                    raise TypeError(f"{label}() takes {names[old]}= or its former name {old}=, not both")
                 kwargs[names[old]] = value
             return function(*args, **kwargs)
 
         return call
+
+    return decorate
+
+
+def former_fields(**names: str) -> Callable[[C], C]:
+    """Lets a dataclass take fields by their former names, each with a DeprecationWarning."""
+
+    def decorate(cls: C) -> C:
+        cls.__init__ = former_keywords(cls.__name__, **names)(cls.__init__)  # type: ignore[misc]
+        return cls
 
     return decorate

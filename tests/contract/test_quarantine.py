@@ -24,7 +24,7 @@ from pyiceberg.types import BinaryType, DecimalType, ListType, LongType, NestedF
 import frazil.sinks
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.client import FrazilCatalog
-from frazil.errors import CommitUnknown, SinkError
+from frazil.errors import ArgumentError, CommitUnknown, SinkError
 from frazil.quarantine.held import Choice, Holding, edited_rows
 from frazil.quarantine.judging import DropResult, ReplayResult
 from frazil.quarantine.replay import IcebergQuarantine, Rules
@@ -35,6 +35,7 @@ from frazil.write.commit.publish import RetryPolicy
 from frazil.write.commit.quarantine_table import quarantine_of
 from frazil.write.files.partitioning import partition_spec
 from tests.kit.lake import lake_catalog
+from tests.kit.raising import raises
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -200,6 +201,24 @@ def test_rows_are_chosen_by_reason_and_part(lake: QuarantinedTable) -> None:
     lake.quarantine().replay(NO_CHECKS, choice=Choice(reason=POSITIVE, part="s/part-1"))
     assert (lake.ids(), lake.held()) == ([3], [1, 2])
     assert [json.loads(rejected.raw)["id"] for rejected in lake.quarantine().rows(Choice(reason="< 1000"))] == [2]
+
+
+def test_rows_are_chosen_by_their_ids(lake: QuarantinedTable) -> None:
+    lake.fill(bad(1), bad(2), bad(3))
+    chosen = lake.quarantine().rows()[1]
+    assert lake.quarantine().replay(NO_CHECKS, choice=Choice(ids=frozenset({chosen.id}))).replayed == 1
+    assert chosen.id not in [rejected.id for rejected in lake.quarantine().rows()]
+    assert len(lake.quarantine().rows()) == 2
+
+
+@pytest.mark.parametrize("wrong", ["x", 3, frozenset({"a1"})])
+def test_a_choice_or_rules_of_another_type_are_refused(lake: QuarantinedTable, wrong: Any) -> None:
+    quarantine = lake.quarantine()
+    for call in (quarantine.rows, quarantine.drop, lambda value: quarantine.replay(choice=value), quarantine.replay):
+        with pytest.raises(ArgumentError):
+            call(wrong)
+    with raises(ArgumentError, option="choice"):
+        quarantine.drop(None)  # type: ignore[arg-type]
 
 
 def test_edited_rows_take_the_place_of_what_was_written(lake: QuarantinedTable) -> None:

@@ -19,6 +19,7 @@ def classes(base: type[FrazilError] = FrazilError) -> list[type[FrazilError]]:
 
 SAMPLES: dict[str, Any] = {
     "str": "a text",
+    "object": 3,
     "int": 3,
     "float": 0.5,
     "bool": True,

@@ -2,6 +2,7 @@
 
     FrazilError                      base; `hint` says what to do next, `facts` what the error is about
     ├── ConfigError                  a setting is wrong; names the key and where it came from
+    ├── ArgumentError                an argument of a call has the wrong type or form; says what is expected
     ├── MissingExtra                 an optional library is not installed; gives the install command
     ├── ProjectError                 lakehouse.py is missing, does not load, or lacks the requested object
     │   └── OtherProject             tables belong to another project; names both
@@ -127,6 +128,7 @@ from frazil.errors.catalog import (
 )
 from frazil.errors.pipelines import AuditFailed, MessagesLost, PipelineError, SourceChanged, SourceDrift, TooManyBadRows
 from frazil.errors.project import (
+    ArgumentError,
     ChangeRefused,
     ConfigError,
     DeclarationError,
@@ -169,6 +171,7 @@ from frazil.errors.write import (
 
 __all__ = [
     "AlreadyExists",
+    "ArgumentError",
     "AuditFailed",
     "BadRequest",
     "BodyTooLarge",

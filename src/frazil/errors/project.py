@@ -13,6 +13,16 @@ class ConfigError(FrazilError):
     exit_code = 2
 
 
+class ArgumentError(FrazilError, TypeError):
+    """An argument of a call has the wrong type or form."""
+
+    def __init__(self, argument: str, value: object, *, expected: str, hint: str | None = None) -> None:
+        got = f"{value!r:.100}"
+        super().__init__(
+            f"{argument} is {got}: expected {expected}", option=argument, expected=expected, got=got, hint=hint
+        )
+
+
 class MissingExtra(FrazilError):
     """A library of an optional extra is not installed."""
 

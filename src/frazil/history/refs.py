@@ -15,7 +15,7 @@ from pyiceberg.table.update import (
 )
 
 from frazil.client import Change
-from frazil.errors import HistoryError
+from frazil.errors import ArgumentError, HistoryError
 from frazil.protocol import SUMMARY_STAGED_BY
 from frazil.scan.planning import MAIN, Point, ancestors, find_ref
 from frazil.write.commit import PartProgress, Progress, guards, merge, move_ref, property_key, read_progress
@@ -65,6 +65,8 @@ def create_ref(
 ) -> None:
     """A new branch or tag at a point; one that exists is left alone, and that is an error."""
     label, rules = ".".join(table.name()), retention or Retention()
+    if not isinstance(name, str):
+        raise ArgumentError("name", name, expected=f"the name of a {kind}")
     if not name.strip() or name.isdigit():
         raise HistoryError(
             f"'{name}' cannot name a {kind}",

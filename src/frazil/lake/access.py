@@ -6,10 +6,11 @@ import difflib
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from frazil.errors import NoSuchTable
+from frazil.errors import NoSuchNamespace, NoSuchTable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.typedef import Identifier
 
     from frazil.client import FrazilCatalog
     from frazil.config import Settings
@@ -77,14 +78,31 @@ class LakeAccess:
         self._caches[key] = opened.cache
         return opened
 
-    def table_names(self) -> list[str]:
-        """The full names of all tables."""
-        pending, names = list(self.catalog.list_namespaces()), []
-        while pending:
-            namespace = pending.pop()
-            pending += self.catalog.list_namespaces(namespace)
-            names += [".".join(identifier) for identifier in self.catalog.list_tables(namespace)]
-        return sorted(names)
+    def table_names(self, namespace: Identifier | None = None) -> list[str]:
+        """The full names of all tables, or of those in a namespace and below it."""
+        return sorted(map(".".join, self.identifiers(namespace)))
+
+    def identifiers(self, namespace: Identifier | None = None) -> list[Identifier]:
+        """The same as PyIceberg's identifiers; raises `NoSuchNamespace` if the namespace does not exist."""
+        from pyiceberg.exceptions import NoSuchNamespaceError
+
+        pending = [namespace] if namespace else list(self.catalog.list_namespaces())
+        identifiers: list[Identifier] = []
+        try:
+            while pending:
+                current = pending.pop()
+                identifiers += self.catalog.list_tables(current)
+                pending += self.catalog.list_namespaces(current)
+        except NoSuchNamespaceError as exc:
+            raise NoSuchNamespace(".".join(current), hint=self._near_namespace(".".join(current))) from exc
+        return sorted(identifiers)
+
+    def _near_namespace(self, name: str) -> str:
+        known = [".".join(namespace) for namespace in self.catalog.list_namespaces()]
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        if near:
+            return f"did you mean {' or '.join(near)}?"
+        return f"there are: {', '.join(known)}" if known else "the catalog has no namespaces yet"
 
     def _near(self, name: str) -> str:
         known = self.table_names()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.errors import CatalogError, ConfigError, Unavailable
+from frazil.errors import ArgumentError, CatalogError, ConfigError, Unavailable
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
@@ -17,6 +17,8 @@ def connection_settings(uri: str | None, properties: dict[str, str]) -> Settings
     """The settings of the current folder, with the address and PyIceberg properties of a call on top."""
     from frazil.config import load_settings, property_flags
 
+    if uri is not None and not isinstance(uri, str):
+        raise ArgumentError("uri", uri, expected="the address of a REST catalog, such as 'http://127.0.0.1:8181'")
     if (kind := properties.get("type", "rest")) != "rest":
         raise ConfigError(
             f"type is '{kind}': Frazil connects to Iceberg REST catalogs",
@@ -26,7 +28,7 @@ def connection_settings(uri: str | None, properties: dict[str, str]) -> Settings
             got=kind,
         )
     settings = {**({} if uri is None else {"uri": uri}), **properties}
-    return load_settings(flags=property_flags(settings))
+    return load_settings(flags=property_flags(settings), flag_source="argument of connect()")
 
 
 def open_catalog(settings: Settings) -> FrazilCatalog:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frazil.errors import OtherProject, ProjectError
+from frazil.errors import ArgumentError, OtherProject, ProjectError
 from frazil.ownership import claim_tables, companions, existing_tables, other_owners, project_name
 
 if TYPE_CHECKING:
@@ -52,10 +52,15 @@ def apply_tables(lake: LakeAccess, declared: Table | Iterable[Table], *, allow_d
     return Steps(apply_steps(steps, lake.catalog, owner=project))
 
 
-def _tables(declared: Table | Iterable[Table]) -> list[Table]:
+def _tables(declared: object) -> list[Table]:
     from frazil.tables import Table
 
-    return [declared] if isinstance(declared, Table) else list(declared)
+    tables = [declared] if isinstance(declared, Table) else declared
+    if isinstance(tables, Iterable) and not isinstance(tables, str):
+        tables = list(tables)
+        if all(isinstance(table, Table) for table in tables):
+            return tables
+    raise ArgumentError("declared", declared, expected="a frazil.Table, or a list of them")
 
 
 def _own(lake: LakeAccess, project: str, names: Sequence[tuple[str, ...]], *, adopt: bool) -> None:
@@ -107,8 +112,12 @@ def _run_stream(
 
 
 def _pipeline(pipeline: Pipeline | str, folder: Path) -> Pipeline:
-    if not isinstance(pipeline, str):
+    from frazil.pipelines import Pipeline
+
+    if isinstance(pipeline, Pipeline):
         return pipeline
+    if not isinstance(pipeline, str):
+        raise ArgumentError("pipeline", pipeline, expected="a pipeline that @frazil.pipeline declares, or its name")
     from frazil.project import load_project
 
     return load_project(folder).pipeline(pipeline)

@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args, overload
 
-from frazil.errors import FrazilError, QueryError
+from frazil.errors import ArgumentError, FrazilError, QueryError
 from frazil.lake.access import LakeAccess
 from frazil.lake.table import LakeTable
 from frazil.moved import warn_former
+from frazil.names import TABLE_NAME, name_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,16 +74,23 @@ class TableList(list[LakeTable]):
 class Lake(LakeAccess):
     """The tables of a catalog: what they hold, what they held, and SQL over them. `frazil.connect()` gives one."""
 
-    def tables(self, namespace: str | None = None) -> TableList:
-        """All tables, or those of a namespace and the namespaces inside it, sorted by name."""
-        names = self.table_names()
-        if namespace is not None:
-            names = [name for name in names if name.startswith(f"{namespace}.")]
-        return TableList(LakeTable(self, name) for name in names)
+    def tables(self, namespace: str | tuple[str, ...] | None = None) -> TableList:
+        """All tables, or those of a namespace and the namespaces inside it, sorted by name.
 
-    def table(self, name: str) -> LakeTable:
-        """A table by its full name, `namespace.table`. The catalog is asked when the table is used."""
-        return LakeTable(self, name)
+        Raises `NoSuchNamespace` if the namespace does not exist.
+        """
+        if namespace is not None and name_parts(namespace) is None:
+            raise ArgumentError("namespace", namespace, expected="the name of a namespace, such as 'lakehouse'")
+        return TableList(LakeTable(self, name) for name in self.table_names(name_parts(namespace)))
+
+    def table(self, name: str | tuple[str, ...]) -> LakeTable:
+        """A table by its full name, `namespace.table` or `("namespace", "table")`.
+
+        The catalog is asked when the table is used.
+        """
+        if (parts := name_parts(name)) is None:
+            raise ArgumentError("name", name, expected=TABLE_NAME)
+        return LakeTable(self, ".".join(parts))
 
     def sql(
         self, query: str, *, at: Named | None = None, engine: QueryEngine = "duckdb", write: bool = False
@@ -94,6 +102,8 @@ class Lake(LakeAccess):
         """
         from frazil.lake.result import Result
 
+        if not isinstance(query, str):
+            raise ArgumentError("query", query, expected="the text of a SQL query")
         if engine not in (engines := get_args(QueryEngine)):
             raise QueryError(
                 f"'{engine}' is not a query engine",

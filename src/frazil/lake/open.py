@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from frazil.names import as_columns
 from frazil.scan import Scan
 from frazil.scan.planning import MAIN, Named, ScanRequest, TableState, find_point, schema_at
 from frazil.scan.reading import as_filter
@@ -64,15 +65,6 @@ def open_appends(
         schema_id=schema_at(table.metadata, end).schema_id,
     )
     return Scan(TableState.of(name, table.metadata), lake.source(table), request, _names(columns))
-
-
-def as_columns(names: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of columns; a text is one name.
-
-    >>> as_columns("id"), as_columns(["id", "day"])
-    (('id',), ('id', 'day'))
-    """
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ from frazil.errors import HistoryError, ScanError, UpkeepError
 from frazil.lake.access import LakeAccess
 from frazil.lake.listings import History, Maintenance
 from frazil.moved import former_keywords, warn_former
+from frazil.names import as_columns
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -142,11 +143,10 @@ class LakeTable:
         column `_change_type`.
         """
         from frazil.lake.changes import read_changes
-        from frazil.lake.open import as_columns
         from frazil.lake.result import Result
 
-        chosen = None if columns is None else as_columns(columns)
-        return Result(read_changes(self.lake, self.name, since, until, key=as_columns(key), columns=chosen))
+        keys, chosen = as_columns(key, argument="key"), None if columns is None else as_columns(columns)
+        return Result(read_changes(self.lake, self.name, since, until, key=keys, columns=chosen))
 
     # --- writes ------------------------------------------------------------------------------------------------------
 
@@ -341,8 +341,8 @@ class LakeTable:
         """
         from frazil.history import between, read_log, read_runs
 
-        if limit is not None and limit < 0:
-            raise HistoryError(f"limit is {limit}: expected a whole number from 0, or None", option="limit")
+        if not isinstance(limit, int | None) or (limit or 0) < 0:
+            raise HistoryError(f"limit is {limit!r:.100}: expected a whole number from 0, or None", option="limit")
         table = self.load()
         runs = read_runs(self.lake.catalog, table)
         entries = read_log(table.metadata, table=self.name, ref=ref, all=all, runs=runs)
@@ -362,11 +362,10 @@ class LakeTable:
     ) -> RowDiff:
         """How many rows were added, removed and changed, by key, and the first `limit` of them."""
         from frazil.history import diff_rows
-        from frazil.lake.open import as_columns
 
         table = self.load()
         before, after = self._point(table, since), self._point(table, until)
-        return diff_rows(table, before, after, key=as_columns(key), limit=limit)
+        return diff_rows(table, before, after, key=as_columns(key, argument="key"), limit=limit)
 
     @former_keywords(to="at")
     def plan_rollback(self, at: Named, *, ref: str = MAIN) -> RollbackPlan:

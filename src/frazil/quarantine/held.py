@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.errors import SinkError
+from frazil.errors import ArgumentError, SinkError
 from frazil.write.contract import reason_contains, reason_kind
 
 COLUMNS = ("raw", "reason", "position", "part", "quarantined_at")
@@ -85,6 +85,19 @@ class Choice:
             and (self.ids is None or row.id in self.ids)
             and row.id not in self.without
         )
+
+
+def as_choice(choice: Choice | None) -> Choice:
+    """The choice; None is all rows. Raises `ArgumentError` for anything else."""
+    return Choice() if choice is None else check_choice(choice)
+
+
+def check_choice(choice: object) -> Choice:
+    """The choice; raises `ArgumentError` for anything else."""
+    if not isinstance(choice, Choice):
+        expected = "a frazil.quarantine.Choice, such as Choice(reason='amount'); Choice() is all rows"
+        raise ArgumentError("choice", choice, expected=expected)
+    return choice
 
 
 @dataclass(frozen=True)

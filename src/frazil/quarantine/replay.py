@@ -17,9 +17,10 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
-from frazil.errors import CommitConflict, SinkError
+from frazil.errors import ArgumentError, CommitConflict, SinkError
+from frazil.moved import former_fields
 from frazil.protocol import PROPERTY_UPSERTED_BY, SUMMARY_PROGRESS, SUMMARY_RELEASE, SUMMARY_REPLAY
-from frazil.quarantine.held import Choice, HeldRow, Holding, Naming
+from frazil.quarantine.held import Choice, HeldRow, Holding, Naming, as_choice, check_choice
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
 from frazil.quarantine.replay_files import ReplayFiles
 from frazil.scan.reading import read_each_file, scan_rows
@@ -60,6 +61,14 @@ class Rules:
         return Contract.of(layout, checks=checks, extra="ignore")  # fields too many are judged row by row
 
 
+def as_rules(rules: Rules | None) -> Rules:
+    """The rules; None is those that the reasons name. Raises `ArgumentError` for anything else."""
+    if not isinstance(rules, Rules | None):
+        raise ArgumentError("rules", rules, expected="a frazil.quarantine.Rules, such as Rules(checks=('amount > 0',))")
+    return rules or Rules()
+
+
+@former_fields(patience="retry")
 @dataclass(frozen=True, repr=False)
 class IcebergQuarantine:
     """The quarantine of an Iceberg table; the table does not exist before the first bad row."""
@@ -86,7 +95,7 @@ class IcebergQuarantine:
 
     def rows(self, choice: Choice | None = None) -> list[HeldRow]:
         """The chosen rows, oldest first."""
-        result, chosen, naming = self._open_quarantine(), choice or Choice(), Naming()
+        result, chosen, naming = self._open_quarantine(), as_choice(choice), Naming()
         pieces = read_each_file(result) if result is not None else ()
         matching = [row for _, piece in pieces for row in naming.name_rows(piece) if chosen.has(row)]
         return sorted(matching, key=lambda row: (row.quarantined_at, row.position))
@@ -105,7 +114,7 @@ class IcebergQuarantine:
         With `edits` (see `held.edited_rows`) only the rows named there are meant, and what stands there takes the place
         of the raw row.
         """
-        held, meant = rules or Rules(), choice or Choice()
+        held, meant = as_rules(rules), as_choice(choice)
         if edits is not None:
             meant = Choice(meant.reason, meant.part, frozenset(edits))
         sent: list[tuple[int, ReplayResult]] = []
@@ -136,6 +145,7 @@ class IcebergQuarantine:
 
     def drop(self, choice: Choice, *, dry_run: bool = False) -> DropResult:
         """The chosen rows are gone from the quarantine, in a new snapshot; older ones hold them until they expire."""
+        check_choice(choice)
         sent: list[tuple[int, DropResult]] = []
 
         def attempt(number: int) -> DropResult:

@@ -22,10 +22,11 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
 from frazil.errors import ProgressMismatch
+from frazil.moved import former_fields
 from frazil.protocol import QUARANTINE_SUFFIX, SUMMARY_RELEASE
-from frazil.quarantine.held import COLUMNS, Choice, HeldRow, Holding, Naming
+from frazil.quarantine.held import COLUMNS, Choice, HeldRow, Holding, Naming, as_choice, check_choice
 from frazil.quarantine.judging import DropResult, GivingUp, ReplayResult, Retrial
-from frazil.quarantine.replay import Rules
+from frazil.quarantine.replay import Rules, as_rules
 from frazil.quarantine.replay_files import ReplayFiles
 from frazil.sinks import REPLAY_PART
 from frazil.sinks.delta import DeltaLog, add_action, delta_layout, now_ms, open_log
@@ -36,6 +37,7 @@ from frazil.write.files import Buffer, TableLayout, writing
 _LEFT = "frazil/quarantine/left/"  # and the plan's name: the application transaction with which its rows left
 
 
+@former_fields(patience="retry")
 @dataclass(frozen=True)
 class DeltaQuarantine:
     """The quarantine of a Delta table; the table does not exist before the first bad row."""
@@ -56,10 +58,10 @@ class DeltaQuarantine:
 
     def rows(self, choice: Choice | None = None) -> list[HeldRow]:
         """The chosen rows, oldest first."""
-        quarantine, naming = self._open_quarantine(), Naming()
+        quarantine, chosen, naming = self._open_quarantine(), as_choice(choice), Naming()
         if quarantine is None:
             return []
-        chosen = replace(choice or Choice(), without=self._pending(quarantine).ids)
+        chosen = replace(chosen, without=self._pending(quarantine).ids)
         matching = [
             row
             for _, piece in _pieces(quarantine, quarantine.load())
@@ -82,12 +84,13 @@ class DeltaQuarantine:
         A new replay takes over from one that is still running: that one ends with `WriterFenced`, and no row
         comes in twice.
         """
+        held, meant = as_rules(rules), as_choice(choice)
         quarantine = self._open_quarantine()
         if quarantine is None:
             return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
         without = self._pending(quarantine).ids if dry_run else frozenset()
-        meant = replace(choice or Choice(), ids=None if edits is None else frozenset(edits), without=without)
-        case = _Case(self, quarantine, rules or Rules(), meant, edits or {})
+        meant = replace(meant, ids=meant.ids if edits is None else frozenset(edits), without=without)
+        case = _Case(self, quarantine, held, meant, edits or {})
         if not dry_run:
             self._finish(quarantine)
         first = case.judge()
@@ -117,6 +120,7 @@ class DeltaQuarantine:
 
     def drop(self, choice: Choice, *, dry_run: bool = False) -> DropResult:
         """The chosen rows are gone from the quarantine, in a new version; older ones hold them until a vacuum."""
+        check_choice(choice)
         quarantine = self._open_quarantine()
         if quarantine is None:
             return DropResult()

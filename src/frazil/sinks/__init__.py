@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from frazil.sinks.arguments import as_position as as_position
     from frazil.sinks.arguments import check_names as check_names
     from frazil.sinks.arguments import check_stream as check_stream
+    from frazil.sinks.arguments import check_table as check_table
     from frazil.sinks.arguments import check_values as check_values
     from frazil.sinks.audit_steps import REPLAY_PART as REPLAY_PART
     from frazil.sinks.iceberg import IcebergTarget as IcebergTarget

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import SinkError
+from frazil.names import TABLE_NAME, name_parts
 
 
 def check_names(options: Mapping[str, Any], allowed: Collection[str], *, others: Iterable[str] = ()) -> None:
@@ -47,6 +48,16 @@ def check_values(options: Mapping[str, Any]) -> None:
     for name, (is_right, expected) in _RULES.items():
         if name in options and not is_right(options[name]):
             raise _wrong(name, options[name], expected)
+
+
+def check_table(table: object) -> tuple[str, ...]:
+    """The parts of the name of a table in a catalog; raises SinkError unless it has a namespace."""
+    parts = name_parts(table)
+    if parts is None or len(parts) < 2:
+        error = _wrong("table", table, f"{TABLE_NAME}, or the location of a Delta table")
+        error.hint = f"a Delta table in a folder: './{table}' or 'delta:{table}'" if parts else None
+        raise error
+    return parts
 
 
 def check_stream(name: object, part: object = 0) -> None:

@@ -23,6 +23,8 @@ from zlib import adler32
 import pyarrow as pa
 
 from frazil.errors import MissingExtra, ProgressMismatch, SchemaMismatch, SinkError
+from frazil.moved import former_fields
+from frazil.names import name_parts
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.python import Options, sink_options
 from frazil.sinks.sink import ArrowSink, SinkOptions, Target
@@ -100,9 +102,9 @@ class IcebergSinkConfig(SinkConfig):
     catalog_properties: Mapping[str, str] = field(default_factory=dict, repr=False, kw_only=True)  # may hold keys
 
     def __post_init__(self) -> None:
-        if "." not in self.table_name:
+        if len(name_parts(self.table_name) or ()) < 2:
             raise SinkError(
-                f"table_name is '{self.table_name}': expected a namespace and a name, such as lakehouse.uplink",
+                f"table_name is {self.table_name!r}: expected a namespace and a name, such as lakehouse.uplink",
                 option="table_name",
                 got=self.table_name,
             )

@@ -20,7 +20,7 @@ from pyiceberg.typedef import Identifier
 
 from frazil.errors import MissingExtra, SinkError
 from frazil.moved import former_keywords, warn_former
-from frazil.sinks.arguments import check_names, check_stream, check_word
+from frazil.sinks.arguments import check_names, check_stream, check_table, check_word
 from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.location import delta_location, delta_options
 from frazil.sinks.python import Options, as_catalog, part_name, sink_options
@@ -181,7 +181,8 @@ class _Where:
         retry: RetryPolicy,
     ) -> None:
         self.location = delta_location(table)
-        self.table, self.catalog, self.branch, self.retry = table, catalog, branch, retry
+        self.identifier = check_table(table) if self.location is None else ()
+        self.catalog, self.branch, self.retry = catalog, branch, retry
         self.storage_options = storage_options
         if self.location is None and storage_options is not None:
             raise SinkError(
@@ -195,9 +196,7 @@ class _Where:
     @property
     def label(self) -> str:
         """What the table is called in messages."""
-        if self.location is not None:
-            return self.location
-        return self.table if isinstance(self.table, str) else ".".join(cast(Identifier, self.table))
+        return ".".join(self.identifier) if self.location is None else self.location
 
     @property
     def options_of_delta(self) -> dict[str, str]:
@@ -212,9 +211,8 @@ class _Where:
     def open(self, rules: UpsertRules | None) -> IcebergTarget | DeltaTarget:
         """The target of commits."""
         if self.location is None:
-            identifier = tuple(self.label.split("."))
             key = rules.key if rules else ()
-            return IcebergTarget(as_catalog(self.catalog), identifier, self.branch, self.retry, key)
+            return IcebergTarget(as_catalog(self.catalog), self.identifier, self.branch, self.retry, key)
         try:
             from frazil.sinks.delta import DeltaTarget
         except ModuleNotFoundError as exc:

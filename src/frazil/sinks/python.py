@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from frazil.errors import SinkError
 from frazil.sinks.arguments import as_checks, check_names, check_values
 from frazil.sinks.sink import BadRows, FlushPolicy, SinkOptions
 from frazil.write.commit import CommitCatalog, SingleTableCatalog
@@ -70,6 +71,11 @@ def as_catalog(catalog: Any) -> CommitCatalog:
         return connect()
     if isinstance(catalog, str):
         return connect(uri=catalog)
+    if not hasattr(catalog, "load_table"):
+        raise SinkError(
+            f"catalog is {catalog!r:.100}: expected a Lake, a catalog of PyIceberg or the address of a REST catalog",
+            option="catalog",
+        )
     return (
         catalog
         if isinstance(catalog, FrazilCatalog) or hasattr(catalog, "commit_changes")

@@ -22,7 +22,7 @@ from frazil.pipelines.files import FileRows
 from frazil.pipelines.upsert.changes import change_set
 from frazil.pipelines.upsert.merge import Merge
 from frazil.pipelines.upsert.task import ChangePlan
-from frazil.sinks import BadRows, IcebergTarget, SinkOptions, as_catalog, as_checks, part_name
+from frazil.sinks import BadRows, IcebergTarget, SinkOptions, as_catalog, as_checks, check_table, part_name
 from frazil.sinks.spark import (
     Counts,
     FrameResult,
@@ -71,8 +71,7 @@ class UpsertFrames:
     ) -> None:
         self._rules, self._bad_rows = UpsertRules.of(key, sequence, op), bad_rows
         catalog = as_catalog(catalog)
-        identifier = tuple(table.split(".")) if isinstance(table, str) else table
-        self._target = IcebergTarget(catalog, identifier, retry=retry or RetryPolicy(), key=self._rules.key)
+        self._target = IcebergTarget(catalog, check_table(table), retry=retry or RetryPolicy(), key=self._rules.key)
         self._rules.check(self._target.layout)
         self._part, self._checks = part_name(name, 0), as_checks(checks)
         chosen = SinkOptions(checks=self._checks, bad_rows=bad_rows)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Literal
 
-from frazil.errors import HistoryError
+from frazil.errors import ArgumentError, HistoryError
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -57,6 +57,8 @@ def find_point(metadata: TableMetadata, named: Named, *, table: str, ref: str = 
     """The snapshot that is meant: a snapshot id, a branch or tag, or else a time on the line of `ref`."""
     if isinstance(named, date):
         return _at_time(metadata, to_ms(named), str(named), table=table, ref=ref)
+    if not isinstance(named, int | str) or isinstance(named, bool):
+        raise ArgumentError("at", named, expected="a snapshot id, a timestamp, a branch or a tag")
     text = str(named).strip()
     if text.isdigit() and (snapshot := metadata.snapshot_by_id(int(text))):
         return Point(snapshot, text, "snapshot")
@@ -82,6 +84,8 @@ def find_snapshot(metadata: TableMetadata, snapshot_id: int, *, table: str) -> P
 
 def find_ref(metadata: TableMetadata, name: str, *, table: str) -> Point:
     """Where a branch or tag stands."""
+    if not isinstance(name, str):
+        raise ArgumentError("ref", name, expected="the name of a branch or tag")
     ref, snapshot = metadata.refs.get(name), metadata.snapshot_by_name(name)
     if ref is None or snapshot is None:
         if name == MAIN:

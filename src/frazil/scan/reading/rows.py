@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
-from frazil.errors import ScanError
+from frazil.errors import ArgumentError, ScanError
 from frazil.scan.planning import (
     Planner,
     ScanPlan,
@@ -148,7 +148,11 @@ def as_filter(row_filter: str | BooleanExpression | None, *, table: str) -> Bool
     """A filter from SQL's text or as an expression."""
     if row_filter is None:
         return AlwaysTrue()
-    return parse_filter(row_filter, table=table) if isinstance(row_filter, str) else row_filter
+    if isinstance(row_filter, str):
+        return parse_filter(row_filter, table=table)
+    if not isinstance(row_filter, BooleanExpression):
+        raise ArgumentError("filter", row_filter, expected="a SQL condition, or an expression of PyIceberg")
+    return row_filter
 
 
 def _check_number(option: str, value: Any, *, least: int, table: str) -> None:

@@ -55,6 +55,7 @@ from frazil.sinks import (
     as_position,
     check_names,
     check_stream,
+    check_table,
     check_values,
     part_name,
 )
@@ -474,9 +475,7 @@ def frame_options(**options: Unpack[FrameOptions]) -> SinkOptions:
 def target_of(table: str | Identifier | Delta, catalog: Any, branch: str, retry: RetryPolicy) -> Target:
     """The table that `open` was given."""
     if not isinstance(table, Delta):
-        return IcebergTarget(
-            as_catalog(catalog), tuple(table.split(".")) if isinstance(table, str) else table, branch, retry
-        )
+        return IcebergTarget(as_catalog(catalog), check_table(table), branch, retry)
     try:
         from frazil.sinks.delta import DeltaTarget
     except ModuleNotFoundError as exc:

@@ -15,6 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, BooleanType, DoubleType, FixedType, FloatType, PrimitiveType, UUIDType
 
 from frazil.errors import SchemaMismatch, SinkError
+from frazil.names import as_columns
 from frazil.write.contract import Accepted, Contract, Extra, Rejected, as_json
 from frazil.write.files import TableLayout
 from frazil.write.upsert.keys import count_up
@@ -49,7 +50,7 @@ class UpsertRules:
     @classmethod
     def of(cls, key: str | Sequence[str], sequence: str | None = None, op: str | Ops | None = None) -> UpsertRules:
         """The rules as callers give them."""
-        return cls((key,) if isinstance(key, str) else tuple(key), sequence, Ops(op) if isinstance(op, str) else op)
+        return cls(as_columns(key, argument="key"), sequence, Ops(op) if isinstance(op, str) else op)
 
     @property
     def judged(self) -> tuple[str, ...]:
