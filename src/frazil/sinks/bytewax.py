@@ -89,6 +89,7 @@ class TableTarget(Target, Parts, Protocol):
     """A table that takes batches exactly once, and knows of all parts that write to it."""
 
 
+@former_fields(patience="retry")
 @dataclass(frozen=True)
 class IcebergSinkConfig(SinkConfig):
     """Where the rows go, and when. The table must be there; keys of the object store come from the settings or
@@ -140,6 +141,7 @@ class IcebergSinkConfig(SinkConfig):
         )
 
 
+@former_fields(patience="retry")
 @dataclass(frozen=True)
 class DeltaSinkConfig(SinkConfig):
     """The same for a Delta table in a folder or a bucket, which must be there
@@ -161,6 +163,7 @@ class DeltaSinkConfig(SinkConfig):
         return DeltaTarget(self.uri, dict(self.storage_options), self.retry)
 
 
+@former_fields(patience="retry")
 @dataclass(frozen=True)
 class TargetConfig(SinkConfig):
     """The same for any target; `frazil.sinks.open(..., host="bytewax")` makes one."""

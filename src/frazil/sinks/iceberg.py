@@ -13,6 +13,7 @@ from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
 from frazil.errors import CommitConflict, RowRefused, SchemaMismatch, SinkError
+from frazil.moved import former_fields
 from frazil.protocol import PROPERTY_PROJECT, PROPERTY_UPSERTED_BY
 from frazil.write.commit import (
     MAIN,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 EVOLVE_ATTEMPTS = 10
 
 
+@former_fields(patience="retry")
 @dataclass
 class IcebergTarget:
     """A ref of an Iceberg table, and the table's quarantine."""

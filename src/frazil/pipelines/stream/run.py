@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, PipelineError, SourceDrift, TooManyBadRows, WriterFenced
+from frazil.moved import former_fields
 from frazil.ownership import check_pipeline
 from frazil.pipelines import Pipeline, RunResult, failed, note_run, tell_error
 from frazil.pipelines.sources import KafkaSource
@@ -44,6 +45,7 @@ _LOSS = ("KAFKA_DATA_LOSS", "OffsetOutOfRange", "data may have been")
 FEW_ROWS = 1000  # of a batch: too few to speak of a share
 
 
+@former_fields(patience="retry")
 @dataclass(frozen=True)
 class StreamOptions:
     """How a stream runs: to the end of what is there (`once`), or continuously, one batch per interval while there

@@ -34,6 +34,7 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import PartitionSpecError, SchemaMismatch, SinkError
+from frazil.moved import former_fields
 from frazil.protocol import QUARANTINE_SUFFIX
 from frazil.pyiceberg_compat import schema_without_ids
 from frazil.sinks.delta.log import DeltaLog, create_empty, now_ms
@@ -122,6 +123,7 @@ def _refuse_types(schema: Schema, keys: Sequence[Key]) -> None:
             )
 
 
+@former_fields(patience="retry")
 @dataclass
 class DeltaTarget:
     """A Delta table and its quarantine table."""

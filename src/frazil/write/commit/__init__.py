@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         load_existing,
         until_decided,
     )
+    from frazil.write.commit.publish import Patience as Patience
     from frazil.write.commit.quarantine_table import (
         SCHEMA,
         OpenQuarantine,
