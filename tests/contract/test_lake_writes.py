@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +14,20 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from frazil import Lake
 from frazil.client import Change, FrazilCatalog
-from frazil.errors import CommitUnknown, HistoryError, NoSuchTable, RowRefused, ScanError, SinkError, UpkeepError
+from frazil.errors import (
+    CommitUnknown,
+    HistoryError,
+    NoSuchTable,
+    RowRefused,
+    ScanError,
+    SchemaMismatch,
+    SinkError,
+    UpkeepError,
+)
 from frazil.lake import LakeTable
-from frazil.sinks import WriteResult
+from frazil.sinks import WriteResult, append
 from tests.contract.history_lake import Past, rows
+from tests.kit.raising import raises
 
 ORDERS = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -267,6 +277,47 @@ def test_a_write_that_is_asked_wrongly_changes_nothing(orders: LakeTable, write:
 @pytest.mark.parametrize(
     "write",
     [
+        lambda table: table.append([order(6, "NO")], branch="dve"),
+        lambda table: table.overwrite([order(6, "NO")], branch="dve"),
+        lambda table: table.upsert([order(6, "NO")], key="id", branch="dve"),
+        lambda table: table.delete("id = 1", branch="dve"),
+        lambda table: table.sink(name="s", branch="dve"),
+        lambda table: table.sink(name="s", branch="dve", mode="upsert", key="id"),
+        lambda table: table.sink(name="s", branch="dve", host="spark"),
+        lambda table: table.sink(name="s", branch="dve", host="bytewax").build_part("s", "part-0", None),
+        lambda table: append(table.lake.catalog, table.load().name(), [order(6, "NO")], branch="dve"),
+    ],
+)
+def test_a_branch_that_does_not_exist_is_not_made_by_a_write(orders: LakeTable, write: Any) -> None:
+    orders.create_branch("dev")
+    before = orders.load().metadata
+    with raises(HistoryError, table=orders.name, ref="dve", problem="missing") as refused:
+        write(orders)
+    assert "dev, main" in refused.value.message
+    assert f"frazil branch create {orders.name} dve" in (refused.value.hint or "")
+    assert orders.load().metadata == before
+
+
+def test_a_branch_that_is_dropped_during_a_write_is_not_made_again(orders: LakeTable) -> None:
+    orders.create_branch("dev")
+
+    def drop() -> Iterator[dict[str, Any]]:
+        yield order(6, "NO")
+        orders.drop_branch("dev")
+
+    with raises(HistoryError, ref="dev", problem="missing"):
+        orders.append(drop(), branch="dev")
+    assert [branch.name for branch in orders.branches()] == ["main"]
+
+
+def test_the_first_write_of_a_table_may_make_its_branch(past: Past) -> None:
+    past.table.append([{"id": 1}], branch="dev")
+    assert ([branch.name for branch in past.table.branches()], ids(past.table, "dev")) == (["dev"], [1])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
         lambda table: table.append([order(6, "NO")], branch="v1"),
         lambda table: table.overwrite([order(6, "NO")], branch="v1"),
         lambda table: table.upsert([order(6, "NO")], key="id", branch="v1"),
@@ -282,6 +333,23 @@ def test_a_tag_is_never_written_to(orders: LakeTable, write: Any) -> None:
         write(orders)
     assert refused.value.ref == "v1"
     assert orders.load().metadata == before
+
+
+def test_hints_name_the_options_of_the_call(past: Past) -> None:
+    with pytest.raises(RowRefused) as refused:
+        past.table.append({"id": -1}, checks="id > 0")
+    assert refused.value.hint is not None
+    assert ("bad_rows='quarantine'" in refused.value.hint, "sink" in refused.value.hint) == (True, False)
+    with pytest.raises(SchemaMismatch) as extra:
+        past.table.append({"id": 1, "more": 1})
+    assert extra.value.hint is not None
+    assert ("extra_fields='ignore'" in extra.value.hint, "sink" in extra.value.hint) == (True, False)
+
+
+def test_the_audit_says_that_rows_of_append_came_outside_the_sinks(past: Past) -> None:
+    past.table.append({"id": 1})
+    (note,) = past.table.audit().notes
+    assert note.endswith(": 1 row added outside the sinks")
 
 
 # --- upkeep ----------------------------------------------------------------------------------------------------------

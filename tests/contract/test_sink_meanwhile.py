@@ -18,7 +18,7 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType
 
 import frazil.sinks
 from frazil.client import FrazilCatalog
-from frazil.errors import RowRefused, SchemaMismatch, SinkError, WriterFenced
+from frazil.errors import HistoryError, RowRefused, SchemaMismatch, SinkError, WriterFenced
 from frazil.lake import Lake
 from frazil.sinks import ArrowSink
 from frazil.sinks.audit import audit
@@ -126,7 +126,10 @@ def test_a_branch_that_was_dropped_takes_its_progress_with_it(catalog: FrazilCat
     with pytest.raises(WriterFenced):
         sink.commit()
     assert "b" not in catalog.load_table(name).metadata.refs
-    assert on_branch(catalog, name).offset is None
+    with raises(HistoryError, table=name, ref="b", problem="missing"):
+        on_branch(catalog, name)
+    catalog.load_table(name).manage_snapshots().create_branch(branched, "b").commit()
+    assert on_branch(catalog, name).offset == 2
 
 
 def test_a_branch_that_was_moved_back_goes_on_where_its_rows_end(

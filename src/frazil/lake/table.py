@@ -277,17 +277,10 @@ class LakeTable:
 
     def _writable(self, branch: str) -> Identifier:
         """The same, for a write to a branch: one that exists, unless the table has no snapshots yet."""
-        from frazil.scan.planning import find_ref
+        from frazil.write.commit import check_branch
 
         table = self.load()
-        if branch != MAIN and table.metadata.refs and find_ref(table.metadata, branch, table=self.name).kind == "tag":
-            raise HistoryError(
-                f"'{branch}' of {self.name} is a tag, and only a branch can be written to",
-                hint=f"create_branch(name, at='{branch}') makes a branch that begins there",
-                table=self.name,
-                ref=branch,
-                problem="tag",
-            )
+        check_branch(table.metadata, branch, table=self.name)
         return table.name()
 
     # --- upkeep ------------------------------------------------------------------------------------------------------

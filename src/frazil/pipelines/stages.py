@@ -106,7 +106,7 @@ class Stages:
         an empty one.
         """
         stage = f"{self.prefix}{self.generation}_{uuid.uuid4().hex[:8]}"
-        empty = Append(self.target.identifier, ref=stage)
+        empty = Append(self.target.identifier, ref=stage, new_branch=True)
 
         def attempt(number: int) -> int | None:
             table = self._load()

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from frazil.write.commit.builder import (
         Counts,
         Draft,
+        check_branch,
         count_added,
         count_dropped,
         count_written,
@@ -93,6 +94,7 @@ __all__ = [
     "as_added",
     "as_arrow",
     "as_existing",
+    "check_branch",
     "count_added",
     "count_dropped",
     "count_written",

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestFile
@@ -30,7 +31,7 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
-from frazil.errors import HistoryError
+from frazil.errors import ArgumentError, HistoryError
 from frazil.write.commit.format3 import OFFSET, write_list_v3
 from frazil.write.commit.manifests import has_files, read_list, write_list
 from frazil.write.commit.progress import MAIN
@@ -107,6 +108,13 @@ class Draft:
     parent: Snapshot | None
     snapshot_id: int
     attempt: int
+
+    @classmethod
+    def after_head(cls, table: Table, ref: str, snapshot_id: int, attempt: int, *, new_branch: bool = False) -> Draft:
+        """A snapshot that is to follow the head of a branch, which must exist unless it is to be made."""
+        if not new_branch:
+            check_branch(table.metadata, ref, table=".".join(table.name()))
+        return cls(table, ref, head(table.metadata, ref), snapshot_id, attempt)
 
     @property
     def manifests(self) -> list[ManifestFile]:
@@ -212,16 +220,45 @@ def at_snapshot(ref: str, snapshot_id: int | None) -> AssertRefSnapshotId:
     return AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot_id})
 
 
-def move_ref(metadata: TableMetadata, ref: str, snapshot_id: int) -> SetSnapshotRefUpdate:
-    """Moves a branch, and keeps its own rules of retention. A tag never moves."""
+def check_branch(metadata: TableMetadata, ref: str, *, table: str) -> None:
+    """Refuses a write to a branch that does not exist, or to a tag.
+
+    A table without snapshots has no branches yet, and none can be created: there the first write makes the branch.
+    """
+    if not isinstance(ref, str):
+        raise ArgumentError("branch", ref, expected="the name of a branch")
+    if ref in metadata.refs:
+        _check_no_tag(metadata, ref, table=table)
+    elif ref != MAIN and metadata.refs:
+        branches = [name for name, known in metadata.refs.items() if known.snapshot_ref_type == SnapshotRefType.BRANCH]
+        near = get_close_matches(ref, branches, n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise HistoryError(
+            f"{table} has no branch '{ref}'; it has: {', '.join(sorted(branches)) or 'none'}",
+            hint=f"{meant}To create it: frazil branch create {table} {ref}, or create_branch('{ref}') of the table",
+            table=table,
+            ref=ref,
+            problem="missing",
+        )
+
+
+def _check_no_tag(metadata: TableMetadata, ref: str, *, table: str | None = None) -> None:
     known = metadata.refs.get(ref)
     if known is not None and known.snapshot_ref_type == SnapshotRefType.TAG:
+        of = f" of {table}" if table else ""
         raise HistoryError(
-            f"'{ref}' is a tag, and only a branch can be written to; nothing was changed",
-            hint="name a branch; create_branch(name, at=tag) makes one that begins at a tag",
+            f"'{ref}'{of} is a tag, and only a branch can be written to; nothing was changed",
+            hint=f"create_branch(name, at='{ref}') makes a branch that begins there",
+            table=table,
             ref=ref,
             problem="tag",
         )
+
+
+def move_ref(metadata: TableMetadata, ref: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """Moves a branch, and keeps its own rules of retention. A tag never moves."""
+    _check_no_tag(metadata, ref)
+    known = metadata.refs.get(ref)
     return SetSnapshotRefUpdate.model_validate(
         {
             "ref-name": ref,

@@ -32,7 +32,7 @@ from frazil.errors import (
 from frazil.moved import warn_former
 from frazil.protocol import SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_REF
 from frazil.storage_errors import classify, hint_for
-from frazil.write.commit.builder import head
+from frazil.write.commit.builder import check_branch, head
 from frazil.write.commit.events import (
     added_summary,
     report_commit,
@@ -168,6 +168,7 @@ class Publisher:
         """The progress of the ref. A branch has the rows of main up to where it left it: there a part goes on that is
         new on the branch.
         """
+        check_branch(table.metadata, self.ref, table=self.table_name)
         known, on_ref = read_progress(table.metadata, self.ref), head(table.metadata, self.ref)
         if self.ref == MAIN or part in known.parts or on_ref is None:
             return known

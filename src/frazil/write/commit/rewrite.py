@@ -10,7 +10,7 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
-from frazil.write.commit.builder import Draft, count_dropped, count_written, head
+from frazil.write.commit.builder import Draft, count_dropped, count_written
 from frazil.write.commit.manifests import drop_files, split_by_content, write_added
 from frazil.write.commit.progress import MAIN
 from frazil.write.files import WrittenFile
@@ -32,7 +32,7 @@ class Rewrite:
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str]) -> Change:
         """The change of the table as it was read, as an overwrite."""
-        draft = Draft(table, self.ref, head(table.metadata, self.ref), table.metadata.new_snapshot_id(), attempt)
+        draft = Draft.after_head(table, self.ref, table.metadata.new_snapshot_id(), attempt)
         data, deletes = split_by_content(draft.manifests)
         kept, dropped = drop_files(
             table, data, lambda file: file.file_path in self.removed, snapshot_id=draft.snapshot_id

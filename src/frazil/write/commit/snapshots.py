@@ -44,6 +44,7 @@ class Append:
     files: Sequence[WrittenFile] = ()
     ref: str = MAIN
     snapshot_id: int | None = None  # drawn at the first attempt, unless the caller has to know it before
+    new_branch: bool = False  # the ref is made by this commit; otherwise it must exist
     _added: list[ManifestFile] | None = field(default=None, repr=False)
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
@@ -57,9 +58,10 @@ class Append:
         """The snapshot that is to follow the head of the ref, and the manifests of the new files."""
         check_required(table, self.files)
         new_id = self.snapshot_id = self.snapshot_id or table.metadata.new_snapshot_id()
+        draft = Draft.after_head(table, self.ref, new_id, attempt, new_branch=self.new_branch)
         if self._added is None:
             self._added = write_added(table, self.files, snapshot_id=new_id)
-        return Draft(table, self.ref, head(table.metadata, self.ref), new_id, attempt), self._added
+        return draft, self._added
 
 
 @dataclass(frozen=True)

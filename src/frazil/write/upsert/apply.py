@@ -37,7 +37,6 @@ from frazil.write.commit import (
     count_dropped,
     count_written,
     drop_files,
-    head,
     merge_small,
     write_added,
 )
@@ -104,10 +103,9 @@ class Upsert:
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that applies the changes to the table as it is now."""
-        parent = head(table.metadata, self.ref)
-        applied = self._apply(table, parent)
         new_id = self.snapshot_id = self.snapshot_id or table.metadata.new_snapshot_id()
-        draft = Draft(table, self.ref, parent, new_id, attempt)
+        draft = Draft.after_head(table, self.ref, new_id, attempt)
+        applied = self._apply(table, draft.parent)
         before = draft.manifests
         touched = [manifest for manifest in before if manifest.manifest_path in applied.manifests]
         others = [manifest for manifest in before if manifest.manifest_path not in applied.manifests]
