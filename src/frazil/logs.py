@@ -15,6 +15,8 @@ import traceback
 from collections.abc import Callable
 from typing import TextIO
 
+from frazil.terminal import visible, visible_json
+
 LONGEST_ERROR = 300  # characters of an error's text in a message
 _SECRETS = (
     (re.compile(r"(://[^:/?#@\s]*):[^@\s/]*@"), r"\1:***@"),  # a password in a URL
@@ -62,7 +64,7 @@ class TextFormatter(logging.Formatter):
         line = f"{moment} {record.levelname.lower():<7} {record.name}: {record.getMessage()}"
         if record.exc_info and record.exc_info[1]:
             line += "\n" + "".join(traceback.format_exception(record.exc_info[1])).rstrip()
-        return redact(line)
+        return visible(redact(line))
 
 
 class JsonFormatter(logging.Formatter):
@@ -71,7 +73,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         import orjson  # only programs that log JSON need it
 
-        return orjson.dumps(self.facts(record), default=str).decode()
+        return visible_json(orjson.dumps(self.facts(record), default=str).decode())
 
     def facts(self, record: logging.LogRecord) -> dict[str, object]:
         """What the line says."""

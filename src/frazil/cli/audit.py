@@ -12,7 +12,7 @@ import click
 from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
 from frazil.cli.delta import delta_options, is_delta
-from frazil.cli.show import OUTPUT, to_json
+from frazil.cli.show import OUTPUT, echo, to_json
 from frazil.units import count
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def audit(context: Context, table: str, ref: str, delta: bool, output: str) -> N
     """
     report = _audit(context, table, ref, delta)
     if output == "json":
-        click.echo(to_json({"table": table, "ref": ref, "clean": not report.problems, **asdict(report)}))
+        echo(to_json({"table": table, "ref": ref, "clean": not report.problems, **asdict(report)}))
     else:
-        click.echo("\n".join(describe(table, report)))
+        echo("\n".join(describe(table, report)))
     sys.exit(1 if report.problems else 0)
 
 

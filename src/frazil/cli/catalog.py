@@ -11,7 +11,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.serve import parse_warehouses
-from frazil.cli.show import OUTPUT, print_json
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import ConfigError
 from frazil.units import parse_age
 
@@ -51,7 +51,7 @@ def migrate(context: Context, database: str | None, output: str) -> None:
         for step in take_steps(opened):
             steps.append(str(step))
             if output == "text":
-                click.echo(f"migrated: {step}")
+                echo(f"migrated: {step}")
         stored = store_missing_places(opened, MetadataFiles(VersionCache(0)))
         count = len(find_overlaps(opened.read())) if stored else 0
         version = current_version(opened)
@@ -60,8 +60,8 @@ def migrate(context: Context, database: str | None, output: str) -> None:
             return
         if stored:
             hint = "; frazil catalog overlaps lists them, they keep working" if count else ""
-            click.echo(f"stored the folders of {stored} tables and views: {count} overlaps{hint}")
-        click.echo(f"the schema is at version {version}")
+            echo(f"stored the folders of {stored} tables and views: {count} overlaps{hint}")
+        echo(f"the schema is at version {version}")
     finally:
         opened.close()
 
@@ -87,8 +87,8 @@ def overlaps(context: Context, database: str | None, output: str) -> None:
         print_json({"overlaps": [asdict(overlap) for overlap in overlapping]})
         return
     for overlap in overlapping:
-        click.echo(f"{overlap.inner} ({overlap.inner.place}) lies in {overlap.outer} ({overlap.outer.place})")
-    click.echo(f"{len(overlapping)} overlaps")
+        echo(f"{overlap.inner} ({overlap.inner.place}) lies in {overlap.outer} ({overlap.outer.place})")
+    echo(f"{len(overlapping)} overlaps")
 
 
 @catalog.command()
@@ -116,10 +116,10 @@ def sweep(
         print_json({"orphans": [asdict(orphan) for orphan in orphans], "deleted": deleted})
         return
     for orphan in orphans:
-        click.echo(f"{orphan.table}  {orphan.location}  {orphan.bytes} bytes  {orphan.age_ms / 3_600_000:.1f} h old")
+        echo(f"{orphan.table}  {orphan.location}  {orphan.bytes} bytes  {orphan.age_ms / 3_600_000:.1f} h old")
     size = sum(orphan.bytes for orphan in orphans)
     word = f"deleted {deleted}" if yes else "nothing was deleted; --yes deletes them" if orphans else "nothing to do"
-    click.echo(f"{len(orphans)} orphan metadata files, {size} bytes: {word}")
+    echo(f"{len(orphans)} orphan metadata files, {size} bytes: {word}")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pydantic import BaseModel, SecretStr
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, print_json
 from frazil.config import Settings, is_secret, redact_url
+from frazil.terminal import visible
 
 
 @click.command()
@@ -29,7 +30,9 @@ def config(context: Context, output: str) -> None:
     table = Table("setting", "value", "source", title=Text(f"profile {context.settings.profile}"))
     for key, value, source in rows:
         # Text, not str: brackets in a value or in the name of a profile's source are no markup.
-        table.add_row(key, Text("" if value is None else str(value), overflow="fold"), Text(source, overflow="fold"))
+        table.add_row(
+            key, Text(visible("" if value is None else str(value)), overflow="fold"), Text(source, overflow="fold")
+        )
     console = Console()
     (console if console.is_terminal else Console(width=240)).print(table)
 

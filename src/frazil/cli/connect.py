@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from frazil.cli.context import Context
+from frazil.cli.show import echo
 from frazil.engine_config import ENGINES, find_connection
 from frazil.errors import ConfigError
 
@@ -31,7 +32,7 @@ def connect(context: Context, engine: str, output: Path | None, show_secrets: bo
     """
     text = ENGINES[engine](find_connection(context.settings, lambda: context.catalog), show_secrets=show_secrets)
     if output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     from frazil.local_stack import write_private
 
@@ -39,4 +40,4 @@ def connect(context: Context, engine: str, output: Path | None, show_secrets: bo
         write_private(output, text)
     except OSError as exc:
         raise ConfigError(f"{output} cannot be written: {exc.strerror}", hint="name a folder that exists") from exc
-    click.echo(f"{engine}: written to {output}", err=True)
+    echo(f"{engine}: written to {output}", err=True)

@@ -17,6 +17,7 @@ import click
 from frazil.cli.context import Context
 from frazil.cli.progress import spark_progress
 from frazil.cli.run import describe, describe_counts
+from frazil.cli.show import echo
 from frazil.cli.spark import spark_log
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, Project, load_project
@@ -50,12 +51,12 @@ def demo(context: Context, folder: Path) -> None:
 
     server = context.settings.server
     with running_catalog(database=server.database.get_secret_value(), warehouses=server.warehouses) as catalog:
-        click.echo(f"catalog    {catalog.uri}, tables in {catalog.warehouse}")
+        echo(f"catalog    {catalog.uri}, tables in {catalog.warehouse}")
         _load_and_show(
             Context(context.profile, {**context.overrides, "catalog.uri": catalog.uri}, context.talk),
             load_project(Path.cwd()),
         )
-    click.echo(f"done in {time.monotonic() - started:.1f} s; the tables stay. {NEXT.format(folder=Path.cwd())}")
+    echo(f"done in {time.monotonic() - started:.1f} s; the tables stay. {NEXT.format(folder=Path.cwd())}")
 
 
 def _load_and_show(context: Context, project: Project) -> None:
@@ -67,16 +68,16 @@ def _load_and_show(context: Context, project: Project) -> None:
     for table in project.tables:
         steps = plan(table, catalog)
         for step in apply_steps(steps, catalog):
-            click.echo(f"apply      {step}")
+            echo(f"apply      {step}")
         if not steps:
-            click.echo(f"apply      {table.name} is as declared")
+            echo(f"apply      {table.name} is as declared")
     with spark_session(context.settings, app_name="frazil demo", log=spark_log(context)) as spark:
         for pipeline in project.pipelines:
             with spark_progress(spark, pipeline.name, context.talk):
                 result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
-            click.echo(f"run        {describe(result)}")
+            echo(f"run        {describe(result)}")
             if result.snapshot_id is not None:
-                click.echo(describe_counts(result))
+                echo(describe_counts(result))
             _show(spark, catalog.load_table(pipeline.target.identifier), f"{catalog.name}.{pipeline.target.name}")
 
 

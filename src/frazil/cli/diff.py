@@ -10,7 +10,7 @@ import click
 
 from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, to_json
+from frazil.cli.show import OUTPUT, echo, to_json
 from frazil.units import count, size
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def diff(
     difference = live.diff(before, after)
     rows = live.diff_rows(before, after, key=[name.strip() for name in key.split(",")], limit=limit) if key else None
     if output == "json":
-        click.echo(to_json(as_json(difference, rows)))
+        echo(to_json(as_json(difference, rows)))
         return
     for line in [*describe(table, difference, files=files), *(describe_rows(rows) if rows else [])]:
-        click.echo(line)
+        echo(line)
 
 
 def describe(table: str, diff: TableDiff, *, files: bool = False) -> Iterator[str]:

@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, print_json
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.services import Check, examine
+from frazil.terminal import visible
 
 MOST_LINES = 20
 SIGNS = {"ok": "✓", "note": "!", "broken": "✗"}
@@ -36,13 +37,23 @@ def doctor(click_context: click.Context, output: str) -> None:
     counts = {"broken": _count(checks, "broken"), "notes": _count(checks, "note")}
     if output == "json":
         print_json({"checks": [asdict(check) for check in checks], **counts})
-    elif context.talk.verbosity:
-        _console().print(_table(checks))
-        click.echo("\n".join([*_broken(checks), _last_line(checks)]))
     else:
-        for line in summarise(checks):
-            _console().print(line, soft_wrap=True)
+        _print(list(map(_printable, checks)), every=bool(context.talk.verbosity))
     click_context.exit(1 if counts["broken"] else 0)
+
+
+def _print(checks: Sequence[Check], *, every: bool) -> None:
+    if every:
+        _console().print(_table(checks))
+        echo("\n".join([*_broken(checks), _last_line(checks)]))
+        return
+    for line in summarise(checks):
+        _console().print(line, soft_wrap=True)
+
+
+def _printable(check: Check) -> Check:
+    """The check without control characters: it may quote what a server or a file says."""
+    return replace(check, detail=visible(check.detail), fix=visible(check.fix) if check.fix else None)
 
 
 def summarise(checks: Sequence[Check], *, most_lines: int = MOST_LINES) -> list[Text]:

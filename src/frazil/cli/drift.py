@@ -12,7 +12,7 @@ import click
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.project import choose_tables, exit_codes, outcome_options
-from frazil.cli.show import print_json
+from frazil.cli.show import echo, print_json
 from frazil.project import load_project
 
 if TYPE_CHECKING:
@@ -49,4 +49,4 @@ def _show(changed: Mapping[str, Sequence[Change]], output: str, *, all_loaded: b
         return
     lines = [line for name, changes in changed.items() for line in (name, *(f"    {change}" for change in changes))]
     if lines or all_loaded:
-        click.echo("\n".join(lines) or "no drift: no declared table was changed by hand")
+        echo("\n".join(lines) or "no drift: no declared table was changed by hand")

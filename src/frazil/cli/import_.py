@@ -10,6 +10,7 @@ import click
 
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
+from frazil.cli.show import echo
 from frazil.errors import ProjectError
 from frazil.protocol import COMPANION_SUFFIXES
 
@@ -37,10 +38,10 @@ def import_(context: Context, names: Sequence[str], out: Path | None) -> None:
         raise ProjectError("the catalog has no tables to import")
     code = write_module(tables)
     if out is None:
-        click.echo(code, nl=False)
+        echo(code, nl=False)
         return
     out.write_text(code, encoding="utf-8")
-    click.echo(f"{len(tables)} tables are declared in {out}")
+    echo(f"{len(tables)} tables are declared in {out}")
 
 
 def _find(catalog: FrazilCatalog, names: Sequence[str]) -> list[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from frazil.cli.show import echo
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME
 
@@ -102,9 +103,9 @@ def init(name: str | None) -> None:
     folder = Path.cwd() if name is None else Path(check_name(name))
     project = name or folder.name or "lakehouse"
     for file in write_project(folder, project):
-        click.echo(f"{'created' if file.is_new else 'kept   '} {file.path}")
+        echo(f"{'created' if file.is_new else 'kept   '} {file.path}")
     go = "" if name is None else f"  cd {name}\n"
-    click.echo(
+    echo(
         f"next:\n{go}"
         "  pytest            run the project's test, on a catalog inside the test\n"
         "  frazil serve      serve a catalog for this folder; then, in another terminal:\n"

@@ -9,7 +9,7 @@ import click
 
 from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, print_rows, to_json
+from frazil.cli.show import OUTPUT, echo, print_rows, to_json
 
 if TYPE_CHECKING:
     from frazil.history import LogEntry
@@ -39,11 +39,11 @@ def log(context: Context, table: str, ref: str, limit: int | None, everything: b
 
     entries = Lake(context.settings, catalog=context.catalog).table(table).history(ref=ref, all=everything, limit=limit)
     if output == "json":
-        click.echo(to_json([as_json(entry) for entry in entries]))
+        echo(to_json([as_json(entry) for entry in entries]))
     elif entries:
         print_rows(COLUMNS, map(as_row, entries), right=COLUMNS[3:7])
     else:
-        click.echo(f"{table} has no snapshots yet")
+        echo(f"{table} has no snapshots yet")
 
 
 def as_row(entry: LogEntry) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ import click
 
 import frazil
 from frazil.errors import CatalogError, FrazilError, MissingExtra
+from frazil.terminal import visible
 
 # section -> name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the
 # modules; a test compares both.
@@ -223,9 +224,9 @@ def _wants_json(words: Sequence[str]) -> bool:
 
 def _fail(exc: FrazilError) -> NoReturn:
     colour = False if os.environ.get("NO_COLOR") else None  # click itself does not look
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {exc.message}", err=True, color=colour)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {visible(exc.message)}", err=True, color=colour)
     if exc.hint:
-        click.echo(f"{click.style('  try:', bold=True)} {exc.hint}", err=True, color=colour)
+        click.echo(f"{click.style('  try:', bold=True)} {visible(exc.hint)}", err=True, color=colour)
     sys.exit(exc.exit_code)
 
 

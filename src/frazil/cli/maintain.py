@@ -13,7 +13,7 @@ import click
 
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, Talk, to_json
+from frazil.cli.show import OUTPUT, Talk, echo, to_json
 from frazil.errors import FrazilError, NoSuchTable, UpkeepError
 from frazil.protocol import COMPANION_SUFFIXES
 from frazil.units import count, size
@@ -175,7 +175,7 @@ class Session:
     def finish(self) -> None:
         """The sum, and the exit code."""
         if self.manner.quiet:
-            click.echo(to_json(self.entries))
+            echo(to_json(self.entries))
         else:
             if self.manner.dry_run and len(self.steps) > 1:
                 self._say(
@@ -187,7 +187,7 @@ class Session:
 
     def _say(self, *lines: str) -> None:
         for line in lines if not self.manner.quiet else ():
-            click.echo(line)
+            echo(line)
 
 
 def _sum(entries: Sequence[dict[str, Any]], *, would: bool) -> str:

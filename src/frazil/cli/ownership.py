@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from frazil.cli.context import Context
+from frazil.cli.show import echo
 from frazil.errors import OtherProject
 from frazil.ownership import claim_tables, companions, existing_tables, ledgered, other_owners, project_name
 
@@ -71,5 +72,5 @@ def _ask(others: Mapping[str, str], project: str) -> None:
     if not sys.stdin.isatty():
         raise OtherProject(project, others)
     for table, owner in others.items():
-        click.echo(f"{table} belongs to project '{owner}', and this is '{project}'.", err=True)
+        echo(f"{table} belongs to project '{owner}', and this is '{project}'.", err=True)
     click.confirm("Write to it all the same, and make it this project's?", abort=True, err=True)

@@ -13,7 +13,7 @@ import click
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, own_tables
-from frazil.cli.show import OUTPUT, print_json
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import FrazilError, ProjectError
 from frazil.project import Project, load_project
 from frazil.tables import Table
@@ -62,9 +62,9 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
     if output == "json":
         print_json({"steps": _as_json(steps), "undeclared": list(undeclared)})
     else:
-        click.echo(_as_text(steps, undeclared, len(chosen)))
+        echo(_as_text(steps, undeclared, len(chosen)))
         if out:
-            click.echo(f"saved: frazil apply {out}")
+            echo(f"saved: frazil apply {out}")
     sys.exit(2 if detailed_exitcode and steps else 0)
 
 
@@ -95,9 +95,9 @@ def apply(context: Context, plan_file: Path | None, yes: bool, adopt: bool, outp
         for step in apply_steps(steps, catalog, owner=owner):
             done.append(step)
             if output == "text":
-                click.echo(str(step))
+                echo(str(step))
         if output == "text" and not steps:
-            click.echo(nothing)
+            echo(nothing)
     finally:  # an error does not undo the steps before it
         if output == "json":
             print_json({"steps": _as_json(done), "complete": len(done) == len(steps)})
@@ -114,7 +114,7 @@ def _confirm(steps: Sequence[Step], *, may_ask: bool) -> None:
             f"to ask at",
             hint="look at it with: frazil plan; then: frazil apply --yes, or save it and apply the file",
         )
-    click.echo("\n".join(map(str, steps)))
+    echo("\n".join(map(str, steps)))
     click.confirm("Apply this, with what it removes (-)?", abort=True)
 
 

@@ -12,8 +12,9 @@ import click
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.delta import delta_options, is_delta
-from frazil.cli.show import OUTPUT, print_rows, to_json
+from frazil.cli.show import OUTPUT, echo, print_rows, to_json
 from frazil.protocol import QUARANTINE_SUFFIX
+from frazil.terminal import visible
 from frazil.units import count
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ def list_(context: Context, name: str | None, delta: bool, output: str) -> None:
     """
     holdings = _holdings(context, name, delta)
     if output == "json":
-        click.echo(to_json([_holding_as_json(holding) for holding in holdings]))
+        echo(to_json([_holding_as_json(holding) for holding in holdings]))
         return
     if not holdings:
-        click.echo(f"nothing was ever quarantined in {name or 'this catalog'}")
+        echo(f"nothing was ever quarantined in {name or 'this catalog'}")
         return
     print_rows(
         ("table", "rows", "oldest (UTC)", "newest (UTC)", "reasons"), map(_holding_as_row, holdings), right=("rows",)
@@ -73,12 +74,12 @@ def show(
     rows = _open(context, table, delta).rows(Choice(reason, part))
     shown = rows[: limit or (len(rows) if output == "json" else SHOWN_ROWS)]
     if output == "json":
-        click.echo(to_json([row.to_json() for row in shown]))
+        echo(to_json([row.to_json() for row in shown]))
         return
     lines = [text for row in shown for text in (*_row_as_lines(row), "")]
     rest = f"; --limit shows more than {len(shown)}" if len(shown) < len(rows) else ""
     text = "\n".join([*lines, f"{table}: {count(len(rows), 'row')} in quarantine{rest}"])
-    click.echo_via_pager(text) if len(lines) > 40 else click.echo(text)
+    click.echo_via_pager(visible(text)) if len(lines) > 40 else echo(text)
 
 
 @quarantine.command()
@@ -130,7 +131,7 @@ def replay(context: Context, /, table: str, output: str, **options: Any) -> None
         edits=edited_rows(file.read(), name=file.name) if file else None,
         dry_run=options["dry_run"],
     )
-    click.echo(to_json(_result_as_json(table, result)) if output == "json" else _result_as_text(table, result))
+    echo(to_json(_result_as_json(table, result)) if output == "json" else _result_as_text(table, result))
 
 
 @quarantine.command()
@@ -163,12 +164,12 @@ def drop(
     if preview.dropped and (yes or click.confirm("drop them?", err=True)):
         dropped = opened.drop(choice).dropped
     if output == "json":
-        click.echo(to_json({"table": table, "dropped": dropped}))
+        echo(to_json({"table": table, "dropped": dropped}))
     elif dropped:
         older = (
             "versions hold them until a vacuum" if is_delta(table, delta) else "snapshots hold them until they expire"
         )
-        click.echo(f"{table}: {count(dropped, 'row')} dropped; older {older}")
+        echo(f"{table}: {count(dropped, 'row')} dropped; older {older}")
 
 
 def _open(context: Context, name: str, delta: bool) -> IcebergQuarantine | DeltaQuarantine:

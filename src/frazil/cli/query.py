@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.context import Context
-from frazil.cli.show import output_option, print_rows, to_json
+from frazil.cli.show import REFERENCE, echo, output_option, print_rows, to_json
 from frazil.errors import QueryError
+from frazil.terminal import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +90,7 @@ def _print_table(result: pa.RecordBatchReader) -> None:
     shown = list(islice(rows, MOST_ROWS))
     print_rows(result.schema.names, (list(row.values()) for row in shown), right=numbers)
     if next(rows, None) is not None:
-        click.echo(f"the first {MOST_ROWS:,} rows; --output csv, json or arrow gives all", err=True)
+        echo(f"the first {MOST_ROWS:,} rows; --output csv, json or arrow gives all", err=True)
 
 
 def _pages(result: pa.RecordBatchReader, numbers: Sequence[str]) -> Iterator[str]:
@@ -116,16 +117,18 @@ def _print_json(result: pa.RecordBatchReader) -> None:
     """A list, row after row: the result is never in memory as a whole."""
     first = True
     for row in _rows(result):
-        click.echo(("[\n" if first else ",\n") + to_json(row), nl=False)
+        echo(("[\n" if first else ",\n") + to_json(row), nl=False)
         first = False
-    click.echo("[]" if first else "\n]")
+    echo("[]" if first else "\n]")
 
 
 def _print_csv(result: pa.RecordBatchReader) -> None:
+    """Values as they are for a file or a program; on a terminal, control characters are written out."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(result.schema.names)
+    shown: Callable[[str], str] = visible if sys.stdout.isatty() else str
+    writer.writerow(map(shown, result.schema.names))
     for row in _rows(result):
-        writer.writerow("" if value is None else value for value in row.values())
+        writer.writerow("" if value is None else shown(str(value)) for value in row.values())
 
 
 def _write_arrow(result: pa.RecordBatchReader) -> None:

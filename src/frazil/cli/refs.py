@@ -11,7 +11,7 @@ import click
 
 from frazil.cli.complete import complete_any_ref, complete_branches, complete_tables, complete_tags
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, print_json, print_rows, to_json
+from frazil.cli.show import OUTPUT, REFERENCE, echo, print_json, print_rows, to_json
 from frazil.errors import HistoryError
 from frazil.units import count, parse_age
 
@@ -54,11 +54,11 @@ def _list(kind: RefKind) -> Callable[..., None]:
         live = _lake(context).table(table)
         refs = live.branches() if kind == "branch" else live.tags()
         if output == "json":
-            click.echo(to_json([asdict(ref) for ref in refs]))
+            echo(to_json([asdict(ref) for ref in refs]))
         elif refs:
             print_rows(("name", "snapshot", "time (UTC)", "kept"), map(_as_row, refs))
         else:
-            click.echo(f"{table} has no {'tags' if kind == 'tag' else 'branches'}")
+            echo(f"{table} has no {'tags' if kind == 'tag' else 'branches'}")
 
     return run
 
@@ -94,7 +94,7 @@ def _create(
     if output == "json":
         print_json({"table": table, "kind": kind, "name": name, "snapshot_id": point.snapshot.snapshot_id})
     else:
-        click.echo(f"{kind} '{name}' of {table} is at snapshot {point.snapshot.snapshot_id}")
+        echo(f"{kind} '{name}' of {table} is at snapshot {point.snapshot.snapshot_id}")
 
 
 AT = click.option(
@@ -180,14 +180,14 @@ def _drop(kind: RefKind) -> Callable[..., None]:
             said.append(f"  no other branch or tag holds {snapshots} of it: expiry will remove them")
         said += [f"  the progress of sink part {part} on it goes, too" for part in plan.parts]
         if output == "text":
-            click.echo("\n".join(said))
+            echo("\n".join(said))
         if _agreed(f"drop {kind} '{name}'?", yes, may_ask=output == "text"):
             perform_drop(lake.catalog, live, plan)
             if output == "json":
                 ref = {"table": table, "kind": kind, "name": name, "snapshot_id": plan.ref.snapshot_id}
                 print_json({**ref, "unreachable": list(plan.unreachable), "parts": list(plan.parts)})
                 return
-            click.echo(
+            echo(
                 f"{kind} '{name}' is dropped; to have it again: frazil {kind} create {table} {name} --at "
                 f"{plan.ref.snapshot_id}"
             )
@@ -219,14 +219,14 @@ def publish(context: Context, table: str, name: str, yes: bool, output: str) -> 
     said = [f"main of {table} moves from snapshot {plan.main_id} to {plan.head_id}: {snapshots} of '{name}'"]
     said += [f"  with the progress of sink part {part}" for part in plan.parts]
     if output == "text":
-        click.echo("\n".join(said))
+        echo("\n".join(said))
     if _agreed(f"publish '{name}'?", yes, may_ask=output == "text"):
         perform_publish(lake.catalog, live, plan)
         if output == "json":
             moved = {"table": table, "name": name, "snapshot_id": plan.head_id, "before_snapshot_id": plan.main_id}
             print_json({**moved, "snapshots": list(plan.snapshots), "parts": list(plan.parts)})
             return
-        click.echo(f"main is at snapshot {plan.head_id}; the branch stays where it is")
+        echo(f"main is at snapshot {plan.head_id}; the branch stays where it is")
 
 
 def _agreed(question: str, yes: bool, *, may_ask: bool) -> bool:
@@ -240,5 +240,5 @@ def _agreed(question: str, yes: bool, *, may_ask: bool) -> bool:
         )
     if click.confirm(question, err=True):
         return True
-    click.echo("nothing was changed")
+    echo("nothing was changed")
     return False

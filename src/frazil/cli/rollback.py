@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from frazil.cli.complete import complete_branches, complete_tables
+from frazil.cli.complete import complete_any_ref, complete_branches, complete_tables
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, print_json
+from frazil.cli.show import OUTPUT, REFERENCE, echo, print_json
 from frazil.errors import HistoryError
 from frazil.units import count
 
@@ -59,17 +59,17 @@ def rollback(
     may_ask = output == "text" and sys.stdin.isatty()
     if output == "text":
         for line in describe(plan):
-            click.echo(line)
+            echo(line)
     chosen = _choose_progress(plan, with_progress, may_ask=may_ask)
     question = f"roll '{ref}' of {table} back to snapshot {plan.target.snapshot.snapshot_id}?"
     if not yes and not _confirm(question, may_ask=may_ask):
-        click.echo("nothing was changed")
+        echo("nothing was changed")
         return
     snapshot_id = perform_rollback(context.catalog, plan, with_progress=chosen)
     if output == "json":
         print_json(as_json(plan, snapshot_id, with_progress=chosen))
         return
-    click.echo(
+    echo(
         f"'{ref}' of {table} is back, as snapshot {snapshot_id}; to undo this: frazil rollback {table} --to "
         f"{plan.head_id}"
     )

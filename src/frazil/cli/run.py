@@ -13,7 +13,7 @@ from frazil.cli.complete import complete_pipelines
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.progress import spark_progress
-from frazil.cli.show import OUTPUT, print_json
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.cli.spark import pipeline_session
 from frazil.pipelines import RunResult
 from frazil.project import load_project
@@ -66,7 +66,7 @@ def run(context: Context, name: str, dry_run: bool, adopt: bool, output: str) ->
         if output == "json":
             print_json(pending_as_json(pipeline, arrived, copies))
         else:
-            click.echo(describe_files(pipeline, arrived, copies))
+            echo(describe_files(pipeline, arrived, copies))
     else:
         owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt, tables=plan.tables)
         refuse_changes(pipeline, arrived, catalog)
@@ -82,7 +82,7 @@ def _print_result(result: RunResult, text: str, output: str, *, dry_run: bool = 
     if output == "json":
         print_json(result_as_json(result, dry_run=dry_run))
     else:
-        click.echo(text)
+        echo(text)
 
 
 def result_as_json(result: RunResult, *, dry_run: bool = False) -> dict[str, Any]:

@@ -9,10 +9,11 @@ import click
 
 from frazil.cli.complete import complete_pipelines_and_tables
 from frazil.cli.context import Context
-from frazil.cli.show import output_option, print_json
+from frazil.cli.show import echo, output_option, print_json
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, load_project
 from frazil.tables import Table, column
+from frazil.terminal import visible
 from frazil.units import size
 
 SHOWN = (
@@ -57,7 +58,7 @@ def runs(context: Context, name: str | None, limit: int, output: str) -> None:
     elif rows:
         _show(rows)
     else:
-        click.echo(f"no runs of {name} are remembered" if name else "no runs are remembered")
+        echo(f"no runs of {name} are remembered" if name else "no runs are remembered")
 
 
 def _wanted(name: str | None) -> list[tuple[Table, str | None]]:
@@ -93,14 +94,14 @@ def _show(rows: list[dict[str, Any]]) -> None:
             no_wrap=True,
         )
     for row in rows:
-        grid.add_row(*(_spell(name, row[name]) for name in SHOWN))
+        grid.add_row(*(Text(visible(_spell(name, row[name]))) for name in SHOWN))
     # A pipe has no width of its own: one line per run, however long.
     console = Console() if Console().is_terminal else Console(width=200)
     console.print(grid)
     for row in rows:
         if row["error"]:
             console.print(
-                f"{_spell('started_at', row['started_at'])} {row['pipeline']}: {row['error']}",
+                visible(f"{_spell('started_at', row['started_at'])} {row['pipeline']}: {row['error']}"),
                 markup=False,
                 soft_wrap=True,
             )

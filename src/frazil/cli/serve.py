@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from frazil.cli.context import Context
+from frazil.cli.show import echo
 from frazil.errors import ConfigError, PortInUse
 from frazil.processes import MARKER
 from frazil.served import Served, reachable_uri, read_all, record_served
@@ -106,7 +107,7 @@ def serve(
     def announce() -> None:
         if MARKER not in os.environ:  # `frazil up` records what it starts
             _record(context, reachable_uri(address, bound), options.warehouses)
-        click.echo(f"Iceberg REST catalog on http://{address}:{bound}", err=True)
+        echo(f"Iceberg REST catalog on http://{address}:{bound}", err=True)
 
     with listener:
         run(options, listener, workers=settings.workers, opened=announce)
@@ -118,7 +119,7 @@ def _record(context: Context, uri: str, warehouses: Mapping[str, str]) -> None:
     other = next((entry for entry in read_all(folder) if entry.command == "up"), None)
     if other is not None:
         state = "runs at" if other.is_running else "was at"
-        click.echo(
+        echo(
             f"note: 'frazil up' has a catalog of its own here, which {state} {other.uri}; its tables are not in this "
             f"one",
             err=True,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from frazil.lake import print_rows as print_rows
+from frazil.terminal import visible, visible_json
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 log = logging.getLogger("frazil.cli")
@@ -32,7 +33,7 @@ class Talk:
         if self.json:
             log.info("%s", text)
         else:
-            click.echo(text, err=True)
+            echo(text, err=True)
 
     def configure(self) -> Callable[[], None]:
         """Shows logs as the options ask for; gives what undoes it."""
@@ -75,16 +76,22 @@ def _remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
 
 
 OUTPUT = output_option("text", "json")
+REFERENCE = "a snapshot id, a timestamp (UTC unless it names a zone), a branch or a tag"  # what every --at takes
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Prints text that may hold data: control characters are written out."""
+    click.echo(visible(str(text)), err=err, nl=nl)
 
 
 def print_json(value: Any) -> None:
     """The result of a command for programs."""
-    click.echo(to_json(value))
+    echo(to_json(value))
 
 
 def to_json(value: Any) -> str:
     """The value as indented JSON; what JSON has no word for is text."""
-    return json.dumps(value, indent=2, default=_plain, ensure_ascii=False)
+    return visible_json(json.dumps(value, indent=2, default=_plain, ensure_ascii=False))
 
 
 def _plain(value: Any) -> Any:

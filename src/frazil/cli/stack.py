@@ -13,7 +13,7 @@ from rich.table import Table
 
 from frazil.artifacts import folder_bytes
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, print_json
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.cli.stack_display import show_events
 from frazil.errors import FrazilError
 from frazil.local_stack import secrets_file
@@ -42,7 +42,7 @@ def up(context: Context, extra: str, output: str) -> None:
         with show_events(Console(stderr=output == "json")) as listener:
             running = stack.up(wanted, listener)
     except KeyboardInterrupt:
-        click.echo("interrupted: what was started goes on; 'frazil up' takes it over, 'frazil down' stops it", err=True)
+        echo("interrupted: what was started goes on; 'frazil up' takes it over, 'frazil down' stops it", err=True)
         raise click.Abort from None
     if output == "json":
         print_json([asdict(row) for row in running])
@@ -93,9 +93,9 @@ def down(click_context: click.Context, purge: bool, yes: bool, output: str) -> N
         print_json({"stopped": list(stopped), "deleted": [str(path) for path in gone]})
         return
     if not stopped:
-        click.echo("nothing was running")
+        echo("nothing was running")
     if purge:
-        click.echo("\n".join(f"deleted {path}" for path in gone) or "there was no data")
+        echo("\n".join(f"deleted {path}" for path in gone) or "there was no data")
 
 
 @click.command()
@@ -137,10 +137,10 @@ def logs(context: Context, service: str, lines: int, follow: bool) -> None:
             f"{service} has no log yet: {log} does not exist", hint=f"frazil up --with {check_name(service)}"
         )
     with log.open(errors="replace") as file:
-        click.echo("".join(deque(file, maxlen=lines)), nl=False)
+        echo("".join(deque(file, maxlen=lines)), nl=False)
         while follow:
             text = file.read()
-            click.echo(text, nl=False) if text else time.sleep(0.2)
+            echo(text, nl=False) if text else time.sleep(0.2)
 
 
 # --- what is printed -------------------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ def _print_endpoints(stack: Stack, running: list[ServiceStatus]) -> None:
     console = _console()
     console.print()
     console.print(table)
-    click.echo(_connection(stack))
-    click.echo(
+    echo(_connection(stack))
+    echo(
         "Try next:\n"
         "  frazil status            what runs, and how much memory it takes\n"
         "  frazil logs catalog -f   what the catalog does\n"
@@ -188,13 +188,13 @@ def _connection(stack: Stack) -> str:
 def _print_purge(stack: Stack) -> None:
     paths = stack.purge_paths()
     if not paths:
-        click.echo("there is no data to delete")
+        echo("there is no data to delete")
         return
     running = [row.service for row in stack.status() if row.pid]
-    click.echo(f"This would stop {', '.join(running) or 'nothing'} and delete:")
+    echo(f"This would stop {', '.join(running) or 'nothing'} and delete:")
     for path in paths:
-        click.echo(f"  {path}  ({folder_bytes(path) / 1e6:.1f} MB)")
-    click.echo("Nothing was stopped or deleted. To do it: frazil down --purge --yes")
+        echo(f"  {path}  ({folder_bytes(path) / 1e6:.1f} MB)")
+    echo("Nothing was stopped or deleted. To do it: frazil down --purge --yes")
 
 
 def _console() -> Console:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from frazil.services import SERVICES, Event, Listener
+from frazil.terminal import visible
 
 LINE_SECONDS = 5.0
 
@@ -43,7 +44,9 @@ class _Lines:
             last_step, last_at = self.last.get(event.service, ("", 0.0))
             if event.done or step != last_step or at - last_at > LINE_SECONDS:
                 self.last[event.service] = (step, at)
-                self.console.print(f"{event.service}: {event.text}", highlight=False, markup=False, soft_wrap=True)
+                self.console.print(
+                    visible(f"{event.service}: {event.text}"), highlight=False, markup=False, soft_wrap=True
+                )
 
 
 class _Board:
@@ -68,5 +71,5 @@ class _Board:
                     self.spinners[name] if not event.done else Text("✗", "red") if event.error else Text("✓", "green")
                 )
                 seconds = "" if event.done else f"{time.monotonic() - self.began[name]:.0f} s"
-                table.add_row(sign, name, event.text, Text(seconds, "dim"))
+                table.add_row(sign, name, Text(visible(event.text)), Text(seconds, "dim"))
         return table

@@ -16,7 +16,7 @@ import click
 from frazil.cli.complete import complete_pipelines
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
-from frazil.cli.show import OUTPUT, print_json
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.cli.spark import pipeline_session
 from frazil.project import Project, load_project
 from frazil.protocol import QUARANTINE_SUFFIX
@@ -52,9 +52,9 @@ def stream(context: Context, name: str, interval: float, metrics_port: int | Non
     pipeline = project.pipeline(name)
     progress = _run(context, project, pipeline, once=False, adopt=adopt, interval=interval, metrics_port=metrics_port)
     if output == "json":
-        click.echo(json.dumps({"event": "end", **as_json(progress)}))
+        echo(json.dumps({"event": "end", **as_json(progress)}))
     else:
-        click.echo(describe(progress))
+        echo(describe(progress))
 
 
 def run_once(context: Context, project: Project, pipeline: Pipeline, *, adopt: bool, output: str = "text") -> None:
@@ -64,7 +64,7 @@ def run_once(context: Context, project: Project, pipeline: Pipeline, *, adopt: b
         status = "unchanged" if progress.snapshot_id is None else "committed"
         print_json({"dry_run": False, "status": status, **as_json(progress)})
     else:
-        click.echo(describe(progress))
+        echo(describe(progress))
 
 
 def as_json(progress: StreamProgress) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def show_waiting(context: Context, project: Project, pipeline: Pipeline, *, outp
         names = {"pipeline": pipeline.name, "table": pipeline.target.name}
         print_json({**names, "dry_run": True, "status": "pending", "messages": total, "pending": pending})
         return
-    click.echo(f"{pipeline.name}: would read {total:,} messages at most into {pipeline.target.name}")
+    echo(f"{pipeline.name}: would read {total:,} messages at most into {pipeline.target.name}")
     for partition, (start, end) in lag.items():
-        click.echo(f"  {partition:<24} offsets {start:,} to {end - 1:,}")
+        echo(f"  {partition:<24} offsets {start:,} to {end - 1:,}")
 
 
 def _run(
@@ -145,7 +145,7 @@ def _showing(progress: StreamProgress, context: Context, *, lines: bool) -> Iter
         if now.batches > shown_batches:
             shown_batches = now.batches
             if context.talk.json and lines:
-                click.echo(json.dumps({"event": "batch", **as_json(now)}))
+                echo(json.dumps({"event": "batch", **as_json(now)}))
             context.talk.note(now.line())
 
     yield show

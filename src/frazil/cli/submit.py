@@ -11,6 +11,7 @@ import click
 from frazil.cli.complete import complete_pipelines
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.cli.spark import kafka_jars
 from frazil.project import load_project
 
@@ -50,11 +51,16 @@ def submit(
         app_name=f"frazil {name}",
         jars=kafka_jars(pipeline),
     )
-    click.echo(f"{name}: {'would be submitted' if dry_run else 'submitting'} to {plan.master}", err=not dry_run)
+    if output == "json":
+        if dry_run:
+            print_json({"pipeline": name, "stream": stream, **as_json(plan)})
+            return
+        sys.exit(run_submission(plan, as_json=True))
+    echo(f"{name}: {'would be submitted' if dry_run else 'submitting'} to {plan.master}", err=not dry_run)
     for word, text in describe(plan):
-        click.echo(f"  {word:<10} {text}", err=not dry_run)
+        echo(f"  {word:<10} {text}", err=not dry_run)
     if dry_run:
-        click.echo(f"  {'command':<10} {shlex.join(plan.argv)}")
+        echo(f"  {'command':<10} {shlex.join(plan.argv)}")
     else:
         sys.exit(run_submission(plan))
 

@@ -12,7 +12,7 @@ import click
 from frazil.cli.catalog import DATABASE, WAREHOUSE, opened_server
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, print_json
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def _show(candidates: Sequence[Candidate], chosen: Candidate | None, output: str
         when = datetime.fromtimestamp(c.updated_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S") if c.readable else "-"
         state = f"readable, {c.snapshots} snapshots, current {c.snapshot_id}" if c.readable else c.reason
         mark = "current" if c.is_current else "was current" if c.was_current else "perhaps never current"
-        click.echo(f"{'->' if c is chosen else '  '} {c.location.rpartition('/')[2]}  {when}  {mark}  {state}")
+        echo(f"{'->' if c is chosen else '  '} {c.location.rpartition('/')[2]}  {when}  {mark}  {state}")
     if chosen is None:
-        click.echo("no version that can be read and was current for certain; choose one with --to FILE")
+        echo("no version that can be read and was current for certain; choose one with --to FILE")
     elif any(c.is_current and c.readable for c in candidates):
-        click.echo("the current version can be read; --to FILE goes back all the same")
+        echo("the current version can be read; --to FILE goes back all the same")

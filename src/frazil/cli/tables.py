@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,16 +11,12 @@ import click
 
 from frazil.cli.complete import complete_namespaces
 from frazil.cli.context import Context
-from frazil.cli.show import OUTPUT, print_rows, to_json
-from frazil.errors import NoSuchNamespace
+from frazil.cli.show import OUTPUT, echo, print_rows, to_json
 from frazil.protocol import COMPANION_SUFFIXES
 from frazil.units import count, size
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-    from pyiceberg.typedef import Identifier
-
-    from frazil.client import FrazilCatalog
 
 COLUMNS = ("table", "snapshots", "rows", "data files", "size", "updated (UTC)")
 
@@ -77,33 +73,23 @@ def tables(context: Context, namespace: str | None, everything: bool, output: st
     Of the whole catalog, or of one NAMESPACE and what is below it. Reads the metadata of each table and no manifest:
     rows, files and size are those of the current snapshot's summary.
     """
-    infos = list(_describe(context.catalog, namespace, everything))
+    infos = list(_describe(context, namespace, everything))
     if output == "json":
-        click.echo(to_json({"tables": [asdict(info) for info in infos]}))
+        echo(to_json({"tables": [asdict(info) for info in infos]}))
     elif infos:
         print_rows(COLUMNS, map(_as_row, infos), right=COLUMNS[1:5])
     else:
-        click.echo(f"no tables in {namespace or 'this catalog'}")
+        echo(f"no tables in {namespace or 'this catalog'}")
 
 
-def _describe(catalog: FrazilCatalog, namespace: str | None, everything: bool) -> Iterator[TableInfo]:
-    names = sorted(_names(catalog, namespace))
+def _describe(context: Context, namespace: str | None, everything: bool) -> Iterator[TableInfo]:
+    from frazil.lake import Lake
+
+    parts = tuple(namespace.split(".")) if namespace else None
+    names = Lake(context.settings, catalog=context.catalog).identifiers(parts)
     names = [name for name in names if everything or not name[-1].endswith(COMPANION_SUFFIXES)]
-    for name, table in zip(names, catalog.load_each(names), strict=True):
+    for name, table in zip(names, context.catalog.load_each(names), strict=True):
         yield TableInfo.of(".".join(name), table)
-
-
-def _names(catalog: FrazilCatalog, namespace: str | None) -> Iterable[Identifier]:
-    from pyiceberg.exceptions import NoSuchNamespaceError
-
-    pending = [tuple(namespace.split("."))] if namespace else list(catalog.list_namespaces())
-    try:
-        while pending:
-            current = pending.pop()
-            yield from catalog.list_tables(current)
-            pending += catalog.list_namespaces(current)
-    except NoSuchNamespaceError as exc:
-        raise NoSuchNamespace(namespace or ".".join(current)) from exc
 
 
 def _as_row(info: TableInfo) -> tuple[object, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.terminal import visible
+
 if TYPE_CHECKING:
     from frazil.history import LogEntry
     from frazil.upkeep import StepPlan, StepReport
@@ -14,7 +16,7 @@ class History(list["LogEntry"]):
 
     def __repr__(self) -> str:
         """One snapshot per line: time, id, operation, rows, and the branches and tags that are there."""
-        return "\n".join(map(_snapshot, self)) or "no snapshots"
+        return "\n".join(visible(_snapshot(entry)) for entry in self) or "no snapshots"
 
 
 class Maintenance(list["StepPlan | StepReport"]):

@@ -24,12 +24,14 @@ def print_rows(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left", pad_edge=False)
+    from frazil.terminal import visible
+
+    table = Table(box=SIMPLE_HEAD, title=Text(visible(title)) if title else None, title_justify="left", pad_edge=False)
     for column in columns:
-        table.add_column(Text(column), justify="right" if column in right else "left", overflow="fold")
+        table.add_column(Text(visible(column)), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         # Text, not str: brackets in a value are no markup.
-        table.add_row(*(Text("" if value is None else str(value), overflow="fold") for value in row))
+        table.add_row(*(Text("" if value is None else visible(str(value)), overflow="fold") for value in row))
     if console is None:
         console = Console()
         console = console if console.is_terminal else Console(width=240)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import MissingExtra, QueryError
 from frazil.moved import warn_former
+from frazil.terminal import visible
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -86,7 +87,7 @@ class Result:
 
     def __repr__(self) -> str:
         """The columns and their types."""
-        return f"<Result {', '.join(f'{field.name}: {field.type}' for field in self.schema)}>"
+        return visible(f"<Result {', '.join(f'{field.name}: {field.type}' for field in self.schema)}>")
 
     def read_all(self) -> pa.Table:
         """Deprecated: use `to_arrow()`."""
