@@ -38,8 +38,8 @@ def diff(
 ) -> None:
     """Show what changed in a table between two snapshots.
 
-    Compares schema, partitioning, files and, with --key, rows. A and B are a snapshot's id, a time ('2024-01-18
-    09:30', UTC), a branch or a tag. B is main unless given.
+    Compares schema, partitioning, files and, with --key, rows. A and B are a snapshot id, a timestamp
+    ('2024-01-18 09:30', UTC), a branch or a tag. B is main unless given.
     """
     from frazil.lake import Lake
 

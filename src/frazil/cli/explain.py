@@ -6,7 +6,7 @@ import click
 
 from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
-from frazil.cli.show import output_option, print_json
+from frazil.cli.show import REFERENCE, output_option, print_json
 
 
 @click.command()
@@ -15,9 +15,9 @@ from frazil.cli.show import output_option, print_json
 @click.option("--columns", metavar="A,B", help="Which columns; all unless given.")
 @click.option(
     "--at",
-    metavar="POINT",
+    metavar="REFERENCE",
     shell_complete=complete_any_ref,
-    help="As of when: a time, a snapshot's id, a branch or a tag.",
+    help=f"As of when: {REFERENCE}.",
 )
 @click.option(
     "--engine",

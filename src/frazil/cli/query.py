@@ -27,7 +27,7 @@ PAGE_ROWS = 500
 
 @click.command()
 @click.argument("sql")
-@click.option("--at", metavar="TIME", help="Every table as it was at this time, UTC unless it names a zone.")
+@click.option("--at", metavar="REFERENCE", help=f"Every table as of then: {REFERENCE}.")
 @click.option("--snapshot", type=int, metavar="ID", help="The table at this snapshot.")
 @click.option("--ref", metavar="NAME", help="Every table at this branch or tag.")
 @click.option(

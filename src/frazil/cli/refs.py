@@ -101,9 +101,9 @@ AT = click.option(
     "--at",
     default="main",
     show_default=True,
-    metavar="POINT",
+    metavar="REFERENCE",
     shell_complete=complete_any_ref,
-    help="A snapshot's id, a time, a branch or a tag.",
+    help=f"Where it begins: {REFERENCE}.",
 )
 KEEP = click.option(
     "--max-ref-age",

@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("table", shell_complete=complete_tables)
-@click.option("--to", type=int, metavar="SNAPSHOT", help="The snapshot to go back to.")
-@click.option("--at", metavar="TIME", help="What the branch held at this time, UTC unless it names a zone.")
+@click.option("--to", metavar="REFERENCE", shell_complete=complete_any_ref, help="The same as --at.")
+@click.option(
+    "--at",
+    metavar="REFERENCE",
+    shell_complete=complete_any_ref,
+    help=f"The state to go back to: {REFERENCE}. A timestamp is looked up on --ref.",
+)
 @click.option(
     "--ref", default="main", shell_complete=complete_branches, show_default=True, help="The branch that goes back."
 )
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
 def rollback(
     context: Context,
     table: str,
-    to: int | None,
+    to: str | None,
     at: str | None,
     ref: str,
     with_progress: bool | None,
@@ -52,9 +57,9 @@ def rollback(
     from frazil.lake import Lake
 
     if (to is None) == (at is None):
-        raise HistoryError("a rollback needs a snapshot or a time, and not both", hint="--to SNAPSHOT, or --at TIME")
-    target = to if to is not None else at
-    assert target is not None
+        hint = f"--at REFERENCE: {REFERENCE}"
+        raise HistoryError("a rollback needs the state to go back to, once: --at, or --to", hint=hint, option="at")
+    target = to or at or ""
     plan = Lake(context.settings, catalog=context.catalog).table(table).plan_rollback(target, ref=ref)
     may_ask = output == "text" and sys.stdin.isatty()
     if output == "text":

@@ -122,6 +122,28 @@ def test_rollback_shows_what_goes_and_does_it(shell: Shell) -> None:
     assert past.ids() == [1]
 
 
+@pytest.mark.parametrize("option", ["--to", "--at"])
+def test_rollback_takes_every_kind_of_snapshot_reference(shell: Shell, option: str) -> None:
+    past = shell.past
+    first = past.append(1)
+    shell.said("tag", "create", past.name, "v1")
+    shell.said("branch", "create", past.name, "dev")
+    time = shell.json("log", past.name)[0]["time"]
+    for reference in (str(first), "v1", "dev", time):
+        past.append(2, 3)
+        shell.said("rollback", past.name, option, reference, "--yes")
+        assert past.ids() == [1]
+    with raises(HistoryError, table=past.name, ref="nope"):
+        shell.run("rollback", past.name, option, "nope", "--yes")
+
+
+@pytest.mark.parametrize("words", [(), ("--to", "v1", "--at", "v1")])
+def test_rollback_needs_one_reference(shell: Shell, words: tuple[str, ...]) -> None:
+    shell.past.append(1)
+    with raises(HistoryError, option="at"):
+        shell.run("rollback", shell.past.name, *words, "--yes")
+
+
 def test_without_a_terminal_rollback_says_what_to_add_and_changes_nothing(shell: Shell) -> None:
     past = shell.past
     with past.sink() as sink:
