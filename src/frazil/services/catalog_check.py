@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import json
 import re
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from frazil.config import Settings, redact_url
 from frazil.served import FILE_NAME, read_served
@@ -41,7 +43,7 @@ def ask_catalog(settings: Settings) -> CatalogAnswer:
     except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
         detail = f"{where} answers, and is not an Iceberg REST catalog"
         return CatalogAnswer(detail, True, "correct catalog.uri: frazil config shows where it is set", chosen)
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, http.client.HTTPException) as exc:
         reason = getattr(exc, "reason", None) or exc
         detail = f"{where} does not answer: {redact_url(str(reason))}"
         return CatalogAnswer(
@@ -60,7 +62,7 @@ def _version(settings: Settings) -> str:
     """Frazil's own server says its version in its metrics; other catalogs do not say theirs."""
     try:
         build = re.search(r'frazil_build_info\{[^}]*version="([^"]+)"', _get(settings, "/metrics"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         build = None
     return f"Frazil {build[1]}" if build else "an Iceberg REST catalog that does not say its version"
 
@@ -75,12 +77,29 @@ def _warehouse(settings: Settings, overrides: dict[str, str]) -> str:
     return f"warehouse {name}{f' in {place}' if place else ''}, served by 'frazil {served.command}' (pid {served.pid})"
 
 
+def _without_credentials(uri: str) -> tuple[str, dict[str, str]]:
+    """The address without `user:password@`, and the header that sends them: urllib takes them for a part of the host.
+
+    >>> _without_credentials("http://me:p%40ss@127.0.0.1:8181/lake")
+    ('http://127.0.0.1:8181/lake', {'Authorization': 'Basic bWU6cEBzcw=='})
+    >>> _without_credentials("http://127.0.0.1:8181")
+    ('http://127.0.0.1:8181', {})
+    """
+    parts = urlsplit(uri)
+    credentials, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return uri, {}
+    encoded = base64.b64encode(unquote(credentials).encode()).decode()
+    return parts._replace(netloc=host).geturl(), {"Authorization": f"Basic {encoded}"}
+
+
 def _get(settings: Settings, path: str) -> str:
-    token = settings.catalog.token
-    headers = {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
-    if not settings.catalog.uri.startswith(("http://", "https://")):
+    uri, headers = _without_credentials(settings.catalog.uri)
+    if token := settings.catalog.token:
+        headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
+    if not uri.startswith(("http://", "https://")):
         raise ValueError("it is not an http:// or https:// address")
-    request = urllib.request.Request(settings.catalog.uri.rstrip("/") + path, headers=headers)  # noqa: S310  # http only, see above
+    request = urllib.request.Request(uri.rstrip("/") + path, headers=headers)  # noqa: S310  # http only, see above
     with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
         answer: bytes = response.read(LONGEST_ANSWER)
     return answer.decode()

@@ -142,6 +142,22 @@ def test_the_catalog_is_asked_for_its_version_and_warehouse(settings: Settings, 
     assert (result.state, result.detail) == ("ok", f"{server.uri} (flag): {said}")
 
 
+@pytest.mark.parametrize("credentials", ["me:hunter2", "me", ":hunter2", "me:hunter2@home"])
+def test_a_catalog_with_credentials_in_its_address_is_asked_and_they_are_not_printed(
+    settings: Settings, tmp_path: Path, credentials: str
+) -> None:
+    with running_catalog(tmp_path / "catalog") as server:
+        uri = server.uri.replace("://", f"://{credentials}@")
+        result = find(with_uri(settings, uri), "Catalog", "catalog.uri")
+    assert (result.state, "warehouse default" in result.detail, "hunter2" in str(result)) == ("ok", True, False)
+
+
+@pytest.mark.parametrize("uri", ["http://me:hunter2@", "http://me:hunter2@host:port", "http://me:hunter2@[::1"])
+def test_an_address_that_is_malformed_is_broken_and_its_password_is_not_printed(settings: Settings, uri: str) -> None:
+    result = find(with_uri(settings, uri), "Catalog", "catalog.uri")
+    assert (result.state, "hunter2" in str(result)) == ("broken", False)
+
+
 @pytest.mark.parametrize(
     ("source", "state"), [("flag", "broken"), ("default", "note"), (".frazil/catalog.json", "note")]
 )
