@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from frazil.cli.ownership import adopt_option
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.cli.spark import kafka_jars
 from frazil.project import load_project
+
+if TYPE_CHECKING:
+    from frazil.spark import Submission
 
 
 @click.command()
@@ -27,9 +31,17 @@ from frazil.project import load_project
 @click.option("--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", help="With --stream: a batch so often.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
 @adopt_option
+@OUTPUT
 @click.pass_obj
 def submit(
-    context: Context, name: str, master: str | None, stream: bool, interval: float | None, dry_run: bool, adopt: bool
+    context: Context,
+    name: str,
+    master: str | None,
+    stream: bool,
+    interval: float | None,
+    dry_run: bool,
+    adopt: bool,
+    output: str,
 ) -> None:
     """Run a pipeline on a Spark cluster with spark-submit.
 
@@ -44,10 +56,11 @@ def submit(
     pipeline = load_project(folder).pipeline(name)
     flags = context.overrides | ({"spark.master": master} if master else {})
     settings = Context(context.profile, flags).settings
+    arguments = driver_arguments(context.profile, flags, name, stream=stream, interval=interval, adopt=adopt)
     plan = plan_submission(
         settings,
         folder,
-        arguments=driver_arguments(context.profile, flags, name, stream=stream, interval=interval, adopt=adopt),
+        arguments=[*arguments, "--output", "json"] if output == "json" else arguments,
         app_name=f"frazil {name}",
         jars=kafka_jars(pipeline),
     )
@@ -63,6 +76,19 @@ def submit(
         echo(f"  {'command':<10} {shlex.join(plan.argv)}")
     else:
         sys.exit(run_submission(plan))
+
+
+def as_json(plan: Submission) -> dict[str, object]:
+    """What would be submitted, for programs: docs/cli-json.md has its shape."""
+    return {
+        "master": plan.master,
+        "project": {"path": str(plan.pack.path), "files": list(plan.pack.files), "bytes": plan.pack.bytes},
+        "python": plan.python,
+        "jars": [str(jar) for jar in plan.jars],
+        "log": str(plan.log),
+        "secrets": list(plan.kept_back),
+        "command": list(plan.argv),
+    }
 
 
 def driver_arguments(

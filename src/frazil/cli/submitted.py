@@ -19,6 +19,9 @@ def main() -> None:
     part.write_text(str(os.getpid()))
     part.replace(errand.pid_file)
     threading.Thread(target=_end_with, args=(errand.parent, errand.parent_started), daemon=True).start()
+    if errand.output:
+        output = os.open(errand.output, os.O_WRONLY | os.O_APPEND)
+        os.dup2(output, sys.stdout.fileno())
     sys.argv = ["frazil", *errand.arguments]  # in memory alone: `ps` does not see it
     cli.main()
 

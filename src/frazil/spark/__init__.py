@@ -9,7 +9,7 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.spark.messages import python_error, spark_error, spark_errors
     from frazil.spark.session import ICEBERG_AWS, ICEBERG_RUNTIME, KAFKA_JARS, spark_session
-    from frazil.spark.submit import ERRAND, Errand, describe, plan_submission, run_submission
+    from frazil.spark.submit import ERRAND, Errand, Submission, describe, plan_submission, run_submission
     from frazil.spark.tasks import Batches, as_report, collect_reports, merging, quoted, spread, task_number
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "KAFKA_JARS",
     "Batches",
     "Errand",
+    "Submission",
     "as_report",
     "collect_reports",
     "describe",

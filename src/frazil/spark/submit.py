@@ -7,6 +7,7 @@ file: the driver reads them again from where they came, and what was given by fl
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import os
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -30,6 +32,8 @@ from frazil.spark.session import is_private, session_conf, session_environment
 ERRAND = "FRAZIL_SUBMIT"  # the variable that tells the driver what to do
 SCRIPT = Path(__file__).parent.parent / "cli" / "submitted.py"
 LOG_LINES = 12
+COPY_SECONDS = 0.2
+STDERR = 2
 
 
 @dataclass(frozen=True)
@@ -127,15 +131,25 @@ def describe(plan: Submission) -> list[tuple[str, str]]:
 # --- doing it --------------------------------------------------------------------------------------------------------
 
 
-def run_submission(plan: Submission) -> int:
+def run_submission(plan: Submission, *, as_json: bool = False) -> int:
     """Submits, passes the driver's output on, and gives its exit code. Ctrl-C and SIGTERM reach the driver, which stops
     as ever.
+
+    Spark makes one stream of the driver's stdout and stderr. With `as_json`, stdout gets the driver's stdout alone, and
+    stderr the rest.
     """
     plan.log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="frazil-submit-") as folder, plan.log.open("ab") as log:
         begun = Path(folder) / "pid"
         size = plan.log.stat().st_size
-        errand = Errand(list(plan.arguments), str(begun), os.getpid(), processes.start_time(os.getpid()) or "")
+        output = Path(folder) / "stdout" if as_json else None
+        errand = Errand(
+            list(plan.arguments),
+            str(begun),
+            os.getpid(),
+            processes.start_time(os.getpid()) or "",
+            str(output) if output else "",
+        )
         # In a session of its own: Ctrl-C would end the JVM, and the driver could not finish what it is at.
         with (
             subprocess.Popen(
@@ -143,12 +157,13 @@ def run_submission(plan: Submission) -> int:
                 env={**os.environ, **plan.env, ERRAND: errand.to_json()},
                 cwd=plan.folder,
                 stdin=subprocess.DEVNULL,
+                stdout=STDERR if as_json else None,
                 stderr=log,
                 start_new_session=True,
             ) as child,
             _passing_signals(child, begun),
         ):
-            code = child.wait()
+            code = child.wait() if output is None else _wait_and_copy(child, output)
         if not begun.exists():
             said = _end_of(plan.log, size)
             raise PipelineError(
@@ -160,6 +175,21 @@ def run_submission(plan: Submission) -> int:
     return code
 
 
+def _wait_and_copy(child: subprocess.Popen[bytes], output: Path) -> int:
+    """Copies what the driver writes to a file to stdout until the child ends; gives its exit code."""
+    output.touch()
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")  # a character may be there in part
+    with output.open("rb") as source:
+        code = None
+        while code is None:
+            code = child.poll()  # before the copy: what was written up to the end is copied
+            sys.stdout.write(decoder.decode(source.read()))
+            sys.stdout.flush()
+            if code is None:
+                time.sleep(COPY_SECONDS)
+    return code
+
+
 @dataclass(frozen=True)
 class Errand:
     """What the driver gets: the arguments of `frazil`, where to leave its pid, and for whom it works."""
@@ -168,6 +198,7 @@ class Errand:
     pid_file: str
     parent: int
     parent_started: str
+    output: str = ""  # a file that takes the driver's stdout
 
     def to_json(self) -> str:
         return json.dumps(self.__dict__)

@@ -131,6 +131,19 @@ def test_spark_submit_that_ends_before_the_driver_begins_shows_what_it_said(tmp_
         )
 
 
+def test_as_json_stdout_is_the_drivers_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A program in the place of the JVM, which makes one stream of the driver's two."""
+    code = """
+        import subprocess
+        driver = "import frazil.cli; frazil.cli.main = lambda: print('{}', *sys.argv[1:]) or sys.exit(print('a log', file=sys.stderr) or 4); "
+        driver = "import sys; " + driver + "from frazil.cli.submitted import main; main()"
+        sys.exit(subprocess.run([sys.executable, "-c", driver], stderr=subprocess.STDOUT).returncode)
+    """  # noqa: E501
+    assert run_submission(submission(tmp_path, code), as_json=True) == 4
+    printed = capfd.readouterr()
+    assert (printed.out, printed.err) == ("{} run x\n", "a log\n")
+
+
 def test_a_signal_reaches_the_driver_which_ends_in_its_own_way(tmp_path: Path) -> None:
     code = (
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
@@ -148,10 +161,14 @@ def test_a_driver_whose_command_was_killed_ends_too(tmp_path: Path) -> None:
         parent_started="another process of this pid, which is gone",
     )
     code = (
-        "import time; from frazil import cli; from frazil.pipelines import submitted; cli.main = lambda: "
+        "import time; from frazil import cli; from frazil.cli import submitted; cli.main = lambda: "
         "time.sleep(300); submitted.main()"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, ERRAND: errand.to_json()}, timeout=240, check=False
+        [sys.executable, "-c", code],
+        env={**os.environ, ERRAND: errand.to_json()},
+        timeout=240,
+        check=False,
+        capture_output=True,
     )
-    assert ended.returncode == 1
+    assert (ended.returncode, ended.stderr) == (1, b"")
