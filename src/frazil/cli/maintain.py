@@ -267,16 +267,12 @@ class SparkOnDemand:
 def _bar(label: str, quiet: bool) -> Iterator[Any]:
     """A bar on a terminal; elsewhere the lines say enough."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress
+
+    from frazil.cli.progress import bar_columns
 
     console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+    columns, hidden = bar_columns(console), quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, expand=True, disable=hidden) as progress:
         task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -6,12 +6,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,9 +81,17 @@ class Progressed:
         """
         rows = f", {self.rows:,} rows" if self.rows else ""
         if not self.active:
-            return f"planning{rows}"
+            return f"{'on the driver' if self.finished_stages else 'planning'}{rows}"
         name = next(iter(self.active.values())).name.split(" at ")[0]
         return f"stage {self.finished_stages + 1}, {name}{rows}"
+
+
+@contextmanager
+def starting_spark(label: str, talk: Talk) -> Iterator[None]:
+    """Says on a terminal that Spark is starting, which takes seconds, until the block ends."""
+    console = Console(stderr=True)
+    with console.status(Text(f"{label}: starting Spark")) if console.is_terminal and not talk.json else nullcontext():
+        yield
 
 
 @contextmanager
@@ -99,10 +117,19 @@ def spark_progress(spark: SparkSession, label: str, talk: Talk) -> Iterator[None
 Show = Callable[[Progressed], None]
 
 
+def bar_columns(console: Console, unit: str = "") -> list[ProgressColumn]:
+    """A line that fits the terminal: the numbers first, then as much of the description as there is room for."""
+    units = [TextColumn(unit)] if unit else []
+    description = TextColumn(
+        "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
+    bar = BarColumn(bar_width=max(5, min(40, console.width // 6)))
+    return [SpinnerColumn(), bar, MofNCompleteColumn(), *units, TimeElapsedColumn(), description]
+
+
 @contextmanager
 def _bar(console: Console, label: str) -> Iterator[Show]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TextColumn("tasks"), TimeElapsedColumn(), console=console, transient=True) as progress:
+    with Progress(*bar_columns(console, "tasks"), console=console, transient=True, expand=True) as progress:
         bar = progress.add_task(label, total=None)
         yield lambda now: progress.update(
             bar, description=f"{label}: {now.describe()}", completed=now.done, total=now.total or None

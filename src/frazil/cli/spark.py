@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from frazil.pipelines import Pipeline
 
 
-def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> AbstractContextManager[SparkSession]:
+@contextmanager
+def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> Iterator[SparkSession]:
     """Spark for a pipeline: with the jars of its source, and the project's modules wherever tasks run."""
+    from frazil.cli.progress import starting_spark
     from frazil.spark import spark_session
 
-    return spark_session(
+    session = spark_session(
         context.settings,
         app_name=f"frazil {pipeline.name}",
         log=spark_log(context),
@@ -28,6 +30,10 @@ def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> 
         project=project.folder,
         tell=lambda line: context.talk.note(f"{pipeline.name}: {line}"),
     )
+    with ExitStack() as stack:
+        with starting_spark(pipeline.name, context.talk):
+            spark = stack.enter_context(session)
+        yield spark
 
 
 def kafka_jars(pipeline: Pipeline) -> Sequence[str]:
