@@ -188,7 +188,7 @@ def test_a_rollback_says_whether_rows_come_again(lake: SinkTable) -> None:
 def test_rows_that_another_program_removes_are_said(lake: SinkTable) -> None:
     lake.fill(lake.sink(), 3)
     lake.table().delete("id < 2")
-    assert (lake.problems(), notes(lake)) == ([], ["another program removed 3 rows and added 1 (overwrite)"])
+    assert (lake.problems(), notes(lake)) == ([], ["3 rows removed and 1 added outside the sinks (overwrite)"])
 
 
 def test_rows_out_of_quarantine_are_said(lake: SinkTable) -> None:
@@ -243,7 +243,7 @@ def test_a_snapshot_that_was_staged_is_part_of_the_proof(lake: SinkTable) -> Non
     progress = read_progress(lake.table().metadata).part("s/part-0")
     claim = Claim("s/part-0", progress.writer, 1, 2, start={"0": 3}, end={"0": 5})
     Publisher(lake.catalog, lake.name).publish(Move(lake.name, staged.snapshot_id, base.snapshot_id, "stage"), claim)
-    assert (lake.problems(), lake.ids(), notes(lake)) == ([], [0, 1, 2, 3, 4], ["another program added 2 rows"])
+    assert (lake.problems(), lake.ids(), notes(lake)) == ([], [0, 1, 2, 3, 4], ["2 rows added outside the sinks"])
 
 
 def test_a_tag_is_proved_up_to_where_it_is(lake: SinkTable) -> None:

@@ -60,9 +60,9 @@ def test_rows_of_others_and_rows_out_of_quarantine_are_said(uri: str) -> None:
     report = audit_delta(uri)
     assert (report.problems, report.parts) == ((), (PartReport("s/part-0", 1, {}, {"0": 3}),))
     assert notes(report) == [
-        "another program added 1 row",
+        "1 row added outside the sinks",
         "1 row came out of quarantine",
-        "another program removed 1 row and added 0 (delete)",
+        "1 row removed and 0 added outside the sinks (delete)",
     ]
 
 

@@ -44,7 +44,7 @@ class RowRefused(SinkError):
     def __init__(self, table: str, reason: str, *, position: str, row: str) -> None:
         super().__init__(
             f"{table}: row at {position} rejected: {reason}\n  row: {row}",
-            hint="nothing of this batch was committed; fix the source, or open the sink with bad_rows='quarantine'",
+            hint="nothing of this batch was committed; fix the source, or set bad_rows='quarantine'",
             table=table,
             reason=reason,
         )

@@ -124,13 +124,13 @@ class _Walk:
         self.others += 1
         if step.deleted and step.operation != "replace":
             self.notes.append(
-                f"{step.id}: another program removed {count(step.deleted, 'row')} and added {step.added:,} "
+                f"{step.id}: {count(step.deleted, 'row')} removed and {step.added:,} added outside the sinks "
                 f"({step.operation})"
             )
         elif step.deleted != step.added and step.operation == "replace":
             self.notes.append(f"{step.id}: a rewrite took {step.deleted:,} rows and left {step.added:,}")
         elif step.added and step.operation != "replace":
-            self.notes.append(f"{step.id}: another program added {count(step.added, 'row')}")
+            self.notes.append(f"{step.id}: {count(step.added, 'row')} added outside the sinks")
 
     def _sink_step(self, step: Step, after: Progress) -> None:
         self.ours += 1

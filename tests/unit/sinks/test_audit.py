@@ -165,8 +165,8 @@ def test_what_others_do_is_said_and_no_problem() -> None:
     report = look(TAKEN, step(2, 1, {"a": 5}, {}, {"a": 5}), *others, now={"a": 5}, commits=1)
     assert (report.problems, report.commits, report.others) == ((), 3, 3)
     assert report.notes == (
-        "4: another program added 7 rows",
-        "5: another program removed 3 rows and added 0 (delete)",
+        "4: 7 rows added outside the sinks",
+        "5: 3 rows removed and 0 added outside the sinks (delete)",
         "7: 2 rows came out of quarantine",
     )
 

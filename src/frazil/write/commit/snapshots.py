@@ -114,7 +114,7 @@ def check_required(table: Table, files: Sequence[WrittenFile]) -> None:
                     metadata.schema().find_column_name(field_id) or field.name,
                     expected=f"{field.field_type}, required",
                     got="NULLs in rows that were taken before it was made required",
-                    hint="open the sink again and continue from its position: these rows are checked again",
+                    hint="repeat the write, or open the sink again and go on from its position: they are checked again",
                 )
 
 

@@ -131,7 +131,7 @@ class Contract:
 
     def _check_extra(self, names: Sequence[str]) -> None:
         if names and self.extra != "ignore":
-            hint = "open the sink with extra_fields='ignore' to drop it, or 'evolve' to add the column"
+            hint = "set extra_fields='ignore' to drop it, or 'evolve' to add the column"
             raise self._mismatch(names[0], "no such field", "one", hint=hint)
 
     def _judge(self, batch: pa.RecordBatch) -> _Verdict:

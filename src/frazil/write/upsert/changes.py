@@ -129,7 +129,7 @@ class Changes:
                     field.name,
                     expected="a value: the column was made required",
                     got="NULLs in changes that were taken before",
-                    hint="open the sink again and continue from its position: these changes are checked again",
+                    hint="repeat the write, or open the sink again and go on from its position: they are checked again",
                 )
         return Changes(rows, rules, layout)
 
