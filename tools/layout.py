@@ -106,7 +106,13 @@ NAMES = tuple(package.name for package in LAYOUT)
 PARTS = {package.name: tuple(package.parts) for package in LAYOUT}
 # Modules that users import by their own names, next to the names of their package.
 PUBLIC_MODULES = frozenset(
-    {"frazil.pipelines.sources", "frazil.tables.transforms", "frazil.sinks.audit", "frazil.cli.main"}
+    {
+        "frazil.pipelines.sources",
+        "frazil.tables.transforms",
+        "frazil.sinks.audit",
+        "frazil.sinks.bytewax",
+        "frazil.cli.main",
+    }
 )
 
 

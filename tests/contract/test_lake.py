@@ -183,6 +183,27 @@ def test_a_branch_that_is_named_like_a_time_is_the_branch(numbers: Past) -> None
 # --- former names ----------------------------------------------------------------------------------------------------
 
 
+def test_a_scan_in_spark_needs_a_session(numbers: Past) -> None:
+    with raises(QueryError, option="session"):
+        numbers.table.scan().to_spark()
+
+
+def test_sinks_show_their_table_part_and_position(past: Past) -> None:
+    with past.table.sink(name="s") as sink:
+        assert repr(sink) == f"<ArrowSink of {past.name}, part 's/part-0': at the beginning, 0 rows waiting>"
+        sink.write({"id": 1}, position=1)
+        assert repr(sink).endswith("at the beginning, 1 row waiting>")
+        sink.commit()
+        assert repr(sink).endswith("at 1, 0 rows waiting>")
+    assert repr(sink) == f"<ArrowSink of {past.name}, part 's/part-0': at 1, closed>"
+    upserts = past.table.sink(name="u", mode="upsert", key="id")
+    assert repr(upserts).startswith(f"<UpsertSink of {past.name}, part 'u/part-0'")
+    frames = past.lake.sink(past.name, name="s", host="spark")
+    assert repr(frames) == f"<FrameSink of {past.name}, part 's/part-0': at {{'0': 1}}>"
+    dataflow = past.lake.sink(tuple(past.name.split(".")), host="bytewax", parts=2)
+    assert repr(dataflow) == f"<TableSink of {past.name}: 2 parts>"
+
+
 def test_former_keywords_of_scan_work_with_a_warning(numbers: Past) -> None:
     first = numbers.live.snapshots()[0]
     moment = datetime.fromtimestamp(first.timestamp_ms / 1000, UTC)

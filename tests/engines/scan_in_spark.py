@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from frazil import Lake
 from frazil.config import load_settings
 from frazil.lake.engines import prepare
+from frazil.project import load_project
 from frazil.scan.engines.spark import run_sql
 
 
@@ -14,6 +16,21 @@ def read_scan(spark: Any, flags: dict[str, str], name: str, where: str | None, c
     """The rows of a scan as Spark has them, in order."""
     scan = Lake(load_settings(flags=flags)).table(name).scan(where, columns)
     return sorted([list(row) for row in scan.to_spark(spark).collect()], key=repr)
+
+
+def read_scan_in_active_session(_: Any, flags: dict[str, str], name: str, where: str) -> list[Any]:
+    """The same rows without a session in the call: the active one reads them."""
+    scan = Lake(load_settings(flags=flags)).table(name).scan(where, ["id"])
+    return sorted(row.id for row in scan.to_spark().collect())
+
+
+def run_twice(spark: Any, flags: dict[str, str], folder: str) -> list[Any]:
+    """What `lake.run` says of a pipeline with new files, and of its second run: rows, files and snapshot."""
+    lake, home = Lake(load_settings(flags=flags)), Path(folder)
+    lake.apply(load_project(home).tables)
+    results = [lake.run("load", folder=home, spark=spark) for _ in range(2)]
+    rows = lake.table("zoo.landed").scan().to_arrow().sort_by("id").to_pylist()
+    return [[(result.rows, result.files, result.snapshot_id) for result in results], rows]  # type: ignore[union-attr]
 
 
 def explain_scan(spark: Any, flags: dict[str, str], name: str, where: str, columns: list[str]) -> list[Any]:

@@ -100,6 +100,33 @@ def test_spark_reads_a_scan_in_its_tasks(stage: Stage, version: int) -> None:
     assert len(read) == 3
 
 
+def test_a_scan_without_a_session_takes_the_active_one(stage: Stage) -> None:
+    where = "total > 290 AND country = 'NO'"
+    read = stage.call("read_scan_in_active_session", "zoo.sales_v2", where)
+    assert read == [row[0] for row in stage.spark.sql(f"SELECT id FROM lake.zoo.sales_v2 WHERE {where} ORDER BY id")]
+
+
+PROJECT = """
+from frazil import Table, column, pipeline, sources
+
+landed = Table("zoo.landed", column("id", "long"), column("name", "string"))
+
+@pipeline(source=sources.csv("landing/*.csv"), target=landed)
+def load(frame):
+    return frame
+"""
+
+
+def test_lake_run_loads_new_files_once(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "lakehouse.py").write_text(PROJECT)
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing/a.csv").write_text("id,name\n1,a\n2,b\n")
+    (first, second), rows = stage.call("run_twice", str(tmp_path))
+    assert (first[:2], second) == ([2, 1], [0, 0, None])
+    assert stage.lake.table("zoo.landed").history()[0].snapshot_id == first[2]
+    assert rows == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+
+
 def test_sparks_plan_tells_what_it_pushes_down(stage: Stage) -> None:
     pushed, kept, columns, plan = stage.call("explain_scan", "zoo.sales_v2", "country = 'NO' AND total > 290", ["id"])
     assert any("country = 'NO'" in item for item in pushed), plan

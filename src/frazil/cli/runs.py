@@ -85,6 +85,7 @@ def _wanted(name: str | None) -> list[tuple[Table, str | None]]:
 def _show(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
+    from rich.text import Text
 
     grid = Grid()
     for column_name in SHOWN:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from frazil.pipelines import Pipeline, RunResult
     from frazil.pipelines.stream import StreamProgress
     from frazil.scan.planning import Named
-    from frazil.sinks import TableName
+    from frazil.sinks import ArrowSink, SinkArguments, TableName
+    from frazil.sinks.bytewax import TableSink
+    from frazil.sinks.spark import FrameSink
     from frazil.tables import Table
 
 HINT = "start one with: frazil serve (or frazil up); or name another: frazil.connect('http://...')"
@@ -154,14 +156,31 @@ class Lake(LakeAccess):
 
         return run_declared(self, pipeline, folder=folder, spark=spark, adopt=adopt)
 
-    def sink(self, table: TableName, **options: Any) -> Any:
+    @overload
+    def sink(
+        self, table: TableName, *, name: str, host: Literal["python"] = "python", **options: Unpack[SinkArguments]
+    ) -> ArrowSink: ...
+
+    @overload
+    def sink(
+        self, table: TableName, *, name: str | None = None, host: Literal["bytewax"], **options: Unpack[SinkArguments]
+    ) -> TableSink: ...
+
+    @overload
+    def sink(
+        self, table: TableName, *, name: str, host: Literal["spark"], **options: Unpack[SinkArguments]
+    ) -> FrameSink: ...
+
+    def sink(self, table: TableName, **options: Any) -> ArrowSink | TableSink | FrameSink:
         """A sink that writes each row of a stream exactly once; `frazil.sinks.open` has the hosts and options.
 
         `table` is the name of a table, or the location of a Delta table.
         """
         from frazil.sinks import open
 
-        return open(table, **{"catalog": self.catalog, **options})
+        arguments: dict[str, Any] = {"catalog": self.catalog, **options}
+        sink: ArrowSink | TableSink | FrameSink = open(table, **arguments)
+        return sink
 
     def close(self) -> None:
         """Ends the connections to the catalog."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from frazil.errors import HistoryError, ScanError, UpkeepError
 from frazil.lake.access import LakeAccess
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from frazil.scan import Scan
     from frazil.scan.planning import Named, Point
     from frazil.scan.reading import NearestRows, RowScan
-    from frazil.sinks import BadRows, Options, WriteResult
+    from frazil.sinks import ArrowSink, BadRows, Options, SinkArguments, WriteResult
     from frazil.sinks.audit import AuditReport
+    from frazil.sinks.bytewax import TableSink
+    from frazil.sinks.spark import FrameSink
     from frazil.write.contract import Extra
     from frazil.write.upsert import Ops
 
@@ -262,14 +264,27 @@ class LakeTable:
             return WriteResult(self.name, deleted=count, dry_run=dry_run)
         return delete(self.lake.catalog, identifier, chosen, branch=branch)
 
-    def sink(self, **options: Any) -> Any:
+    @overload
+    def sink(self, *, name: str, host: Literal["python"] = "python", **options: Unpack[SinkArguments]) -> ArrowSink: ...
+
+    @overload
+    def sink(
+        self, *, name: str | None = None, host: Literal["bytewax"], **options: Unpack[SinkArguments]
+    ) -> TableSink: ...
+
+    @overload
+    def sink(self, *, name: str, host: Literal["spark"], **options: Unpack[SinkArguments]) -> FrameSink: ...
+
+    def sink(self, **options: Any) -> ArrowSink | TableSink | FrameSink:
         """A sink that writes each row of a stream to the table exactly once: `table.sink(name="orders")`.
 
         `frazil.sinks.open` has the hosts and options.
         """
         from frazil.sinks import open
 
-        return open(self.name, **{"catalog": self.lake.catalog, **options})
+        arguments: dict[str, Any] = {"catalog": self.lake.catalog, **options}
+        sink: ArrowSink | TableSink | FrameSink = open(self.name, **arguments)
+        return sink
 
     def _identifier(self) -> Identifier:
         """The name as the catalog wants it; an error that names near ones if there is no such table."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from frazil.sinks.one_write import overwrite as overwrite
     from frazil.sinks.one_write import upsert as upsert
     from frazil.sinks.opening import Host, Mode, open
+    from frazil.sinks.opening import SinkArguments as SinkArguments
     from frazil.sinks.opening import TableName as TableName
     from frazil.sinks.opening import open_delta as open_delta
     from frazil.sinks.python import Options

@@ -29,6 +29,7 @@ from frazil.sinks.iceberg import IcebergTarget
 from frazil.sinks.python import Options, sink_options
 from frazil.sinks.sink import ArrowSink, SinkOptions, Target
 from frazil.sinks.upsert_sink import UpsertSink
+from frazil.units import count
 from frazil.write.commit import CommitCatalog, Parts, RetryPolicy, SingleTableCatalog, part_name, take_over_others
 from frazil.write.contract import as_table, extra_fields, nested_columns, new_nested_fields
 from frazil.write.upsert import UpsertRules
@@ -213,6 +214,10 @@ class TableSink(FixedPartitionedSink[SourceRows, SinkState]):
 
     def __init__(self, config: SinkConfig) -> None:
         self.config = config
+
+    def __repr__(self) -> str:
+        """The table and the number of parts."""
+        return f"<{type(self).__name__} of {self.config.table}: {count(self.config.num_partitions, 'part')}>"
 
     def list_parts(self) -> list[str]:
         """`part-0`, `part-1`, ..."""

@@ -56,6 +56,21 @@ class OpenOptions(Options, total=False):
     num_partitions: int
 
 
+class SinkArguments(OpenOptions, total=False):
+    """What `open` takes next to the table, its host and the name of the stream."""
+
+    catalog: Any
+    storage_options: Mapping[str, str] | None
+    part: int
+    parts: int
+    branch: str
+    retry: RetryPolicy | None
+    mode: Mode
+    key: str | Sequence[str]
+    sequence: str | None
+    op: str | Ops | None
+
+
 @overload
 def open(
     table: TableName,
@@ -148,10 +163,10 @@ def open(  # frazil.sinks.open reads as it should
     check_names(arguments, Options.__annotations__, others=PARAMETERS)
     check_word("host", host, get_args(Host))
     check_word("mode", mode, get_args(Mode))
+    where = _Where(table, catalog, storage_options, branch, retry or RetryPolicy())
     if host != "bytewax" or name is not None:
         check_stream(name, part)
     chosen = sink_options(**arguments)
-    where = _Where(table, catalog, storage_options, branch, retry or RetryPolicy())
     rules = _rules(where, mode, key, sequence, op)
     if host == "bytewax":
         return _for_bytewax(where, name, rules, arguments, parts)

@@ -16,6 +16,7 @@ from pyiceberg.typedef import Identifier
 
 from frazil.errors import ProgressMismatch, RowRefused, SinkError
 from frazil.sinks.arguments import as_names, as_offsets, as_position, check_word
+from frazil.units import count
 from frazil.write.commit import (
     Claim,
     Committed,
@@ -156,6 +157,13 @@ class ArrowSink:
         self._buffer = self._new_buffer()
         facts = {"table": target.layout.name, "part": part, "position": dict(self._progress.offsets)}
         log.info("%s: sink part '%s' opened", target.layout.name, part, extra={"fields": facts})
+
+    def __repr__(self) -> str:
+        """The table, the part, and where the source is to go on."""
+        waiting = f", {count(self._waiting_rows(), 'row')} waiting"
+        state = ", closed" if self._closed else waiting
+        position = self.offset if list(self.position) == [ONLY_SOURCE] else self.position or "the beginning"
+        return f"<{type(self).__name__} of {self._target.layout.name}, part '{self._part}': at {position}{state}>"
 
     # --- what a host calls -------------------------------------------------------------------------------------------
 
@@ -340,12 +348,14 @@ class ArrowSink:
 
     def _is_due(self) -> bool:
         policy, waited = self._options.flush, 0.0 if self._first_at is None else self._clock() - self._first_at
-        rows = self._buffer.rows + len(self._quarantined.rows) + sum(file.rows for file in self._files)
         return bool(
-            (policy.rows is not None and rows >= policy.rows)
+            (policy.rows is not None and self._waiting_rows() >= policy.rows)
             or (policy.bytes is not None and self._buffer.bytes >= policy.bytes)
             or (policy.seconds is not None and self._first_at is not None and waited >= policy.seconds)
         )
+
+    def _waiting_rows(self) -> int:
+        return self._buffer.rows + len(self._quarantined.rows) + sum(file.rows for file in self._files)
 
     def _claim(self) -> Claim:
         known = self._progress.offsets

@@ -71,7 +71,7 @@ def active_session() -> SparkSession:
 
     session = SparkSession.getActiveSession()
     if session is None:
-        raise QueryError("there is no active Spark session", hint="pass one: to_spark(session)")
+        raise QueryError("there is no active Spark session", hint="pass one: to_spark(session)", option="session")
     return session
 
 

@@ -167,6 +167,11 @@ class FrameSink:
             planned = target.plan_takeover(part, self._writer)
             self._planned, self._progress = planned.before, planned.own
 
+    def __repr__(self) -> str:
+        """The table, the part, and where the source is to go on."""
+        state = ", closed" if self._closed else ""
+        return f"<FrameSink of {self.layout.name}, part '{self._part}': at {self.position or 'the beginning'}{state}>"
+
     @property
     def layout(self) -> TableLayout:
         """The table as it was seen last."""
