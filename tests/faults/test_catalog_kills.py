@@ -64,7 +64,7 @@ class KillableServer:
 def test_a_server_killed_at_any_step_of_a_commit_loses_and_repeats_nothing(
     database: str, tmp_path: Path, campaign: Campaign
 ) -> None:
-    random, kills = campaign.random(), campaign.size(short=10, full=150)  # on each of the two databases
+    random, kills = campaign.random(), campaign.size(short=len(POINTS), full=150)  # on each of the two databases
     server = KillableServer(tmp_path, database)
     server.start()
     for table in TABLES:

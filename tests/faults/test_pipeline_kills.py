@@ -163,7 +163,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SalesLake]:
 @pytest.mark.timeout(0)
 @pytest.mark.requirement("sink.exactly-once")
 def test_a_pipeline_killed_at_random_moments_loads_every_row_once(lake: SalesLake, campaign: Campaign) -> None:
-    kills, files = campaign.size(short=4, full=50), lake.landed + campaign.size(short=4, full=30)
+    kills, files = campaign.size(short=3, full=50), lake.landed + campaign.size(short=4, full=30)
     chance = campaign.random()
     killed = 0
     while killed < kills:

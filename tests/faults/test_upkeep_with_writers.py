@@ -71,7 +71,7 @@ class Program:
 @pytest.mark.requirement("spark.maintain")
 def test_maintenance_while_writers_run_loses_nothing(meeting: Meeting, campaign: Campaign) -> None:
     least_seconds, most_seconds, chance = (
-        campaign.size(short=30, full=600),
+        campaign.size(short=10, full=600),
         campaign.size(short=400, full=1200),
         campaign.random(),
     )
