@@ -218,7 +218,7 @@ def test_imported_code_gives_an_empty_plan(project: Project) -> None:
     printed = project.frazil("import", "shop").output
     assert (
         project.frazil("import", "shop.sales", "shop.stock", "--out", "imported.py").output
-        == "2 tables are declared in imported.py\n"
+        == "declared 2 tables in imported.py\n"
     )
     assert (project.folder / "imported.py").read_text() == printed
     project.declare(printed)

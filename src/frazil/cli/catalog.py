@@ -26,7 +26,7 @@ WAREHOUSE = click.option(
 
 @click.group()
 def catalog() -> None:
-    """Look after the catalog's database and files."""
+    """Maintain the catalog's database and files."""
 
 
 @catalog.command()

@@ -13,6 +13,7 @@ from frazil.cli.context import Context
 from frazil.cli.show import echo
 from frazil.errors import ProjectError
 from frazil.protocol import COMPANION_SUFFIXES
+from frazil.units import count
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
@@ -41,7 +42,7 @@ def import_(context: Context, names: Sequence[str], out: Path | None) -> None:
         echo(code, nl=False)
         return
     out.write_text(code, encoding="utf-8")
-    echo(f"{len(tables)} tables are declared in {out}")
+    echo(f"declared {count(len(tables), 'table')} in {out}")
 
 
 def _find(catalog: FrazilCatalog, names: Sequence[str]) -> list[tuple[str, ...]]:

@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "quarantine": ("frazil.cli.quarantine:quarantine", "List, replay and drop rows that broke a table's contract."),
         "audit": ("frazil.cli.audit:audit", "Prove that every row of a table's sinks is in exactly once."),
         "table": ("frazil.cli.table:table", "Repair single tables."),
-        "catalog": ("frazil.cli.catalog:catalog", "Look after the catalog's database and files."),
+        "catalog": ("frazil.cli.catalog:catalog", "Maintain the catalog's database and files."),
         "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
         "doctor": ("frazil.cli.doctor:doctor", "Check this machine, the catalog and the local servers."),
     },

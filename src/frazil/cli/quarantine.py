@@ -40,7 +40,7 @@ def quarantine() -> None:
 def list_(context: Context, name: str | None, delta: bool, output: str) -> None:
     """Show what is in quarantine: how much, since when, why.
 
-    NAME is a namespace, a table or a Delta table; without it, the whole catalog is looked at.
+    NAME is a namespace, a table or a Delta table; without it, every table of the catalog.
     """
     holdings = _holdings(context, name, delta)
     if output == "json":
@@ -96,15 +96,15 @@ def show(
     type=click.Choice(["error", "ignore"]),
     default="error",
     show_default=True,
-    help="What becomes of a row with a field that the table does not have.",
+    help="What to do with fields that the table does not have.",
 )
 @click.option(
     "--from",
     "file",
     type=click.File(),
-    help="Rows that show --output json wrote, edited: these are meant, as they are there.",
+    help="Replay the edited rows of a file that show --output json wrote.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would come in.")
+@click.option("--dry-run", is_flag=True, help="Show what would be replayed, and change nothing.")
 @click.option(
     "--append",
     is_flag=True,
@@ -118,9 +118,9 @@ def show(
 def replay(context: Context, /, table: str, output: str, **options: Any) -> None:
     """Bring in the quarantined rows that the table takes now.
 
-    They are held against the table's current types and checks: the checks that lakehouse.py declares, and those given
-    here. Where it declares no such table and none are given, the checks that have refused rows still hold. Rows that
-    pass come into the table and leave the quarantine in one commit; the others stay.
+    Rows are checked against the table's current types, the checks that lakehouse.py declares, and those of --check. If
+    there are neither, the checks that rejected rows still hold. Rows that pass enter the table and leave the quarantine
+    in one commit; the others remain, with the reason.
     """
     from frazil.quarantine import Choice, edited_rows
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="A batch so often.",
+    help="Seconds between micro-batches.",
 )
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Answer /metrics and /progress on 127.0.0.1."

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     help="Where to: spark://HOST:PORT, yarn, k8s://..., local[*]; else the setting spark.master.",
 )
 @click.option("--stream", is_flag=True, help="Keep going, as frazil stream does; else once, as frazil run does.")
-@click.option("--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", help="With --stream: a batch so often.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="With --stream: seconds between micro-batches.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
 @adopt_option
 @OUTPUT

@@ -125,8 +125,8 @@ class LakeTable:
         filter: str | BooleanExpression | None = None,
         columns: str | Sequence[str] | None = None,
     ) -> Scan:
-        """The rows that appends have added after `since` (None: from the first snapshot on), up to `until`, whatever
-        became of them later.
+        """The rows that appends added after `since` (None: from the first snapshot on), up to `until`, also if they
+        were changed or deleted later.
         """
         from frazil.lake.open import open_appends
 

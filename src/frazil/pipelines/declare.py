@@ -97,12 +97,12 @@ def pipeline(
 
     - `key`: of the rows of one load that share it, the last one is kept: by `order_by`, then by file and row.
     - `mode`: `append`; `replace-partition`: the partitions that the load has rows of are replaced by them; or `upsert`:
-      a row takes the place of the one with its `key`. `sequence` names the column that says which of two is newer, `op`
-      the one that tells deletes.
+      a row replaces the one with the same `key`. `sequence` names the column that says which of two is newer, `op` the
+      one that marks deletes.
     - `max_bad_share`: rows that fail their type, NOT NULL or a check go to the quarantine; above this share the run
       stops instead.
     - `drift`: what happens to columns of the source that the table does not have: `freeze` stops the run, `evolve` adds
-      them to the table, `quarantine` sets the rows of such files aside.
+      them to the table, `quarantine` quarantines the rows of such files.
     - `audit`: what must hold of the table as it would be, before main has the rows: conditions of every row (`amount <
       10000`), or queries that find what is wrong (`SELECT order_id FROM {table} GROUP BY 1 HAVING count(*) > 1`). Until
       they pass, the rows are on `branch` alone.

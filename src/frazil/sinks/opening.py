@@ -153,7 +153,7 @@ def open(  # frazil.sinks.open reads as it should
     `catalog` is a `Lake`, a `frazil.client.FrazilCatalog`, any catalog of PyIceberg or the address of a REST catalog;
     without it the settings say. `storage_options` are those of delta-rs; without them the settings say, too.
 
-    With `mode="upsert"`, rows are changes: a row takes the place of the one with its `key`. The column `sequence` says
+    With `mode="upsert"`, rows are changes: a row replaces the one with the same `key`. The column `sequence` says
     which of two is newer, the column `op` which ones are deletes.
 
     The options are those of `frazil.sinks.Options`. `batch_size`, `batch_interval_seconds` and `num_partitions`, the
