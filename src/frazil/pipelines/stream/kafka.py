@@ -81,53 +81,69 @@ def plan_start(
     offsets: dict[str, dict[str, int]] = {}
     reached: dict[str, int] = {}
     done: set[str] = set()
-    losses: dict[str, None] = {}
-    ranges: dict[str, tuple[int, int]] = {}
-    recreated: dict[str, None] = {}
+    lost = _Losses()
     for partition in partitions:
         plain = f"{partition.topic}/{partition.number}"
         at = progress.get(partition.source, progress.get(plain))
         if at is not None and partition.source not in progress:
             done.add(plain)  # written by a sink that knows no ids of topics: the same messages
         if at is None and (former := _former(progress, partition)):
-            losses.update(
-                dict.fromkeys(
-                    f"topic {partition.topic} was deleted and made again; of the old one, {text} is read"
-                    for text in former
-                )
-            )
+            lost.add_recreated(partition.topic, former)
             done.update(former.values())
-            recreated[partition.topic] = None
-        if at is not None and at > partition.latest:
-            raise ProgressMismatch(
-                f"pipeline '{pipeline}': {table} has read {plain} up to {at}, but Kafka has it only up to "
-                f"{partition.latest}",
-                hint="has Kafka lost messages, or is this another cluster? a pipeline with another name starts from "
-                "the beginning",
-                pipeline=pipeline,
-                table=table,
-                source=plain,
-                expected=at,
-                got=partition.latest,
-            )
-        if at is not None and at < partition.earliest:
-            ranges[plain] = (at, partition.earliest - 1)
-            losses[
-                f"{plain}: offsets {at} to {partition.earliest - 1}, {partition.earliest - at:,} messages at most; "
-                f"Kafka begins "
-                f"at {partition.earliest}"
-            ] = None
         if at is not None:
+            _check_not_ahead(at, partition, pipeline=pipeline, table=table)
             reached[partition.source] = at
+            lost.add_removed(at, partition)
         offsets.setdefault(partition.topic, {})[str(partition.number)] = (
             EARLIEST if at is None else max(at, partition.earliest)
         )
-    if losses and not accept_loss:
+    if lost.lines and not accept_loss:
         hint = (
             "data_loss='accept' in sources.kafka(...) goes on with what is there; longer retention in Kafka prevents it"
         )
-        raise MessagesLost(pipeline, tuple(losses), ranges=ranges, recreated=tuple(recreated), hint=hint)
-    return Start(offsets, reached, frozenset(done), tuple(losses))
+        raise MessagesLost(pipeline, tuple(lost.lines), ranges=lost.ranges, recreated=tuple(lost.recreated), hint=hint)
+    return Start(offsets, reached, frozenset(done), tuple(lost.lines))
+
+
+@dataclass
+class _Losses:
+    """Messages that Kafka no longer has: one line per loss, and the same as values."""
+
+    lines: dict[str, None] = field(default_factory=dict)
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    recreated: dict[str, None] = field(default_factory=dict)
+
+    def add_recreated(self, topic: str, former: Iterable[str]) -> None:
+        """A topic that was deleted and made again, and what is read of the old one."""
+        for text in former:
+            self.lines[f"topic {topic} was deleted and made again; of the old one, {text} is read"] = None
+        self.recreated[topic] = None
+
+    def add_removed(self, at: int, partition: TopicPartition) -> None:
+        """Messages from offset `at` on that retention has removed, if any."""
+        if at >= partition.earliest:
+            return
+        plain, last = f"{partition.topic}/{partition.number}", partition.earliest - 1
+        count = f"{partition.earliest - at:,} messages at most"
+        self.lines[f"{plain}: offsets {at} to {last}, {count}; Kafka begins at {partition.earliest}"] = None
+        self.ranges[plain] = (at, last)
+
+
+def _check_not_ahead(at: int, partition: TopicPartition, *, pipeline: str, table: str) -> None:
+    """Refuses a table that has read more messages than Kafka has."""
+    if at <= partition.latest:
+        return
+    plain = f"{partition.topic}/{partition.number}"
+    raise ProgressMismatch(
+        f"pipeline '{pipeline}': {table} has read {plain} up to {at}, but Kafka has it only up to {partition.latest}",
+        hint="has Kafka lost messages, or is this another cluster? a pipeline with another name starts from the "
+        "beginning",
+        pipeline=pipeline,
+        table=table,
+        source=plain,
+        expected=at,
+        got=partition.latest,
+    )
 
 
 def _former(progress: Mapping[str, int], partition: TopicPartition) -> dict[str, str]:
