@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ def read_scan_in_active_session(_: Any, flags: dict[str, str], name: str, where:
 def run_twice(spark: Any, flags: dict[str, str], folder: str) -> list[Any]:
     """What `lake.run` says of a pipeline with new files, and of its second run: rows, files and snapshot."""
     lake, home = Lake(load_settings(flags=flags)), Path(folder)
-    lake.apply(load_project(home).tables)
-    results = [lake.run("load", folder=home, spark=spark) for _ in range(2)]
+    with contextlib.chdir(home):
+        lake.apply(load_project(home).tables)
+        results = [lake.run("load", spark=spark) for _ in range(2)]
     rows = lake.table("zoo.landed").scan().to_arrow().sort_by("id").to_pylist()
     return [[(result.rows, result.files, result.snapshot_id) for result in results], rows]  # type: ignore[union-attr]
 
