@@ -24,6 +24,7 @@ def test_every_marked_example_is_run() -> None:
     assert sum(text.count("<!-- example:") for text in PAGES.values()) == len(SCRIPTS) + len(PROJECTS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("code", "output"), SCRIPTS)
 def test_a_script_prints_what_is_shown_however_often_it_runs(tmp_path: Path, code: str, output: str) -> None:
     (tmp_path / "script.py").write_text(code)
