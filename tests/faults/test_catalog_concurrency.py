@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from frazil.catalog.embedded import running_catalog
+from tests.conftest import Campaign
 from tests.kit.catalog_databases import Client
 from tests.kit.catalog_writers import Writer, check_account, running, wait_for
 from tools.own_server import own_server
@@ -18,7 +19,10 @@ WRITERS = 16
 
 
 @pytest.mark.parametrize("tables", [1, WRITERS], ids=["one table", "many tables"])
-def test_sixteen_writers_get_as_many_snapshots_as_acknowledgements(database: str, tmp_path: Path, tables: int) -> None:
+def test_sixteen_writers_get_as_many_snapshots_as_acknowledgements(
+    database: str, tmp_path: Path, tables: int, campaign: Campaign
+) -> None:
+    enough = campaign.size(short=100, full=2000)
     with running_catalog(tmp_path, database=database) as server:
         names = [f"t{number}" for number in range(tables)]
         for name in names:
@@ -26,14 +30,15 @@ def test_sixteen_writers_get_as_many_snapshots_as_acknowledgements(database: str
         clients = [Client(server.uri) for _ in range(WRITERS)]
         writers = [Writer(names[n % tables], lambda n=n: clients[n], keyed=False) for n in range(WRITERS)]
         with running(writers):
-            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= 100, seconds=240)
+            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= enough, seconds=240)
         check_account(Client(server.uri), writers)
     assert not any(writer.unheard for writer in writers)
     assert tables == 1 or not any(writer.conflicts for writer in writers)
 
 
 @pytest.mark.requirement("flow.backends")
-def test_three_servers_share_one_database_and_lose_nothing(database: str, tmp_path: Path) -> None:
+def test_three_servers_share_one_database_and_lose_nothing(database: str, tmp_path: Path, campaign: Campaign) -> None:
+    enough = campaign.size(short=100, full=2000)
     with contextlib.ExitStack() as stack:
         # One warehouse for all: the first server's folder.
         options = ["--warehouse", f"default={tmp_path / 'shared'}"]
@@ -46,7 +51,7 @@ def test_three_servers_share_one_database_and_lose_nothing(database: str, tmp_pa
         turns = [itertools.cycle([Client(uri) for uri in uris]) for _ in range(WRITERS)]
         writers = [Writer("ab"[n % 2], lambda n=n: next(turns[n]), keyed=n % 2 == 0) for n in range(WRITERS)]
         with running(writers):
-            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= 100, seconds=240)
+            wait_for(lambda: sum(len(writer.acknowledged) for writer in writers) >= enough, seconds=240)
         for uri in uris:
             check_account(Client(uri), writers)
 
@@ -97,7 +102,9 @@ def test_one_of_many_creators_wins_and_the_others_get_an_error(database: str, tm
     assert len(files) == 1  # the losers' files are known to be theirs, and are gone
 
 
-def test_transactions_over_the_same_tables_on_two_servers_neither_block_nor_tear(database: str, tmp_path: Path) -> None:
+def test_transactions_over_the_same_tables_on_two_servers_neither_block_nor_tear(
+    database: str, tmp_path: Path, campaign: Campaign
+) -> None:
     """Each transaction appends to both tables, named in either order: in the end both tables have the
     same snapshots.
     """
@@ -115,7 +122,7 @@ def test_transactions_over_the_same_tables_on_two_servers_neither_block_nor_tear
 
         def transact(number: int) -> None:
             client = Client(uris[number % 2])
-            for turn in range(10):
+            for turn in range(campaign.size(short=10, full=100)):
                 metadata = client.load("a")["metadata"]
                 parent = None if metadata["current-snapshot-id"] == -1 else metadata["current-snapshot-id"]
                 snapshot_id = 1 + number * 1000 + turn
