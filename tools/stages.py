@@ -14,7 +14,7 @@ from pathlib import Path
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 # Files that share a stack or a Spark run in one process (tests/together.py).
 TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-# Of the time of the other tests, a quarter or more is waiting: for a server that starts or was struck down, for a
+# Of the time of engines and faults, a third or more is waiting: for a server that starts or was struck down, for a
 # writer that is stopped. Three files at a time keep two processors busy. The slowest tests are listed.
 THREE_FILES = [*PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=12"]
 SPARK_STAGE = "engines+faults"
@@ -24,7 +24,7 @@ STAGES: dict[str, list[str]] = {
     "mypy": ["mypy"],
     "docs": [sys.executable, "-m", "tools.docs", "--check"],
     "unit": [*TWO_FILES, "tests/unit", "src"],
-    "contract": [*THREE_FILES, "tests/contract"],
+    "contract": [*TWO_FILES, "tests/contract"],
     SPARK_STAGE: [*THREE_FILES, "tests/engines", "tests/faults"],
 }
 # `make quick`, in less than two minutes: no search for examples, no PostgreSQL, no JVM; the contracts that most changes

@@ -31,7 +31,11 @@ def old_lake() -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(ROOT, ignore_errors=True)
         with tarfile.open(ARCHIVE) as archive:
-            archive.extractall(ROOT, filter="data")
+            # Python has the filter since 3.11.4, and warns without it since 3.12.
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(ROOT, filter="data")
+            else:
+                archive.extractall(ROOT)  # an archive of our own
         try:
             yield ROOT
         finally:
