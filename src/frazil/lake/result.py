@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from frazil.errors import MissingExtra, QueryError
+from frazil.errors import QueryError
 from frazil.moved import warn_former
 from frazil.terminal import visible
 
@@ -58,11 +58,9 @@ class Result:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame."""
-        try:
-            import pandas  # noqa: F401  # Arrow needs it
-        except ImportError as exc:
-            raise MissingExtra("pandas", extra="pandas") from exc
-        return self.to_arrow().to_pandas()
+        from frazil.scan.engines import as_pandas
+
+        return as_pandas(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a Polars DataFrame; UUIDs as their bytes."""

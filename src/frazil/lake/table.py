@@ -104,13 +104,11 @@ class LakeTable:
             workers=workers,
         )
 
-    def open_nearest(
-        self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str | None, exact: bool
-    ) -> NearestRows:
+    def open_nearest(self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str) -> NearestRows:
         """What `scan(...).nearest(...)` gives."""
         from frazil.vector import Nearest, Search
 
-        return Nearest(Search.of(scan, column, vectors, k=k, metric=metric or "cosine", dimension=None))
+        return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None))
 
     def count(self, filter: str | BooleanExpression | None = None, *, at: Named | None = None) -> int:
         """The number of rows, from metadata where that is certain."""

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
 
-from frazil.errors import DataFileUnreadable, MissingExtra, VectorError
+from frazil.errors import DataFileUnreadable, VectorError
 from frazil.scan.planning import EQUALITY, default_workers, read_ahead
 from frazil.scan.reading import EXTRAS
 from frazil.vector.columns import find_dimension, is_vector, to_matrix, to_queries
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 DISTANCE, QUERY = "_distance", "_query"
 POSITION = EXTRAS["_pos"]
 MOST_K, MOST_QUERIES = 10_000, 10_000
+FIRST_ROWS = 1024  # that are decoded at a time to see how long the vectors are
 CHUNK = 8192  # rows that are compared with all queries at once
 
 log = logging.getLogger("frazil.vector")
@@ -233,11 +234,9 @@ class Nearest:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame."""
-        try:
-            import pandas  # noqa: F401  # Arrow needs it
-        except ImportError as exc:
-            raise MissingExtra("pandas", extra="pandas") from exc
-        return self.to_arrow().to_pandas()
+        from frazil.scan.engines import as_pandas
+
+        return as_pandas(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a Polars DataFrame."""
@@ -283,7 +282,7 @@ def _arrow_type(scan: RowScan, field: NestedField) -> pa.DataType:
 
 def _dimension(scan: RowScan, field: NestedField) -> int | None:
     """The dimension of the first vectors of the scan; None if it has none."""
-    reader = scan.reader(scan.planner(), [field])
+    reader = scan.reader(scan.planner(), [field], batch_rows=FIRST_ROWS)
     for task in scan.plan().tasks():
         for batch in reader.read(task):
             if dimension := find_dimension(batch.column(0)):

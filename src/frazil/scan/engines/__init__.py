@@ -9,7 +9,15 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.scan.engines.duck import connect_closed, first_line, import_duckdb, literal, s3_address
     from frazil.scan.engines.engine_plans import ScannedTable, explain_engine
-    from frazil.scan.engines.frames import as_polars, to_daft, to_duckdb, to_pandas, to_polars, without_extensions
+    from frazil.scan.engines.frames import (
+        as_pandas,
+        as_polars,
+        to_daft,
+        to_duckdb,
+        to_pandas,
+        to_polars,
+        without_extensions,
+    )
     from frazil.scan.engines.pushdown import ScanDataset
     from frazil.scan.engines.spark import active_session, run_sql, to_spark
     from frazil.scan.engines.two_versions import AFTER, BEFORE, changed_rows, quoted, repeated_key, row_pairs
@@ -20,6 +28,7 @@ __all__ = [
     "ScanDataset",
     "ScannedTable",
     "active_session",
+    "as_pandas",
     "as_polars",
     "changed_rows",
     "connect_closed",

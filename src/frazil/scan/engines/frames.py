@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 def to_pandas(scan: RowScan) -> pandas.DataFrame:
     """The rows as a pandas frame."""
-    return scan.to_arrow().to_pandas()
+    return as_pandas(scan.to_arrow())
+
+
+def as_pandas(rows: pa.Table) -> pandas.DataFrame:
+    """An Arrow table as a pandas DataFrame."""
+    try:
+        import pandas  # noqa: F401  # Arrow needs it
+    except ImportError as exc:
+        raise MissingExtra("pandas", extra="pandas") from exc
+    return rows.to_pandas()
 
 
 def to_polars(scan: RowScan) -> polars.DataFrame:

@@ -139,7 +139,7 @@ class RowScan:
         lineage = any(field.field_id in LINEAGE for field in self.fields)
         return Planner(self.state, self.source.cache, self.request, lineage=lineage)
 
-    def reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: bool) -> FileReader:
+    def reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: Any) -> FileReader:
         """What reads the files of a plan: the columns of the scan, or others."""
         return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how))
 
