@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,6 +44,23 @@ def test_objects_survive_a_restart_and_wrong_keys_are_refused(store: ObjectStore
     assert s3(store).get_object(Bucket="lakehouse", Key="a/b.txt")["Body"].read() == b"ice"
     with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
         s3(store, secret="wrong").list_objects_v2(Bucket="lakehouse")
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["that stays", "that is gone at once"])
+def test_a_process_that_took_an_internal_port_first_does_not_stop_the_start(store: ObjectStore, *, stays: bool) -> None:
+    taken: list[socket.socket] = []
+
+    def report(step: str) -> None:
+        if step == "starting" and not taken:  # the ports are chosen, and nobody listens yet
+            taken.append(socket.create_server(("127.0.0.1", store.extra_port("admin.port"))))
+        elif step == "waiting until ready" and not stays:
+            assert wait_until(lambda: "Port allocation failed" in store.log_tail() or not store.process(), 60)
+            taken[0].close()
+
+    try:
+        assert store.start(report) is True
+    finally:
+        taken[0].close()
 
 
 def test_no_port_serves_an_object_without_keys(store: ObjectStore) -> None:

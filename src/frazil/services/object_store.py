@@ -19,6 +19,7 @@ from frazil.services.service import Report, Service
 
 _SOCKET_LENGTH = 100  # the system's limit for the path of a socket is 107 or 103
 _PROBE = ".frazil-ready"  # an object in the bucket
+_PORT_TAKEN = "Port allocation failed"  # SeaweedFS' own words
 _GRPC_OFFSET = 10_000  # SeaweedFS finds its gRPC ports there when it is not told otherwise
 
 
@@ -66,6 +67,13 @@ class ObjectStore(Service):
     def choose_port(self, name: str, *, avoid: list[int]) -> int:
         # SeaweedFS' own worker looks for the admin server at port + 10000, whatever admin.port.grpc says.
         return ports.free_port(avoid=avoid, offset=_GRPC_OFFSET if name == "admin.port" else 0)
+
+    def lost_port(self) -> bool:
+        """It names a port that it could not have; whoever had that one may be gone again."""
+        if _PORT_TAKEN not in self.log_tail():
+            return super().lost_port()
+        self._write_state({**self.state(), "ports": {}})
+        return True
 
     def ready(self) -> bool:
         """An object of an earlier time can be read: after a restart the bucket can be listed before the volumes are

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import http.client
 import random
 import socket
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from frazil import processes
+from frazil.artifacts import cache_folder
 
 HOST = "127.0.0.1"
 ANSWER_SECONDS = 5.0  # a server that takes longer is not ready; one on a busy machine may well take two
+RESERVED_SECONDS = 120.0  # how long a chosen port is left alone by other choosers, until its server listens
+_RESERVATIONS = "ports"  # a file of the cache folder: a chosen port and when, a line each
 _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
@@ -31,12 +36,40 @@ def free_port(*, avoid: Collection[int] = (), offset: int = 0) -> int:
     """A free port; with `offset`, port + offset is free as well.
 
     Both are below the range from which the system serves outgoing connections, so that none of those sits on it at the
-    next start.
+    next start. They are reserved for a while: between the choice and the server's start, other processes of this user
+    that choose a port choose another one.
     """
     while True:
         port = random.randrange(10_000, 32_000 - offset)  # noqa: S311  # no secret
-        if not {port, port + offset} & set(avoid) and is_free(port) and is_free(port + offset):
+        wanted = {port, port + offset}
+        if not wanted & set(avoid) and all(map(is_free, wanted)) and _reserve(wanted):
             return port
+
+
+def _reserve(wanted: Collection[int]) -> bool:
+    """Whether these ports are ours now: nobody chose one of them a short time ago."""
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / _RESERVATIONS).open("a+", errors="replace") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            young = {port: since for port, since in _lines(file.read()) if time.time() - since < RESERVED_SECONDS}
+            if young.keys() & set(wanted):
+                return False
+            file.truncate(0)
+            file.writelines(f"{port} {since}\n" for port, since in (young | dict.fromkeys(wanted, time.time())).items())
+    except OSError:  # no room, or a folder that cannot be written to: the ports are free, and that must do
+        return True
+    return True
+
+
+def _lines(text: str) -> Iterator[tuple[int, float]]:
+    """The port and the time of each line that has them; one that was cut short has not."""
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            port, since = line.split()
+            yield int(port), float(since)
 
 
 def accepts(port: int, *, seconds: float = ANSWER_SECONDS) -> bool:

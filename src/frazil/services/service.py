@@ -32,6 +32,7 @@ from frazil.local_stack import make_private_folder, write_private
 from frazil.processes import Launch, ProcessId
 from frazil.services import ports
 
+_ATTEMPTS = 3  # of a start whose internal ports were taken in between
 Report = Callable[[str], None]  # told what is going on, in a few words: "starting", "downloading trino-server 40%"
 
 
@@ -122,10 +123,7 @@ class Service(ABC):
             self._check_disk()
             self._begin_log()
             self.prepare(report)
-            self._choose_extra_ports()
-            self._check_port()
-            process = self._spawn(report)
-            self._wait_ready(process, report, seconds=self.settings.stack.ready_seconds)
+            self._start(report)
         return True
 
     def stop(self, report: Report = silent) -> bool:
@@ -184,6 +182,26 @@ class Service(ABC):
         return "\n".join(text.rpartition(_START_MARK)[2].splitlines()[1:][-lines:])
 
     # --- the steps of a start ----------------------------------------------------------------------------------------
+
+    def _start(self, report: Report) -> None:
+        """The server is started and ready; one that died since another process took one of its internal ports first
+        gets others.
+        """
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            self._choose_extra_ports()
+            self._check_port()
+            process = self._spawn(report)
+            try:
+                self._wait_ready(process, report, seconds=self.settings.stack.ready_seconds)
+                return
+            except ServiceDied:
+                if not attempts_left or not self.lost_port():
+                    raise
+                report("an internal port was taken: starting again")
+
+    def lost_port(self) -> bool:
+        """Whether a server that died could do better with other internal ports."""
+        return any(not ports.is_free(port) for port in self.state()["ports"].values())
 
     def _unchanged(self) -> bool:
         """Whether the running server was started as it would be now; after a change of settings it is not, and is

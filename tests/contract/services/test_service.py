@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,23 @@ def test_extra_ports_are_remembered_and_replaced_when_taken(make_toy: MakeToy) -
     with socket.create_server(("127.0.0.1", side)):
         toy.start()
     assert toy.extra_port("side") != side
+
+
+def test_a_server_that_died_since_its_internal_port_was_taken_gets_another(make_toy: MakeToy) -> None:
+    toy = make_toy()
+    with ExitStack() as taken:
+
+        def report(step: str) -> None:  # at the worst moment: the port is chosen, the server does not listen yet
+            if step == "starting" and not steps.count(step):
+                taken.enter_context(socket.create_server(("127.0.0.1", toy.extra_port("side"))))
+                toy.script = "raise SystemExit('address in use')"
+            else:
+                toy.script = Toy.script
+            steps.append(step)
+
+        steps: list[str] = []
+        assert toy.start(report) is True
+    assert steps.count("starting") == 2
 
 
 def test_a_server_outlives_its_killed_parent_and_is_adopted(make_toy: MakeToy) -> None:
