@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
-from pyiceberg.types import FloatType, ListType, LongType, NestedField, StringType
+from pyiceberg.types import DoubleType, FloatType, ListType, LongType, NestedField, StringType
 
 from frazil import Lake
 from frazil.client import FrazilCatalog
@@ -188,6 +188,23 @@ def test_a_search_never_gives_more_than_there_is(vectors: Vectors) -> None:
     assert (nothing.num_rows, nothing.column_names) == (0, ["id", "kind", "embedding", "_distance"])
 
 
+def test_doubles_that_no_float_holds_are_left_out(catalog: FrazilCatalog) -> None:
+    schema = Schema(
+        NestedField(1, "id", LongType()), NestedField(2, "embedding", ListType(3, DoubleType(), element_required=False))
+    )
+    catalog.create_table(name := f"lake.v{uuid.uuid4().hex[:8]}", schema)
+    table = Lake(catalog=catalog).table(name)
+    table.append([{"id": number, "embedding": [value, 1.0]} for number, value in enumerate([0.5, 1e300, -1e30])])
+    assert table.scan(columns="id").nearest("embedding", [1.0, 1.0]).to_arrow()["id"].to_pylist() == [0]
+
+
+def test_a_search_without_columns_gives_distances(vectors: Vectors) -> None:
+    nearest = vectors.table.scan().nearest("embedding", queries(1)[0], k=3)
+    alone = nearest.select(["_distance"])
+    assert alone.schema == alone.to_arrow().schema
+    assert alone.to_arrow().to_pydict() == {"_distance": nearest.to_arrow()["_distance"].to_pylist()}
+
+
 def test_rows_without_a_distance_are_left_out(vectors: Vectors) -> None:
     odd: list[Any] = [None, [], [1.0], [0.0] * DIMENSION, [float("nan")] * DIMENSION, [None, *[1.0] * (DIMENSION - 1)]]
     vectors.table.append([{"id": 1000 + number, "kind": "odd", "embedding": value} for number, value in enumerate(odd)])
@@ -205,7 +222,15 @@ def test_rows_without_a_distance_are_left_out(vectors: Vectors) -> None:
         ("embedding", [1.0], {}),
         ("embedding", "text", {}),
         ("embedding", [0.0] * DIMENSION, {}),
+        ("embedding", [1e300] * DIMENSION, {}),
+        ("embedding", [10**400] * DIMENSION, {}),
+        ("embedding", [1e30] * DIMENSION, {}),
+        ("embedding", [None] * DIMENSION, {}),
+        ("embedding", None, {}),
+        ("embedding", [[[1.0] * DIMENSION]], {}),
         ("embedding", [1.0] * DIMENSION, {"k": 0}),
+        ("embedding", [1.0] * DIMENSION, {"k": True}),
+        ("embedding", [1.0] * DIMENSION, {"k": 10_001}),
         ("embedding", [1.0] * DIMENSION, {"k": 1.5}),
         ("embedding", [1.0] * DIMENSION, {"metric": "manhattan"}),
     ],

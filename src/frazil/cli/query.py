@@ -54,7 +54,8 @@ def query(
 
     Runs on an embedded DuckDB unless --engine says otherwise. Tables are named namespace.table. Inside the query,
     one table travels by itself: FROM a.b AT (VERSION => 'tag'), AT (VERSION => 123), AT (TIMESTAMP =>
-    '2024-01-18'). EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT work, too. On a terminal the result comes in pages;
+    '2024-01-18'). FROM nearest('a.b', 'column', [0.1, 0.2], k := 10) gives the rows whose vectors are nearest, with
+    their _distance. EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT work, too. On a terminal the result comes in pages;
     `--output arrow` is an Arrow stream for other programs.
     """
     from frazil.lake import Lake

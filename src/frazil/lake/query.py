@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, NoSuchTable, QueryError
+from frazil.lake.nearest_sql import NearestCall, is_nearest
 from frazil.lake.table import LakeTable
 from frazil.scan.engines import connect_closed, first_line, import_duckdb, quoted
 from frazil.scan.planning import MAIN, Named, Point, find_point, find_ref, find_time
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from frazil.lake.access import LakeAccess
-    from frazil.scan.engines import ScanDataset
+    from frazil.scan.engines import NearestDataset, ScanDataset
 
 Node = dict[str, Any]  # a piece of DuckDB's syntax tree, as JSON
 BATCH_ROWS = 65_536
@@ -54,7 +55,7 @@ class QueryTables:
     def __init__(self, lake: LakeAccess, con: duckdb.DuckDBPyConnection, at: Named | None) -> None:
         self._lake, self._at, self.con = lake, at, con
         self._made: dict[tuple[str, int | None], tuple[str, str]] = {}
-        self.datasets: list[ScanDataset] = []
+        self.datasets: list[ScanDataset | NearestDataset] = []
         self._pending: list[str] = []  # views that are being opened
 
     def resolve(self, sql: str, namespace: str = "") -> str:
@@ -65,9 +66,14 @@ class QueryTables:
             self._check_pivot(sql)
             self._open_named(sql)
             return sql
-        tree = self._parse(sql)
+        return self._resolve(self._parse(sql), namespace)
+
+    def _resolve(self, tree: Node, namespace: str) -> str:
         for node in _tables(tree):
-            self._place(node, namespace)
+            if is_nearest(node):
+                self._search(node, namespace)
+            else:
+                self._place(node, namespace)
         (row,) = self.con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
         return str(row[0])
 
@@ -103,6 +109,45 @@ class QueryTables:
         schema, table = self._open(name, node.get("at_clause"))
         node["alias"] = node["alias"] or ("" if table == node["table_name"] else node["table_name"])
         node["catalog_name"], node["schema_name"], node["table_name"], node["at_clause"] = "", schema, table, None
+
+    # --- vector searches ---------------------------------------------------------------------------------------------
+
+    def _search(self, node: Node, namespace: str) -> None:
+        """Puts the rows of a vector search in the place of a call of `nearest`."""
+        from frazil.scan.engines import NearestDataset
+
+        call = NearestCall.of(node, lambda expression, name: self._compute(expression, name, namespace))
+        name = call.table if "." in call.table or not namespace else f"{namespace}.{call.table}"
+        at = call.options.get("at")
+        point = _point_of(self._lake, name, None, self._at if at is None else at)
+        scan = LakeTable(self._lake, name).scan(call.options.get("filter"), at=None if point is None else _named(point))
+        table = self._add(NearestDataset.of(call.run(scan)), "frazil_nearest")
+        place = {"schema_name": "", "table_name": table, "catalog_name": "", "at_clause": None}
+        kept = {key: node[key] for key in ("sample", "query_location", "column_name_alias")}
+        alias = node["alias"] or node["function"]["function_name"]
+        node.clear()
+        node.update({"type": "BASE_TABLE", "alias": alias, **kept, **place})
+
+    def _compute(self, expression: Node, name: str, namespace: str) -> Any:
+        """The value of an argument: a constant, or a subquery that stands alone."""
+        import duckdb
+
+        tree = self._parse("SELECT 1")
+        tree["statements"][0]["node"]["select_list"] = [{**expression, "alias": ""}]
+        try:
+            (row,) = self.con.execute(self._resolve(tree, namespace)).fetchall()
+        except (duckdb.BinderException, duckdb.CatalogException) as exc:
+            raise QueryError(
+                f"nearest: the {name} is not a constant: {first_line(exc)}",
+                hint="arguments are constants, or subqueries that name nothing of the query around them; to search for "
+                "the vectors of many rows, use scan.nearest(column, vectors)",
+                option=name,
+                reason=first_line(exc),
+                problem="not-constant",
+            ) from exc
+        return row[0]
+
+    # --- other statements --------------------------------------------------------------------------------------------
 
     def _check_pivot(self, sql: str) -> None:
         """Passes when it is one statement. DuckDB makes two of one that has to find its columns first: a type, and the
@@ -146,9 +191,13 @@ class QueryTables:
         from frazil.scan.engines import ScanDataset
 
         scan = LakeTable(self._lake, name).scan(at=None if point is None else _named(point))
-        self.datasets.append(ScanDataset.of(scan))
-        own = f"frazil_scan_{len(self.datasets)}"
-        self.con.register(own, self.datasets[-1])
+        return self._add(ScanDataset.of(scan), "frazil_scan")
+
+    def _add(self, dataset: ScanDataset | NearestDataset, kind: str) -> str:
+        """The name of a new table of DuckDB whose rows come from a dataset."""
+        self.datasets.append(dataset)
+        own = f"{kind}_{len(self.datasets)}"
+        self.con.register(own, dataset)
         return own
 
     def _open_view(self, name: str) -> tuple[str, str]:
@@ -204,7 +253,7 @@ class QueryTables:
 
 def _tables(node: Any) -> Iterator[Node]:
     if isinstance(node, dict):
-        if node.get("type") == "BASE_TABLE":
+        if node.get("type") == "BASE_TABLE" or is_nearest(node):
             yield node
         node = list(node.values())
     if isinstance(node, list):

@@ -27,7 +27,8 @@ def to_matrix(column: pa.Array | pa.ChunkedArray, dimension: int, metric: Metric
     rows = np.asarray(fits)
     values = (array if rows.all() else array.filter(fits)).flatten()
     numbers = np.asarray(values.cast(pa.float32(), safe=False).fill_null(np.nan) if values.null_count else values)
-    matrix = np.ascontiguousarray(numbers, dtype=np.float32).reshape(-1, dimension)
+    with np.errstate(over="ignore"):  # a double that is too large becomes infinite, and has no distance
+        matrix = np.ascontiguousarray(numbers, dtype=np.float32).reshape(-1, dimension)
     good = usable(matrix, metric)
     if good.all():
         return matrix, rows
@@ -51,8 +52,9 @@ def to_queries(vectors: Any, dimension: int | None, metric: Metric, *, table: st
         vectors = vectors.to_pylist()
     expected = f"expected a vector of {dimension or 'some'} numbers, or a list of such vectors"
     try:
-        queries = np.asarray(vectors, dtype=np.float32)
-    except (TypeError, ValueError) as exc:
+        with np.errstate(over="ignore"):
+            queries = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as exc:
         raise VectorError(f"{table}: {expected}, got {_short(vectors)}", table=table, problem="no-vector") from exc
     single = queries.ndim == 1
     queries = np.ascontiguousarray(queries[None] if single else queries)
@@ -62,8 +64,8 @@ def to_queries(vectors: Any, dimension: int | None, metric: Metric, *, table: st
         raise VectorError(f"{table}: {expected}, got {queries.shape[1]} numbers", table=table, problem="dimension")
     if not (good := usable(queries, metric)).all():
         number = int(np.argmin(good))
-        zero = np.isfinite(queries[number]).all()
-        reason = "is zero, and has no cosine" if zero else "has a number that is not finite"
+        zero = not queries[number].any()
+        reason = "is zero, and has no cosine" if zero else "has a number that is not finite, or too large"
         raise VectorError(f"{table}: vector {number} of the search {reason}", table=table, problem="no-distance")
     return queries, single
 

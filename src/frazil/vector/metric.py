@@ -36,7 +36,8 @@ def row_squares(vectors: Matrix) -> Matrix:
 
 def usable(vectors: Matrix, metric: Metric) -> Mask:
     """Which vectors have a distance: all numbers finite, and for the cosine not all of them zero."""
-    sums = row_squares(vectors)  # infinite or NaN if one number is
+    with np.errstate(over="ignore"):
+        sums = row_squares(vectors)  # infinite or NaN if one number is
     good: Mask = np.isfinite(sums)
     return good & (sums > 0) if metric == "cosine" else good
 

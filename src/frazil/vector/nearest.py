@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -197,10 +197,9 @@ class Search:
             )
         }
         order = [places[place] for place in zip(sources.tolist(), positions.tolist(), strict=True)]
-        rows = taken.select(range(taken.num_columns - 1)).take(pa.array(order, pa.int64()))
-        rows = rows.append_column(
-            DISTANCE, pa.array(np.concatenate([answer.distances for answer in best]), pa.float32())
-        )
+        distances = pa.array(np.concatenate([answer.distances for answer in best]), pa.float32())
+        # The positions give way to the distances: a table without columns would have no rows, either.
+        rows = taken.take(pa.array(order, pa.int64())).set_column(taken.num_columns - 1, DISTANCE, distances)
         if self.single:
             return rows
         numbers = np.repeat(np.arange(len(best)), [len(answer.sources) for answer in best])
@@ -227,6 +226,19 @@ class Nearest:
         vectors = "a vector" if search.single else f"{len(search.queries):,} vectors"
         place = f"{search.field.name} of {search.scan.state.name}"
         return f"<Nearest: {search.k:,} rows for {vectors} in {place}, {search.metric}>"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows, known before the search runs."""
+        schema = self._search.scan.schema.append(pa.field(DISTANCE, pa.float32()))
+        return schema if self._search.single else schema.append(pa.field(QUERY, pa.int64()))
+
+    def select(self, columns: Sequence[str]) -> Nearest:
+        """The same search with some of its columns, which are all that is read of the rows."""
+        own = tuple(name for name in columns if name not in (DISTANCE, QUERY))
+        return Nearest(
+            replace(self._search, scan=replace(self._search.scan, columns=own)), self._index, probes=self._probes
+        )
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

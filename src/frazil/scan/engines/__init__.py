@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         to_polars,
         without_extensions,
     )
+    from frazil.scan.engines.nearest import NearestDataset
     from frazil.scan.engines.pushdown import ScanDataset
     from frazil.scan.engines.spark import active_session, run_sql, to_spark
     from frazil.scan.engines.two_versions import AFTER, BEFORE, changed_rows, quoted, repeated_key, row_pairs
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AFTER",
     "BEFORE",
+    "NearestDataset",
     "ScanDataset",
     "ScannedTable",
     "active_session",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 class NearestRows(Protocol):
     """The rows of a scan that are nearest to vectors, with the column `_distance`."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def select(self, columns: Sequence[str]) -> NearestRows: ...
 
     def to_arrow(self) -> pa.Table: ...
 
