@@ -60,6 +60,17 @@ def test_tables_of_another_project_are_refused_unless_adopted(
     assert len(other.apply(declared(past, "note"), adopt=True)) == 1
 
 
+def test_apply_and_run_of_a_folder_are_of_one_project_wherever_they_are_called(
+    lake: Lake, past: Past, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    lake.apply(declared(past), folder=home)
+    with pytest.raises(OtherProject):
+        lake.apply(declared(past, "note"))
+    assert len(lake.apply(declared(past, "note"), folder=home)) == 1
+
+
 def test_run_without_new_files_starts_no_spark_and_changes_nothing(lake: Lake, past: Past) -> None:
     table = declared(past)
     lake.apply(table)

@@ -193,10 +193,10 @@ def _call(words: Sequence[str], *, standalone: bool = True) -> None:
         _fail(exc)
     except Exception as exc:
         known = _as_ours(exc)
-        if known is None:
-            raise
         if not standalone:
-            raise known from exc
+            raise known or exc from exc
+        if known is None:
+            _fail_unexpectedly(exc)
         _fail(known)
 
 
@@ -228,6 +228,13 @@ def _fail(exc: FrazilError) -> NoReturn:
     if exc.hint:
         click.echo(f"{click.style('  try:', bold=True)} {visible(exc.hint)}", err=True, color=colour)
     sys.exit(exc.exit_code)
+
+
+def _fail_unexpectedly(exc: Exception) -> NoReturn:
+    """What no check has foreseen: the traceback, for whoever mends it, then one line for whoever ran the command."""
+    click.echo(visible(traceback.format_exc()), err=True)
+    problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
+    _fail(FrazilError(f"unexpected: {problem}", hint="report it with the lines above; frazil should have said more"))
 
 
 def _fail_in_json(

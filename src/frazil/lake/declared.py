@@ -34,7 +34,9 @@ def plan_tables(lake: LakeAccess, declared: Table | Iterable[Table]) -> Steps:
     return Steps(plan_all(_tables(declared), lake.catalog))
 
 
-def apply_tables(lake: LakeAccess, declared: Table | Iterable[Table], *, allow_drops: bool, adopt: bool) -> Steps:
+def apply_tables(
+    lake: LakeAccess, declared: Table | Iterable[Table], *, folder: Path | None, allow_drops: bool, adopt: bool
+) -> Steps:
     """Does the steps, after it is clear that the tables belong to this project and that drops are meant."""
     from frazil.tables import AlterTable, apply_steps
 
@@ -47,7 +49,7 @@ def apply_tables(lake: LakeAccess, declared: Table | Iterable[Table], *, allow_d
             table=removing[0],
             problem="removes",
         )
-    project = project_name(lake.settings, Path.cwd())
+    project = project_name(lake.settings, folder or Path.cwd())
     _own(lake, project, [tuple(step.name.split(".")) for step in steps if isinstance(step, AlterTable)], adopt=adopt)
     return Steps(apply_steps(steps, lake.catalog, owner=project))
 

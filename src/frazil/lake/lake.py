@@ -128,15 +128,23 @@ class Lake(LakeAccess):
 
         return plan_tables(self, declared)
 
-    def apply(self, declared: Table | Iterable[Table], *, allow_drops: bool = False, adopt: bool = False) -> Steps:
+    def apply(
+        self,
+        declared: Table | Iterable[Table],
+        *,
+        folder: Path | None = None,
+        allow_drops: bool = False,
+        adopt: bool = False,
+    ) -> Steps:
         """Makes the live tables what is declared, as `frazil apply` does; returns the steps that were done.
 
         `plan` shows them first. A step that drops a column or a property needs `allow_drops=True`. Tables of another
-        project are refused with `OtherProject`, unless `adopt=True` takes them over.
+        project are refused with `OtherProject`, unless `adopt=True` takes them over. A project without a name in its
+        settings has that of `folder`, which is the current folder unless given, as for `run`.
         """
         from frazil.lake.declared import apply_tables
 
-        return apply_tables(self, declared, allow_drops=allow_drops, adopt=adopt)
+        return apply_tables(self, declared, folder=folder, allow_drops=allow_drops, adopt=adopt)
 
     def run(
         self,

@@ -83,6 +83,20 @@ def test_an_error_is_one_message_on_stderr_without_a_traceback(monkeypatch: pyte
     )
 
 
+def test_an_unexpected_error_ends_with_one_line_and_its_traceback_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    program = (
+        "import importlib\nmain = importlib.import_module('frazil.cli.main')\n"
+        "def broken(*_, **__): raise RuntimeError('a \\x1b[31m red one')\n"
+        "main.cli.main = broken\n"
+        "main.main(['plan'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert done.stderr.splitlines()[-2].startswith("error: unexpected: RuntimeError: a \\x1b[31m red one")
+
+
 def test_a_flag_that_is_not_key_value_is_refused() -> None:
     result = CliRunner().invoke(cli, ["--set", "nonsense", "config"])
     assert (result.exit_code, "'nonsense' is not KEY=VALUE" in result.output) == (2, True)
