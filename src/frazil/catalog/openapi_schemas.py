@@ -190,6 +190,21 @@ SCHEMAS: dict[str, Schema] = {
         {"referenced": many(record({"file": TEXT, "table": TEXT}))},
         {"unknown": _PAGE_TOKEN, "next-page-token": {**many(TEXT), "nullable": True}},
     ),
+    "IndexRecord": record(
+        {
+            "type": TEXT,
+            "field-id": INTEGER,
+            "metric": TEXT,
+            "dimension": INTEGER,
+            "probes": INTEGER,
+            "codebook": record({"path": TEXT}),
+            "segments": many(record({"path": TEXT, "size": LONG, "vectors": LONG, "files": LONG})),
+        }
+    ),
+    "Index": record({"name": TEXT, "uuid": TEXT, "version": LONG, "updated-ms": LONG, "record": ref("IndexRecord")}),
+    "Indexes": record({"indexes": many(ref("Index"))}),
+    "CreateIndex": record({"name": TEXT, "record": ref("IndexRecord")}),
+    "ReplaceIndex": record({"version": LONG, "record": ref("IndexRecord")}),
     "Rename": record({"source": ref("Identifier"), "destination": ref("Identifier")}),
     "CommitTable": record(
         {"requirements": many(ref("TableRequirement")), "updates": many(ref("TableUpdate"))},

@@ -24,6 +24,7 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.NoSuchTable: (404, "NoSuchTableException"),
     errors.NoSuchView: (404, "NoSuchViewException"),
     errors.NoSuchFunction: (404, "NoSuchFunctionException"),
+    errors.NoSuchIndex: (404, "NoSuchIndexException"),
     errors.NoSuchPlan: (404, "NoSuchPlanIdException"),
     errors.NoSuchPlanTask: (404, "NoSuchPlanTaskException"),
     errors.MetadataMissing: (404, "NotFoundException"),

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import orjson
+
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.guard import OwnFolders, read_or_missing
-from frazil.catalog.store import relations
+from frazil.catalog.store import indexes, relations
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import CatalogError, FrazilError, ReferencesUnknown
 from frazil.protocol import PROPERTY_GC_ENABLED
@@ -60,6 +62,8 @@ def _purge(ctx: Context, warehouse: Warehouse, location: str) -> tuple[str, int]
     for path, label in candidates.referenced.items():
         log.warning("purge of %s: %s was left: %s leads to it", metadata["location"], path, label)
     count = _delete(ctx, metadata, candidates.left)
+    if not relations.uuid_is_used(ctx.database.read(), metadata["table-uuid"]):
+        ctx.database.write(lambda sql: indexes.drop_all(sql, metadata["table-uuid"]))
     log.info(
         "purged table %s: %d files",
         metadata["location"],
@@ -119,6 +123,9 @@ class Purge:
         if self.metadata["properties"].get(PROPERTY_GC_ENABLED, "true").lower() != "false":
             yield from self._data_files(lists)
         yield from lists
+        for index in indexes.list_of(self.ctx.database.read(), self.metadata["table-uuid"]):
+            record = orjson.loads(index.record)
+            yield from (record["codebook"]["path"], *(segment["path"] for segment in record["segments"]))
         for file in (*self.metadata["statistics"], *self.metadata["partition-statistics"]):
             yield file["statistics-path"]
         for entry in self.metadata["metadata-log"]:

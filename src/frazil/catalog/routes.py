@@ -12,6 +12,7 @@ from frazil.catalog.operations import (
     config,
     functions,
     health,
+    indexes,
     namespaces,
     references,
     reports,
@@ -99,4 +100,9 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/metrics", "metrics", health.metrics),
     Route("GET", "/openapi.json", "openapi", _serve_openapi),
     Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references),
+    Route("GET", f"{_NS}/tables/{{table}}/indexes", "listIndexes", indexes.list_indexes, quick=True),
+    Route("POST", f"{_NS}/tables/{{table}}/indexes", "createIndex", indexes.create_index, writes=True),
+    Route("GET", f"{_NS}/tables/{{table}}/indexes/{{index}}", "loadIndex", indexes.load_index, quick=True),
+    Route("POST", f"{_NS}/tables/{{table}}/indexes/{{index}}", "replaceIndex", indexes.replace_index, writes=True),
+    Route("DELETE", f"{_NS}/tables/{{table}}/indexes/{{index}}", "dropIndex", indexes.drop_index, writes=True),
 )

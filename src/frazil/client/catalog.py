@@ -31,6 +31,7 @@ from pyiceberg.typedef import IcebergBaseModel, Identifier
 from requests import HTTPError, Response, Session
 
 from frazil.client.changes import Change
+from frazil.client.indexes import IndexRecords
 from frazil.client.outcomes import end_commit, lost_its_metadata, what_it_said
 from frazil.client.sharing import Shared
 from frazil.client.transaction import CatalogTransaction
@@ -38,7 +39,7 @@ from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
 from frazil.errors import ReferencesUnknown, TableBroken, Unavailable
 from frazil.properties import safe_properties
-from frazil.pyiceberg_compat import OpenRestCatalog, raise_for_answer, retried
+from frazil.pyiceberg_compat import raise_for_answer, retried
 
 logger = logging.getLogger("frazil.client")
 
@@ -75,7 +76,7 @@ def catalog_properties(settings: Settings) -> dict[str, str]:
     return {**{key: value for key, value in values.items() if value is not None}, **catalog.properties}
 
 
-class FrazilCatalog(OpenRestCatalog):
+class FrazilCatalog(IndexRecords):
     """A REST catalog as PyIceberg's `load_catalog` gives it; see `frazil.client` for what it adds and promises.
 
     PyIceberg makes one, too, from `py-catalog-impl: frazil.client.FrazilCatalog` in `.pyiceberg.yaml`.

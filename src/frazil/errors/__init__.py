@@ -40,6 +40,7 @@
     │   │   ├── NoSuchTable
     │   │   ├── NoSuchView
     │   │   ├── NoSuchFunction
+    │   │   ├── NoSuchIndex
     │   │   ├── NoSuchPlan           a plan id that this catalog did not issue
     │   │   ├── NoSuchPlanTask       a plan task that this catalog did not issue, or whose snapshot has expired
     │   │   └── MetadataMissing      the catalog points to a metadata file that does not exist
@@ -107,6 +108,7 @@ from frazil.errors.catalog import (
     MethodNotAllowed,
     NamespaceNotEmpty,
     NoSuchFunction,
+    NoSuchIndex,
     NoSuchNamespace,
     NoSuchPlan,
     NoSuchPlanTask,
@@ -207,6 +209,7 @@ __all__ = [
     "MissingExtra",
     "NamespaceNotEmpty",
     "NoSuchFunction",
+    "NoSuchIndex",
     "NoSuchNamespace",
     "NoSuchPlan",
     "NoSuchPlanTask",

@@ -72,6 +72,13 @@ class NoSuchFunction(NotFound):
         super().__init__(f"Function does not exist: {name}", name=name, hint=hint)
 
 
+class NoSuchIndex(NotFound):
+    """The table has no index of this name."""
+
+    def __init__(self, name: str, *, hint: str | None = None) -> None:
+        super().__init__(f"Index does not exist: {name}", name=name, hint=hint)
+
+
 class NoSuchPlan(NotFound):
     """This catalog did not issue the plan id for this table."""
 
