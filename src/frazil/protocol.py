@@ -78,3 +78,8 @@ STAGING_PREFIX = "frazil_stage"
 """How the names of staging branches begin."""
 ROLLBACK_TAG_PREFIX = "frazil_rollback_"
 """How the names of tags begin that keep a snapshot while a rollback returns to it."""
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+INDEX_FOLDER = "_index"
+"""Below a table's location: the files of its indexes. Spark's removal of orphans skips names that begin with `_`."""

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 import frazil.sinks
+from frazil import Lake
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.cli.main import cli, main
 from frazil.cli.stream import as_json
@@ -96,6 +98,10 @@ def server() -> Iterator[EmbeddedCatalog]:
         catalog.create_table("lake.t", SCHEMA)
         catalog.create_table("lake.empty", SCHEMA)
         catalog.load_table("lake.t").append(rows(7))
+        words = catalog.create_table("lake.words", pa.schema([("embedding", pa.list_(pa.float32()))]))
+        words.append(pa.table({"embedding": pa.array([[1.0, 2.0], [2.0, 1.0]], pa.list_(pa.float32()))}))
+        for metric in ("cosine", "l2"):
+            Lake(catalog=catalog).table("lake.words").indexes.create("embedding", metric=metric)
         options = {"catalog": catalog, "bad_rows": "quarantine", "checks": ["id > 0"]}
         with frazil.sinks.open("lake.t", name="s", **options) as sink:
             sink.write(rows(1, 2, -1, -2), position=4)
@@ -146,6 +152,11 @@ CALLS: dict[str, tuple[str, ...]] = {
     "tag create": ("lake.t", "v1"),
     "tag list": ("lake.t",),
     "tag drop": ("lake.t", "v1", "--yes"),
+    "index create": ("lake.words", "embedding", "--metric", "ip"),
+    "index list": ("lake.words",),
+    "index refresh": ("lake.words", "embedding_l2"),
+    "index check": ("lake.words", "embedding_l2"),
+    "index drop": ("lake.words", "embedding_cosine", "--yes"),
     "rollback": ("lake.t", "--to", "FIRST", "--keep-progress", "--yes"),
     "maintain": ("lake.t", "--only", "compact"),
     "audit": ("lake.t",),

@@ -23,6 +23,7 @@ from frazil.lake import LakeTable
 from frazil.vector import Nearest, Search
 from frazil.vector.blocks import Blocks
 from frazil.vector.build import BuildPlan, collect_segment, order_tasks, train_codebook
+from frazil.vector.engines import Column, LocalEngine
 from frazil.vector.metric import METRICS, Matrix, Metric
 from frazil.vector.search import Index
 from frazil.vector.segment import Segment, Shape, write_segment
@@ -112,7 +113,8 @@ class Vectors:
         scan = self.table.scan(columns=["embedding"])
         tasks, reader = order_tasks(scan.plan().tasks()), scan.reader(scan.planner())
         plan = BuildPlan.of(tasks, metric, seed=7, lists=16)
-        codebook = train_codebook(plan, tasks, reader, table=self.name)
+        sample = LocalEngine().sample(Column.of(scan), tasks, plan.sample)
+        codebook = train_codebook(plan, sample, table=self.name)
         segments = []
         for group in plan.segments:
             collector = collect_segment(codebook, [tasks[number] for number in group], reader)

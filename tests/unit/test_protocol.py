@@ -41,6 +41,7 @@ STORED = {
     "COMPANION_SUFFIXES": ("__ledger", "__quarantine", "__runs"),
     "STAGING_PREFIX": "frazil_stage",
     "ROLLBACK_TAG_PREFIX": "frazil_rollback_",
+    "INDEX_FOLDER": "_index",
 }
 LOGGERS = {"frazil.upkeep"}  # names of loggers that happen to be stored names, too
 

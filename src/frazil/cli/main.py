@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "rollback": ("frazil.cli.rollback:rollback", "Go back to an older snapshot; shows first what that undoes."),
         "branch": ("frazil.cli.refs:branch", "List, create, drop and publish the branches of a table."),
         "tag": ("frazil.cli.refs:tag", "List, create and drop the tags of a table."),
+        "index": ("frazil.cli.index:index", "Create, refresh, check and drop the vector indexes of a table."),
     },
     "Operations": {
         "maintain": ("frazil.cli.maintain:maintain", "Compact files, expire snapshots, remove orphan files."),

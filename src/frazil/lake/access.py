@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
     from frazil.config import Settings
     from frazil.scan.planning import ScanCache, Source
+    from frazil.vector import OpenIndexes
 
 MOST_CACHES = 64  # tables whose manifests are kept
 
@@ -50,6 +51,13 @@ class LakeAccess:
         else:
             uri, warehouse = self.settings.catalog.uri, self.settings.catalog.warehouse
         return redact_url(uri) + (f", warehouse {warehouse}" if warehouse else "")
+
+    @cached_property
+    def vectors(self) -> OpenIndexes:
+        """What searches have read of vector indexes."""
+        from frazil.vector import OpenIndexes
+
+        return OpenIndexes()
 
     def load(self, name: str) -> Table:
         """PyIceberg's table as it is now; an error names near ones when there is none of this name."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from frazil.sinks.audit import AuditReport
     from frazil.sinks.bytewax import TableSink
     from frazil.sinks.spark import FrameSink
+    from frazil.vector import Indexes
     from frazil.write.contract import Extra
     from frazil.write.upsert import Ops
 
@@ -104,11 +105,23 @@ class LakeTable:
             workers=workers,
         )
 
-    def open_nearest(self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str) -> NearestRows:
-        """What `scan(...).nearest(...)` gives."""
-        from frazil.vector import Nearest, Search
+    def open_nearest(
+        self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str | None, exact: bool
+    ) -> NearestRows:
+        """What `scan(...).nearest(...)` gives: by an index of the column, if there is one for the metric."""
+        from frazil.vector import open_nearest
 
-        return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None))
+        records = [] if exact else self.indexes.records()
+        return open_nearest(
+            scan, column, vectors, k=k, metric=metric, records=records, opened=self.lake.vectors, io=scan.source.open.io
+        )
+
+    @property
+    def indexes(self) -> Indexes:
+        """The vector indexes: `records()`, `create(column, metric=...)`, `refresh(name)`, `drop(name)`."""
+        from frazil.vector import Indexes
+
+        return Indexes(self.lake.catalog, self.name)
 
     def count(self, filter: str | BooleanExpression | None = None, *, at: Named | None = None) -> int:
         """The number of rows, from metadata where that is certain."""

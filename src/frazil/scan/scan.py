@@ -64,12 +64,15 @@ class Scan(RowScan):
             )
         return explain_engine(self.home, self, engine, session=session)
 
-    def nearest(self, column: str, vectors: Any, *, k: int = 10, metric: str = "cosine") -> NearestRows:
+    def nearest(
+        self, column: str, vectors: Any, *, k: int = 10, metric: str | None = None, exact: bool = False
+    ) -> NearestRows:
         """The k rows of the scan whose vectors are nearest to a vector, or to each of several: `to_arrow()` and others.
 
         The rows have the columns of the scan and `_distance`, the nearest row first; for several vectors also `_query`,
-        the number of the vector. `metric` is `cosine`, `l2` or `ip`. Rows whose vector is null, of
-        another dimension or not finite are left out; zero vectors have no cosine.
+        the number of the vector. `metric` is `cosine`, `l2` or `ip`; by default that of the column's only index, or
+        `cosine`. An index of the column for the metric is used unless the search is `exact`. Rows whose vector is null,
+        of another dimension or not finite are left out; zero vectors have no cosine.
         """
         if self.home is None or self.request.is_incremental:
             raise VectorError(
@@ -77,7 +80,7 @@ class Scan(RowScan):
                 table=self.state.name,
                 problem="incremental",
             )
-        return self.home.open_nearest(self, column, vectors, k=k, metric=metric)
+        return self.home.open_nearest(self, column, vectors, k=k, metric=metric, exact=exact)
 
     def __repr__(self) -> str:
         """The table and what is read of it."""

@@ -17,12 +17,14 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import TableBroken, UpkeepError
+from frazil.protocol import INDEX_FOLDER
 from frazil.units import ms
 from frazil.upkeep.others import every_table, find_referenced
 from frazil.upkeep.paths import comparable, is_below
 from frazil.upkeep.policy import LEAST_ORPHAN_AGE_MS
 from frazil.upkeep.reach import reachable
 from frazil.upkeep.removing import Removed, folders_of, is_own, remove_files
+from frazil.vector import index_files
 from frazil.write.commit import ignore
 
 if TYPE_CHECKING:
@@ -151,6 +153,8 @@ def remove_orphans(table: Table, plan: OrphanPlan, *, on_step: Callable[[str], N
 
 def _unreferenced(files: Sequence[Orphan], table: Table) -> list[Orphan]:
     left = {comparable(file.path): file for file in files}
+    for path in index_files(table.catalog, table.name()):
+        left.pop(comparable(path), None)
     for paths in reachable(table):
         for path in paths.to_pylist():
             left.pop(comparable(path), None)
@@ -204,9 +208,11 @@ def _walk(fs: pafs.FileSystem, path: str, depth: int) -> Iterator[pafs.FileInfo]
 
 
 def _is_hidden(path: str) -> bool:
-    """Whether a folder or file on the way is hidden: `_temporary`, `.crc`; a partition such as `_day=1` is not.
+    """Whether a folder or file on the way is hidden: `_temporary`, `.crc`; a partition such as `_day=1` is not, nor are
+    the files of indexes.
 
     >>> _is_hidden("data/_temporary/0/f.parquet"), _is_hidden("data/_day=1/f.parquet"), _is_hidden("metadata/.v1.json.crc")
     (True, False, True)
     """  # noqa: E501
-    return any(part.startswith(("_", ".")) and "=" not in part for part in path.split("/"))
+    parts = path.strip("/").split("/")
+    return any(part.startswith(("_", ".")) and "=" not in part for part in parts[parts[0] == INDEX_FOLDER :])

@@ -7,9 +7,29 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from frazil.vector.engines import Engine, LocalEngine, SparkEngine
+    from frazil.vector.indexes import IndexCheck, Indexes, index_files
     from frazil.vector.metric import METRICS, Metric
-    from frazil.vector.nearest import Nearest, NearestReport, Search
+    from frazil.vector.nearest import Nearest, NearestReport, Search, open_nearest
+    from frazil.vector.opened import OpenIndexes
+    from frazil.vector.record import IndexRecord, SegmentInfo
 
-__all__ = ["METRICS", "Metric", "Nearest", "NearestReport", "Search"]
+__all__ = [
+    "METRICS",
+    "Engine",
+    "IndexCheck",
+    "IndexRecord",
+    "Indexes",
+    "LocalEngine",
+    "Metric",
+    "Nearest",
+    "NearestReport",
+    "OpenIndexes",
+    "Search",
+    "SegmentInfo",
+    "SparkEngine",
+    "index_files",
+    "open_nearest",
+]
 
 __getattr__ = lazy_names(__name__)

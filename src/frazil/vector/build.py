@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
 
 from frazil.errors import VectorError
@@ -64,23 +65,15 @@ def order_tasks(tasks: Iterable[FileTask]) -> list[FileTask]:
     return sorted(whole, key=lambda task: task.path)
 
 
-def train_codebook(
-    plan: BuildPlan,
-    tasks: Sequence[FileTask],
-    reader: FileReader,
-    *,
-    table: str,
-    step: Step = quietly,
-) -> Codebook:
-    """A codebook for the sample of a plan; the reader gives the column of vectors."""
-    batches = [batch.column(0) for number, positions in plan.sample for batch in reader.take(tasks[number], positions)]
-    counts = [dimension for column in batches if (dimension := find_dimension(column))]
+def train_codebook(plan: BuildPlan, columns: Sequence[pa.Array], *, table: str, step: Step = quietly) -> Codebook:
+    """A codebook for the sample of a plan, in the order of the plan."""
+    counts = [dimension for column in columns if (dimension := find_dimension(column))]
     if not counts:
         raise VectorError(
             f"{table} has no vectors to build an index from", hint="write rows first", table=table, problem="empty"
         )
-    dimension = max(set(counts), key=counts.count)
-    vectors = np.concatenate([to_matrix(column, dimension, plan.metric)[0] for column in batches])
+    dimension = max(sorted(set(counts)), key=counts.count)
+    vectors = np.concatenate([to_matrix(column, dimension, plan.metric)[0] for column in columns])
     if not len(vectors):
         raise VectorError(f"{table} has no vector that has a distance", table=table, problem="empty")
     return Codebook.train(vectors, plan.lists, plan.metric, seed=plan.seed, step=step)

@@ -30,10 +30,13 @@ from frazil.vector.search import Index, SearchReport
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
     import polars
+    from pyiceberg.io import FileIO
     from pyiceberg.types import NestedField
 
     from frazil.scan.planning import FileTask
     from frazil.scan.reading import FileReader, RowScan
+    from frazil.vector.opened import OpenIndexes
+    from frazil.vector.record import IndexRecord
 
 DISTANCE, QUERY = "_distance", "_query"
 POSITION = EXTRAS["_pos"]
@@ -213,12 +216,16 @@ class Search:
 class Nearest:
     """The rows that a search gives, found when they are first asked for."""
 
-    def __init__(self, search: Search, index: Index | None = None, *, probes: int = 1) -> None:
-        self._search, self._index, self._probes = search, index, probes
+    def __init__(
+        self, search: Search, index: Index | None = None, *, probes: int = 1, problems: Sequence[str] = ()
+    ) -> None:
+        self._search, self._index, self._probes, self._problems = search, index, probes, problems
 
     @cached_property
     def _found(self) -> tuple[pa.Table, NearestReport]:
-        return self._search.run(self._index, probes=self._probes)
+        rows, report = self._search.run(self._index, probes=self._probes)
+        report.problem = report.problem or "; ".join(self._problems) or None
+        return rows, report
 
     def __repr__(self) -> str:
         """What is searched, and for what."""
@@ -259,6 +266,31 @@ class Nearest:
     def explain(self) -> NearestReport:
         """What the search did: lists probed, bytes read, rows scored, what was compared exactly."""
         return self._found[1]
+
+
+def open_nearest(
+    scan: RowScan,
+    column: str,
+    vectors: object,
+    *,
+    k: int,
+    metric: str | None,
+    records: Sequence[IndexRecord],
+    opened: OpenIndexes,
+    io: FileIO,
+) -> Nearest:
+    """A search of a scan, by the index of the column for the metric if there is one. Without a metric it is that of the
+    column's only index, or the cosine.
+    """
+    wanted = _find_field(scan, column)
+    own = [record for record in records if record.field_id == wanted.field_id]
+    metric = metric or (own[0].metric if len(own) == 1 else "cosine")
+    record = next((record for record in own if record.metric == metric), None)
+    if record is None:
+        return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None))
+    search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=record.dimension)
+    index, problems = opened.open(record, io, table=scan.state.name)
+    return Nearest(search, index, probes=record.probes, problems=problems)
 
 
 def _positions(reader: FileReader, task: FileTask) -> Numbers:

@@ -33,4 +33,6 @@ class NearestRows(Protocol):
 class Searchable(Protocol):
     """A table whose scans can be searched by vector."""
 
-    def open_nearest(self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str) -> NearestRows: ...
+    def open_nearest(
+        self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str | None, exact: bool
+    ) -> NearestRows: ...

@@ -1,0 +1,200 @@
+"""Who carries out a build: this process, or the tasks of Spark. Both read the same rows and write the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from frazil.errors import DataFileUnreadable, VectorError
+from frazil.scan.planning import Files, FileTask, Planner, ScanRequest, Source, TableState
+from frazil.scan.reading import FileReader, ReadPlan
+from frazil.vector.build import collect_segment
+from frazil.vector.record import SegmentInfo
+from frazil.vector.segment import Segment, Shape, write_segment
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO, OutputFile
+    from pyspark.sql import SparkSession
+
+    from frazil.scan.reading import RowScan
+    from frazil.vector.codebook import Codebook
+    from frazil.vector.metric import Numbers
+
+SAMPLE_TASK_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of vectors with everything that it takes to read its files, here or elsewhere."""
+
+    state: TableState
+    files: Files
+    request: ScanRequest
+    field_id: int
+
+    @classmethod
+    def of(cls, scan: RowScan) -> Column:
+        """The only column of a scan."""
+        return cls(scan.state, scan.source.open, scan.request, scan.fields[0].field_id)
+
+    def reader(self) -> FileReader:
+        planner = Planner(self.state, Source.of(self.files.io).cache, self.request)
+        return FileReader(ReadPlan.of(planner, self.files, [planner.schema.find_field(self.field_id)]))
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Segments to be written: the files of each, and where it goes."""
+
+    column: Column
+    codebook: Codebook
+    groups: tuple[tuple[FileTask, ...], ...]
+    paths: tuple[str, ...]
+
+    def write(self, number: int) -> SegmentInfo:
+        """A segment that is complete: the one that a killed build has left, or a new one."""
+        io, path = self.column.files.io, self.paths[number]
+        if (info := find_segment(io, path, self.codebook)) is not None:
+            return info
+        collector = collect_segment(self.codebook, self.groups[number], self.column.reader())
+        shape, field_id = Shape(len(self.codebook.rotation)), self.column.field_id
+        size = write_again(
+            io, path, lambda output: write_segment(output, collector.files, collector.lists(), shape, field_id=field_id)
+        )
+        return SegmentInfo(path, size, len(collector), len(collector.files))
+
+
+class Engine(Protocol):
+    """Reads samples and writes segments."""
+
+    def sample(
+        self, column: Column, tasks: Sequence[FileTask], chosen: Sequence[tuple[int, Numbers]]
+    ) -> list[pa.Array]: ...
+
+    def write(self, segments: Segments) -> Iterator[tuple[int, SegmentInfo]]: ...
+
+
+class LocalEngine:
+    """Builds in this process."""
+
+    def sample(
+        self, column: Column, tasks: Sequence[FileTask], chosen: Sequence[tuple[int, Numbers]]
+    ) -> list[pa.Array]:
+        """The vectors at the chosen positions, in the order of the files."""
+        reader = column.reader()
+        return [batch.column(0) for number, positions in chosen for batch in reader.take(tasks[number], positions)]
+
+    def write(self, segments: Segments) -> Iterator[tuple[int, SegmentInfo]]:
+        """Each segment with its number, as it is finished."""
+        for number in range(len(segments.groups)):
+            yield number, segments.write(number)
+
+
+class SparkEngine:
+    """Builds in Spark's tasks: a task for each segment. No row passes through Spark but the sample."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def sample(
+        self, column: Column, tasks: Sequence[FileTask], chosen: Sequence[tuple[int, Numbers]]
+    ) -> list[pa.Array]:
+        """The same vectors in the same order."""
+        from frazil.spark import spread
+
+        parts = _portions(chosen)
+
+        def work(number: int) -> Iterator[pa.RecordBatch]:
+            arrays = LocalEngine().sample(column, tasks, parts[number])
+            for order, array in enumerate(arrays):
+                batch = pa.record_batch([array], names=["vectors"])
+                content = batch.serialize().to_pybytes()
+                schema = batch.schema.serialize().to_pybytes()
+                yield pa.record_batch(
+                    [
+                        pa.array([number]),
+                        pa.array([order]),
+                        pa.array([schema], pa.binary()),
+                        pa.array([content], pa.binary()),
+                    ],
+                    names=["part", "place", "schema", "content"],
+                )
+
+        layout = "part long, place long, schema binary, content binary"
+        rows = self._run(column, lambda: spread(self._spark, len(parts), work, layout).collect()) if parts else []
+        arrays = []
+        for row in sorted(rows, key=lambda row: (row["part"], row["place"])):
+            schema = pa.ipc.read_schema(pa.py_buffer(bytes(row["schema"])))
+            arrays.append(pa.ipc.read_record_batch(pa.py_buffer(bytes(row["content"])), schema).column(0))
+        return arrays
+
+    def write(self, segments: Segments) -> Iterator[tuple[int, SegmentInfo]]:
+        """All segments, when the last is finished."""
+        import json
+
+        from frazil.spark import as_report, collect_reports, spread
+
+        def work(number: int) -> Iterator[pa.RecordBatch]:
+            yield as_report({"number": number, **asdict(segments.write(number))})
+
+        count = len(segments.groups)
+        reports = (
+            self._run(segments.column, lambda: collect_reports(spread(self._spark, count, work, "report string")))
+            if count
+            else []
+        )
+        for text in reports:
+            report: dict[str, Any] = json.loads(text)
+            yield report.pop("number"), SegmentInfo(**report)
+
+    def _run(self, column: Column, job: Callable[[], Any]) -> Any:
+        from frazil.spark import python_error, spark_errors
+
+        try:
+            return job()
+        except spark_errors() as exc:
+            raise VectorError(
+                f"{column.state.name}: the Spark job failed: {python_error(str(exc))}",
+                hint="run the same command again: segments that are complete are used",
+                table=column.state.name,
+                problem="spark",
+            ) from exc
+
+
+def _portions(chosen: Sequence[tuple[int, Numbers]]) -> list[list[tuple[int, Numbers]]]:
+    """Files whose samples one task reads."""
+    portions: list[list[tuple[int, Numbers]]] = []
+    size = 0
+    for number, positions in chosen:
+        if not portions or size + len(positions) > SAMPLE_TASK_ROWS:
+            portions.append([])
+            size = 0
+        portions[-1].append((number, positions))
+        size += len(positions)
+    return portions
+
+
+def find_segment(io: FileIO, path: str, codebook: Codebook) -> SegmentInfo | None:
+    """A segment that is complete; None if there is none."""
+    source = io.new_input(path)
+    try:
+        segment = Segment(source, dimension=len(codebook.rotation))
+    except DataFileUnreadable:
+        return None
+    return SegmentInfo(path, len(source), int(segment.lists.starts[-1]), len(segment.files))
+
+
+def write_again(io: FileIO, path: str, write: Callable[[OutputFile], int]) -> int:
+    """Writes a file, in place of an incomplete one that a killed build has left; gives its size."""
+    output = io.new_output(path)
+    if output.exists():
+        io.delete(path)
+    return write(output)
+
+
+def facts_of(tasks: Iterable[FileTask]) -> list[list[object]]:
+    """What tells files apart: their names and row counts."""
+    return [[task.path, task.rows] for task in tasks]

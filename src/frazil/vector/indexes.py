@@ -1,0 +1,290 @@
+"""Indexes of a table: created, refreshed, listed and dropped. Files first, then the record that names them.
+
+A killed build leaves files that no record names; the next build of the same plan uses those that are complete. Files
+have names that follow from what they hold, so that two builds of the same plan write the same files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from frazil.errors import DataFileUnreadable, VectorError
+from frazil.protocol import INDEX_FOLDER
+from frazil.scan.reading import scan_rows
+from frazil.vector.build import BuildPlan, order_tasks, train_codebook
+from frazil.vector.codebook import Codebook
+from frazil.vector.columns import is_vector
+from frazil.vector.engines import Column, Engine, LocalEngine, Segments, facts_of, find_segment, write_again
+from frazil.vector.metric import METRICS, Metric
+from frazil.vector.record import IndexRecord, SegmentInfo
+from frazil.vector.segment import Segment, Shape, merge_lists, write_segment
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+    from pyiceberg.typedef import Identifier
+
+    from frazil.scan.planning import FileTask
+    from frazil.scan.reading import RowScan
+
+SEED = 1
+PROBED, LEAST_PROBED = 0.06, 16  # part of the lists that a search looks at (recall 0.95 on sentences), and at least
+MERGED_VECTORS = 4_194_304  # segments that are smaller than this become one
+
+log = logging.getLogger("frazil.vector")
+
+
+class IndexCatalog(Protocol):
+    """A catalog that keeps records of indexes."""
+
+    def load_table(self, identifier: str | Identifier) -> Table: ...
+
+    def list_indexes(self, identifier: str | Identifier) -> list[dict[str, Any]] | None: ...
+
+    def create_index(self, identifier: str | Identifier, name: str, record: dict[str, Any]) -> dict[str, Any]: ...
+
+    def replace_index(
+        self, identifier: str | Identifier, name: str, record: dict[str, Any], *, version: int
+    ) -> dict[str, Any]: ...
+
+    def drop_index(self, identifier: str | Identifier, name: str) -> None: ...
+
+
+Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+
+
+def quietly(step: str, done: int, total: int) -> None:
+    """Says nothing of the progress."""
+
+
+@dataclass(frozen=True)
+class IndexCheck:
+    """What is wrong with an index: damaged or missing files, and files of the table that it does not cover."""
+
+    name: str
+    files: int
+    uncovered: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """The indexes of one table."""
+
+    catalog: IndexCatalog
+    table: str
+    progress: Progress = quietly
+    engine: Engine = field(default_factory=LocalEngine)
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    def records(self) -> list[IndexRecord]:
+        """All indexes; none where the catalog keeps no records of indexes."""
+        stored = self.catalog.list_indexes(self.table) or []
+        return [IndexRecord.of(each, table=self.table) for each in stored]
+
+    def find(self, name: str) -> IndexRecord:
+        """The index of this name, or the only one of this column."""
+        records, table = self.records(), self.catalog.load_table(self.table)
+        column = next((field.field_id for field in table.schema().fields if field.name == name), None)
+        chosen = [record for record in records if record.name == name] or [
+            record for record in records if record.field_id == column
+        ]
+        if len(chosen) != 1:
+            hint = f"there are: {', '.join(record.name for record in records)}" if records else "create one first"
+            problem = "ambiguous" if chosen else "no-index"
+            message = f"several indexes of column '{name}'" if chosen else f"no index '{name}'"
+            raise VectorError(f"{self.table} has {message}", hint=hint, table=self.table, name=name, problem=problem)
+        return chosen[0]
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        column: str,
+        *,
+        metric: Metric = "cosine",
+        name: str | None = None,
+        lists: int | None = None,
+        seed: int = SEED,
+    ) -> IndexRecord:
+        """Builds an index of a column over the newest snapshot, in this process."""
+        table = self.catalog.load_table(self.table)
+        name = name or f"{column}_{metric}"
+        self._check_free(name, metric)
+        scan = self._scan(table, column)
+        tasks, on = order_tasks(scan.plan().tasks()), Column.of(scan)
+        plan = BuildPlan.of(tasks, metric, seed=seed, lists=lists)
+        field_id = on.field_id
+        folder = f"{table.location()}/{INDEX_FOLDER}/{_digest(field_id, metric, seed, plan.lists, facts_of(tasks))}"
+        codebook = self._codebook(table.io, folder, plan, tasks, on)
+        segments = self._segments(folder, codebook, plan, tasks, on)
+        merged = self._merge(table.io, folder, codebook, segments, field_id)
+        probes = min(codebook.lists, max(LEAST_PROBED, round(PROBED * codebook.lists)))
+        record = IndexRecord(
+            name, field_id, metric, codebook.dimension, probes, seed, f"{folder}/codebook.puffin", tuple(merged)
+        )
+        return IndexRecord.of(self.catalog.create_index(self.table, name, record.to_json()), table=self.table)
+
+    def refresh(self, name: str) -> IndexRecord:
+        """Indexes the files of the newest snapshot that the index does not cover, and replaces segments that are
+        damaged or missing.
+        """
+        record, table = self.find(name), self.catalog.load_table(self.table)
+        column = table.schema().find_field(record.field_id).name
+        scan = self._scan(table, column)
+        folder = record.codebook.rpartition("/")[0]
+        codebook = Codebook.read(table.io.new_input(record.codebook))
+        kept = [info for info in record.segments if self._covered(table.io, info, codebook) is not None]
+        covered = {path for info in kept for path in self._covered(table.io, info, codebook) or ()}
+        tasks = [task for task in order_tasks(scan.plan().tasks()) if task.path not in covered]
+        if not tasks and len(kept) == len(record.segments):
+            return record
+        plan = BuildPlan.of(tasks, record.metric, seed=record.seed, lists=codebook.lists)
+        fresh = self._segments(folder, codebook, plan, tasks, Column.of(scan))
+        merged = self._merge(table.io, folder, codebook, [*kept, *fresh], record.field_id)
+        stored = self.catalog.replace_index(
+            self.table, record.name, record.with_segments(merged).to_json(), version=record.version
+        )
+        return IndexRecord.of(stored, table=self.table)
+
+    def check(self, name: str) -> IndexCheck:
+        """Reads all of an index, and compares what it covers with the newest snapshot."""
+        record, table = self.find(name), self.catalog.load_table(self.table)
+        scan = self._scan(table, table.schema().find_field(record.field_id).name)
+        live, covered, problems = {task.path for task in scan.plan().tasks()}, set[str](), list[str]()
+        try:
+            codebook = Codebook.read(table.io.new_input(record.codebook))
+        except DataFileUnreadable as exc:
+            return IndexCheck(record.name, len(live), len(live), (exc.message,))
+        for number, info in enumerate(record.segments):
+            self.progress("check", number, len(record.segments))
+            try:
+                segment = Segment(table.io.new_input(info.path), dimension=len(codebook.rotation))
+                for list_number in range(codebook.lists):
+                    segment.read_rows(list_number)
+                covered |= {file.path for file in segment.files}
+            except DataFileUnreadable as exc:
+                problems.append(exc.message)
+        return IndexCheck(record.name, len(live), len(live - covered), tuple(problems))
+
+    def drop(self, name: str) -> IndexRecord:
+        """Removes an index from the catalog. Its files are removed with the orphans of the table."""
+        record = self.find(name)
+        self.catalog.drop_index(self.table, record.name)
+        return record
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _check_free(self, name: str, metric: Metric) -> None:
+        if metric not in METRICS:
+            raise VectorError(
+                f"{self.table}: metric is {metric!r}: expected one of {', '.join(METRICS)}",
+                table=self.table,
+                option="metric",
+            )
+        stored = self.catalog.list_indexes(self.table)
+        if stored is None:
+            raise VectorError(
+                f"{self.table}: the catalog keeps no records of indexes",
+                hint="indexes need Frazil's own catalog; searches are exact without one",
+                table=self.table,
+                problem="foreign-catalog",
+            )
+        if any(each["name"] == name for each in stored):
+            raise VectorError(
+                f"{self.table} has an index '{name}' already",
+                hint="refresh it, drop it, or give the new one another name",
+                table=self.table,
+                name=name,
+                problem="exists",
+            )
+
+    def _scan(self, table: Table, column: str) -> RowScan:
+        wanted = next((each for each in table.schema().fields if each.name == column), None)
+        if wanted is None:
+            names = ", ".join(each.name for each in table.schema().fields)
+            raise VectorError(
+                f"{self.table} has no column '{column}'", hint=f"there are: {names}", table=self.table, column=column
+            )
+        scan = scan_rows(table, [column])
+        if not is_vector(scan.schema.field(0).type):
+            raise VectorError(
+                f"column '{column}' of {self.table} is {wanted.field_type}: expected a list of float or double",
+                table=self.table,
+                column=column,
+            )
+        return scan
+
+    def _codebook(
+        self, io: FileIO, folder: str, plan: BuildPlan, tasks: Sequence[FileTask], column: Column
+    ) -> Codebook:
+        path = f"{folder}/codebook.puffin"
+        try:
+            return Codebook.read(io.new_input(path))
+        except DataFileUnreadable:
+            pass  # not there yet, or not complete
+        self.progress("sample", 0, sum(len(positions) for _, positions in plan.sample))
+        vectors = self.engine.sample(column, tasks, plan.sample)
+        codebook = train_codebook(
+            plan, vectors, table=self.table, step=lambda done, rounds: self.progress("lists", done, rounds)
+        )
+        write_again(io, path, lambda output: codebook.write(output, field_id=column.field_id))
+        return codebook
+
+    def _segments(
+        self, folder: str, codebook: Codebook, plan: BuildPlan, tasks: Sequence[FileTask], column: Column
+    ) -> list[SegmentInfo]:
+        groups = tuple(tuple(tasks[number] for number in group) for group in plan.segments)
+        paths = tuple(f"{folder}/segment-{_digest(facts_of(group))}.puffin" for group in groups)
+        infos: dict[int, SegmentInfo] = {}
+        for number, info in self.engine.write(Segments(column, codebook, groups, paths)):
+            infos[number] = info
+            self.progress("segments", len(infos), len(groups))
+        return [infos[number] for number in range(len(groups))]
+
+    def _merge(
+        self, io: FileIO, folder: str, codebook: Codebook, segments: Sequence[SegmentInfo], field_id: int
+    ) -> list[SegmentInfo]:
+        """Small segments as one: a search reads a range of each segment for each list."""
+        small = [info for info in segments if info.vectors < MERGED_VECTORS // 2]
+        if len(small) < 2 or sum(info.vectors for info in small) > MERGED_VECTORS:
+            return list(segments)
+        opened = [Segment(io.new_input(info.path), dimension=len(codebook.rotation)) for info in small]
+        files = [file for segment in opened for file in segment.files]
+        path = f"{folder}/segment-{_digest([[file.path, file.rows] for file in files])}.puffin"
+        shape = Shape(len(codebook.rotation))
+        info = find_segment(io, path, codebook)
+        if info is None:
+            size = write_again(
+                io, path, lambda output: write_segment(output, files, merge_lists(opened), shape, field_id=field_id)
+            )
+            info = SegmentInfo(path, size, sum(each.vectors for each in small), len(files))
+        return [*(each for each in segments if each not in small), info]
+
+    def _covered(self, io: FileIO, info: SegmentInfo, codebook: Codebook) -> set[str] | None:
+        """The files that a segment covers; None if it cannot be read."""
+        try:
+            segment = Segment(io.new_input(info.path), dimension=len(codebook.rotation))
+        except DataFileUnreadable as exc:
+            log.warning("%s: a segment is built again: %s", self.table, exc)
+            return None
+        return {file.path for file in segment.files}
+
+
+def index_files(catalog: object, identifier: str | Identifier) -> list[str]:
+    """The files of all indexes of a table; none where the catalog keeps no records of indexes."""
+    list_indexes = getattr(catalog, "list_indexes", None)
+    table = identifier if isinstance(identifier, str) else ".".join(identifier)
+    stored = (list_indexes(identifier) if list_indexes else None) or []
+    records = [IndexRecord.of(each, table=table) for each in stored]
+    return [path for record in records for path in (record.codebook, *(info.path for info in record.segments))]
+
+
+def _digest(*facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

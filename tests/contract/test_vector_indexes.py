@@ -1,0 +1,154 @@
+"""Vector indexes of a table through the Python API: created, used by searches, refreshed, repaired and dropped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from frazil.client import FrazilCatalog
+from frazil.errors import VectorError
+from frazil.vector import IndexRecord
+from frazil.vector.metric import METRICS, Metric
+from tests.contract.test_vector_nearest import DIMENSION, Vectors, queries, truth
+
+
+@pytest.fixture
+def vectors(catalog: FrazilCatalog, tmp_path: Path) -> Vectors:
+    world = Vectors(catalog, tmp_path)
+    world.append(300)
+    world.append(200)
+    return world
+
+
+def recall(vectors: Vectors, metric: Metric | None = None) -> float:
+    asked, right = queries(20), 0
+    nearest = vectors.table.scan(columns=["id"]).nearest("embedding", asked, k=5, metric=metric).to_arrow().to_pylist()
+    for number, query in enumerate(asked):
+        expected = truth(vectors.rows, query, 5, metric or "cosine")
+        right += len({row["id"] for row in nearest if row["_query"] == number} & {*expected})
+    return right / (5 * len(asked))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_an_index_is_used_by_searches_of_its_metric(vectors: Vectors, metric: Metric) -> None:
+    record = vectors.table.indexes.create("embedding", metric=metric, lists=10)
+    assert (record.name, record.dimension, record.vectors, record.version) == (f"embedding_{metric}", DIMENSION, 500, 1)
+    assert len(record.segments) == 1
+    nearest = vectors.table.scan().nearest("embedding", queries(1)[0])  # the metric of the only index
+    assert (nearest.explain().files_indexed, nearest.explain().files_exact) == (2, 0)
+    other = next(each for each in METRICS if each != metric)
+    assert vectors.table.scan().nearest("embedding", queries(1)[0], metric=other).explain().files_exact == 2
+    assert vectors.table.scan().nearest("embedding", queries(1)[0], exact=True).explain().files_exact == 2
+
+
+def test_a_refresh_indexes_only_new_files(vectors: Vectors) -> None:
+    indexes = vectors.table.indexes
+    before = indexes.create("embedding", lists=10)
+    vectors.append(100)
+    assert vectors.table.scan().nearest("embedding", queries(1)[0]).explain().rows_exact == 100
+    after = indexes.refresh("embedding")
+    assert (after.vectors, after.version, after.codebook) == (600, before.version + 1, before.codebook)
+    assert vectors.table.scan().nearest("embedding", queries(1)[0]).explain().rows_exact == 0
+    assert indexes.refresh("embedding") == after  # nothing to do
+    assert recall(vectors) >= 0.95
+
+
+def test_the_same_build_writes_the_same_bytes(vectors: Vectors) -> None:
+    record = vectors.table.indexes.create("embedding", lists=10)
+    paths = [
+        Path(path.removeprefix("file://")) for path in (record.codebook, *(segment.path for segment in record.segments))
+    ]
+    before = [path.read_bytes() for path in paths]
+    vectors.table.indexes.drop(record.name)
+    for path in paths:
+        path.unlink()
+    assert vectors.table.indexes.create("embedding", lists=10).segments == record.segments
+    assert [path.read_bytes() for path in paths] == before
+
+
+def test_a_build_goes_on_with_the_files_that_a_killed_one_has_left(vectors: Vectors) -> None:
+    record = vectors.table.indexes.create("embedding", lists=10)
+    vectors.table.indexes.drop(record.name)
+    codebook, segment = (Path(path.removeprefix("file://")) for path in (record.codebook, record.segments[0].path))
+    segment.write_bytes(segment.read_bytes()[:1000])  # it was killed while it wrote
+    written = codebook.stat().st_mtime_ns
+    again = vectors.table.indexes.create("embedding", lists=10)
+    assert again.segments == record.segments
+    assert codebook.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut"])
+def test_a_lost_segment_is_reported_searched_exactly_and_repaired(
+    vectors: Vectors, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = vectors.table.indexes.create("embedding", lists=10)
+    segment = Path(record.segments[0].path.removeprefix("file://"))
+    segment.unlink() if damage == "gone" else segment.write_bytes(segment.read_bytes()[:1000])
+    nearest = vectors.table.scan(columns=["id"]).nearest("embedding", queries(1)[0], k=5)
+    assert nearest.to_arrow()["id"].to_pylist() == truth(vectors.rows, queries(1)[0], 5, "cosine")
+    assert nearest.explain().problem
+    assert "frazil index refresh" in caplog.text
+    assert vectors.table.indexes.refresh("embedding").vectors == 500
+    assert vectors.table.scan().nearest("embedding", queries(1)[0]).explain().files_indexed == 2
+
+
+def test_what_cannot_be_indexed_is_refused(vectors: Vectors, catalog: FrazilCatalog) -> None:
+    indexes = vectors.table.indexes
+    for column in ("nothing", "kind"):
+        with pytest.raises(VectorError):
+            indexes.create(column)
+    with pytest.raises(VectorError):
+        indexes.create("embedding", metric="manhattan")  # type: ignore[arg-type]
+    with pytest.raises(VectorError) as caught:
+        indexes.refresh("embedding")
+    assert caught.value.problem == "no-index"
+    indexes.create("embedding", lists=4)
+    with pytest.raises(VectorError) as caught:
+        indexes.create("embedding")
+    assert caught.value.problem == "exists"
+    empty = Vectors(catalog, vectors.folder)
+    with pytest.raises(VectorError) as caught:
+        empty.table.indexes.create("embedding")
+    assert caught.value.problem == "empty"
+
+
+def test_a_query_of_another_dimension_is_refused(vectors: Vectors) -> None:
+    vectors.table.indexes.create("embedding", lists=4)
+    with pytest.raises(VectorError) as caught:
+        vectors.table.scan().nearest("embedding", np.ones(DIMENSION + 1))
+    assert caught.value.problem == "dimension"
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def index_paths(record: IndexRecord) -> list[Path]:
+    paths = (record.codebook, *(segment.path for segment in record.segments))
+    return [Path(path.removeprefix("file://")) for path in paths]
+
+
+def test_the_removal_of_orphans_keeps_the_files_of_indexes_and_removes_those_of_dropped_ones(vectors: Vectors) -> None:
+    kept, dropped = (vectors.table.indexes.create("embedding", metric=metric, lists=4) for metric in ("l2", "ip"))
+    vectors.table.indexes.drop(dropped.name)
+    for path in (*index_paths(kept), *index_paths(dropped)):
+        os.utime(path, (1, 1))
+    vectors.table.maintain("orphans", dry_run=False)
+    assert all(path.exists() for path in index_paths(kept))
+    assert not any(path.exists() for path in index_paths(dropped))
+
+
+def test_a_purge_deletes_the_files_of_indexes_with_the_table(vectors: Vectors, catalog: FrazilCatalog) -> None:
+    record = vectors.table.indexes.create("embedding", lists=4)
+    catalog.purge_table(vectors.name)
+    assert not any(path.exists() for path in index_paths(record))
+
+
+def test_a_table_that_is_registered_again_has_its_indexes_again(vectors: Vectors, catalog: FrazilCatalog) -> None:
+    record, metadata = vectors.table.indexes.create("embedding", lists=4), vectors.table.load().metadata_location
+    catalog.drop_table(vectors.name)
+    catalog.register_table(vectors.name, metadata)
+    assert vectors.table.indexes.records() == [record]
+    assert vectors.table.scan().nearest("embedding", queries(1)[0]).explain().files_indexed == 2
