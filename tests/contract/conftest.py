@@ -11,10 +11,19 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from tests.contract.history_lake import Past
 from tests.kit.catalog_databases import Client
-from tests.kit.fixtures import catalog, database, lake_server, postgres
+from tests.kit.fixtures import catalog, database, lake_server, postgres, s3_catalog, s3_store
 from tests.kit.layouts import layout_of, on_small_disk
 
-__all__ = ["catalog", "database", "lake_server", "layout_of", "on_small_disk", "postgres"]  # fixtures
+__all__ = [  # fixtures
+    "catalog",
+    "database",
+    "lake_server",
+    "layout_of",
+    "on_small_disk",
+    "postgres",
+    "s3_catalog",
+    "s3_store",
+]
 
 
 @pytest.fixture

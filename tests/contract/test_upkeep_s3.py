@@ -2,66 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from pyiceberg.table import Table
 
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
-from frazil.config import load_settings
-from frazil.services import ports
-from frazil.services.object_store import ObjectStore
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
 from tests.contract.upkeep_lake import Kept, during
-
-BUCKET = "lakehouse"
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A running object store: the properties that reach it."""
-    folder = tmp_path_factory.mktemp("s3")
-    flags = {"stack.folder": str(folder), "stack.ports.object_store": str(ports.free_port()), "stack.bucket": BUCKET}
-    service = ObjectStore(load_settings(flags=flags, environ={}, folder=folder))
-    service.start()
-    stack = service.settings.stack
-    secret = stack.secret_access_key.get_secret_value()
-    yield {
-        "s3.endpoint": f"http://{ports.HOST}:{service.port}",
-        "s3.access-key-id": stack.access_key_id,
-        "s3.secret-access-key": secret,
-    }
-    service.stop()
-    for path in service.purge_paths():
-        shutil.rmtree(path, ignore_errors=True)
+from tests.kit.fixtures import BUCKET
 
 
 @pytest.fixture
-def bucket(store: dict[str, str]) -> Any:
-    keys = {"aws_access_key_id": store["s3.access-key-id"], "aws_secret_access_key": store["s3.secret-access-key"]}
-    return boto3.resource("s3", endpoint_url=store["s3.endpoint"], region_name="us-east-1", **keys).Bucket(BUCKET)
-
-
-@pytest.fixture
-def s3_catalog(store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrazilCatalog]:
-    names = {
-        "s3.endpoint": "AWS_ENDPOINT_URL",
-        "s3.access-key-id": "AWS_ACCESS_KEY_ID",
-        "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
-    }
-    for key, name in names.items():
-        monkeypatch.setenv(name, store[key])
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    with running_catalog(tmp_path, warehouses={"default": f"s3://{BUCKET}/{tmp_path.name}"}) as running:
-        client = FrazilCatalog("lake", **{**running.properties, **store, "s3.region": "us-east-1"})
-        client.create_namespace("lake")
-        yield client
+def bucket(s3_store: dict[str, str]) -> Any:
+    user, secret = s3_store["s3.access-key-id"], s3_store["s3.secret-access-key"]
+    keys = {"aws_access_key_id": user, "aws_secret_access_key": secret}
+    return boto3.resource("s3", endpoint_url=s3_store["s3.endpoint"], region_name="us-east-1", **keys).Bucket(BUCKET)
 
 
 def reached_by(table: Table) -> set[str]:

@@ -56,6 +56,13 @@ def test_a_refresh_indexes_only_new_files(vectors: Vectors) -> None:
     assert recall(vectors) >= 0.95
 
 
+def test_a_file_that_leaves_lists_empty_is_indexed_too(vectors: Vectors) -> None:
+    vectors.table.indexes.create("embedding", lists=10)
+    vectors.append(1)
+    assert vectors.table.indexes.refresh("embedding").vectors == 501
+    assert vectors.table.indexes.check("embedding").problems == ()
+
+
 def test_the_same_build_writes_the_same_bytes(vectors: Vectors) -> None:
     record = vectors.table.indexes.create("embedding", lists=10)
     paths = [

@@ -83,7 +83,7 @@ class Shape:
 
     def unpack_codes(self, data: Any, count: int) -> CodeBlock:
         signs, factors, files, positions = _split(data, count, (self.signs, 8, 4, 4))
-        codes = Codes(signs.reshape(count, -1), factors.view("<f4").reshape(count, 2))
+        codes = Codes(signs.reshape(count, self.signs), factors.view("<f4").reshape(count, 2))
         return CodeBlock(codes, files.view("<u4"), positions.view("<u4"))
 
     def pack_bytes(self, refined: Refined) -> bytes:
@@ -91,7 +91,7 @@ class Shape:
 
     def unpack_bytes(self, data: Any, count: int) -> Refined:
         values, scales = _split(data, count, (self.dimension, 12))
-        return Refined(values.reshape(count, -1), scales.view("<f4").reshape(count, 3))
+        return Refined(values.reshape(count, self.dimension), scales.view("<f4").reshape(count, 3))
 
 
 def _split(data: Any, count: int, sizes: Sequence[int]) -> list[Bytes]:
