@@ -104,6 +104,12 @@ class Limits(_Section):
     plan_files: int = Field(default=5_000, gt=0)  # of a plan, in one answer
     filter_literals: int = Field(default=10_000, gt=0)  # values and predicates in the filter of a scan
     filter_bytes: int = Field(default=MIB, gt=0)  # of that filter as JSON
+    searches: int = Field(default=2, ge=0)  # vector searches at a time; 0: none are served
+    search_vectors: int = Field(default=100, gt=0)  # in one search
+    search_results: int = Field(default=10_000, gt=0)  # rows that a search asks for, of all its vectors
+    search_rows: int = Field(default=1_000_000, gt=0)  # that a search compares one by one, where no index has them
+    index_bytes: int = Field(default=64 * MIB, gt=0)  # blocks of vector indexes, kept for searches of a warehouse
+    search_bytes: int = Field(default=256 * MIB, gt=0)  # of the files of these rows
     commit_updates: int = Field(default=20_000, gt=0)  # updates, and requirements, of one table in a commit
     namespace_bytes: int = Field(default=256 * KIB, gt=0)  # of the properties of a namespace
     report_bytes: int = Field(default=64 * KIB, gt=0)  # of a metrics report

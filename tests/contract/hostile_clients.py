@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
+from frazil.client import FrazilCatalog
 from tests.kit.catalog_databases import Client
 
 TYPE, FORM = "Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded"
@@ -19,6 +23,8 @@ GZIP = "Content-Encoding: gzip"
 NAMESPACES = "/v1/default/namespaces"
 TABLE = f"{NAMESPACES}/ns/tables/t"
 PLAN = f"{TABLE}/plan"
+SEARCH = f"{NAMESPACES}/ns/tables/vectors/search"
+DIMENSION = 64  # of the vectors in that table
 QUICK, THREADED = TABLE, f"{NAMESPACES}/ns/tables"
 CLOSED = 0  # the connection was closed without an answer
 MIB = 1024 * 1024
@@ -173,6 +179,20 @@ def register(target: Target, content: bytes, name: str) -> Reply:
 def plan(values: Iterable[int]) -> bytes:
     """A plan with so many values in its filter."""
     return post(PLAN, json.dumps({"filter": {"type": "in", "term": "id", "values": list(values)}}).encode())
+
+
+def make_vectors(target: Target) -> None:
+    """A table of 20,000 vectors."""
+    lake = FrazilCatalog("lake", uri=target.uri)
+    numbers = np.random.default_rng(1).standard_normal(20_000 * DIMENSION, np.float32)
+    vectors = pa.ListArray.from_arrays(np.arange(0, len(numbers) + 1, DIMENSION, dtype=np.int32), numbers)
+    rows = pa.table({"id": np.arange(len(vectors)), "embedding": vectors})
+    lake.create_table("ns.vectors", rows.schema).append(rows)
+
+
+def search(**body: object) -> bytes:
+    """A search of that table."""
+    return post(SEARCH, json.dumps({"column": "embedding", **body}).encode())
 
 
 def hold_open(target: Target, count: int) -> list[Reply]:

@@ -46,6 +46,7 @@ from tests.kit.catalog_databases import Client
 from tools.own_server import own_server
 
 MOST_BYTES = 300 * 1000 * 1000
+MOST_SEARCHING = 400 * 1000 * 1000  # libraries for data files, and rows of two searches
 MOST_SECONDS = 1.0
 SHORT = {"first_byte_seconds": 0.5, "body_seconds": 1}  # all other limits are the defaults
 
@@ -133,6 +134,13 @@ def watched_server(folder: Path, limits: Mapping[str, float]) -> Iterator[tuple[
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Watch]]:
     with watched_server(tmp_path_factory.mktemp("hostile"), {}) as watched:
+        yield watched
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Watch]]:
+    with watched_server(tmp_path_factory.mktemp("searched"), {}) as watched:
+        attack.make_vectors(watched[0])
         yield watched
 
 
@@ -292,6 +300,24 @@ CONTENTS = (
         (400,),
     ),
 )
+VECTOR = [1.0] * attack.DIMENSION
+SEARCHES = (
+    Case("a vector of 100,000 numbers", sends(attack.search(vector=[1.0] * 100_000)), (400,)),
+    Case("100 vectors of 4,000 numbers", sends(attack.search(vectors=[[1.0] * 4_000] * 100)), (400,)),
+    Case("10,000 vectors", sends(attack.search(vectors=[[1.0]] * 10_000)), (400,)),
+    Case("a vector of NaN", posts(b'{"column": "embedding", "vector": [NaN, 1]}', path=attack.SEARCH), (400,)),
+    Case("a vector of 1e999", posts(b'{"column": "embedding", "vector": [1e999, 1]}', path=attack.SEARCH), (400,)),
+    Case("a vector of deep lists", posts(b'{"vector": ' + b"[" * 100_000, path=attack.SEARCH), (400,)),
+    Case("10^30 nearest rows", sends(attack.search(vector=VECTOR, k=10**30)), (400,)),
+    Case("a column of 1 MB", sends(attack.search(vector=VECTOR, column="x" * MIB)), (400,)),
+    Case(
+        "400,000 values in the filter of a search",
+        sends(attack.search(vector=VECTOR, filter={"type": "in", "term": "id", "values": list(range(400_000))})),
+        (400,),
+    ),
+    Case("all rows, 20 times at once", many(20, lambda _: attack.search(vector=VECTOR, k=10_000)), (200, 429)),
+    Case("100 vectors, 20 times at once", many(20, lambda _: attack.search(vectors=[VECTOR] * 100)), (200, 429)),
+)
 CONNECTIONS = (
     Case("1,500 silent connections", lambda target: attack.hold_open(target, 1500), (200,)),
     Case("150 long answers that are not read", lambda target: attack.unread_answers(target, 150), (200,)),
@@ -319,13 +345,20 @@ def test_the_server_withstands(case: Case, target: tuple[Target, Watch]) -> None
     check(case, run(case, server), watch.look())
 
 
+@pytest.mark.parametrize("case", SEARCHES, ids=lambda case: case.name)
+def test_the_server_withstands_searches(case: Case, searched: tuple[Target, Watch]) -> None:
+    server, watch = searched
+    watch.look()
+    check(case, run(case, server), watch.look(), most_bytes=MOST_SEARCHING)
+
+
 @pytest.mark.parametrize("case", LATE, ids=lambda case: case.name)
 def test_the_server_does_not_wait_for_ever(case: Case, late: tuple[dict[str, list[Reply]], Seen]) -> None:
     replies, seen = late
     check(case, replies[case.name], seen)
 
 
-def check(case: Case, replies: list[Reply], seen: Seen) -> None:
+def check(case: Case, replies: list[Reply], seen: Seen, most_bytes: int = MOST_BYTES) -> None:
     assert {reply.status for reply in replies} <= set(case.expected)
     if case.closed is not None:
         assert [reply.closed for reply in replies] == [case.closed] * len(replies)
@@ -333,7 +366,7 @@ def check(case: Case, replies: list[Reply], seen: Seen) -> None:
         if reply.status >= 400 and case.closed is not False:
             check_error(reply)
     assert seen.alive
-    assert seen.memory < MOST_BYTES
+    assert seen.memory < most_bytes
     assert seen.seconds < MOST_SECONDS
 
 

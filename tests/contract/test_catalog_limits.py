@@ -53,6 +53,12 @@ def _is_over(cycle: object) -> bool:
     return getattr(cycle, "response_complete", True) or getattr(cycle, "disconnected", False)
 
 
+def all_over(server: EmbeddedCatalog) -> bool:
+    """Whether the last requests of all connections are answered, or their clients have left."""
+    cycles = map(operator.attrgetter("cycle"), list(server.app.connections._open))
+    return all(map(_is_over, cycles))
+
+
 def test_planning_stops_when_the_client_leaves() -> None:
     with running_catalog() as server:
         lake = FrazilCatalog("lake", **server.properties)
@@ -72,8 +78,7 @@ def test_planning_stops_when_the_client_leaves() -> None:
         with target_of(server) as (_, connection):
             connection.sendall(post(f"{QUICK}/plan", b"{}"))
             assert reading.wait(60)
-        connections, cycles = server.app.connections._open, operator.attrgetter("cycle")
-        assert wait_until(lambda: all(map(_is_over, map(cycles, list(connections)))), 60)
+        assert wait_until(lambda: all_over(server), 60)
         go_on.set()
         assert wait_until(lambda: counted(server, "planTableScan", 499) == 1, 60)
         assert len(read) == 1  # the manifest list, and no manifest after it

@@ -73,6 +73,7 @@ def test_the_rows_of_a_search_are_a_table(lake: Lake) -> None:
         (", k := 2, metric := 'l2'", [1, 5]),
         (", k := 2, filter := 'id > 1', at := 'old', metric := 'ip'", [2, 3]),
         (", k := 10000", [1, 5, 2, 3, 4]),
+        (", k := 2, exact := true", [1, 5]),
     ],
 )
 def test_arguments_mean_what_they_mean_in_python(lake: Lake, arguments: str, expected: list[int]) -> None:
@@ -181,6 +182,7 @@ WRONG: dict[str, tuple[type[FrazilError], dict[str, Any]]] = {
     f"{EAST}, metric := 3)": (QueryError, {"option": "metric"}),
     f"{EAST}, filter := 'colour = 1')": (ScanError, {}),
     f"{EAST}, filter := 'kind =')": (ScanError, {}),
+    f"{EAST}, exact := 'yes')": (QueryError, {"option": "exact"}),
     f"{EAST}, filter := 1)": (QueryError, {"option": "filter"}),
     f"{EAST}, at := 'never')": (FrazilError, {}),
     f"{EAST}, top := 3)": (QueryError, {"option": "top"}),

@@ -38,8 +38,9 @@ from frazil.catalog.idempotency import HEADER as IDEMPOTENCY_KEY
 from frazil.catalog.idempotency import answer_once
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
 from frazil.catalog.operations.scans import can_plan
+from frazil.catalog.operations.searches import can_search
 from frazil.catalog.problems import problem, problem_response
-from frazil.catalog.routes import OWN_ROUTES, ROUTES, SCANS
+from frazil.catalog.routes import OWN_ROUTES, ROUTES, SCANS, SEARCHES
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
 from frazil.errors import BadRequest, CatalogError, MethodNotAllowed, UnknownRoute
@@ -85,10 +86,11 @@ class Turns:
         del self._waiting[key]
 
 
-def endpoints() -> list[str]:
+def endpoints(*, searches: bool = True) -> list[str]:
     """What /v1/config tells clients that this server can do."""
     hidden = {"getConfig"} if can_plan() else {"getConfig", *SCANS}
-    return [route.endpoint for route in ROUTES if route.operation not in hidden]
+    own = [route.endpoint for route in OWN_ROUTES if searches and can_search() and route.operation in SEARCHES]
+    return [*(route.endpoint for route in ROUTES if route.operation not in hidden), *own]
 
 
 class CatalogApp:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -23,6 +24,7 @@ from frazil.config import Limits
 
 if TYPE_CHECKING:
     from frazil.scan.planning import ScanCache
+    from frazil.vector import OpenIndexes
 
 
 def now_ms() -> int:
@@ -76,12 +78,15 @@ class Context:
     telemetry: Telemetry = field(default_factory=Telemetry)
     hosts: HostGuard = field(default_factory=HostGuard)
     budget: Budget = field(init=False)
+    searches: BoundedSemaphore | None = field(init=False)  # how many run at a time; None: none are served
     _manifests: dict[str, ScanCache] = field(default_factory=dict)
+    _indexes: dict[str, OpenIndexes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locks = TableLocks(self.database)
         self.guard = Guard(self.database, self.warehouses, self.files, self.limits)
         self.budget = Budget(self.limits.in_flight_bytes)
+        self.searches = BoundedSemaphore(self.limits.searches) if self.limits.searches else None
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))
@@ -101,6 +106,15 @@ class Context:
 
             self._manifests.setdefault(warehouse.name, ScanCache(read, max_bytes=self.limits.manifest_bytes))
         return self._manifests[warehouse.name]
+
+    def indexes(self, request: Request) -> OpenIndexes:
+        """What searches have read of the vector indexes of a warehouse."""
+        from frazil.vector import OpenIndexes
+
+        warehouse = self.warehouse(request).name
+        if warehouse not in self._indexes:
+            self._indexes.setdefault(warehouse, OpenIndexes(max_bytes=self.limits.index_bytes))
+        return self._indexes[warehouse]
 
     def close(self) -> None:
         self.background.shutdown(wait=True)

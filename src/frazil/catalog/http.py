@@ -36,6 +36,7 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 JSON_TYPE = (b"content-type", b"application/json")
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
 MAX_DEPTH = 240  # of JSON, as orjson writes at most 254 levels
 GZIP_FROM_BYTES = 4096  # below that the header costs more than it saves
 INLINE_GZIP_BYTES = 4096  # of a body: unpacked in the event loop, in less than a millisecond

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 import frazil
+from frazil.catalog.http import ARROW_STREAM
 from frazil.catalog.openapi_schemas import SCHEMAS, TEXT, Schema, ref
 from frazil.catalog.routing import Route
 
@@ -51,6 +52,7 @@ OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
     "loadIndex": ("The record of an index", None, 200, "Index"),
     "replaceIndex": ("Replace the record of an index, if it has the expected version", "ReplaceIndex", 200, "Index"),
     "dropIndex": ("Remove the record of an index; its files stay", None, 204, None),
+    "searchTable": ("Rows whose vectors are nearest", "Search", 200, "SearchResult"),
     "livez": ("The process answers", None, 200, None),
     "readyz": ("The database answers too", None, 200, None),
     "metrics": ("Numbers for Prometheus", None, 200, None),
@@ -99,6 +101,8 @@ def _operation(route: Route) -> dict[str, Any]:
     ok: dict[str, Any] = {"description": "Success"}
     if answer is not None:
         ok["content"] = {"application/json": {"schema": ref(answer)}}
+    if route.operation == "searchTable":
+        ok["content"][ARROW_STREAM] = {"schema": {"type": "string", "format": "binary"}}
     description["responses"] = {str(status): ok, "default": _error()}
     if route.operation == "loadTable":
         description["responses"]["304"] = {"description": "The client has it already"}

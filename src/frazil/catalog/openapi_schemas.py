@@ -11,6 +11,7 @@ Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
 INTEGER: Schema = {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1}
 LONG: Schema = {"type": "integer", "format": "int64", "minimum": -(2**63), "maximum": 2**63 - 1}
+NUMBER: Schema = {"type": "number"}
 BOOLEAN: Schema = {"type": "boolean"}
 TEXT_MAP: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 ANY_OBJECT: Schema = {"type": "object"}
@@ -205,6 +206,38 @@ SCHEMAS: dict[str, Schema] = {
     "Indexes": record({"indexes": many(ref("Index"))}),
     "CreateIndex": record({"name": TEXT, "record": ref("IndexRecord")}),
     "ReplaceIndex": record({"version": LONG, "record": ref("IndexRecord")}),
+    "Search": record(
+        {"column": TEXT},
+        {
+            "vector": many(NUMBER, minItems=1),
+            "vectors": many(many(NUMBER, minItems=1), minItems=1),
+            "k": INTEGER,
+            "metric": {"type": "string", "enum": ["cosine", "l2", "ip"]},
+            "snapshot-id": LONG,
+            "select": many(TEXT),
+            "filter": ref("Filter"),
+            "case-sensitive": BOOLEAN,
+            "use-snapshot-schema": BOOLEAN,
+            "exact": BOOLEAN,
+        },
+    ),
+    "SearchResult": record(
+        {
+            "snapshot-id": {**LONG, "nullable": True},
+            "rows": many(ANY_OBJECT),
+            "search": record(
+                {
+                    "files-indexed": INTEGER,
+                    "lists-probed": LONG,
+                    "rows-scored": LONG,
+                    "index-bytes": LONG,
+                    "files-exact": INTEGER,
+                    "rows-exact": LONG,
+                    "problem": {**TEXT, "nullable": True},
+                }
+            ),
+        }
+    ),
     "Rename": record({"source": ref("Identifier"), "destination": ref("Identifier")}),
     "CommitTable": record(
         {"requirements": many(ref("TableRequirement")), "updates": many(ref("TableUpdate"))},

@@ -17,6 +17,7 @@ from frazil.catalog.operations import (
     references,
     reports,
     scans,
+    searches,
     tables,
     views,
 )
@@ -93,6 +94,7 @@ ROUTES: tuple[Route, ...] = (
 )
 # need a library that the catalog does not
 SCANS = ("planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks")
+SEARCHES = ("searchTable",)  # not of the specification, and advertised
 # Not of the specification: the server's own.
 OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/livez", "livez", health.livez, quick=True),
@@ -105,4 +107,5 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_NS}/tables/{{table}}/indexes/{{index}}", "loadIndex", indexes.load_index, quick=True),
     Route("POST", f"{_NS}/tables/{{table}}/indexes/{{index}}", "replaceIndex", indexes.replace_index, writes=True),
     Route("DELETE", f"{_NS}/tables/{{table}}/indexes/{{index}}", "dropIndex", indexes.drop_index, writes=True),
+    Route("POST", f"{_NS}/tables/{{table}}/search", "searchTable", searches.search_table, stops=True),
 )

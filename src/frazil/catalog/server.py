@@ -83,7 +83,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         warehouses,
         files,
         limits=options.limits,
-        endpoints=tuple(endpoints()),
+        endpoints=tuple(endpoints(searches=options.limits.searches > 0)),
         telemetry=telemetry,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
     )

@@ -33,6 +33,7 @@ from requests import HTTPError, Response, Session
 from frazil.client.changes import Change
 from frazil.client.indexes import IndexRecords
 from frazil.client.outcomes import end_commit, lost_its_metadata, what_it_said
+from frazil.client.searches import Searches
 from frazil.client.sharing import Shared
 from frazil.client.transaction import CatalogTransaction
 from frazil.client.transport import KEY_LIFETIME, Transport
@@ -76,7 +77,7 @@ def catalog_properties(settings: Settings) -> dict[str, str]:
     return {**{key: value for key, value in values.items() if value is not None}, **catalog.properties}
 
 
-class FrazilCatalog(IndexRecords):
+class FrazilCatalog(IndexRecords, Searches):
     """A REST catalog as PyIceberg's `load_catalog` gives it; see `frazil.client` for what it adds and promises.
 
     PyIceberg makes one, too, from `py-catalog-impl: frazil.client.FrazilCatalog` in `.pyiceberg.yaml`.

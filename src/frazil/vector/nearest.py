@@ -243,9 +243,8 @@ class Nearest:
     def select(self, columns: Sequence[str]) -> Nearest:
         """The same search with some of its columns, which are all that is read of the rows."""
         own = tuple(name for name in columns if name not in (DISTANCE, QUERY))
-        return Nearest(
-            replace(self._search, scan=replace(self._search.scan, columns=own)), self._index, probes=self._probes
-        )
+        search = replace(self._search, scan=replace(self._search.scan, columns=own))
+        return Nearest(search, self._index, probes=self._probes, problems=self._problems)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

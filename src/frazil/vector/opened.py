@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from frazil.errors import DataFileMissing, DataFileUnreadable, IndexDamaged
-from frazil.vector.blocks import Blocks
+from frazil.vector.blocks import KEPT_BYTES, Blocks
 from frazil.vector.codebook import Codebook
 from frazil.vector.search import Index
 from frazil.vector.segment import Segment
@@ -28,12 +28,12 @@ log = logging.getLogger("frazil.vector")
 class OpenIndexes:
     """What searches of a lake have read of its indexes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_bytes: int = KEPT_BYTES) -> None:
         self._codebooks: OrderedDict[str, Codebook] = OrderedDict()
         self._segments: OrderedDict[str, Segment] = OrderedDict()
         self._lock = Lock()
         self._io: FileIO | None = None
-        self._blocks = Blocks(self._read)
+        self._blocks = Blocks(self._read, max_bytes=max_bytes)
 
     def open(self, record: IndexRecord, io: FileIO, *, table: str) -> tuple[Index | None, list[str]]:
         """The index with the segments that are there, and what is wrong with the others: their files are compared

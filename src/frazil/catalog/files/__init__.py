@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import IO, Protocol
 
 from frazil.catalog.locations import Place
 
@@ -33,6 +33,11 @@ class FileStore(Protocol):
 
     def read(self, place: Place, most_bytes: int = MOST_BYTES) -> bytes:
         """The whole file. `NotReadable`: it is not a regular file, or larger than `most_bytes`."""
+
+    def open(self, place: Place) -> IO[bytes]:
+        """The file for reads of some of its ranges: a data file of a search. `NotReadable`: it is not a regular
+        file.
+        """
 
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         """Writes a file that did not exist; when it returns, the file is durable."""

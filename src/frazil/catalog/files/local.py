@@ -8,6 +8,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from typing import IO
 
 from frazil.catalog import faults
 from frazil.catalog.files import MOST_BYTES, Entry, NotReadable
@@ -24,6 +25,15 @@ class LocalFiles:
             return _read_regular(descriptor, place.path, most_bytes)
         finally:
             os.close(descriptor)
+
+    def open(self, place: Place) -> IO[bytes]:
+        descriptor = os.open(place.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _check_regular(os.fstat(descriptor), place.path)
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
 
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -78,12 +88,16 @@ class LocalFiles:
                 yield Entry(f"file://{path}", status.st_size, int(status.st_mtime * 1000))
 
 
-def _read_regular(descriptor: int, path: str, most_bytes: int) -> bytes:
-    status = os.fstat(descriptor)
+def _check_regular(status: os.stat_result, path: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):
         raise NotReadable(f"{path} is not a regular file")
+
+
+def _read_regular(descriptor: int, path: str, most_bytes: int) -> bytes:
+    status = os.fstat(descriptor)
+    _check_regular(status, path)
     if status.st_size > most_bytes:
         raise NotReadable(f"{path} has {status.st_size:,} bytes; at most {most_bytes:,} are read")
     with open(descriptor, "rb", closefd=False) as file:

@@ -4,11 +4,12 @@ AWS_ENDPOINT_URL...).
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -59,6 +60,11 @@ class S3Files:
             raise NotReadable(f"{place.path} has {response.meta['size']:,} bytes; at most {most_bytes:,} are read")
         return bytes(response.bytes())
 
+    def open(self, place: Place) -> IO[bytes]:
+        store = self._store(place.bucket)
+        size = _call(place, lambda: obstore.head(store, place.path))["size"]
+        return cast(IO[bytes], _RangeStream(store, place, size))
+
     def write_new(self, place: Place, content: bytes | memoryview) -> None:
         # The name holds a fresh UUID: a file that is already there is our own first try, whose answer was lost.
         try:
@@ -95,6 +101,36 @@ class S3Files:
                 yield Entry(
                     f"s3://{place.bucket}/{item['path']}", item["size"], int(item["last_modified"].timestamp() * 1000)
                 )
+
+
+class _RangeStream(io.RawIOBase):
+    """An object that is read range by range, each as long as was asked for."""
+
+    def __init__(self, store: S3Store, place: Place, size: int) -> None:
+        super().__init__()
+        self._store, self._place, self._size, self._at = store, place, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        length = max(0, min(len(view), self._size - self._at))
+        if length:
+            place, start = self._place, self._at
+            view[:length] = _call(place, lambda: obstore.get_range(self._store, place.path, start=start, length=length))
+            self._at += length
+        return length
 
 
 def _call(place: Place, action: Callable[[], T]) -> T:

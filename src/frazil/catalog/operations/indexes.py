@@ -33,12 +33,12 @@ MOST_INDEXES, MOST_SEGMENTS, MOST_BYTES = 16, 4096, 1_048_576
 def list_indexes(ctx: Context, request: Request) -> Response:
     sql = ctx.database.read()
     table = _table(ctx, request, sql)
-    return json_response({"indexes": [_shown(index) for index in indexes.list_of(sql, table.uuid)]})
+    return json_response({"indexes": [show_index(index) for index in indexes.list_of(sql, table.uuid)]})
 
 
 def load_index(ctx: Context, request: Request) -> Response:
     sql = ctx.database.read()
-    return json_response(_shown(_find(sql, _table(ctx, request, sql), request)))
+    return json_response(show_index(_find(sql, _table(ctx, request, sql), request)))
 
 
 def create_index(ctx: Context, request: Request) -> Response:
@@ -53,7 +53,7 @@ def create_index(ctx: Context, request: Request) -> Response:
             raise BadRequest(f"{WHERE}: a table has at most {MOST_INDEXES} indexes")
         if not indexes.create(sql, table.uuid, index):
             raise AlreadyExists(f"Index already exists: {request.name()}.{name}")
-        return json_response(_shown(index))
+        return json_response(show_index(index))
 
     return transact(ctx, request, create)
 
@@ -72,7 +72,7 @@ def replace_index(ctx: Context, request: Request) -> Response:
             raise CommitConflict(
                 f"Index {known.name} of {request.name()} has version {known.version}, the request expects {expected}"
             )
-        return json_response(_shown(index))
+        return json_response(show_index(index))
 
     return transact(ctx, request, replace)
 
@@ -100,7 +100,8 @@ def _find(sql: Sql, table: Relation, request: Request) -> StoredIndex:
     return index
 
 
-def _shown(index: StoredIndex) -> dict[str, Any]:
+def show_index(index: StoredIndex) -> dict[str, Any]:
+    """An index as the catalog answers it."""
     return {
         "name": index.name,
         "uuid": index.uuid,

@@ -26,6 +26,7 @@ from frazil.catalog.operations.tables import find_relation
 from frazil.catalog.plan import load_current
 from frazil.errors import (
     BadRequest,
+    DataFileUnreadable,
     ManifestUnreadable,
     NoSuchPlan,
     NoSuchPlanTask,
@@ -35,7 +36,10 @@ from frazil.errors import (
 )
 
 if TYPE_CHECKING:
-    from frazil.scan.planning import Planner, TableState
+    from pyiceberg.schema import Schema
+
+    from frazil.config import Limits
+    from frazil.scan.planning import ParsedFilter, Planner, TableState
     from frazil.scan.rest import Page, Span
 
 Json = dict[str, Any]
@@ -60,7 +64,7 @@ def can_plan() -> bool:
 
 def plan_table_scan(ctx: Context, request: Request) -> Response:
     """A scan's first files, and plan tasks for the others."""
-    state = _table(ctx, request)
+    state = open_table(ctx, request)
     wanted = _read_request(request.json(), state, most=ctx.limits.filter_literals)
     planned = _Planned(ctx, request, state, wanted)
     planned.check_select()
@@ -71,7 +75,7 @@ def plan_table_scan(ctx: Context, request: Request) -> Response:
 
 def fetch_planning_result(ctx: Context, request: Request) -> Response:
     """The answer of a plan, once more."""
-    state = _table(ctx, request)
+    state = open_table(ctx, request)
     token = _unpack(request.variables["plan-id"], state, NoSuchPlan)
     planned = _Planned(ctx, request, state, token)
     page = planned.page()
@@ -80,7 +84,7 @@ def fetch_planning_result(ctx: Context, request: Request) -> Response:
 
 def cancel_planning(ctx: Context, request: Request) -> Response:
     """Nothing is held for a plan, so there is nothing to let go."""
-    state, text = _table(ctx, request), request.variables["plan-id"]
+    state, text = open_table(ctx, request), request.variables["plan-id"]
     token = _open(text)
     if not (isinstance(token, dict) and token.get("table") == state.uuid and "id" in token):
         _unpack(text, state, NoSuchPlan)
@@ -89,14 +93,15 @@ def cancel_planning(ctx: Context, request: Request) -> Response:
 
 def fetch_scan_tasks(ctx: Context, request: Request) -> Response:
     """The files of a plan task, and further tasks if it has too many for one answer."""
-    state = _table(ctx, request)
+    state = open_table(ctx, request)
     token = _unpack(fields.text(request.json(), "plan-task", "Fetch scan tasks"), state, NoSuchPlanTask)
     planned = _Planned(ctx, request, state, token)
     page = planned.page()
     return json_response(planned.to_json(page, planned.tasks(page)))
 
 
-def _table(ctx: Context, request: Request) -> TableState:
+def open_table(ctx: Context, request: Request) -> TableState:
+    """The table of a request, as it is now."""
     if not can_plan():
         raise NotSupported(
             "This server cannot plan scans: pyarrow is not installed",
@@ -136,20 +141,34 @@ def _read_request(body: Json, state: TableState, *, most: int) -> _Wanted:
         raise BadRequest(f"{WHERE}: 'end-snapshot-id' needs 'start-snapshot-id'")
     case_sensitive = fields.boolean(body, "case-sensitive", WHERE, default=True)
     of_snapshot = fields.boolean(body, "use-snapshot-schema", WHERE, default=False)
-    select, stats = (_names(body, name, most) for name in ("select", "stats-fields"))
+    select, stats = (read_names(body, name, most) for name in ("select", "stats-fields"))
     min_rows = fields.integer_or_none(body, "min-rows-requested", WHERE, most=fields.LONG_MAX)
     if snapshot is None and end is None:
         snapshot = state.current_snapshot_id  # from here on it stays that one, whatever is committed
     schema_id = state.current_schema_id
     pinned = end if end is not None else snapshot
     if pinned is not None:
-        current = _as_bad_request(lambda: state.snapshot(pinned))
+        current = as_bad_request(lambda: state.snapshot(pinned))
         schema_id = current.schema_id if of_snapshot and current.schema_id is not None else schema_id
     kept = {"filter": body.get("filter"), "case-sensitive": case_sensitive, "stats-fields": stats}
     return _Wanted(kept, snapshot, start, end, schema_id, select=tuple(select), min_rows=min_rows)
 
 
-def _names(body: Json, name: str, most: int) -> list[str]:
+def read_filter(node: Any, schema: Schema, state: TableState, *, case_sensitive: bool, limits: Limits) -> ParsedFilter:
+    """The filter of a request, within the limits; always true if there is none."""
+    from pyiceberg.expressions import AlwaysTrue
+
+    from frazil.scan.planning import FilterReader, ParsedFilter
+
+    if node is None:
+        return ParsedFilter(AlwaysTrue(), complete=True)
+    if (size := len(orjson.dumps(node))) > limits.filter_bytes:
+        raise ScanError(f"the filter on {state.name} has {size} bytes; at most {limits.filter_bytes} are accepted")
+    reader = FilterReader(schema, table=state.name, case_sensitive=case_sensitive, max_literals=limits.filter_literals)
+    return reader.read(node)
+
+
+def read_names(body: Json, name: str, most: int) -> list[str]:
     names = fields.texts(body, name, WHERE) if body.get(name) is not None else []
     if len(names) > most:
         raise BadRequest(f"{WHERE}: '{name}' has {len(names)} names; at most {most} are accepted")
@@ -160,11 +179,11 @@ def _id(body: Json, name: str) -> int | None:
     return fields.integer_or_none(body, name, WHERE, most=fields.LONG_MAX)
 
 
-def _as_bad_request(action: Any) -> Any:
-    """The action's result; what is wrong with a scan is what is wrong with the request, unless a manifest is."""
+def as_bad_request(action: Any) -> Any:
+    """The action's result; what is wrong with a scan is what is wrong with the request, unless a file is."""
     try:
         return action()
-    except ManifestUnreadable as exc:
+    except (ManifestUnreadable, DataFileUnreadable) as exc:
         raise Unprocessable(exc.message, hint=exc.hint) from exc
     except ScanError as exc:
         raise BadRequest(exc.message, hint=exc.hint) from exc
@@ -268,33 +287,23 @@ class _Planned:
 
     def __init__(self, ctx: Context, request: Request, state: TableState, wanted: _Wanted) -> None:
         self._ctx, self._request, self._state, self._wanted = ctx, request, state, wanted
-        self._planner: Planner = _as_bad_request(self._make_planner)
+        self._planner: Planner = as_bad_request(self._make_planner)
 
     def _make_planner(self) -> Planner:
-        from pyiceberg.expressions import AlwaysTrue
-
-        from frazil.scan.planning import FilterReader, Planner, ScanRequest, check_column
+        from frazil.scan.planning import Planner, ScanRequest, check_column
 
         wanted, state, body = self._wanted, self._state, self._wanted.body
         schema, case_sensitive, node = state.schema(wanted.schema_id), body["case-sensitive"], body["filter"]
-        limits = self._ctx.limits
         self._filter_bytes = 0 if node is None else len(orjson.dumps(node))
-        if self._filter_bytes > limits.filter_bytes:
-            raise ScanError(
-                f"the filter on {state.name} has {self._filter_bytes} bytes; at most {limits.filter_bytes} are accepted"
-            )
-        reader = FilterReader(
-            schema, table=state.name, case_sensitive=case_sensitive, max_literals=limits.filter_literals
-        )
-        row_filter = None if node is None else reader.read(node)
+        row_filter = read_filter(node, schema, state, case_sensitive=case_sensitive, limits=self._ctx.limits)
         # What cannot be understood here is left to the client, as it was sent.
-        self._residual = None if row_filter is None or row_filter.complete else node
+        self._residual = None if row_filter.complete else node
         names = (
             check_column(name, schema, table=state.name, case_sensitive=case_sensitive) for name in body["stats-fields"]
         )
         self._stats = frozenset(schema.find_field(name).field_id for name in names)
         request = ScanRequest(
-            AlwaysTrue() if row_filter is None else row_filter.expr,
+            row_filter.expr,
             wanted.snapshot_id,
             wanted.start_id,
             wanted.end_id,
@@ -309,7 +318,7 @@ class _Planned:
 
         case_sensitive = self._wanted.body["case-sensitive"]
         for name in self._wanted.select:
-            _as_bad_request(
+            as_bad_request(
                 lambda name=name: check_column(
                     name, self._planner.schema, table=self._state.name, case_sensitive=case_sensitive
                 )
@@ -321,7 +330,7 @@ class _Planned:
         span = self._wanted.span or Span()
         # Each file has what is left of the filter for it.
         size = min(PAGE_FILES, self._ctx.limits.plan_files, max(1, ANSWER_BYTES // (FILE_BYTES + self._filter_bytes)))
-        page: Page = _as_bad_request(lambda: make_page(self._planner, span, page_files=size))
+        page: Page = as_bad_request(lambda: make_page(self._planner, span, page_files=size))
         return page
 
     def is_enough(self, page: Page) -> bool:
@@ -331,12 +340,12 @@ class _Planned:
         wanted = self._wanted.min_rows
         if wanted is None or not isinstance(self._planner.bound, AlwaysTrue) or self._residual is not None:
             return False
-        return not _as_bad_request(lambda: self._planner.deletes.count) and page.rows >= wanted
+        return not as_bad_request(lambda: self._planner.deletes.count) and page.rows >= wanted
 
     def to_json(self, page: Page, tasks: list[str]) -> Json:
         from frazil.scan.rest import tasks_to_json
 
-        answer: Json = _as_bad_request(
+        answer: Json = as_bad_request(
             lambda: tasks_to_json(self._planner, page.groups, stats=self._stats, residual=self._residual)
         )
         return {"plan-tasks": tasks, **answer} if tasks else answer

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from frazil.scan.planning.compiled import ScanCache, Term
     from frazil.scan.planning.deletes import EQUALITY, PATH_FIELD, POSITIONS, DeleteFile
     from frazil.scan.planning.explain import ROW_GROUPS, EngineReport, Layer, ScanReport
-    from frazil.scan.planning.filters import SIGNS, FilterReader, bind_filter, check_column, filter_to_json
+    from frazil.scan.planning.filters import (
+        SIGNS,
+        FilterReader,
+        ParsedFilter,
+        bind_filter,
+        check_column,
+        filter_to_json,
+    )
     from frazil.scan.planning.parallel import default_workers, read_ahead
     from frazil.scan.planning.partitions import partition_rows
     from frazil.scan.planning.plan import DATA, DELETES, FileTask, Group, Planner, ScanPlan, ScanRequest, Unit
@@ -50,6 +57,7 @@ __all__ = [
     "Group",
     "Layer",
     "Named",
+    "ParsedFilter",
     "Planner",
     "Point",
     "ScanCache",

@@ -1,0 +1,151 @@
+"""Scans that the server itself reads, for vector searches: by its own access to files, within limits, and no longer
+than the client waits. Needs pyarrow; imported when the first search comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+
+from frazil.catalog.operations.scans import ANSWER_BYTES
+from frazil.errors import BadRequest
+from frazil.scan.reading import FileReader, ReadPlan, RowScan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.types import NestedField
+
+    from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
+    from frazil.config import Limits
+    from frazil.scan.planning import FileTask, Planner
+    from frazil.scan.reading import Positions
+
+BATCH_ROWS = 8192  # decoded at a time: a vector may have thousands of numbers
+
+
+class ServedFiles(FileIO):
+    """Files read by the server's own access, inside the warehouse and the allowed locations only. Nothing can be
+    written or deleted.
+    """
+
+    def __init__(self, warehouses: Warehouses, warehouse: Warehouse, files: MetadataFiles) -> None:
+        super().__init__()
+        self._warehouses, self._warehouse, self._files = warehouses, warehouse, files
+
+    def open(self, location: str) -> IO[bytes]:
+        place = self._warehouses.check(self._warehouse, location)
+        return self._files.store(place).open(place)
+
+    def new_input(self, location: str) -> InputFile:
+        return _ServedFile(location, self.open)
+
+    def new_output(self, location: str) -> OutputFile:
+        raise NotImplementedError(f"{location}: searches write nothing")
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        raise NotImplementedError(f"{location}: searches delete nothing")
+
+
+class _ServedFile(InputFile):
+    def __init__(self, location: str, opened: Callable[[str], IO[bytes]]) -> None:
+        super().__init__(location)
+        self._open = opened
+
+    def __len__(self) -> int:
+        with self._open(self.location) as file:
+            return file.seek(0, 2)
+
+    def exists(self) -> bool:
+        try:
+            self._open(self.location).close()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def open(self, seekable: bool = True) -> InputStream:
+        return cast(InputStream, self._open(self.location))
+
+
+@dataclass
+class Allowance:
+    """What one search may still read, and whether its client waits for it."""
+
+    limits: Limits
+    check: Callable[[], None]  # raises when the client has left
+    column: str  # of the vectors
+    _compared: dict[str, tuple[int, int]] = field(default_factory=dict)  # rows and bytes of files, by their paths
+    _given: int = 0
+
+    def compare(self, task: FileTask) -> None:
+        """Refuses a search that compares too much: an index would have to be built or refreshed first."""
+        self._compared[task.path] = (task.rows, task.bytes)
+        rows, size = (sum(counts) for counts in zip(*self._compared.values(), strict=True))
+        if rows > self.limits.search_rows or size > self.limits.search_bytes:
+            raise BadRequest(
+                f"The search would compare more than {self.limits.search_rows:,} rows or {self.limits.search_bytes:,} "
+                f"bytes of files one by one",
+                hint="index the column, refresh its index, narrow the filter, or search in the client",
+                option="search_rows",
+                problem="too-many-rows",
+            )
+
+    def give(self, batch: pa.RecordBatch) -> None:
+        """Refuses an answer that is too long."""
+        self._given += batch.nbytes
+        if self._given > ANSWER_BYTES:
+            raise answer_too_long()
+
+
+def answer_too_long() -> BadRequest:
+    return BadRequest(
+        f"The rows of the answer have more than {ANSWER_BYTES:,} bytes",
+        hint="select fewer columns, or ask for fewer rows",
+        problem="answer-too-long",
+    )
+
+
+class ServedReader(FileReader):
+    """Reads files within an allowance."""
+
+    def __init__(self, plan: ReadPlan, allowance: Allowance, *, compares: bool) -> None:
+        super().__init__(plan)
+        self._allowance, self._compares = allowance, compares
+
+    def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
+        self._allowance.check()
+        if self._compares:
+            self._allowance.compare(task)
+        for batch in super().read(task):
+            self._allowance.check()
+            yield batch
+
+    def take(self, task: FileTask, positions: Positions) -> Iterator[pa.RecordBatch]:
+        self._allowance.check()
+        for batch in super().take(task, positions):
+            self._allowance.check()
+            self._allowance.give(batch)
+            yield batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedScan(RowScan):
+    """A scan within an allowance, read by one thread."""
+
+    allowance: Allowance
+    workers: int | None = 1
+
+    def planner(self) -> Planner:
+        planner = super().planner()
+        planner.check = self.allowance.check
+        return planner
+
+    def reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: Any) -> FileReader:
+        how.setdefault("batch_rows", BATCH_ROWS)
+        plan = ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how)
+        # Columns that are given out are taken; what is read with the vectors is compared.
+        return ServedReader(
+            plan, self.allowance, compares=any(field.name == self.allowance.column for field in plan.fields)
+        )
