@@ -197,14 +197,20 @@ class DeltaTarget:
         if quarantine_files:
             self._commit_quarantined(quarantine_files, claim)
         actions = [add_action(file, self._layout) for file in files]
-        progress = self._log.commit(actions, claim, check=lambda table: self._check_takes(table, files))
-        fresh = delta_layout(self.uri, self._log.load(), self._io_properties)
-        self._layout = self._layout if fresh == self._layout else fresh
+        seen: list[TableLayout] = []  # what the last look at the table showed; the files were written before it
+
+        def check(table: DeltaTable) -> None:
+            seen[:] = [delta_layout(self.uri, table, self._io_properties)]
+            self._check_takes(seen[0], files)
+
+        progress = self._log.commit(actions, claim, check=check)
+        if seen and seen[0] != self._layout:
+            self._layout = seen[0]
         return Committed(progress)
 
-    def _check_takes(self, table: DeltaTable, files: Sequence[WrittenFile]) -> None:
+    def _check_takes(self, now: TableLayout, files: Sequence[WrittenFile]) -> None:
         """Refuses files that the table cannot take any more: another tool has changed it since they were written."""
-        now, known = delta_layout(self.uri, table, self._io_properties), self._layout
+        known = self._layout
         if now == known or not files:
             return
         hint = "open the sink again and continue from its position: these rows are checked again"
