@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from tests.together import Together, check_groups, sort_groups
+from tests.together import Together, check_groups, slowest_groups, sort_groups
 from tools.spark_archive import SHORT_LIVED_JVM, archive_options
 
 # One change is judged by the same examples as the one before: what a run of `make test` says depends on the code alone.
@@ -67,6 +67,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     check_groups(items)
     if hasattr(config, "workerinput"):  # a process of xdist
         sort_groups(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Which groups of files took longest, where several processes share the work."""
+    if config.getoption("--durations") and config.getvalue("dist") == "loadfile":
+        reports = [report for kind in terminalreporter.stats.values() for report in kind if hasattr(report, "duration")]
+        terminalreporter.section("slowest groups of files")
+        for line in slowest_groups(reports, config.rootpath):
+            terminalreporter.line(line)
 
 
 @dataclass(frozen=True)

@@ -69,3 +69,21 @@ def check_groups(items: Iterable[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f'{item.path.name} uses {needed.pop()}, but does not name it: say pytest.mark.usefixtures("...")'
             )
+
+
+def slowest_groups(reports: Iterable[pytest.TestReport], root: Path, most: int = 15) -> list[str]:
+    """A line for each of the groups that took longest: its seconds, the process that ran it and when that was done
+    with it. A group that others wait for at the end of a run is the one to make shorter.
+    """
+    seconds: Counter[tuple[str, str]] = Counter()
+    ends: dict[tuple[str, str], float] = {}
+    for report in reports:
+        group = Path(group_of(root / report.nodeid.partition("::")[0])).name
+        key = group, getattr(report, "worker_id", "")
+        seconds[key] += report.duration
+        ends[key] = max(report.stop, ends.get(key, 0))
+    start = min((report.start for report in reports), default=0)
+    return [
+        f"{count:7.1f} s  {key[1]:<4} until {ends[key] - start:6.0f}  {key[0]}"
+        for key, count in seconds.most_common(most)
+    ]

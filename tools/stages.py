@@ -13,7 +13,7 @@ from pathlib import Path
 
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 # Files that share a stack or a Spark run in one process (tests/together.py).
-TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=12"]
 # Of the time of engines and faults, a third or more is waiting: for a server that starts or was struck down, for a
 # writer that is stopped. Three files at a time keep two processors busy. The slowest tests are listed.
 THREE_FILES = [*PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=12"]

@@ -21,7 +21,9 @@ from tests.faults.sink_writer import OPTIONS, Job, retry_policy_of
 
 def write_with_bytewax(job: Job) -> None:
     flow = Dataflow("flow")
-    messages = op.input("kafka", flow, KafkaSource([job.brokers], [job.topic], tail=False, batch_size=job.batch_rows))
+    # A commit takes longer than an epoch: a batch of one row would mean a commit of one row.
+    batch_rows = max(job.batch_rows, 6)
+    messages = op.input("kafka", flow, KafkaSource([job.brokers], [job.topic], tail=False, batch_size=batch_rows))
     op.output("lake", op.flat_map_batch("rows", messages, _to_rows), _sink(job))
     every = timedelta(seconds=job.flush_rows / 100)  # checkpoints now and then, so that some fall between two commits
     cluster_main(

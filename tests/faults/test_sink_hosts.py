@@ -21,8 +21,8 @@ from tests.faults.sink_stack import Servers
 from tests.kit.stack import Project
 
 HOSTS, TARGETS = ("python", "bytewax", "spark"), ("iceberg", "delta")
-# faults for each target: 30 together. A driver of Spark takes long to start
-SHORT = {"python": 6, "bytewax": 6, "spark": 3}
+# faults for each target: 28 together. A driver of Spark takes long to start
+SHORT = {"python": 6, "bytewax": 6, "spark": 2}
 FULL = {"python": 300, "bytewax": 150, "spark": 150}
 CHAPTER = 25  # faults per table: with more, reading the table takes longer than the faults
 LOOK_EVERY = 5  # in a full run, for the same reason

@@ -142,13 +142,13 @@ def upserts(fault_stack: Project, tmp_path: Path) -> Iterator[SparkUpserts]:
 def test_a_stream_of_upserts_killed_at_random_moments_leaves_the_rows_of_a_dictionary(
     upserts: SparkUpserts, campaign: Campaign
 ) -> None:
-    chance, kills = campaign.random(), campaign.size(short=3, full=40)
+    chance, kills = campaign.random(), campaign.size(short=2, full=40)
     killed = 0
     for number in range(3 * kills):
         upserts.send_more()
         lake = upserts.lakes[number % 2]
-        killed += upserts.kill_once(lake, chance, at_any_time=number % 3 == 2)
-        if number % 3 == 1:
+        killed += upserts.kill_once(lake, chance, at_any_time=number % 3 == 1)
+        if number % 3 == 0:
             lake.expire()
         if killed == kills:
             break
