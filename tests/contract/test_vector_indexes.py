@@ -11,6 +11,7 @@ import pytest
 from frazil.client import FrazilCatalog
 from frazil.errors import VectorError
 from frazil.vector import IndexRecord
+from frazil.vector.builder import plan_merges
 from frazil.vector.metric import METRICS, Metric
 from tests.contract.test_vector_nearest import DIMENSION, Vectors, queries, truth
 
@@ -100,6 +101,27 @@ def test_a_lost_segment_is_reported_searched_exactly_and_repaired(
     assert "frazil index refresh" in caplog.text
     assert vectors.table.indexes.refresh("embedding").vectors == 500
     assert vectors.table.scan().nearest("embedding", queries(1)[0]).explain().files_indexed == 2
+
+
+def test_a_lost_codebook_is_reported_and_the_index_is_built_again(
+    vectors: Vectors, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The segments that are left were encoded with the lost codebook: they are not used with another."""
+    record = vectors.table.indexes.create("embedding", lists=10)
+    Path(record.codebook.removeprefix("file://")).unlink()
+    nearest = vectors.table.scan(columns=["id"]).nearest("embedding", queries(1)[0], k=5)
+    assert nearest.to_arrow()["id"].to_pylist() == truth(vectors.rows, queries(1)[0], 5, "cosine")
+    assert "frazil index refresh" in caplog.text
+    vectors.append(100)
+    after = vectors.table.indexes.refresh("embedding")
+    assert (after.vectors, after.version) == (600, 2)
+    assert {info.path for info in after.segments}.isdisjoint(info.path for info in record.segments)
+    assert vectors.table.scan().nearest("embedding", queries(1)[0]).explain().files_indexed == 3
+
+
+def test_a_refresh_writes_little_next_to_a_large_segment() -> None:
+    assert plan_merges([300_000, 30, 200]) == [[1, 2]]
+    assert plan_merges([300_000, 90_000, 200]) == [[1, 0]]
 
 
 def test_what_cannot_be_indexed_is_refused(vectors: Vectors, catalog: FrazilCatalog) -> None:

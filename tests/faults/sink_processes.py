@@ -21,8 +21,10 @@ PROCESSES.set_forkserver_preload(
         "tests.faults.bytewax_writer",
         "tests.faults.replayer",
         "tests.faults.upsert_writer",
+        "tests.faults.vector_builder",
         "frazil.sinks.delta.target",
         "frazil.sinks.iceberg",
+        "frazil.vector.indexes",
         "confluent_kafka",
     ]
 )

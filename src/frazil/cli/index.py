@@ -30,6 +30,7 @@ LABELS = {
     "sample": "reading a sample",
     "lists": "finding lists",
     "segments": "writing segments",
+    "merge": "merging segments",
     "check": "reading segments",
 }
 
@@ -46,7 +47,7 @@ def _indexes(context: Context, table: str, *, quiet: bool, engine: str = "python
     from rich.progress import Progress
 
     from frazil.lake import Lake
-    from frazil.vector import Indexes
+    from frazil.vector import Builder, Indexes
 
     name = Lake(context.settings, catalog=context.catalog).table(table).name
     console = Console(stderr=True)
@@ -57,7 +58,7 @@ def _indexes(context: Context, table: str, *, quiet: bool, engine: str = "python
         def show(step: str, done: int, total: int) -> None:
             progress.update(bar, description=LABELS[step], completed=done, total=total or None)
 
-        yield Indexes(context.catalog, name, show, works)
+        yield Indexes(context.catalog, name, Builder(show, works))
 
 
 @contextmanager

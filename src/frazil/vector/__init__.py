@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from frazil.vector.builder import Builder
     from frazil.vector.engines import Engine, LocalEngine, SparkEngine
     from frazil.vector.indexes import IndexCheck, Indexes, index_files
     from frazil.vector.metric import METRICS, Metric
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METRICS",
+    "Builder",
     "Engine",
     "IndexCheck",
     "IndexRecord",

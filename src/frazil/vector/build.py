@@ -43,11 +43,19 @@ class BuildPlan:
     segments: tuple[tuple[int, ...], ...]  # numbers of files
 
     @classmethod
-    def of(cls, tasks: Sequence[FileTask], metric: Metric, *, seed: int, lists: int | None = None) -> BuildPlan:
+    def of(
+        cls,
+        tasks: Sequence[FileTask],
+        metric: Metric,
+        *,
+        seed: int,
+        lists: int | None = None,
+        segment_rows: int = SEGMENT_ROWS,
+    ) -> BuildPlan:
         """A plan for files in the order of their names."""
         rows = [task.rows for task in tasks]
         lists = lists or count_lists(sum(rows))
-        return cls(metric, seed, lists, _choose_sample(tasks, lists, seed), _group(rows))
+        return cls(metric, seed, lists, _choose_sample(tasks, lists, seed), _group(rows, segment_rows))
 
 
 def count_lists(rows: int) -> int:
@@ -119,16 +127,16 @@ def _choose_sample(tasks: Sequence[FileTask], lists: int, seed: int) -> tuple[tu
     return tuple(sample)
 
 
-def _group(rows: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def _group(rows: Sequence[int], segment_rows: int) -> tuple[tuple[int, ...], ...]:
     """Files that follow each other, up to the rows of a segment; a file is never split.
 
-    >>> _group([200_000, 60_000, 10_000])
+    >>> _group([200_000, 60_000, 10_000], 262_144)
     ((0, 1), (2,))
     """
     groups: list[list[int]] = []
     size = 0
     for number, count in enumerate(rows):
-        if not groups or (size and size + count > SEGMENT_ROWS):
+        if not groups or (size and size + count > segment_rows):
             groups.append([])
             size = 0
         groups[-1].append(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,11 @@ class Codebook:
         """The square of the length of each centroid."""
         return row_squares(self.centroids)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells codebooks apart whose numbers differ."""
+        return hashlib.sha256(self._payload()).hexdigest()[:16]
+
     def encode(self, vectors: Matrix) -> tuple[Numbers, Codes, Refined]:
         """The list and the codes of vectors that all have a distance."""
         rotated = rotate(prepare(vectors, self.metric), self.rotation)
@@ -65,12 +71,14 @@ class Codebook:
 
     def write(self, output: OutputFile, *, field_id: int) -> int:
         """The codebook is in a new Puffin file; gives its size."""
-        payload = self.rotation.astype("<f4").tobytes() + self.centroids.astype("<f4").tobytes()
         properties = {"dimension": str(self.dimension), "metric": self.metric, "lists": str(self.lists)}
         with PuffinWriter(output) as writer:
-            writer.add(Blob(BLOB, (field_id,), payload, properties), snapshot_id=-1, sequence_number=-1)
+            writer.add(Blob(BLOB, (field_id,), self._payload(), properties), snapshot_id=-1, sequence_number=-1)
         assert writer.written is not None
         return writer.written.size
+
+    def _payload(self) -> bytes:
+        return self.rotation.astype("<f4").tobytes() + self.centroids.astype("<f4").tobytes()
 
     @classmethod
     def read(cls, source: InputFile) -> Codebook:

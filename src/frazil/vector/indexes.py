@@ -1,40 +1,30 @@
-"""Indexes of a table: created, refreshed, listed and dropped. Files first, then the record that names them.
-
-A killed build leaves files that no record names; the next build of the same plan uses those that are complete. Files
-have names that follow from what they hold, so that two builds of the same plan write the same files.
-"""
+"""Indexes of a table: created, refreshed, listed and dropped. Files first, then the record that names them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.errors import DataFileUnreadable, VectorError
-from frazil.protocol import INDEX_FOLDER
 from frazil.scan.reading import scan_rows
-from frazil.vector.build import BuildPlan, order_tasks, train_codebook
+from frazil.vector.build import order_tasks
+from frazil.vector.builder import Builder, Built
 from frazil.vector.codebook import Codebook
 from frazil.vector.columns import is_vector
-from frazil.vector.engines import Column, Engine, LocalEngine, Segments, facts_of, find_segment, write_again
 from frazil.vector.metric import METRICS, Metric
 from frazil.vector.record import IndexRecord, SegmentInfo
-from frazil.vector.segment import Segment, Shape, merge_lists, write_segment
+from frazil.vector.segment import Segment
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
     from pyiceberg.typedef import Identifier
 
-    from frazil.scan.planning import FileTask
     from frazil.scan.reading import RowScan
 
 SEED = 1
 PROBED, LEAST_PROBED = 0.06, 16  # part of the lists that a search looks at (recall 0.95 on sentences), and at least
-MERGED_VECTORS = 4_194_304  # segments that are smaller than this become one
 
 log = logging.getLogger("frazil.vector")
 
@@ -55,13 +45,6 @@ class IndexCatalog(Protocol):
     def drop_index(self, identifier: str | Identifier, name: str) -> None: ...
 
 
-Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
-
-
-def quietly(step: str, done: int, total: int) -> None:
-    """Says nothing of the progress."""
-
-
 @dataclass(frozen=True)
 class IndexCheck:
     """What is wrong with an index: damaged or missing files, and files of the table that it does not cover."""
@@ -78,8 +61,7 @@ class Indexes:
 
     catalog: IndexCatalog
     table: str
-    progress: Progress = quietly
-    engine: Engine = field(default_factory=LocalEngine)
+    builder: Builder = field(default_factory=Builder)
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -118,17 +100,8 @@ class Indexes:
         name = name or f"{column}_{metric}"
         self._check_free(name, metric)
         scan = self._scan(table, column)
-        tasks, on = order_tasks(scan.plan().tasks()), Column.of(scan)
-        plan = BuildPlan.of(tasks, metric, seed=seed, lists=lists)
-        field_id = on.field_id
-        folder = f"{table.location()}/{INDEX_FOLDER}/{_digest(field_id, metric, seed, plan.lists, facts_of(tasks))}"
-        codebook = self._codebook(table.io, folder, plan, tasks, on)
-        segments = self._segments(folder, codebook, plan, tasks, on)
-        merged = self._merge(table.io, folder, codebook, segments, field_id)
-        probes = min(codebook.lists, max(LEAST_PROBED, round(PROBED * codebook.lists)))
-        record = IndexRecord(
-            name, field_id, metric, codebook.dimension, probes, seed, f"{folder}/codebook.puffin", tuple(merged)
-        )
+        built = self.builder.build(table, scan, metric, seed=seed, lists=lists)
+        record = _as_record(name, scan.fields[0].field_id, seed, built)
         return IndexRecord.of(self.catalog.create_index(self.table, name, record.to_json()), table=self.table)
 
     def refresh(self, name: str) -> IndexRecord:
@@ -136,22 +109,27 @@ class Indexes:
         damaged or missing.
         """
         record, table = self.find(name), self.catalog.load_table(self.table)
-        column = table.schema().find_field(record.field_id).name
-        scan = self._scan(table, column)
-        folder = record.codebook.rpartition("/")[0]
-        codebook = Codebook.read(table.io.new_input(record.codebook))
-        kept = [info for info in record.segments if self._covered(table.io, info, codebook) is not None]
-        covered = {path for info in kept for path in self._covered(table.io, info, codebook) or ()}
-        tasks = [task for task in order_tasks(scan.plan().tasks()) if task.path not in covered]
-        if not tasks and len(kept) == len(record.segments):
+        scan = self._scan(table, table.schema().find_field(record.field_id).name)
+        built = self._refreshed(record, table, scan)
+        if (built.path, built.segments) == (record.codebook, record.segments):
             return record
-        plan = BuildPlan.of(tasks, record.metric, seed=record.seed, lists=codebook.lists)
-        fresh = self._segments(folder, codebook, plan, tasks, Column.of(scan))
-        merged = self._merge(table.io, folder, codebook, [*kept, *fresh], record.field_id)
-        stored = self.catalog.replace_index(
-            self.table, record.name, record.with_segments(merged).to_json(), version=record.version
-        )
+        changed = _as_record(record.name, record.field_id, record.seed, built)
+        stored = self.catalog.replace_index(self.table, record.name, changed.to_json(), version=record.version)
         return IndexRecord.of(stored, table=self.table)
+
+    def _refreshed(self, record: IndexRecord, table: Table, scan: RowScan) -> Built:
+        """The files of the index for the newest snapshot. Without its codebook, an index is built anew."""
+        try:
+            codebook = Codebook.read(table.io.new_input(record.codebook))
+        except DataFileUnreadable as exc:
+            log.warning("%s: index %s is built again: %s", self.table, record.name, exc)
+            return self.builder.build(table, scan, record.metric, seed=record.seed, lists=None)
+        covers = {info: self._covered(table.io, info, codebook) for info in record.segments}
+        kept = tuple(info for info, paths in covers.items() if paths is not None)
+        covered = {path for paths in covers.values() for path in paths or ()}
+        tasks = [task for task in order_tasks(scan.plan().tasks()) if task.path not in covered]
+        built = Built(codebook, record.codebook, kept)
+        return self.builder.extend(built, tasks, scan, seed=record.seed) if tasks else built
 
     def check(self, name: str) -> IndexCheck:
         """Reads all of an index, and compares what it covers with the newest snapshot."""
@@ -163,7 +141,7 @@ class Indexes:
         except DataFileUnreadable as exc:
             return IndexCheck(record.name, len(live), len(live), (exc.message,))
         for number, info in enumerate(record.segments):
-            self.progress("check", number, len(record.segments))
+            self.builder.progress("check", number, len(record.segments))
             try:
                 segment = Segment(table.io.new_input(info.path), dimension=len(codebook.rotation))
                 for list_number in range(codebook.lists):
@@ -221,52 +199,6 @@ class Indexes:
             )
         return scan
 
-    def _codebook(
-        self, io: FileIO, folder: str, plan: BuildPlan, tasks: Sequence[FileTask], column: Column
-    ) -> Codebook:
-        path = f"{folder}/codebook.puffin"
-        try:
-            return Codebook.read(io.new_input(path))
-        except DataFileUnreadable:
-            pass  # not there yet, or not complete
-        self.progress("sample", 0, sum(len(positions) for _, positions in plan.sample))
-        vectors = self.engine.sample(column, tasks, plan.sample)
-        codebook = train_codebook(
-            plan, vectors, table=self.table, step=lambda done, rounds: self.progress("lists", done, rounds)
-        )
-        write_again(io, path, lambda output: codebook.write(output, field_id=column.field_id))
-        return codebook
-
-    def _segments(
-        self, folder: str, codebook: Codebook, plan: BuildPlan, tasks: Sequence[FileTask], column: Column
-    ) -> list[SegmentInfo]:
-        groups = tuple(tuple(tasks[number] for number in group) for group in plan.segments)
-        paths = tuple(f"{folder}/segment-{_digest(facts_of(group))}.puffin" for group in groups)
-        infos: dict[int, SegmentInfo] = {}
-        for number, info in self.engine.write(Segments(column, codebook, groups, paths)):
-            infos[number] = info
-            self.progress("segments", len(infos), len(groups))
-        return [infos[number] for number in range(len(groups))]
-
-    def _merge(
-        self, io: FileIO, folder: str, codebook: Codebook, segments: Sequence[SegmentInfo], field_id: int
-    ) -> list[SegmentInfo]:
-        """Small segments as one: a search reads a range of each segment for each list."""
-        small = [info for info in segments if info.vectors < MERGED_VECTORS // 2]
-        if len(small) < 2 or sum(info.vectors for info in small) > MERGED_VECTORS:
-            return list(segments)
-        opened = [Segment(io.new_input(info.path), dimension=len(codebook.rotation)) for info in small]
-        files = [file for segment in opened for file in segment.files]
-        path = f"{folder}/segment-{_digest([[file.path, file.rows] for file in files])}.puffin"
-        shape = Shape(len(codebook.rotation))
-        info = find_segment(io, path, codebook)
-        if info is None:
-            size = write_again(
-                io, path, lambda output: write_segment(output, files, merge_lists(opened), shape, field_id=field_id)
-            )
-            info = SegmentInfo(path, size, sum(each.vectors for each in small), len(files))
-        return [*(each for each in segments if each not in small), info]
-
     def _covered(self, io: FileIO, info: SegmentInfo, codebook: Codebook) -> set[str] | None:
         """The files that a segment covers; None if it cannot be read."""
         try:
@@ -286,5 +218,7 @@ def index_files(catalog: object, identifier: str | Identifier) -> list[str]:
     return [path for record in records for path in (record.codebook, *(info.path for info in record.segments))]
 
 
-def _digest(*facts: object) -> str:
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+def _as_record(name: str, field_id: int, seed: int, built: Built) -> IndexRecord:
+    codebook = built.codebook
+    probes = min(codebook.lists, max(LEAST_PROBED, round(PROBED * codebook.lists)))
+    return IndexRecord(name, field_id, codebook.metric, codebook.dimension, probes, seed, built.path, built.segments)

@@ -1,0 +1,151 @@
+"""Builds the files of an index: a codebook and segments, those of a killed build again, small segments merged.
+
+A killed build leaves files that no record names; the next build of the same plan uses those that are complete. Files
+have names that follow from what they hold: two builds of the same plan write the same files, and a segment that was
+encoded with another codebook is never taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from frazil.errors import DataFileUnreadable
+from frazil.protocol import INDEX_FOLDER
+from frazil.vector.build import SEGMENT_ROWS, BuildPlan, order_tasks, train_codebook
+from frazil.vector.codebook import Codebook
+from frazil.vector.engines import Column, Engine, LocalEngine, Segments, facts_of, find_segment, write_again
+from frazil.vector.record import SegmentInfo
+from frazil.vector.segment import Segment, Shape, merge_lists, write_segment
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from frazil.scan.planning import FileTask
+    from frazil.scan.reading import RowScan
+    from frazil.vector.metric import Metric
+
+CHEAP_VECTORS = 65_536  # a segment of so many is always merged
+MOST_VECTORS = 1_048_576  # that are merged into one segment: they are held in memory
+GROWTH = 4  # a segment is merged when the smaller ones hold this part of its vectors
+
+log = logging.getLogger("frazil.vector")
+
+Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+
+
+def quietly(step: str, done: int, total: int) -> None:
+    """Says nothing of the progress."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """The files of an index."""
+
+    codebook: Codebook
+    path: str  # of the codebook
+    segments: tuple[SegmentInfo, ...]
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Builds the files of indexes of one table."""
+
+    progress: Progress = quietly
+    engine: Engine = field(default_factory=LocalEngine)
+    segment_rows: int = SEGMENT_ROWS
+
+    def build(self, table: Table, scan: RowScan, metric: Metric, *, seed: int, lists: int | None) -> Built:
+        """An index of all files of a scan of one column."""
+        tasks, column = order_tasks(scan.plan().tasks()), Column.of(scan)
+        plan = BuildPlan.of(tasks, metric, seed=seed, lists=lists, segment_rows=self.segment_rows)
+        facts = (column.field_id, metric, seed, plan.lists, facts_of(tasks))
+        folder = f"{table.location()}/{INDEX_FOLDER}/{_digest(*facts)}"
+        codebook = self._codebook(folder, plan, tasks, column)
+        built = Built(codebook, f"{folder}/codebook.puffin", ())
+        return self._with_segments(built, plan, tasks, column)
+
+    def extend(self, built: Built, tasks: Sequence[FileTask], scan: RowScan, *, seed: int) -> Built:
+        """The same index with segments for further files, in the order of their names."""
+        metric, lists = built.codebook.metric, built.codebook.lists
+        plan = BuildPlan.of(tasks, metric, seed=seed, lists=lists, segment_rows=self.segment_rows)
+        return self._with_segments(built, plan, tasks, Column.of(scan))
+
+    def _codebook(self, folder: str, plan: BuildPlan, tasks: Sequence[FileTask], column: Column) -> Codebook:
+        path, io = f"{folder}/codebook.puffin", column.files.io
+        try:
+            return Codebook.read(io.new_input(path))
+        except DataFileUnreadable:
+            pass  # not there yet, or not complete
+        self.progress("sample", 0, sum(len(positions) for _, positions in plan.sample))
+        vectors = self.engine.sample(column, tasks, plan.sample)
+        codebook = train_codebook(
+            plan, vectors, table=column.state.name, step=lambda done, rounds: self.progress("lists", done, rounds)
+        )
+        write_again(io, path, lambda output: codebook.write(output, field_id=column.field_id))
+        return codebook
+
+    def _with_segments(self, built: Built, plan: BuildPlan, tasks: Sequence[FileTask], column: Column) -> Built:
+        groups = tuple(tuple(tasks[number] for number in group) for group in plan.segments)
+        paths = tuple(_segment_path(built, facts_of(group)) for group in groups)
+        infos: dict[int, SegmentInfo] = {}
+        for number, info in self.engine.write(Segments(column, built.codebook, groups, paths)):
+            infos[number] = info
+            self.progress("segments", len(infos), len(groups))
+        segments = [*built.segments, *(infos[number] for number in range(len(groups)))]
+        return Built(built.codebook, built.path, self._merge(built, segments, column))
+
+    def _merge(self, built: Built, segments: Sequence[SegmentInfo], column: Column) -> tuple[SegmentInfo, ...]:
+        """Small segments as one: a search reads a range of each segment for each list."""
+        groups = plan_merges([info.vectors for info in segments])
+        inside = {number for group in groups for number in group}
+        merged = []
+        for done, group in enumerate(groups):
+            self.progress("merge", done, len(groups))
+            merged.append(self._merge_some(built, [segments[number] for number in group], column))
+        return (*(info for number, info in enumerate(segments) if number not in inside), *merged)
+
+    def _merge_some(self, built: Built, infos: Sequence[SegmentInfo], column: Column) -> SegmentInfo:
+        io, shape = column.files.io, Shape(len(built.codebook.rotation))
+        opened = [Segment(io.new_input(info.path), dimension=shape.dimension) for info in infos]
+        files = [file for segment in opened for file in segment.files]
+        path = _segment_path(built, [[file.path, file.rows] for file in files])
+        if (known := find_segment(io, path, built.codebook)) is not None:
+            return known
+        lists, field_id = merge_lists(opened), column.field_id
+        size = write_again(io, path, lambda output: write_segment(output, files, lists, shape, field_id=field_id))
+        return SegmentInfo(path, size, sum(info.vectors for info in infos), len(files))
+
+
+def plan_merges(sizes: Sequence[int]) -> list[list[int]]:
+    """Which segments become one, by their numbers. A large one waits until there is enough to merge it with, so that a
+    refresh does not write the whole index again.
+
+    >>> plan_merges([500_000, 40, 60]), plan_merges([500_000, 400, 200_000]), plan_merges([500_000, 40])
+    ([[1, 2]], [[1, 2, 0]], [])
+    """
+    groups: list[list[int]] = []
+    total = 0
+    for number in sorted(range(len(sizes)), key=lambda number: (sizes[number], number)):
+        together = total + sizes[number]
+        joins = together <= CHEAP_VECTORS or (sizes[number] <= GROWTH * total and together <= MOST_VECTORS)
+        if groups and joins:
+            groups[-1].append(number)
+            total = together
+        else:
+            groups.append([number])
+            total = sizes[number]
+    return [group for group in groups if len(group) > 1]
+
+
+def _segment_path(built: Built, files: Iterable[object]) -> str:
+    folder = built.path.rpartition("/")[0]
+    return f"{folder}/segment-{_digest(built.codebook.fingerprint, list(files))}.puffin"
+
+
+def _digest(*facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

@@ -1,0 +1,92 @@
+"""An index that Spark's tasks build is the index that one process builds, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import FloatType, ListType, LongType, NestedField
+from pyspark.sql import SparkSession
+
+from frazil import Lake
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog, connect
+from frazil.config import Settings, load_settings
+from frazil.errors import VectorError
+from frazil.spark.session import spark_session
+from frazil.vector import Builder, Indexes, SparkEngine
+
+# PySpark leaves the sockets of `collect` to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+TABLE = "lake.words"
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "embedding", ListType(3, FloatType(), element_required=False))
+)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    folder = tmp_path_factory.mktemp("catalog")
+    with running_catalog(folder) as server:
+        yield load_settings(flags={"catalog.uri": server.uri}, folder=folder, environ={})
+
+
+@pytest.fixture(scope="module")
+def spark(config: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(config, app_name="tests", log=tmp_path_factory.mktemp("spark") / "spark.log") as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def catalog(config: Settings) -> FrazilCatalog:
+    catalog = connect(config)
+    catalog.create_namespace("lake")
+    catalog.create_table(TABLE, SCHEMA)
+    for start in (0, 700, 1400):
+        append(catalog, start)
+    return catalog
+
+
+def append(catalog: FrazilCatalog, start: int) -> None:
+    vectors = np.random.default_rng(start).standard_normal((700, 48)).astype(np.float32)
+    rows = [{"id": start + number, "embedding": vector.tolist()} for number, vector in enumerate(vectors)]
+    Lake(catalog=catalog).table(TABLE).append(rows)
+
+
+def files(catalog: FrazilCatalog) -> dict[str, bytes]:
+    folder = Path(catalog.load_table(TABLE).location().removeprefix("file://")) / "_index"
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*.puffin"))}
+
+
+@pytest.mark.requirement("flow.vector-build")
+def test_spark_and_one_process_write_the_same_bytes(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    here = Indexes(catalog, TABLE, Builder(segment_rows=700))
+    there = Indexes(catalog, TABLE, Builder(segment_rows=700, engine=SparkEngine(spark)))
+    table = Lake(catalog=catalog).table(TABLE)
+    created, first = here.create("embedding", metric="cosine"), table.history()[0].snapshot_id
+    append(catalog, 2100)
+    last = table.history()[0].snapshot_id
+    refreshed, written = here.refresh("embedding"), files(catalog)
+    here.drop(created.name)
+    shutil.rmtree(Path(created.codebook.removeprefix("file://")).parents[1])
+    table.rollback(first)
+    assert there.create("embedding", metric="cosine").segments == created.segments
+    table.rollback(last)
+    assert there.refresh("embedding").segments == refreshed.segments
+    assert files(catalog) == written
+
+
+def test_an_error_of_a_task_says_what_is_wrong(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    data = Path(Lake(catalog=catalog).table(TABLE).load().inspect.data_files()["file_path"][0].as_py()[7:])
+    hidden = data.rename(data.with_suffix(".hidden"))
+    try:
+        with pytest.raises(VectorError) as caught:
+            Indexes(catalog, TABLE, Builder(engine=SparkEngine(spark))).create("embedding", metric="l2")
+    finally:
+        hidden.rename(data)
+    assert (caught.value.problem, data.name in str(caught.value)) == ("spark", True)
+    assert Indexes(catalog, TABLE, Builder(engine=SparkEngine(spark))).create("embedding", metric="l2").vectors
