@@ -129,7 +129,7 @@ class History:
     def compact(self) -> None:
         before = self.rows()
         self.table.maintain("compact", "deletes", dry_run=False, rewrite_all=True)
-        self.past[self.kept.head()] = before
+        self.past |= {entry.snapshot_id: before for entry in self.table.history() if entry.snapshot_id not in self.past}
 
     def go_back(self) -> None:
         target = self.chance.choice([entry.snapshot_id for entry in self.table.history()])
@@ -197,15 +197,15 @@ def test_the_answer_follows_the_history_of_the_table(
     catalog: FrazilCatalog, campaign: Campaign, metric: Metric
 ) -> None:
     history = History(Kept(catalog), campaign.random(), metric)
-    history.run(steps_of(history), campaign.size(short=12, full=300))
+    history.run(steps_of(history), campaign.size(short=12, full=150))
 
 
 @pytest.mark.requirement("flow.vector-history")
 def test_the_answer_follows_deletion_vectors(catalog: FrazilCatalog, campaign: Campaign) -> None:
     history = History(Kept3(catalog), campaign.random(), "cosine")
-    history.run(steps_of(history), campaign.size(short=12, full=300))
+    history.run(steps_of(history), campaign.size(short=12, full=150))
 
 
 def test_the_answer_follows_the_history_on_an_object_store(s3_catalog: FrazilCatalog, campaign: Campaign) -> None:
     history = History(Kept(s3_catalog), campaign.random(), "l2")
-    history.run(steps_of(history), campaign.size(short=8, full=200))
+    history.run(steps_of(history), campaign.size(short=8, full=100))

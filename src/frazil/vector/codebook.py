@@ -12,7 +12,7 @@ import numpy as np
 from frazil.errors import IndexDamaged
 from frazil.puffin import Blob, PuffinReader, PuffinWriter
 from frazil.vector.codes import Codes, Query, Refined, encode_bytes, encode_signs
-from frazil.vector.kmeans import Step, assign, quietly, train
+from frazil.vector.kmeans import Step, assign_surely, quietly, train
 from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, prepare, row_squares
 from frazil.vector.rotation import make_rotation, padded, rotate
 
@@ -58,9 +58,15 @@ class Codebook:
         return hashlib.sha256(self._payload()).hexdigest()[:16]
 
     def encode(self, vectors: Matrix) -> tuple[Numbers, Codes, Refined]:
-        """The list and the codes of vectors that all have a distance."""
-        rotated = rotate(prepare(vectors, self.metric), self.rotation)
-        nearest = assign(rotated, self.centroids)
+        """The list and the codes of vectors that all have a distance.
+
+        Products of float32 depend in their last bits on the number of BLAS threads and on the rows next to a row. So
+        that Spark's tasks and a single process write the same bytes, vectors are rotated in float64, and lists that are
+        equally near in float32 are compared in float64.
+        """
+        prepared = prepare(vectors, self.metric).astype(np.float64)
+        rotated = rotate(prepared, self.rotation.astype(np.float64)).astype(np.float32)
+        nearest = assign_surely(rotated, self.centroids)
         return nearest, encode_signs(rotated, self.centroids[nearest], self.metric), encode_bytes(rotated)
 
     def query(self, vector: Matrix) -> Query:

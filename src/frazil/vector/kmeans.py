@@ -16,6 +16,7 @@ from frazil.vector.metric import Matrix, Numbers, row_squares
 CHUNK = 4096
 FEW = 256  # centroids that are trained in one level
 ROUNDS, FLAT_ROUNDS = 8, 4
+UNSURE = 1e-5  # part of a distance that products of float32 do not tell apart
 
 Step = Callable[[int, int], None]  # rounds done, of how many
 
@@ -49,6 +50,26 @@ def assign(vectors: Matrix, centroids: Matrix) -> Numbers:
     for start in range(0, len(vectors), CHUNK):
         chunk = vectors[start : start + CHUNK]
         nearest[start : start + CHUNK] = np.argmin(half - chunk @ centroids.T, axis=1)
+    return nearest
+
+
+def assign_surely(vectors: Matrix, centroids: Matrix) -> Numbers:
+    """The nearest centroid of each vector, the same one whatever rows are next to it and however many threads there
+    are: those that are too near to each other for float32 are compared in float64.
+    """
+    half, exact = row_squares(centroids) / 2, centroids.astype(np.float64)
+    nearest = np.empty(len(vectors), np.int64)
+    for start in range(0, len(vectors), CHUNK):
+        chunk = vectors[start : start + CHUNK]
+        scores = half - chunk @ centroids.T
+        best = scores.min(axis=1)
+        margin = UNSURE * (np.abs(best) + row_squares(chunk))
+        candidates = scores <= (best + margin)[:, None]
+        found = np.argmax(candidates, axis=1)
+        for row in np.flatnonzero(candidates.sum(axis=1) > 1):
+            numbers = np.flatnonzero(candidates[row])
+            found[row] = numbers[np.argmin(np.square(exact[numbers] - chunk[row]).sum(axis=1))]
+        nearest[start : start + CHUNK] = found
     return nearest
 
 
