@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pyiceberg.table.statistics import StatisticsFile
 
+from frazil import Lake
+from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.client import FrazilCatalog
 from frazil.errors import VectorError
+from frazil.puffin import Blob, PuffinWriter
 from frazil.vector import IndexRecord
 from frazil.vector.builder import plan_merges
 from frazil.vector.metric import METRICS, Metric
@@ -181,3 +186,92 @@ def test_a_table_that_is_registered_again_has_its_indexes_again(vectors: Vectors
     catalog.register_table(vectors.name, metadata)
     assert vectors.table.indexes.records() == [record]
     assert vectors.table.scan().nearest("embedding", queries(1)[0]).explain().files_indexed == 2
+
+
+# --- the copy in the table's statistics ------------------------------------------------------------------------------
+
+
+def used(vectors: Vectors) -> int:
+    return vectors.table.scan().nearest("embedding", queries(1)[0]).explain().files_indexed
+
+
+def replace_statistics(vectors: Vectors) -> None:
+    """The newest snapshot gets a statistics file of another engine, which copies nothing."""
+    table = vectors.table.load()
+    path = f"{table.location()}/metadata/{uuid.uuid4()}.stats"
+    with PuffinWriter(table.io.new_output(path)) as writer:
+        writer.add(Blob("apache-datasketches-theta-v1", (1,), b"sketch"), snapshot_id=vectors.head(), sequence_number=1)
+    assert writer.written is not None
+    facts = {"snapshot-id": vectors.head(), "statistics-path": path, "file-size-in-bytes": writer.written.size}
+    facts |= {"file-footer-size-in-bytes": writer.written.footer_size, "blob-metadata": []}
+    with table.update_statistics() as update:
+        update.set_statistics(StatisticsFile.model_validate(facts))
+
+
+@pytest.mark.requirement("flow.vector")
+def test_an_index_is_found_by_its_copy_when_the_catalog_has_lost_the_record(
+    vectors: Vectors, catalog: FrazilCatalog
+) -> None:
+    records = [vectors.table.indexes.create("embedding", metric=metric, lists=4) for metric in ("cosine", "l2")]
+    for record in records:
+        catalog.drop_index(vectors.name, record.name)
+    vectors.append(10)
+    assert [record.name for record in vectors.table.indexes.records()] == ["embedding_cosine", "embedding_l2"]
+    assert vectors.table.scan().nearest("embedding", queries(1)[0], metric="l2").explain().files_indexed == 2
+    restored = vectors.table.indexes.refresh("embedding_l2")
+    assert (restored.version, restored.vectors) == (1, 510)
+    stored = catalog.list_indexes(vectors.name)
+    assert stored is not None
+    assert [each["name"] for each in stored] == ["embedding_l2"]
+
+
+@pytest.mark.requirement("flow.vector")
+def test_an_index_is_found_by_its_record_when_an_engine_has_replaced_the_statistics(
+    vectors: Vectors, catalog: FrazilCatalog
+) -> None:
+    record = vectors.table.indexes.create("embedding", lists=4)
+    replace_statistics(vectors)
+    assert used(vectors) == 2
+    assert vectors.table.indexes.refresh("embedding") == record  # nothing to do but the copy
+    catalog.drop_index(vectors.name, record.name)
+    assert used(vectors) == 2
+
+
+def test_the_copy_of_an_older_snapshot_counts_when_that_of_the_newest_is_gone(
+    vectors: Vectors, catalog: FrazilCatalog
+) -> None:
+    record = vectors.table.indexes.create("embedding", lists=4)
+    vectors.append(10)
+    vectors.table.indexes.refresh("embedding")
+    replace_statistics(vectors)
+    catalog.drop_index(vectors.name, record.name)
+    assert used(vectors) == 2  # of three files
+
+
+def test_a_dropped_index_is_not_found_by_a_copy(vectors: Vectors) -> None:
+    before = vectors.head()
+    vectors.table.indexes.create("embedding", lists=4)
+    vectors.append(10)
+    vectors.table.indexes.refresh("embedding")
+    vectors.table.indexes.drop("embedding")
+    assert vectors.table.indexes.records() == []
+    vectors.table.rollback(before)
+    assert vectors.table.indexes.records() == []
+    assert used(vectors) == 0
+
+
+class Foreign(FrazilCatalog):
+    """A client of a catalog that keeps no records of indexes."""
+
+    def list_indexes(self, identifier: object) -> None:
+        return None
+
+
+def test_a_catalog_without_records_of_indexes_has_the_copy(vectors: Vectors, lake_server: EmbeddedCatalog) -> None:
+    foreign = Lake(catalog=Foreign("lake", **lake_server.properties)).table(vectors.name)
+    assert foreign.indexes.create("embedding", lists=4).version == 0
+    assert foreign.scan().nearest("embedding", queries(1)[0]).explain().files_indexed == 2
+    vectors.append(10)
+    assert foreign.indexes.refresh("embedding").vectors == 510
+    foreign.indexes.drop("embedding")
+    assert foreign.indexes.records() == []

@@ -111,7 +111,7 @@ class LakeTable:
         """What `scan(...).nearest(...)` gives: by an index of the column, if there is one for the metric."""
         from frazil.vector import open_nearest
 
-        records = [] if exact else self.indexes.records()
+        records = [] if exact else self.indexes.records_for(scan)
         return open_nearest(
             scan, column, vectors, k=k, metric=metric, records=records, opened=self.lake.vectors, io=scan.source.open.io
         )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from frazil.errors import DataFileUnreadable, VectorError
+from frazil.scan.planning import TableState
 from frazil.scan.reading import scan_rows
 from frazil.vector.build import order_tasks
 from frazil.vector.builder import Builder, Built
 from frazil.vector.codebook import Codebook
 from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
+from frazil.vector.portable import find_copies, forget_copy, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
 from frazil.vector.segment import Segment
 
@@ -66,9 +68,17 @@ class Indexes:
     # --- records -----------------------------------------------------------------------------------------------------
 
     def records(self) -> list[IndexRecord]:
-        """All indexes; none where the catalog keeps no records of indexes."""
-        stored = self.catalog.list_indexes(self.table) or []
-        return [IndexRecord.of(each, table=self.table) for each in stored]
+        """All indexes: those that the catalog has a record of, else those of the copy in the table's statistics."""
+        if stored := self.catalog.list_indexes(self.table):
+            return [IndexRecord.of(each, table=self.table) for each in stored]
+        table = self.catalog.load_table(self.table)
+        return find_copies(TableState.of(self.table, table.metadata), table.io)
+
+    def records_for(self, scan: RowScan) -> list[IndexRecord]:
+        """The same, for a scan: the table is not loaded again."""
+        if stored := self.catalog.list_indexes(self.table):
+            return [IndexRecord.of(each, table=self.table) for each in stored]
+        return find_copies(scan.state, scan.source.open.io)
 
     def find(self, name: str) -> IndexRecord:
         """The index of this name, or the only one of this column."""
@@ -101,8 +111,7 @@ class Indexes:
         self._check_free(name, metric)
         scan = self._scan(table, column)
         built = self.builder.build(table, scan, metric, seed=seed, lists=lists)
-        record = _as_record(name, scan.fields[0].field_id, seed, built)
-        return IndexRecord.of(self.catalog.create_index(self.table, name, record.to_json()), table=self.table)
+        return self._store(_as_record(name, scan.fields[0].field_id, seed, built))
 
     def refresh(self, name: str) -> IndexRecord:
         """Indexes the files of the newest snapshot that the index does not cover, and replaces segments that are
@@ -111,14 +120,30 @@ class Indexes:
         record, table = self.find(name), self.catalog.load_table(self.table)
         scan = self._scan(table, table.schema().find_field(record.field_id).name)
         built = self._refreshed(record, table, scan)
-        if (built.path, built.segments) == (record.codebook, record.segments):
-            return record
         changed = _as_record(record.name, record.field_id, record.seed, built)
-        stored = self.catalog.replace_index(self.table, record.name, changed.to_json(), version=record.version)
+        return self._store(replace(changed, version=record.version), before=record)
+
+    def _store(self, record: IndexRecord, *, before: IndexRecord | None = None) -> IndexRecord:
+        """The record is in the catalog, if it keeps records and has it not yet, and its copy in the newest snapshot."""
+        if record != before or not record.version:
+            record = self._record(record)
+        write_copy(self.catalog.load_table(self.table), [*self._others(record), record], record.field_id)
+        return record
+
+    def _record(self, record: IndexRecord) -> IndexRecord:
+        if self.catalog.list_indexes(self.table) is None:
+            return record  # another catalog than Frazil's: the copy is all that there is
+        if record.version:
+            stored = self.catalog.replace_index(self.table, record.name, record.to_json(), version=record.version)
+        else:
+            stored = self.catalog.create_index(self.table, record.name, record.to_json())
         return IndexRecord.of(stored, table=self.table)
 
+    def _others(self, record: IndexRecord) -> list[IndexRecord]:
+        return [other for other in self.records() if other.name != record.name]
+
     def _refreshed(self, record: IndexRecord, table: Table, scan: RowScan) -> Built:
-        """The files of the index for the newest snapshot. Without its codebook, an index is built anew."""
+        """The files of the index for the newest snapshot. Without its codebook, an index is built from scratch."""
         try:
             codebook = Codebook.read(table.io.new_input(record.codebook))
         except DataFileUnreadable as exc:
@@ -154,7 +179,9 @@ class Indexes:
     def drop(self, name: str) -> IndexRecord:
         """Removes an index from the catalog. Its files are removed with the orphans of the table."""
         record = self.find(name)
-        self.catalog.drop_index(self.table, record.name)
+        if record.version:
+            self.catalog.drop_index(self.table, record.name)
+        forget_copy(self.catalog.load_table(self.table), record)
         return record
 
     # --- steps -------------------------------------------------------------------------------------------------------
@@ -166,15 +193,7 @@ class Indexes:
                 table=self.table,
                 option="metric",
             )
-        stored = self.catalog.list_indexes(self.table)
-        if stored is None:
-            raise VectorError(
-                f"{self.table}: the catalog keeps no records of indexes",
-                hint="indexes need Frazil's own catalog; searches are exact without one",
-                table=self.table,
-                problem="foreign-catalog",
-            )
-        if any(each["name"] == name for each in stored):
+        if any(record.name == name for record in self.records()):
             raise VectorError(
                 f"{self.table} has an index '{name}' already",
                 hint="refresh it, drop it, or give the new one another name",
@@ -210,11 +229,11 @@ class Indexes:
 
 
 def index_files(catalog: object, identifier: str | Identifier) -> list[str]:
-    """The files of all indexes of a table; none where the catalog keeps no records of indexes."""
-    list_indexes = getattr(catalog, "list_indexes", None)
+    """The files of all indexes of a table; none where the catalog is no client of Frazil's."""
+    if not hasattr(catalog, "list_indexes"):
+        return []
     table = identifier if isinstance(identifier, str) else ".".join(identifier)
-    stored = (list_indexes(identifier) if list_indexes else None) or []
-    records = [IndexRecord.of(each, table=table) for each in stored]
+    records = Indexes(cast("IndexCatalog", catalog), table).records()
     return [path for record in records for path in (record.codebook, *(info.path for info in record.segments))]
 
 

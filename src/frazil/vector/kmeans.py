@@ -65,11 +65,11 @@ def assign_surely(vectors: Matrix, centroids: Matrix) -> Numbers:
         best = scores.min(axis=1)
         margin = UNSURE * (np.abs(best) + row_squares(chunk))
         candidates = scores <= (best + margin)[:, None]
-        found = np.argmax(candidates, axis=1)
+        lists = np.argmax(candidates, axis=1)
         for row in np.flatnonzero(candidates.sum(axis=1) > 1):
             numbers = np.flatnonzero(candidates[row])
-            found[row] = numbers[np.argmin(np.square(exact[numbers] - chunk[row]).sum(axis=1))]
-        nearest[start : start + CHUNK] = found
+            lists[row] = numbers[np.argmin(np.square(exact[numbers] - chunk[row]).sum(axis=1))]
+        nearest[start : start + CHUNK] = lists
     return nearest
 
 

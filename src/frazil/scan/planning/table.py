@@ -124,6 +124,17 @@ class TableState:
     def snapshot_count(self) -> int:
         return len(self._metadata.get("snapshots") or [])
 
+    @property
+    def statistics(self) -> list[tuple[int, str]]:
+        """Snapshots that have a statistics file, the newest first, and where it is."""
+        times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in self._snapshots()}
+        files = [(snapshot_id, path) for snapshot_id, path in self._statistics() if snapshot_id in times]
+        return sorted(files, key=lambda file: -times[file[0]])
+
+    def _statistics(self) -> Iterator[tuple[int, str]]:
+        for stored in self._metadata.get("statistics") or []:
+            yield stored["snapshot-id"], stored["statistics-path"]
+
     def snapshot(self, snapshot_id: int) -> SnapshotState:
         """A snapshot by its id; an error says which there are."""
         for snapshot in self._snapshots(snapshot_id):
@@ -231,6 +242,9 @@ class LoadedTableState(TableState):
 
     def _snapshots(self, wanted: int | None = None) -> Iterator[SnapshotState]:
         return (_state(kept) for kept in self._loaded.snapshots if wanted in (None, kept.snapshot_id))
+
+    def _statistics(self) -> Iterator[tuple[int, str]]:
+        return ((stored.snapshot_id, stored.statistics_path) for stored in self._loaded.statistics)
 
 
 def from_json(name: str, text: str) -> TableState:
